@@ -1,0 +1,1 @@
+"""What to do: control laws, policies, actuators, and the guard that restores."""

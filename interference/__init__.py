@@ -1,0 +1,1 @@
+"""Who disturbs: interferers, as the lab and the experiments start them."""

@@ -1,0 +1,1 @@
+"""What is happening: log sources, commit parsers, throughput windows, scheduling delay."""

@@ -1,0 +1,1 @@
+"""QiOi: performance isolation for permissioned ledgers."""

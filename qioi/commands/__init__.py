@@ -1,0 +1,1 @@
+"""The subcommands of ``qioi``, one module each, exposing ``command``."""

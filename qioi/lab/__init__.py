@@ -1,0 +1,1 @@
+"""The bundled network, its load and its interferers on one machine."""

@@ -1,0 +1,123 @@
+"""The plain values that the rooms of QiOi exchange.
+
+``qioi.monitor`` produces commits and readings, ``qioi.controller`` turns readings into
+decisions; neither imports the other. Everything here is immutable and does no I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+#: The default weight of a CPU control group in cgroup v1 units
+#: (kernel: Documentation/scheduler/sched-design-CFS.rst, "cpu.shares").
+DEFAULT_SHARES = 1024
+#: The kernel's own bounds on ``cpu.shares`` (kernel/sched/sched.h, MIN_SHARES and MAX_SHARES).
+MIN_SHARES = 2
+MAX_SHARES = 262_144
+
+
+class Role(StrEnum):
+    """What a component is to the ledger."""
+
+    PEER = "peer"
+    ORDERER = "orderer"
+    CHAINCODE = "chaincode"
+    BROKER = "broker"
+    CLIENT = "client"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One process group of the ledger with a cgroup of its own.
+
+    ``cgroup`` is the group's path below the CPU controller's mount, without a leading slash.
+    ``channels`` are the channels that it serves; empty means every channel.
+    ``log`` is the file its commits are read from (peers only), ``log_format`` how that file wraps lines.
+    """
+
+    name: str
+    role: Role
+    cgroup: str
+    channels: tuple[str, ...] = ()
+    log: str | None = None
+    log_format: str = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One block that one peer committed: a commit line of its log.
+
+    ``time`` is the peer's own time stamp of the commit, in seconds since the epoch, UTC;
+    ``None`` where the line carries none. ``transactions`` counts invalid and configuration
+    transactions too, as Fabric's line does.
+    """
+
+    channel: str
+    block: int
+    transactions: int
+    time: float | None
+    peer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelReading:
+    """What one period's look at a channel found.
+
+    ``throughput`` is in transactions per second, ``None`` before the first window is full.
+    ``age`` is the seconds since the channel's last commit was seen, ``None`` if there was none.
+    """
+
+    channel: str
+    throughput: float | None
+    age: float | None
+    height: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DelayReading:
+    """What the scheduler did to one component since the reading before.
+
+    ``run`` and ``wait`` are seconds that its threads ran and were runnable but waited, summed over
+    threads; ``slices`` is how often they were put on a CPU; ``interval`` is the wall time covered.
+    Source: ``/proc/PID/task/TID/schedstat`` (kernel: Documentation/scheduler/sched-stats.rst).
+    """
+
+    component: str
+    run: float
+    wait: float
+    slices: int
+    interval: float
+    threads: int = 0
+
+    @property
+    def delay(self) -> float | None:
+        """Mean scheduling delay per time slice, in seconds; ``None`` if nothing ran."""
+        return self.wait / self.slices if self.slices else None
+
+    @property
+    def waiting_share(self) -> float | None:
+        """Share of runnable time that was spent waiting, 0..1; ``None`` if nothing was runnable."""
+        runnable = self.run + self.wait
+        return self.wait / runnable if runnable > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a control law wants for one component, and why.
+
+    ``shares`` and ``previous`` are in cgroup v1 units. ``reason`` is one clause for people;
+    ``error`` is diff/T where the law computed one.
+    """
+
+    component: str
+    previous: int
+    shares: int
+    reason: str
+    error: float | None = None
+    channel: str | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether the decision asks for another value than before."""
+        return self.shares != self.previous
