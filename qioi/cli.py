@@ -1,0 +1,55 @@
+"""The command line ``qioi``: one group whose subcommands are imported only when called.
+
+A daemon that is started by ``qioi run`` must not carry the lab's plotting libraries in its
+memory, so no subcommand module is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+#: Subcommand -> (module that exposes ``command``, one line for the overview).
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("qioi.commands.run", "Watch the ledger and move CPU shares (the daemon)."),
+    "status": ("qioi.commands.status", "Show what a running daemon sees and does."),
+    "check": ("qioi.commands.check", "Check a configuration and what this host offers."),
+    "restore": ("qioi.commands.restore", "Put back every value that a dead daemon left changed."),
+    "replay": ("qioi.commands.replay", "Read recorded peer logs and say what QiOi would have done."),
+    "lab": ("qioi.commands.lab", "Run the bundled ledger network on this machine."),
+    "demo": ("qioi.commands.demo", "Measure the ledger alone, disturbed, and protected."),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group that imports a subcommand when it is used, not when it is listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the subcommands in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one subcommand."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = importlib.import_module(entry[0]).command
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry[0]}.command is no click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the overview from the table, without importing any subcommand."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="qioi", prog_name="qioi")
+def main() -> None:
+    """QiOi keeps a permissioned ledger as fast beside noisy neighbours as it is alone."""
+
+
+if __name__ == "__main__":
+    main()

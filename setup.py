@@ -1,0 +1,74 @@
+"""Build the package, and with it the bundled ledger's Go binary.
+
+All metadata stands in pyproject.toml. What only code can do is here: compile ledger/ into
+``qioi/_bin/qioi-ledger``. Without Go the daemon is installed alone, and that is said.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+HERE = Path(__file__).resolve().parent
+BINARY = Path("qioi") / "_bin" / "qioi-ledger"
+
+
+def go_command() -> str | None:
+    """Find a usable Go, or say why the ledger is left out and return None."""
+    if os.environ.get("QIOI_NO_LEDGER"):
+        say("QIOI_NO_LEDGER is set: only the daemon is installed, without the bundled ledger.")
+        return None
+    if not (HERE / "ledger" / "go.mod").exists():
+        say("no ledger/ folder here: only the daemon is installed, without the bundled ledger.")
+        return None
+    found = shutil.which("go") or shutil.which("go", path=str(Path(sys.prefix) / "bin"))
+    if found is None:
+        say("Go is not installed: only the daemon is installed, without the bundled ledger (`qioi lab`, `qioi demo`).")
+    return found
+
+
+def say(message: str) -> None:
+    """Write one line where pip shows it with -v, and a plain setup.py run always."""
+    print(f"qioi setup: {message}", file=sys.stderr)
+
+
+class BuildWithLedger(build_py):
+    """Compile the ledger before the Python files are collected."""
+
+    def run(self) -> None:
+        """Build the binary in place (editable install) or into the build tree (wheel)."""
+        super().run()
+        go = go_command()
+        if go is None:
+            return
+        target = (HERE if self.editable_mode else Path(self.build_lib).resolve()) / BINARY
+        target.parent.mkdir(parents=True, exist_ok=True)
+        say(f"building the ledger with {go}")
+        build = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), "./cmd/qioi-ledger"]
+        done = subprocess.run(build, cwd=HERE / "ledger", env={**os.environ, "CGO_ENABLED": "0"}, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"qioi setup: `{' '.join(build)}` failed in ledger/ (exit status {done.returncode})")
+
+
+class PlatformWheel(bdist_wheel):
+    """Tag the wheel for this platform when it holds the binary, for any otherwise."""
+
+    def finalize_options(self) -> None:
+        """Decide on the tag before the wheel's name is made."""
+        super().finalize_options()
+        self.root_is_pure = go_command() is None
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Any Python 3 will do: the binary is a program of its own, not an extension."""
+        python, abi, platform = super().get_tag()
+        return ("py3", "none", platform) if not self.root_is_pure else (python, abi, platform)
+
+
+setup(distclass=Distribution, cmdclass={"build_py": BuildWithLedger, "bdist_wheel": PlatformWheel})
