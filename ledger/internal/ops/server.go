@@ -1,0 +1,182 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Config is the operations section of a node's configuration.
+type Config struct {
+	Listen string // host:port
+	Pprof  bool   // serve /debug/pprof
+}
+
+// Check says why a part of the node is not well, or nil.
+type Check func(ctx context.Context) error
+
+// Server is a node's operations endpoint.
+type Server struct {
+	listener net.Listener
+	registry *prometheus.Registry
+	handler  http.Handler
+	ready    atomic.Bool
+
+	mu     sync.Mutex
+	checks map[string]Check
+}
+
+// Limits of the endpoint: it faces an operator's tools, whose requests are small.
+const (
+	maxSpecBytes    = 4 << 10
+	checkTimeout    = 3 * time.Second
+	shutdownTimeout = time.Second
+)
+
+// Listen claims the address, so that a busy port is known before a node starts
+// its real work.
+func Listen(cfg Config) (*Server, error) {
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("operations endpoint: %w (a free host:port is accepted)", err)
+	}
+	s := &Server{listener: listener, registry: prometheus.NewRegistry(), checks: map[string]Check{}}
+	s.registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /logspec", getSpec)
+	mux.HandleFunc("PUT /logspec", putSpec)
+	if cfg.Pprof {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	s.handler = mux
+	return s, nil
+}
+
+// Addr is the address in use; it tells the port when :0 was asked for.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Registry is where the node registers its metrics.
+func (s *Server) Registry() *prometheus.Registry { return s.registry }
+
+// SetReady says that the node serves: /healthz answers 503 before.
+func (s *Server) SetReady() { s.ready.Store(true) }
+
+// AddCheck makes /healthz ask check, under the name of a component.
+func (s *Server) AddCheck(component string, check Check) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checks[component] = check
+}
+
+// Serve answers until ctx ends; then it returns nil.
+func (s *Server) Serve(ctx context.Context) error {
+	srv := &http.Server{Handler: s.handler, ReadHeaderTimeout: 5 * time.Second}
+	stop := context.AfterFunc(ctx, func() {
+		// The node is stopping: long profiles do not hold it up.
+		short, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+		defer cancel()
+		if srv.Shutdown(short) != nil {
+			_ = srv.Close()
+		}
+	})
+	defer stop()
+	if err := srv.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("operations endpoint %s: %w", s.Addr(), err)
+	}
+	return nil
+}
+
+type failedCheck struct {
+	Component string `json:"component"`
+	Reason    string `json:"reason"`
+}
+
+type health struct {
+	Status       string        `json:"status"`
+	Time         time.Time     `json:"time"`
+	FailedChecks []failedCheck `json:"failed_checks,omitempty"`
+}
+
+func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
+	defer cancel()
+	answer := health{Status: "OK", Time: time.Now().UTC(), FailedChecks: s.runChecks(ctx)}
+	code := http.StatusOK
+	if len(answer.FailedChecks) > 0 {
+		code, answer.Status = http.StatusServiceUnavailable, "Service Unavailable"
+	}
+	writeJSON(w, code, answer)
+}
+
+func (s *Server) runChecks(ctx context.Context) []failedCheck {
+	if !s.ready.Load() {
+		return []failedCheck{{Component: "node", Reason: "starting"}}
+	}
+	s.mu.Lock()
+	checks := make(map[string]Check, len(s.checks))
+	for name, check := range s.checks {
+		checks[name] = check
+	}
+	s.mu.Unlock()
+	var failed []failedCheck
+	for name, check := range checks {
+		if err := check(ctx); err != nil {
+			failed = append(failed, failedCheck{Component: name, Reason: err.Error()})
+		}
+	}
+	sort.Slice(failed, func(i, j int) bool { return failed[i].Component < failed[j].Component })
+	return failed
+}
+
+// specBody is Fabric's form of a request and an answer at /logspec.
+type specBody struct {
+	Spec string `json:"spec"`
+}
+
+func getSpec(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, specBody{Spec: Spec()})
+}
+
+func putSpec(w http.ResponseWriter, r *http.Request) {
+	var body specBody
+	decoder := json.NewDecoder(io.LimitReader(r.Body, maxSpecBytes))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&body)
+	if err == nil {
+		err = SetSpec(body.Spec)
+	}
+	if err != nil {
+		writeJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func writeJSON(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	// The client may be gone; there is nobody else to tell.
+	_ = json.NewEncoder(w).Encode(body)
+}

@@ -1,0 +1,99 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func startServer(t *testing.T, pprof bool) *Server {
+	t.Helper()
+	s, err := Listen(Config{Listen: "127.0.0.1:0", Pprof: pprof})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-done)
+	})
+	return s
+}
+
+func call(t *testing.T, s *Server, method, path, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, "http://"+s.Addr()+path, strings.NewReader(body))
+	require.NoError(t, err)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(text)
+}
+
+func TestHealthFollowsReadinessAndChecks(t *testing.T) {
+	s := startServer(t, false)
+	code, body := call(t, s, "GET", "/healthz", "")
+	assert.Equal(t, 503, code)
+	assert.Contains(t, body, `"reason":"starting"`)
+
+	s.SetReady()
+	code, body = call(t, s, "GET", "/healthz", "")
+	assert.Equal(t, 200, code)
+	assert.Contains(t, body, `"status":"OK"`)
+
+	s.AddCheck("ledger", func(context.Context) error { return errors.New("disk full") })
+	code, body = call(t, s, "GET", "/healthz", "")
+	assert.Equal(t, 503, code)
+	assert.Contains(t, body, `{"component":"ledger","reason":"disk full"}`)
+}
+
+func TestMetricsShowWhatANodeRegisters(t *testing.T) {
+	s := startServer(t, false)
+	height := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ledger_blockchain_height", Help: "Height."}, []string{"channel"})
+	s.Registry().MustRegister(height)
+	height.WithLabelValues("mychannel").Set(12)
+	code, body := call(t, s, "GET", "/metrics", "")
+	assert.Equal(t, 200, code)
+	assert.Contains(t, body, `ledger_blockchain_height{channel="mychannel"} 12`)
+	assert.Contains(t, body, "process_cpu_seconds_total")
+}
+
+func TestLogspecIsReadAndChanged(t *testing.T) {
+	before := Spec()
+	t.Cleanup(func() { require.NoError(t, SetSpec(before)) })
+	s := startServer(t, false)
+	code, _ := call(t, s, "PUT", "/logspec", `{"spec":"gateway=debug:warn"}`)
+	assert.Equal(t, 204, code)
+	code, body := call(t, s, "GET", "/logspec", "")
+	assert.Equal(t, 200, code)
+	assert.JSONEq(t, `{"spec":"gateway=debug:warn"}`, body)
+	for _, wrong := range []string{`{"spec":"loud"}`, `nonsense`, `{"level":"info"}`, `{"spec":"` + strings.Repeat("a", maxSpecBytes) + `"}`} {
+		code, body = call(t, s, "PUT", "/logspec", wrong)
+		assert.Equal(t, 400, code)
+		assert.Contains(t, body, "error")
+	}
+	assert.Equal(t, "gateway=debug:warn", Spec())
+}
+
+func TestPprofOnlyWhereAskedFor(t *testing.T) {
+	code, _ := call(t, startServer(t, false), "GET", "/debug/pprof/cmdline", "")
+	assert.Equal(t, 404, code)
+	code, _ = call(t, startServer(t, true), "GET", "/debug/pprof/cmdline", "")
+	assert.Equal(t, 200, code)
+}
+
+func TestABusyPortIsSaid(t *testing.T) {
+	s := startServer(t, false)
+	_, err := Listen(Config{Listen: s.Addr()})
+	require.ErrorContains(t, err, s.Addr())
+	assert.ErrorContains(t, err, "address already in use")
+}
