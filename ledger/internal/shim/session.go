@@ -1,0 +1,170 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+var log = ops.Logger("shim")
+
+// maxInFlight bounds the transactions of one peer that run at once; a peer
+// admits far fewer.
+const maxInFlight = 4096
+
+// messageStream is either end of a gRPC stream of chaincode messages.
+type messageStream interface {
+	Context() context.Context
+	Send(*peerpb.ChaincodeMessage) error
+	Recv() (*peerpb.ChaincodeMessage, error)
+}
+
+// txKey tells conversations apart: ids are unique within a channel only.
+type txKey struct{ channel, tx string }
+
+// session is the life of one peer's stream.
+type session struct {
+	contract Contract
+	stream   messageStream
+	ctx      context.Context
+
+	sendMu sync.Mutex // a gRPC stream takes one sender at a time
+
+	mu      sync.Mutex
+	ready   bool
+	running map[txKey]*Stub
+	done    sync.WaitGroup
+}
+
+// serve registers as chaincodeID and runs what the peer sends until the stream
+// ends. It returns when all its transactions have returned.
+func serve(stream messageStream, chaincodeID string, contract Contract) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	s := &session{contract: contract, stream: stream, ctx: ctx, running: map[txKey]*Stub{}}
+	// Transactions that wait for the peer's answer are released before we wait for them.
+	defer s.done.Wait()
+	defer cancel()
+	id, err := proto.Marshal(&peerpb.ChaincodeID{Name: chaincodeID})
+	if err != nil {
+		return fmt.Errorf("chaincode id %q: %w", chaincodeID, err)
+	}
+	if err := s.send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_REGISTER, Payload: id}); err != nil {
+		return err
+	}
+	for {
+		msg, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.handle(msg); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) send(msg *peerpb.ChaincodeMessage) error {
+	s.sendMu.Lock()
+	defer s.sendMu.Unlock()
+	return s.stream.Send(msg)
+}
+
+// handle takes one message of the peer; an error ends the stream.
+func (s *session) handle(msg *peerpb.ChaincodeMessage) error {
+	switch msg.GetType() {
+	case peerpb.ChaincodeMessage_REGISTERED:
+		return nil
+	case peerpb.ChaincodeMessage_READY:
+		s.mu.Lock()
+		s.ready = true
+		s.mu.Unlock()
+		return nil
+	case peerpb.ChaincodeMessage_KEEPALIVE:
+		return s.send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_KEEPALIVE})
+	case peerpb.ChaincodeMessage_TRANSACTION, peerpb.ChaincodeMessage_INIT:
+		return s.begin(msg)
+	case peerpb.ChaincodeMessage_RESPONSE, peerpb.ChaincodeMessage_ERROR:
+		s.answer(msg)
+		return nil
+	default:
+		return fmt.Errorf("the peer sent a message of type %s, which a chaincode does not take", msg.GetType())
+	}
+}
+
+func (s *session) begin(msg *peerpb.ChaincodeMessage) error {
+	stub, err := newStub(s, msg)
+	if err == nil {
+		err = s.admit(stub)
+	}
+	if err != nil {
+		return s.send(&peerpb.ChaincodeMessage{
+			Type: peerpb.ChaincodeMessage_ERROR, Payload: []byte(err.Error()), Txid: msg.GetTxid(), ChannelId: msg.GetChannelId(),
+		})
+	}
+	go func() {
+		defer s.done.Done()
+		s.run(stub)
+	}()
+	return nil
+}
+
+// admit counts the transaction among the running ones.
+func (s *session) admit(stub *Stub) error {
+	key := stub.key()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.ready:
+		return errors.New("the peer has not said READY yet")
+	case s.running[key] != nil:
+		return fmt.Errorf("transaction %s is already running", stub.txID)
+	case len(s.running) >= maxInFlight:
+		return fmt.Errorf("%d transactions are running: no more are taken", maxInFlight)
+	}
+	s.running[key] = stub
+	s.done.Add(1)
+	return nil
+}
+
+func (s *session) run(stub *Stub) {
+	response := invoke(s.contract, stub)
+	s.mu.Lock()
+	delete(s.running, stub.key())
+	s.mu.Unlock()
+	msg := &peerpb.ChaincodeMessage{
+		Type: peerpb.ChaincodeMessage_COMPLETED, Txid: stub.txID, ChannelId: stub.channelID, ChaincodeEvent: stub.event,
+	}
+	var err error
+	if msg.Payload, err = proto.Marshal(response); err != nil {
+		// A message text that is not UTF-8 cannot be a protobuf string.
+		msg.Type, msg.Payload = peerpb.ChaincodeMessage_ERROR, []byte("the contract's response: "+err.Error())
+	}
+	if err := s.send(msg); err != nil && s.ctx.Err() == nil {
+		log.Warnf("[%s] transaction %s: the response did not reach the peer: %s", stub.channelID, stub.txID, err)
+	}
+}
+
+// answer hands the peer's reply to the transaction that asked. A reply that
+// nobody waits for belongs to a transaction that has ended.
+func (s *session) answer(msg *peerpb.ChaincodeMessage) {
+	s.mu.Lock()
+	stub := s.running[txKey{msg.GetChannelId(), msg.GetTxid()}]
+	s.mu.Unlock()
+	if stub == nil {
+		return
+	}
+	select {
+	case stub.replies <- msg:
+	default:
+		log.Warnf("[%s] transaction %s: a reply that was not asked for is dropped", stub.channelID, stub.txID)
+	}
+}
