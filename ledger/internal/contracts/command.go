@@ -1,0 +1,90 @@
+// Package contracts serves the bundled contracts as chaincode processes.
+package contracts
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qioi/qioi/ledger/internal/contracts/kv"
+	"github.com/qioi/qioi/ledger/internal/contracts/smallbank"
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/shim"
+)
+
+var log = ops.Logger("chaincode")
+
+// bundled are the contracts by the name that the command takes.
+var bundled = map[string]func() shim.Contract{
+	"smallbank": smallbank.New,
+	"kv":        kv.New,
+}
+
+func names() string { return strings.Join(slices.Sorted(maps.Keys(bundled)), ", ") }
+
+type options struct {
+	listen     string
+	id         string
+	operations ops.Config
+}
+
+// Command is `qioi-ledger chaincode`.
+func Command() *cobra.Command {
+	var opts options
+	cmd := &cobra.Command{
+		Use:   "chaincode NAME",
+		Short: "Serve a contract (" + names() + ") as chaincode-as-a-service",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return run(ctx, args[0], opts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.listen, "listen", os.Getenv("CHAINCODE_SERVER_ADDRESS"),
+		"host:port that peers dial (default: CHAINCODE_SERVER_ADDRESS)")
+	flags.StringVar(&opts.id, "id", os.Getenv("CHAINCODE_ID"), "id to register with, NAME:VERSION (default: CHAINCODE_ID, or NAME:1.0)")
+	flags.StringVar(&opts.operations.Listen, "operations", "", "host:port of the operations endpoint (default: none)")
+	flags.BoolVar(&opts.operations.Pprof, "pprof", false, "serve /debug/pprof on the operations endpoint")
+	return cmd
+}
+
+func run(ctx context.Context, name string, opts options) error {
+	newContract, ok := bundled[name]
+	if !ok {
+		return fmt.Errorf("chaincode %q is not bundled: %s are accepted", name, names())
+	}
+	if opts.listen == "" {
+		return fmt.Errorf("chaincode %s: no address to listen on: give --listen host:port or CHAINCODE_SERVER_ADDRESS", name)
+	}
+	if opts.id == "" {
+		opts.id = name + ":1.0"
+	}
+	listener, err := net.Listen("tcp", opts.listen)
+	if err != nil {
+		return fmt.Errorf("chaincode %s: %w (a free host:port is accepted)", name, err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if opts.operations.Listen != "" {
+		operations, err := ops.Listen(opts.operations)
+		if err != nil {
+			_ = listener.Close()
+			return err
+		}
+		operations.SetReady()
+		group.Go(func() error { return operations.Serve(ctx) })
+	}
+	log.Infof("chaincode %s serves on %s", opts.id, listener.Addr())
+	group.Go(func() error { return shim.NewServer(opts.id, newContract()).Serve(ctx, listener) })
+	return group.Wait()
+}
