@@ -1,0 +1,150 @@
+"""sysbench's CPU test as an interferer: N of them, each a process in a control group of its own.
+
+Each instance finds prime numbers on one thread for ever and reports its events per second once a
+second. The reports go to a file per instance, which is read when somebody asks: no thread of ours
+runs beside the measurement. Times are the instance's start plus the whole second it reports, good
+to about a second.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from qioi.lab.cgroups import Group, Tree
+from qioi.lab.errors import LabError
+from qioi.lab.launch import last_lines, launch
+from qioi.types import DEFAULT_SHARES
+
+_REPORT = re.compile(r"^\[ (\d+)s \] thds: \d+ eps: (\d+(?:\.\d+)?)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One line of one instance: events per second over the second that ended at ``time`` (epoch)."""
+
+    instance: str
+    time: float
+    events_per_second: float
+
+
+def sysbench_binary() -> str:
+    """Find sysbench, or name the package that brings it."""
+    found = shutil.which("sysbench")
+    if found is None:
+        raise LabError("sysbench is not installed: `apt-get install sysbench` (package sysbench) brings it")
+    return found
+
+
+def parse_reports(text: str, instance: str, started: float) -> list[Report]:
+    """Read interval reports; every other line, and a last line that is not complete, is skipped."""
+    complete = text[: text.rfind("\n") + 1]
+    return [Report(instance, started + int(match[1]), float(match[2])) for match in _REPORT.finditer(complete)]
+
+
+class Sysbench:
+    """N instances below ``tree``. Use it as a context manager, so that none outlives its purpose."""
+
+    COMMAND = ("cpu", "--threads=1", "--time=0", "--report-interval=1", "run")
+
+    def __init__(self, tree: Tree, count: int, directory: Path, shares: int = DEFAULT_SHARES) -> None:
+        if count < 0:
+            raise LabError(f"{count} sysbench processes were asked for; 0 or more can be had")
+        self.names = tuple(f"sysbench{index + 1}" for index in range(count))
+        self._tree = tree
+        self._directory = directory
+        self._shares = shares
+        self._started: dict[str, float] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The control groups, one per instance, in the order of ``names``."""
+        return tuple(self._tree.group(name) for name in self.names)
+
+    def start(self) -> None:
+        """Start all of them; they die with the starting process."""
+        binary = sysbench_binary()
+        for name, group in zip(self.names, self.groups, strict=True):
+            group.create(self._shares)
+            self._log(name).unlink(missing_ok=True)
+            self._started[name] = time.time()
+            self._processes[name] = launch([binary, *self.COMMAND], group, log=self._log(name), die_with_parent=True)
+
+    def check(self) -> None:
+        """Say so if one of them has ended by itself."""
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                raise LabError(
+                    f"{name} ended by itself (status {process.returncode}): {last_lines(self._log(name), 3)}"
+                )
+
+    def reports(self) -> list[Report]:
+        """Every report so far, of all instances, in the order of time."""
+        found: list[Report] = []
+        for name, started in self._started.items():
+            log = self._log(name)
+            if log.exists():
+                found += parse_reports(log.read_text(errors="replace"), name, started)
+        return sorted(found, key=lambda report: report.time)
+
+    def cpu_seconds(self) -> float:
+        """CPU time that all instances together have had, in seconds."""
+        return sum(group.cpu_seconds() for group in self.groups)
+
+    def stop(self) -> None:
+        """Kill them and remove their groups; nothing they do needs an orderly end."""
+        self._tree.remove(self.groups, grace=0)
+        for process in self._processes.values():
+            process.wait()
+        self._processes.clear()
+
+    def _log(self, name: str) -> Path:
+        return self._directory / f"{name}.log"
+
+    def __enter__(self) -> Sysbench:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def rates(reports: list[Report], since: float, until: float) -> dict[str, float]:
+    """Mean events per second of each instance over the reports that ended within [since, until]."""
+    sums: dict[str, list[float]] = {}
+    for report in reports:
+        if since <= report.time <= until:
+            sums.setdefault(report.instance, []).append(report.events_per_second)
+    return {name: sum(values) / len(values) for name, values in sums.items()}
+
+
+def total_over_time(reports: list[Report], stale: float = 3.0) -> list[tuple[float, float]]:
+    """Events per second of all instances together, by whole epoch seconds.
+
+    A starved instance reports late, so each counts with its latest report until that is ``stale``
+    seconds old.
+    """
+    if not reports:
+        return []
+    latest: dict[str, Report] = {}
+    pending = sorted(reports, key=lambda report: report.time)
+    totals: list[tuple[float, float]] = []
+    for second in range(round(pending[0].time), round(pending[-1].time) + 1):
+        while pending and round(pending[0].time) <= second:
+            report = pending.pop(0)
+            latest[report.instance] = report
+        fresh = (report for report in latest.values() if second - round(report.time) <= stale)
+        totals.append((float(second), sum(report.events_per_second for report in fresh)))
+    return totals

@@ -1,0 +1,162 @@
+"""``qioi lab``: bring the bundled network up, look at it, put load on it, and take it down."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from qioi.lab.errors import LabError
+from qioi.lab.lab import DEFAULT_DIRECTORY, Lab, LabOptions, NodeStatus
+from qioi.lab.signals import ending_signals_interrupt
+
+directory_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DIRECTORY,
+    show_default=True,
+    help="The lab's folder: keys, configurations, ledgers, logs, lab.json.",
+)
+
+
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn the lab's errors into the command's, and let every ending signal unwind."""
+    try:
+        with ending_signals_interrupt():
+            yield
+    except LabError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.group()
+def command() -> None:
+    """Run the bundled ledger network on this machine, one process and control group per node."""
+
+
+@command.command()
+@directory_option
+@click.option("--orgs", type=click.IntRange(1, 20), default=2, show_default=True, help="Organisations.")
+@click.option("--peers-per-org", type=click.IntRange(1, 20), default=2, show_default=True, help="Peers of each.")
+@click.option("--orderers", type=click.IntRange(1, 9), default=3, show_default=True, help="Orderers.")
+@click.option(
+    "--mode",
+    type=click.Choice(["stream", "block"]),
+    default="stream",
+    show_default=True,
+    help="Commit transactions one by one, or in blocks as Fabric does.",
+)
+@click.option("--consenter", type=click.Choice(["raft", "solo"]), default="raft", show_default=True)
+@click.option("--channel", "channels", multiple=True, default=("mychannel",), show_default=True, help="Repeatable.")
+@click.option(
+    "--base-port",
+    type=click.IntRange(1024, 65_000),
+    default=17_000,
+    show_default=True,
+    help="First of the loopback ports that the nodes listen on.",
+)
+@click.option("--timeout", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds to get ready.")
+def up(
+    directory: Path,
+    orgs: int,
+    peers_per_org: int,
+    orderers: int,
+    mode: str,
+    consenter: str,
+    channels: tuple[str, ...],
+    base_port: int,
+    timeout: float,
+) -> None:
+    """Start the network and leave it running; `qioi lab down` ends it."""
+    options = LabOptions(orgs, peers_per_org, orderers, mode, consenter, base_port, channels)
+    with one_line_errors():
+        lab = Lab(directory)
+        network = lab.up(options, timeout=timeout, say=click.echo)
+    click.echo(
+        f"up: {len(network.nodes)} nodes, channel {', '.join(network.channels)}, {network.mode} mode, "
+        f"{network.consenter}; logs in {lab.directory / 'log'}, components in {lab.state_file}"
+    )
+
+
+@command.command()
+@directory_option
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def status(directory: Path, output: str) -> None:
+    """Show every node; exit with 1 if one of them does not serve."""
+    with one_line_errors():
+        found = Lab(directory).status()
+    if output == "json":
+        click.echo(json.dumps([as_json(entry) for entry in found], indent=2))
+    else:
+        Console().print(as_table(found))
+    if not all(entry.ready for entry in found):
+        raise SystemExit(1)
+
+
+@command.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@directory_option
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def load(directory: Path, arguments: tuple[str, ...]) -> None:
+    """Put load on the network: all further ARGUMENTS go to `qioi-ledger load` (try `-- --help`).
+
+    The client runs in a control group of its own with a high share that is always the same, so
+    that the ledger's waiting is measured and not the client's.
+    """
+    with one_line_errors():
+        lab = Lab(directory)
+        argv = lab.load_command(arguments)
+        for file in lab.client_group().procs_files:
+            file.write_text(str(os.getpid()))
+    os.execv(argv[0], argv)
+
+
+@command.command()
+@directory_option
+@click.option("--keep", is_flag=True, help="Keep the folder with ledgers, keys and logs.")
+def down(directory: Path, keep: bool) -> None:
+    """End the network and remove its processes, control groups and files; repeatable."""
+    with one_line_errors():
+        there = Lab(directory).down(keep_files=keep)
+    click.echo(f"down: {directory}" if there else f"nothing to do: no lab in {directory}")
+
+
+def as_json(entry: NodeStatus) -> dict[str, object]:
+    """Spell one node for programs."""
+    return {
+        "name": entry.node.name,
+        "role": entry.node.role.value,
+        "ready": entry.ready,
+        "pids": list(entry.pids),
+        "cgroup": entry.group.path,
+        "shares": entry.shares,
+        "cpu_seconds": entry.cpu,
+        "address": entry.node.address,
+        "operations": entry.node.operations or None,
+        "log": str(entry.node.log),
+    }
+
+
+def as_table(found: list[NodeStatus]) -> Table:
+    """Spell all nodes for people."""
+    table = Table(box=None, header_style="bold")
+    for heading in ("node", "role", "state", "pid", "share", "cpu s", "address"):
+        table.add_column(heading, justify="right" if heading in {"pid", "share", "cpu s"} else "left")
+    for entry in found:
+        state = "serves" if entry.ready else "starting" if entry.pids else "ended"
+        table.add_row(
+            entry.node.name,
+            entry.node.role.value,
+            f"[{'green' if entry.ready else 'red'}]{state}[/]",
+            " ".join(map(str, entry.pids)) or "-",
+            str(entry.shares) if entry.shares is not None else "-",
+            f"{entry.cpu:.1f}" if entry.cpu is not None else "-",
+            entry.node.address,
+        )
+    return table

@@ -1,0 +1,265 @@
+"""CPU control groups for the lab: one parent, one child per process, removed as one.
+
+On cgroup v1 a child is a directory in the ``cpu`` hierarchy and, where that is mounted apart, one
+of the same name in ``cpuacct`` (for CPU time). On v2 it is a directory of the unified hierarchy
+with the cpu controller switched on. Weights are spoken of in v1 units here; a new group of either
+version starts at its kernel's default, so a share of 1024 means "as everybody else".
+
+Sources: kernel Documentation/admin-guide/cgroup-v1/cgroups.rst, cgroup-v2.rst ("CPU").
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.lab.errors import LabError
+from qioi.types import DEFAULT_SHARES, MAX_SHARES, MIN_SHARES
+
+#: cgroup v2 ``cpu.weight``: default and bounds.
+DEFAULT_WEIGHT = 100
+MIN_WEIGHT = 1
+MAX_WEIGHT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """Where this host keeps the CPU controller: its mount, its version, and where CPU time is read."""
+
+    version: int
+    cpu: Path
+    cpuacct: Path | None = None
+
+    @property
+    def mounts(self) -> tuple[Path, ...]:
+        """Every mount in which a group needs a directory."""
+        if self.cpuacct is None or self.cpuacct == self.cpu:
+            return (self.cpu,)
+        return (self.cpu, self.cpuacct)
+
+
+def find_hierarchy(mounts: Path = Path("/proc/self/mounts")) -> Hierarchy:
+    """Find the mounted CPU controller, v1 first: where v1 has it, v2 cannot."""
+    v1: dict[str, Path] = {}
+    v2: list[Path] = []
+    for line in mounts.read_text().splitlines():
+        _, target, kind, options, *_ = line.split()
+        path = Path(target.replace("\\040", " "))
+        if kind == "cgroup":
+            for controller in {"cpu", "cpuacct"} & set(options.split(",")):
+                v1.setdefault(controller, path)
+        elif kind == "cgroup2":
+            v2.append(path)
+    if "cpu" in v1:
+        return Hierarchy(1, v1["cpu"], v1.get("cpuacct"))
+    for path in v2:
+        controllers = path / "cgroup.controllers"
+        if controllers.exists() and "cpu" in controllers.read_text().split():
+            return Hierarchy(2, path)
+    raise LabError(
+        "no CPU controller is mounted (looked for cgroup v1 `cpu` and cgroup v2 with `cpu` in /proc/self/mounts)"
+    )
+
+
+def weight_of(shares: int) -> int:
+    """Give the v2 weight that stands to the v2 default as ``shares`` stands to 1024."""
+    return max(MIN_WEIGHT, min(MAX_WEIGHT, round(shares * DEFAULT_WEIGHT / DEFAULT_SHARES)))
+
+
+def shares_of(weight: int) -> int:
+    """Invert :func:`weight_of`."""
+    return max(MIN_SHARES, min(MAX_SHARES, round(weight * DEFAULT_SHARES / DEFAULT_WEIGHT)))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One control group. ``path`` is relative to the controller's mount, as the daemon wants it."""
+
+    hierarchy: Hierarchy
+    path: str
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Give the group's directory in every mount."""
+        return tuple(mount / self.path for mount in self.hierarchy.mounts)
+
+    @property
+    def procs_files(self) -> tuple[Path, ...]:
+        """Give the files that a process writes its id to in order to join."""
+        return tuple(directory / "cgroup.procs" for directory in self.directories)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the group is there."""
+        return self.directories[0].is_dir()
+
+    def create(self, shares: int = DEFAULT_SHARES) -> Group:
+        """Make the group, or take the one that is there, and set its shares."""
+        try:
+            for directory in self.directories:
+                directory.mkdir(exist_ok=True)
+            self.set_shares(shares)
+        except OSError as error:
+            raise LabError(
+                f"cannot make the control group {self.directories[0]}: {error.strerror} "
+                "(the lab needs root and a writable cgroup hierarchy)"
+            ) from error
+        return self
+
+    def enable_cpu_for_children(self) -> None:
+        """On v2, let children have cpu.weight; on v1 they have cpu.shares anyway."""
+        if self.hierarchy.version == 2:
+            enable_cpu(self.directories[0])
+
+    def set_shares(self, shares: int) -> None:
+        """Write the weight, given in v1 units."""
+        if self.hierarchy.version == 1:
+            (self.directories[0] / "cpu.shares").write_text(str(shares))
+        else:
+            (self.directories[0] / "cpu.weight").write_text(str(weight_of(shares)))
+
+    def shares(self) -> int:
+        """Read the weight back, in v1 units."""
+        if self.hierarchy.version == 1:
+            return int((self.directories[0] / "cpu.shares").read_text())
+        return shares_of(int((self.directories[0] / "cpu.weight").read_text()))
+
+    def cpu_seconds(self) -> float:
+        """CPU time, user and system, of all processes that were ever in the group, in seconds."""
+        if self.hierarchy.version == 2:
+            for line in (self.directories[0] / "cpu.stat").read_text().splitlines():
+                key, value = line.split()
+                if key == "usage_usec":
+                    return int(value) / 1e6
+            raise LabError(f"{self.directories[0]}/cpu.stat has no usage_usec")
+        if self.hierarchy.cpuacct is None:
+            raise LabError("no cpuacct controller is mounted: CPU time per group cannot be read")
+        return int((self.hierarchy.cpuacct / self.path / "cpuacct.usage").read_text()) / 1e9
+
+    def pids(self) -> tuple[int, ...]:
+        """List the processes in the group, in any of its mounts; empty when the group is gone."""
+        found: set[int] = set()
+        for file in self.procs_files:
+            with contextlib.suppress(FileNotFoundError, OSError):
+                found.update(int(pid) for pid in file.read_text().split())
+        return tuple(sorted(found - {0}))
+
+    def members(self) -> frozenset[int]:
+        """List the processes that have joined the group in every mount."""
+        joined = [set(file.read_text().split()) for file in self.procs_files if file.exists()]
+        return frozenset(int(pid) for pid in set.intersection(*joined)) if joined else frozenset()
+
+    def signal(self, number: signal.Signals) -> int:
+        """Send a signal to every process in the group; return how many there were."""
+        pids = self.pids()
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return len(pids)
+
+
+def enable_cpu(directory: Path) -> None:
+    """Switch the cpu controller on for the children of a v2 group."""
+    control = directory / "cgroup.subtree_control"
+    if "cpu" in control.read_text().split():
+        return
+    try:
+        control.write_text("+cpu")
+    except OSError as error:
+        raise LabError(f"cannot enable the cpu controller in {control}: {error.strerror}") from error
+
+
+class Tree:
+    """A parent group and its children, one per process of the lab.
+
+    The parent's own shares decide how the lab as a whole stands against the rest of the host, its
+    children's how they stand against each other. Only the latter is what the lab measures, so the
+    parent is given as much as a dozen ordinary groups side by side would have.
+    """
+
+    PARENT_SHARES = 16 * DEFAULT_SHARES
+
+    def __init__(self, name: str, hierarchy: Hierarchy | None = None) -> None:
+        self.name = name
+        self.hierarchy = hierarchy or find_hierarchy()
+        self.root = Group(self.hierarchy, name)
+
+    def create(self) -> None:
+        """Make the parent group."""
+        if self.hierarchy.version == 2:
+            enable_cpu(self.hierarchy.cpu)
+        self.root.create(self.PARENT_SHARES)
+        self.root.enable_cpu_for_children()
+
+    def group(self, name: str) -> Group:
+        """Name a child; it exists once created."""
+        return Group(self.hierarchy, f"{self.name}/{name}")
+
+    def children(self) -> tuple[Group, ...]:
+        """List the child groups that exist in any mount."""
+        names: set[str] = set()
+        for directory in self.root.directories:
+            if directory.is_dir():
+                names.update(entry.name for entry in directory.iterdir() if entry.is_dir())
+        return tuple(self.group(name) for name in sorted(names))
+
+    def pids(self) -> tuple[int, ...]:
+        """List the processes in the parent and all children."""
+        groups = (self.root, *self.children())
+        return tuple(sorted({pid for group in groups for pid in group.pids()}))
+
+    def remove(self, groups: tuple[Group, ...] | None = None, grace: float = 5.0) -> None:
+        """End what runs in the groups (default: all) and remove them; the parent too when all go.
+
+        SIGTERM first; whatever is left after ``grace`` seconds is killed. Groups that are already
+        gone are no error, so that this can be repeated.
+        """
+        chosen = groups if groups is not None else (*self.children(), self.root)
+        for group in chosen:
+            group.signal(signal.SIGTERM)
+        wait_empty(chosen, grace)
+        deadline = time.monotonic() + 10
+        while any(group.signal(signal.SIGKILL) for group in chosen):
+            wait_empty(chosen, 0.2)
+            if time.monotonic() > deadline:
+                left = [pid for group in chosen for pid in group.pids()]
+                raise LabError(f"processes {left} in {self.root.directories[0]} do not die, even by SIGKILL")
+        for group in chosen:
+            remove_directories(group)
+
+    def __repr__(self) -> str:
+        return f"Tree({str(self.hierarchy.cpu / self.name)!r})"
+
+
+def wait_empty(groups: tuple[Group, ...], timeout: float) -> bool:
+    """Wait until no process is left in the groups; say whether that came true."""
+    deadline = time.monotonic() + timeout
+    while any(group.pids() for group in groups):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def remove_directories(group: Group) -> None:
+    """Remove an empty group's directories; the kernel may need a moment after the last exit.
+
+    A process that was just being started when its starter was killed may still join: it is killed.
+    """
+    for directory in reversed(group.directories):
+        for attempt in range(100):
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                break
+            except OSError:
+                if attempt == 99:
+                    raise
+                group.signal(signal.SIGKILL)
+                time.sleep(0.02)
+            else:
+                break

@@ -1,0 +1,7 @@
+"""The one error that the lab and the interferers raise for what a user can put right."""
+
+from __future__ import annotations
+
+
+class LabError(Exception):
+    """One line for people: what went wrong, where, and what is accepted."""

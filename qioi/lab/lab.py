@@ -1,0 +1,319 @@
+"""The lab: the bundled ledger network on this machine, one process and one control group per node.
+
+Everything about a lab follows from its folder: the control groups are named after the folder's path,
+so ``down`` finds what is left even when the folder itself, or the process that made it, is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qioi.lab.cgroups import Group, Hierarchy, Tree, find_hierarchy
+from qioi.lab.errors import LabError
+from qioi.lab.launch import last_lines, launch
+from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_network
+from qioi.lab.signals import uninterrupted
+from qioi.types import Role
+
+#: On a disk: below /run, mostly a tmpfs, flushing the ledger would cost nothing and prove nothing.
+DEFAULT_DIRECTORY = Path("/var/lib/qioi-lab")
+GROUP_PREFIX = "qioi-lab-"
+#: Share of the load client's group, the same in every arm: what is measured is the ledger's waiting.
+CLIENT_SHARES = 65_536
+CLIENT_GROUP = "client"
+#: Proof that a folder is a lab's and may be emptied.
+MARKER = ".qioi-lab"
+STATE = "lab.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LabOptions:
+    """What ``qioi-ledger init`` is asked for."""
+
+    orgs: int = 2
+    peers_per_org: int = 2
+    orderers: int = 3
+    mode: str = "stream"
+    consenter: str = "raft"
+    base_port: int = 17_000
+    channels: tuple[str, ...] = ("mychannel",)
+    extra: tuple[str, ...] = ()
+
+    def arguments(self) -> list[str]:
+        """Spell them as the binary's flags."""
+        flags = {
+            "--orgs": self.orgs,
+            "--peers-per-org": self.peers_per_org,
+            "--orderers": self.orderers,
+            "--mode": self.mode,
+            "--consenter": self.consenter,
+            "--base-port": self.base_port,
+        }
+        spelled = [text for flag, value in flags.items() for text in (flag, str(value))]
+        return [*spelled, *(text for channel in self.channels for text in ("--channel", channel)), *self.extra]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """What is to be seen of one node from outside. ``cpu`` is in seconds since its start."""
+
+    node: Node
+    group: Group
+    pids: tuple[int, ...]
+    ready: bool
+    shares: int | None
+    cpu: float | None
+
+
+Say = Callable[[str], None]
+
+
+def silent(message: str) -> None:
+    """Drop a progress message."""
+
+
+class Lab:
+    """One lab, told by its folder. All methods work on a lab that another process brought up."""
+
+    def __init__(self, directory: Path = DEFAULT_DIRECTORY, hierarchy: Hierarchy | None = None) -> None:
+        self.directory = directory.resolve()
+        digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:8]
+        self.tree = Tree(GROUP_PREFIX + digest, hierarchy or find_hierarchy())
+        self._processes: dict[str, tuple[Node, subprocess.Popen[bytes]]] = {}
+
+    @property
+    def state_file(self) -> Path:
+        """Where the daemon finds the components."""
+        return self.directory / STATE
+
+    @property
+    def running(self) -> bool:
+        """Whether it came up and processes of it live."""
+        return self.state_file.exists() and bool(self.tree.pids())
+
+    def network(self) -> Network:
+        """Read the network, which is there once :meth:`up` has begun."""
+        if not (self.directory / MARKER).exists():
+            raise LabError(f"no lab is running in {self.directory} (`qioi lab up --dir {self.directory}` starts one)")
+        return load_network(self.directory / "network.json")
+
+    def up(
+        self,
+        options: LabOptions,
+        *,
+        timeout: float = 60.0,
+        die_with_parent: bool = False,
+        say: Say = silent,
+    ) -> Network:
+        """Make the network, start every node and wait until all serve; on any failure leave nothing.
+
+        ``timeout`` in seconds is for all of them together to become ready.
+        """
+        binary = find_binary()
+        with self._locked():
+            if self.running:
+                raise LabError(
+                    f"a lab is already running in {self.directory} "
+                    f"(`qioi lab down --dir {self.directory}` ends it; `--dir` and `--base-port` start another)"
+                )
+            self._make_empty(say)
+            try:
+                return self._start(binary, options, timeout, die_with_parent, say)
+            except BaseException:
+                with uninterrupted():
+                    self._remove(keep_files=False)
+                raise
+
+    def _start(self, binary: Path, options: LabOptions, timeout: float, die_with_parent: bool, say: Say) -> Network:
+        say("making identities, channels and node configurations")
+        self._initialise(binary, options)
+        network = load_network(self.directory / "network.json")
+        refuse_busy_ports(network)
+        say(f"starting {len(network.nodes)} processes")
+        self.tree.create()
+        for node in network.nodes:
+            process = launch(
+                [str(binary), *node.arguments],
+                self.tree.group(node.name).create(),
+                log=node.log,
+                cwd=self.directory,
+                die_with_parent=die_with_parent,
+            )
+            self._processes[node.name] = (node, process)
+        say("waiting until every node serves")
+        self._wait_ready(network, timeout)
+        self._write_state(network)
+        return network
+
+    def _initialise(self, binary: Path, options: LabOptions) -> None:
+        command = [str(binary), "init", "--dir", str(self.directory), *options.arguments()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+            raise LabError(f"`{BINARY_NAME} init` failed (status {done.returncode}): {reason}")
+
+    def _wait_ready(self, network: Network, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        waiting = list(network.nodes)
+        while waiting:
+            self.check()
+            waiting = [node for node in waiting if not serves(node)]
+            if waiting and time.monotonic() > deadline:
+                node = waiting[0]
+                raise LabError(
+                    f"{node.name} does not serve after {timeout:.0f} s; its log ends:\n{last_lines(node.log)}"
+                )
+            time.sleep(0.05)
+
+    def check(self) -> None:
+        """Raise with the end of its log if a node that this process started has ended."""
+        for node, process in self._processes.values():
+            if process.poll() is not None:
+                raise LabError(
+                    f"{node.name} ended (status {process.returncode}); its log {node.log} ends:\n{last_lines(node.log)}"
+                )
+
+    def _write_state(self, network: Network) -> None:
+        components = [
+            {
+                "name": node.name,
+                "role": node.role.value,
+                "cgroup": self.tree.group(node.name).path,
+                "log": str(node.log),
+                "log_format": "plain",
+                "channels": list(network.channels),
+            }
+            for node in network.nodes
+        ]
+        state = {
+            "runtime": "process",
+            "cgroup_root": self.tree.name,
+            "components": components,
+            "pids": {name: process.pid for name, (_, process) in self._processes.items()},
+        }
+        temporary = self.state_file.with_suffix(".new")
+        temporary.write_text(json.dumps(state, indent=2) + "\n")
+        temporary.replace(self.state_file)
+
+    def state(self) -> dict[str, Any]:
+        """Read lab.json."""
+        self.network()
+        document = json.loads(self.state_file.read_text())
+        assert isinstance(document, dict)
+        return document
+
+    def down(self, *, keep_files: bool = False) -> bool:
+        """End every process and remove groups and files; say whether there was anything to remove.
+
+        With ``keep_files`` ledgers, logs and keys stay, and the folder is no lab's any more.
+        """
+        there = bool(self.tree.children()) or self.tree.root.exists or (self.directory / MARKER).exists()
+        if there:
+            with self._locked(), uninterrupted():
+                self._remove(keep_files=keep_files)
+        return there
+
+    def _remove(self, *, keep_files: bool) -> None:
+        self.tree.remove()
+        for _, process in self._processes.values():
+            process.wait()
+        self._processes.clear()
+        if not (self.directory / MARKER).exists():
+            return
+        if keep_files:
+            self.state_file.unlink(missing_ok=True)
+            (self.directory / MARKER).unlink()
+        else:
+            shutil.rmtree(self.directory)
+
+    def status(self) -> list[NodeStatus]:
+        """Look at every node."""
+        return [self._node_status(node) for node in self.network().nodes]
+
+    def _node_status(self, node: Node) -> NodeStatus:
+        group = self.tree.group(node.name)
+        if not group.exists:
+            return NodeStatus(node, group, (), False, None, None)
+        return NodeStatus(node, group, group.pids(), serves(node), group.shares(), group.cpu_seconds())
+
+    def load_command(self, arguments: Sequence[str]) -> list[str]:
+        """Spell a load run against this network."""
+        return [str(find_binary()), "load", "--network", str(self.network().path), *arguments]
+
+    def client_group(self) -> Group:
+        """Make, or find, the load client's own group."""
+        return self.tree.group(CLIENT_GROUP).create(CLIENT_SHARES)
+
+    def _make_empty(self, say: Say) -> None:
+        """Remove what a lab that crashed has left; refuse a folder that holds anything else."""
+        if self.tree.root.exists or self.tree.children():
+            say(f"removing what an earlier lab in {self.directory} has left behind")
+        self._remove(keep_files=False)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if any(self.directory.iterdir()):
+            raise LabError(f"{self.directory} is not empty and no lab's folder; name an empty or a new one with --dir")
+        (self.directory / MARKER).write_text(self.tree.name + "\n")
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let one ``up`` or ``down`` at a time work on this lab; a dead holder's lock is free."""
+        # A name in the abstract socket space (unix(7)): the kernel frees it, and no file is left over.
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            lock.bind("\0" + self.tree.name)
+        except OSError:
+            lock.close()
+            raise LabError(f"another qioi lab command is at work on {self.directory}; wait for it to end") from None
+        try:
+            yield
+        finally:
+            lock.close()
+
+
+def serves(node: Node) -> bool:
+    """Whether a node answers: its health check, or, where it has none, its port."""
+    if node.operations:
+        connection = http.client.HTTPConnection(node.operations, timeout=1)
+        try:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+    host, _, port = node.address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def refuse_busy_ports(network: Network) -> None:
+    """Raise if somebody else listens where a node shall: his answer would pass for the node's."""
+    for node in network.nodes:
+        for address in filter(None, (node.address, node.operations)):
+            host, _, port = address.rpartition(":")
+            try:
+                socket.create_server((host, int(port))).close()
+            except OSError as error:
+                raise LabError(
+                    f"{node.name} cannot have {address}: {error.strerror}; `--base-port` moves all of the lab's ports"
+                ) from error
+
+
+def roles(network: Network) -> tuple[Role, ...]:
+    """Roles that occur, peers first."""
+    return tuple(role for role in (Role.PEER, Role.ORDERER, Role.CHAINCODE) if network.named(role))

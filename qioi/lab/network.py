@@ -1,0 +1,91 @@
+"""What ``qioi-ledger init`` made: the nodes of network.json, and where the ledger's binary is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import qioi
+from qioi.lab.errors import LabError
+from qioi.types import Role
+
+BINARY_NAME = "qioi-ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One process of the network. ``log`` is absolute; ``operations`` is empty for a chaincode."""
+
+    name: str
+    role: Role
+    address: str
+    operations: str
+    arguments: tuple[str, ...]
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The network as a whole."""
+
+    path: Path
+    channels: tuple[str, ...]
+    mode: str
+    consenter: str
+    nodes: tuple[Node, ...]
+
+    def named(self, role: Role) -> tuple[str, ...]:
+        """Names of the nodes with that role."""
+        return tuple(node.name for node in self.nodes if node.role == role)
+
+
+def load_network(path: Path) -> Network:
+    """Read network.json; what is missing or malformed is said with the file and the key."""
+    try:
+        document = json.loads(path.read_text())
+        return Network(
+            path=path,
+            channels=tuple(str(channel) for channel in document["channels"]),
+            mode=str(document["mode"]),
+            consenter=str(document["consenter"]),
+            nodes=tuple(parse_node(node, path.parent) for node in document["nodes"]),
+        )
+    except FileNotFoundError:
+        raise LabError(f"{path} is missing: `{BINARY_NAME} init` writes it") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise LabError(f"{path}: {type(error).__name__}: {error}; the file is `{BINARY_NAME} init`'s") from error
+
+
+def parse_node(node: dict[str, Any], directory: Path) -> Node:
+    """Take over one entry of ``nodes``."""
+    return Node(
+        name=str(node["name"]),
+        role=Role(node["role"]),
+        address=str(node["address"]),
+        operations=str(node.get("operations") or ""),
+        arguments=tuple(str(argument) for argument in node["args"]),
+        log=directory / str(node["log"]),
+    )
+
+
+def find_binary() -> Path:
+    """Find the ledger: $QIOI_LEDGER, the source tree's own build, the one in the package."""
+    override = os.environ.get("QIOI_LEDGER")
+    if override:
+        found = shutil.which(override)
+        if found is None:
+            raise LabError(f"QIOI_LEDGER={override} is no executable file")
+        return Path(found).resolve()
+    package = Path(qioi.__file__).resolve().parent
+    places = (package.parent / "ledger" / "bin" / BINARY_NAME, package / "_bin" / BINARY_NAME)
+    for place in places:
+        if os.access(place, os.X_OK):
+            return place
+    raise LabError(
+        f"the ledger's binary {BINARY_NAME} is missing (looked at {', '.join(map(str, places))}): "
+        "build it with `make -C ledger build`, which needs Go, or name it in QIOI_LEDGER"
+    )

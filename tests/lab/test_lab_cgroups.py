@@ -1,0 +1,102 @@
+"""Groups in the real hierarchy of this host."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from qioi.lab.cgroups import Tree, find_hierarchy, shares_of, weight_of
+from qioi.lab.errors import LabError
+from qioi.lab.launch import launch
+
+
+def test_a_new_group_has_the_default_share_and_takes_another(tree: Tree) -> None:
+    group = tree.group("a").create()
+    assert group.shares() == 1024
+    group.set_shares(4096)
+    assert group.shares() == 4096
+    assert tree.group("a").create(2048).shares() == 2048
+
+
+def test_cpu_time_of_a_process_is_counted_for_its_group_alone(tree: Tree) -> None:
+    busy, idle = tree.group("busy").create(), tree.group("idle").create()
+    process = launch(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"], busy)
+    assert process.wait() == 0
+    assert busy.cpu_seconds() > 0.01
+    assert idle.cpu_seconds() == 0
+
+
+def test_remove_kills_a_process_that_ignores_sigterm(tree: Tree, tmp_path: Path) -> None:
+    group = tree.group("deaf").create()
+    process = launch(["sh", "-c", "trap '' TERM; touch deaf; while :; do sleep 0.1; done"], group, cwd=tmp_path)
+    wait_until((tmp_path / "deaf").exists)
+    tree.remove((group,), grace=0.3)
+    assert process.wait() == -9
+    assert not group.exists
+    assert tree.root.exists
+
+
+def test_remove_reaches_grandchildren(tree: Tree) -> None:
+    group = tree.group("family").create()
+    process = launch(["sh", "-c", "setsid sleep 1000 & setsid sleep 1000 & wait"], group)
+    wait_until(lambda: len(group.pids()) >= 3)
+    pids = group.pids()
+    tree.remove((group,), grace=0.2)
+    process.wait()
+    assert not [pid for pid in pids if alive(pid)]
+
+
+def test_remove_may_be_repeated(tree: Tree) -> None:
+    tree.group("a").create()
+    tree.remove()
+    tree.remove()
+    assert not tree.root.exists
+
+
+def test_a_host_without_cpu_controller_is_said_so(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("proc /proc proc rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n")
+    with pytest.raises(LabError, match="no CPU controller"):
+        find_hierarchy(mounts)
+
+
+def test_a_unified_host_is_recognised(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"cgroup2 {tmp_path} cgroup2 rw 0 0\n")
+    found = find_hierarchy(mounts)
+    assert (found.version, found.cpu, found.mounts) == (2, tmp_path, (tmp_path,))
+
+
+def test_a_v1_host_with_cpu_and_cpuacct_in_one_mount(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("cgroup /cg/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup2 /cg/unified cgroup2 rw 0 0\n")
+    found = find_hierarchy(mounts)
+    assert (found.version, found.mounts) == (1, (Path("/cg/cpu,cpuacct"),))
+
+
+@pytest.mark.parametrize("shares", [1024, 2048, 512, 65_536])
+def test_weights_keep_the_ratio_to_the_default(shares: int) -> None:
+    assert weight_of(shares) / 100 == shares / 1024
+    assert shares_of(weight_of(shares)) == shares
+
+
+@pytest.mark.parametrize(("shares", "weight"), [(2, 1), (262_144, 10_000)])
+def test_weights_stay_within_the_kernels_bounds(shares: int, weight: int) -> None:
+    assert weight_of(shares) == weight
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, timeout: float = 20.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -1,0 +1,228 @@
+"""`qioi lab`: up, status, down, and every way of not leaving anything behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from qioi.commands.lab import command
+from qioi.lab.errors import LabError
+from qioi.lab.lab import CLIENT_SHARES, Lab, LabOptions
+from qioi.lab.network import find_binary
+from qioi.types import Role
+
+SMALL = ("--peers-per-org", "1", "--orderers", "1", "--consenter", "solo")
+
+
+def small(base_port: int) -> LabOptions:
+    return LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port)
+
+
+def gone(lab: Lab) -> bool:
+    return not any(directory.exists() for directory in lab.tree.root.directories) and not lab.directory.exists()
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command, arguments)
+    return result.exit_code, result.output
+
+
+def test_every_node_serves_from_a_group_of_its_own(lab: Lab, base_port: int) -> None:
+    network = lab.up(LabOptions(base_port=base_port))
+    assert [len(network.named(role)) for role in (Role.PEER, Role.ORDERER, Role.CHAINCODE)] == [4, 3, 4]
+    found = lab.status()
+    assert all(entry.ready and len(entry.pids) == 1 and entry.shares == 1024 for entry in found)
+    state = json.loads(lab.state_file.read_text())
+    assert state["runtime"] == "process"
+    assert state["cgroup_root"] == lab.tree.name
+    for component in state["components"]:
+        assert component["cgroup"] == f"{lab.tree.name}/{component['name']}"
+        assert component["channels"] == ["mychannel"]
+        assert component["log_format"] == "plain"
+        assert Path(component["log"]).is_file()
+        assert component["cgroup"] in Path(f"/proc/{state['pids'][component['name']]}/cgroup").read_text()
+    pids = lab.tree.pids()
+    assert Lab(lab.directory).down()
+    assert gone(lab)
+    assert not [pid for pid in pids if serving(pid)]
+
+
+def test_a_second_up_says_that_one_is_running(lab: Lab, base_port: int) -> None:
+    lab.up(small(base_port))
+    with pytest.raises(LabError, match="already running"):
+        Lab(lab.directory).up(small(base_port))
+    assert all(entry.ready for entry in lab.status())
+
+
+def test_down_is_repeatable_and_says_when_there_is_nothing(lab: Lab, base_port: int) -> None:
+    assert not lab.down()
+    lab.up(small(base_port))
+    assert lab.down()
+    assert not lab.down()
+    assert gone(lab)
+
+
+def test_ports_of_another_lab_are_not_mistaken_for_ones_own(lab: Lab, base_port: int, tmp_path: Path) -> None:
+    lab.up(small(base_port))
+    second = Lab(tmp_path / "second")
+    with pytest.raises(LabError, match=f"cannot have 127.0.0.1:{base_port}.*in use.*--base-port"):
+        second.up(small(base_port))
+    assert gone(second)
+    assert all(entry.ready for entry in lab.status())
+
+
+def test_a_node_that_fails_shows_its_log_and_takes_all_down(
+    lab: Lab, base_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper = tmp_path / "ledger"
+    real = find_binary()
+    wrapper.write_text(f'#!/bin/sh\n[ "$1" != peer ] || {{ echo broken on purpose >&2; exit 3; }}\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("QIOI_LEDGER", str(wrapper))
+    with pytest.raises(LabError, match=r"peer0-org\d ended \(status 3\); its log .*\nbroken on purpose"):
+        lab.up(small(base_port))
+    assert gone(lab)
+
+
+def test_a_node_that_never_serves_is_named(
+    lab: Lab, base_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapper = tmp_path / "ledger"
+    real = find_binary()
+    wrapper.write_text(f'#!/bin/sh\n[ "$1" != orderer ] || exec sleep 1000\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("QIOI_LEDGER", str(wrapper))
+    with pytest.raises(LabError, match="orderer1 does not serve after 2 s"):
+        lab.up(small(base_port), timeout=2)
+    assert gone(lab)
+
+
+def test_a_node_killed_later_is_seen(lab: Lab, base_port: int) -> None:
+    lab.up(small(base_port))
+    lab.check()
+    lab.tree.group("orderer1").signal(signal.SIGKILL)
+    wait_for(lambda: not lab.tree.group("orderer1").pids())
+    with pytest.raises(LabError, match="orderer1 ended"):
+        lab.check()
+    assert [entry.node.name for entry in lab.status() if not entry.ready] == ["orderer1"]
+
+
+def test_a_folder_with_other_files_is_refused_and_untouched(lab: Lab, base_port: int) -> None:
+    lab.directory.mkdir()
+    precious = lab.directory / "precious"
+    precious.write_text("x")
+    with pytest.raises(LabError, match="not empty and no lab's folder"):
+        lab.up(small(base_port))
+    lab.down()
+    assert precious.read_text() == "x"
+
+
+def test_down_may_keep_the_files(lab: Lab, base_port: int) -> None:
+    network = lab.up(small(base_port))
+    lab.down(keep_files=True)
+    assert network.nodes[0].log.exists()
+    assert not lab.tree.root.exists
+    assert not lab.running
+    with pytest.raises(LabError, match="not empty"):
+        lab.up(small(base_port))
+
+
+def test_down_finds_the_processes_of_a_lab_whose_folder_is_gone(lab: Lab, base_port: int) -> None:
+    lab.up(small(base_port))
+    subprocess.run(["rm", "-rf", str(lab.directory)], check=True)
+    assert lab.down()
+    assert gone(lab)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_up_leaves_nothing(lab: Lab, base_port: int, number: signal.Signals) -> None:
+    process = start_up(lab, base_port)
+    process.send_signal(number)
+    assert process.wait(timeout=60) != 0
+    assert gone(lab)
+
+
+def test_after_a_killed_up_both_down_and_up_work(lab: Lab, base_port: int) -> None:
+    for repair in (lambda: lab.down(), lambda: lab.up(small(base_port))):
+        process = start_up(lab, base_port)
+        process.kill()
+        process.wait()
+        repair()
+    assert all(entry.ready for entry in lab.status())
+    lab.down()
+    assert gone(lab)
+
+
+def test_two_commands_at_once_do_not_mix(lab: Lab, base_port: int) -> None:
+    process = start_up(lab, base_port)
+    process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(LabError, match="at work"):
+            lab.down()
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        process.wait(timeout=60)
+    assert gone(lab)
+
+
+def test_the_command_line_walks_through_a_whole_life(lab: Lab, base_port: int) -> None:
+    where = ("--dir", str(lab.directory))
+    assert run("status", *where)[0] == 1
+    code, output = run("up", *where, "--base-port", str(base_port), *SMALL)
+    assert code == 0, output
+    assert "up: 5 nodes" in output
+    code, output = run("status", *where, "--output", "json")
+    assert code == 0
+    assert {entry["name"] for entry in json.loads(output)} >= {"orderer1", "peer0-org1", "peer0-org2"}
+    assert "peer0-org1" in run("status", *where)[1]
+    code, output = run("up", *where)
+    assert code == 1
+    assert "already running" in output
+    assert run("down", *where) == (0, f"down: {lab.directory}\n")
+    assert "nothing to do" in run("down", *where)[1]
+
+
+def test_the_load_client_has_a_group_and_a_high_share(lab: Lab, base_port: int) -> None:
+    lab.up(small(base_port))
+    client = lab.client_group()
+    assert client.shares() == CLIENT_SHARES
+    command_line = [sys.executable, "-m", "qioi.cli", "lab", "load", "--dir", str(lab.directory), "--help"]
+    assert subprocess.run(command_line, check=False, capture_output=True).returncode == 0
+
+
+def start_up(lab: Lab, base_port: int) -> subprocess.Popen[bytes]:
+    """Start `qioi lab up` as a process and return once its first node runs."""
+    command_line = [sys.executable, "-m", "qioi.cli", "lab", "up", "--dir", str(lab.directory)]
+    process = subprocess.Popen([*command_line, "--base-port", str(base_port)], stdout=subprocess.DEVNULL)
+    wait_for(lambda: lab.tree.pids() or process.poll() is not None)
+    assert process.poll() is None
+    return process
+
+
+def serving(pid: int) -> bool:
+    """Whether a process lives; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition, timeout: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_labs_in_other_folders_have_other_groups(tmp_path: Path) -> None:
+    assert Lab(tmp_path / "a").tree.name != Lab(tmp_path / "b").tree.name
+    assert Lab(tmp_path / "a").tree.name == Lab(Path(os.path.relpath(tmp_path / "a"))).tree.name
