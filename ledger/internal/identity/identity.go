@@ -1,0 +1,53 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"time"
+)
+
+// Role is what an identity is within its organisation (Fabric's NodeOUs).
+type Role uint8
+
+// The roles. Every verified identity is a Member.
+const (
+	Member Role = iota
+	Admin
+	Client
+	Peer
+	Orderer
+)
+
+var roleNames = [...]string{Member: "member", Admin: "admin", Client: "client", Peer: "peer", Orderer: "orderer"}
+
+func (r Role) String() string { return roleNames[r] }
+
+// Identity is a certificate that chains to an authority of its organisation. It is immutable.
+type Identity struct {
+	MSPID string
+	Cert  *x509.Certificate
+
+	roles     uint8 // bit set of Role
+	key       *ecdsa.PublicKey
+	digest    [sha256.Size]byte
+	notBefore time.Time // of the whole chain: the latest start, the earliest end
+	notAfter  time.Time
+}
+
+// HasRole reports whether the certificate carries the role.
+func (i *Identity) HasRole(r Role) bool { return i.roles&(1<<r) != 0 }
+
+// Same reports whether both are one person: the same certificate of the same
+// organisation, however it was encoded in the message.
+func (i *Identity) Same(other *Identity) bool {
+	return i.digest == other.digest && i.MSPID == other.MSPID
+}
+
+// Verify checks that sig is the low-S signature of this identity over sha256(msg).
+func (i *Identity) Verify(msg, sig []byte) error { return verify(i.key, msg, sig) }
+
+// ValidAt reports whether every certificate of the chain is valid at t.
+func (i *Identity) ValidAt(t time.Time) bool {
+	return !t.Before(i.notBefore) && !t.After(i.notAfter)
+}

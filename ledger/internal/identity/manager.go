@@ -1,0 +1,228 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/pb/msppb"
+)
+
+// Errors of Deserialize, for errors.Is. The error itself says more.
+var (
+	ErrMalformed  = errors.New("malformed identity")
+	ErrUnknownMSP = errors.New("unknown organisation")
+	ErrUntrusted  = errors.New("certificate is not of its organisation")
+	ErrNoRole     = errors.New("certificate has no role")
+	ErrExpired    = errors.New("certificate is not valid at this time")
+)
+
+// Bounds against hostile input: a real identity has less than 2 KiB, and a
+// channel has some hundreds of them.
+const (
+	maxSerialized = 16 << 10
+	maxCached     = 4096
+)
+
+// OrgConfig is what a channel knows of an organisation. Certificates are PEM.
+type OrgConfig struct {
+	MSPID             string
+	RootCerts         [][]byte
+	IntermediateCerts [][]byte
+	TLSRootCerts      [][]byte
+	// OUs maps the organizational unit that a certificate must carry to its role;
+	// DefaultOUs is what cryptogen and Fabric CA use.
+	OUs map[string]Role
+}
+
+// DefaultOUs are the unit names that Fabric's tools write into certificates.
+func DefaultOUs() map[string]Role {
+	return map[string]Role{"client": Client, "peer": Peer, "admin": Admin, "orderer": Orderer}
+}
+
+type org struct {
+	roots, intermediates *x509.CertPool
+	ous                  map[string]Role
+}
+
+// Manager verifies the identities of a channel. It belongs to one version of the
+// channel's configuration and never changes; it is safe for concurrent use.
+type Manager struct {
+	orgs map[string]*org
+
+	mu    sync.RWMutex
+	cache map[string]*Identity // by serialized form; verified ones only
+}
+
+// NewManager errs when an organisation is named twice or its certificates cannot be read.
+func NewManager(orgs ...OrgConfig) (*Manager, error) {
+	m := &Manager{orgs: make(map[string]*org, len(orgs)), cache: make(map[string]*Identity)}
+	for _, cfg := range orgs {
+		if cfg.MSPID == "" {
+			return nil, fmt.Errorf("an organisation has no MSP id")
+		}
+		if m.orgs[cfg.MSPID] != nil {
+			return nil, fmt.Errorf("organisation %s is named twice", cfg.MSPID)
+		}
+		o := &org{roots: x509.NewCertPool(), intermediates: x509.NewCertPool(), ous: cfg.OUs}
+		if len(cfg.RootCerts) == 0 {
+			return nil, fmt.Errorf("organisation %s has no root certificate", cfg.MSPID)
+		}
+		if err := addAll(o.roots, cfg.RootCerts); err != nil {
+			return nil, fmt.Errorf("organisation %s: root certificate: %w", cfg.MSPID, err)
+		}
+		if err := addAll(o.intermediates, cfg.IntermediateCerts); err != nil {
+			return nil, fmt.Errorf("organisation %s: intermediate certificate: %w", cfg.MSPID, err)
+		}
+		m.orgs[cfg.MSPID] = o
+	}
+	return m, nil
+}
+
+func addAll(pool *x509.CertPool, pems [][]byte) error {
+	for _, text := range pems {
+		cert, err := parseCertificate(text)
+		if err != nil {
+			return err
+		}
+		if !cert.IsCA {
+			return fmt.Errorf("%q is not a certificate authority", cert.Subject.CommonName)
+		}
+		pool.AddCert(cert)
+	}
+	return nil
+}
+
+// Deserialize verifies an identity as of now. This is for messages that arrive;
+// for what the ledger already holds use DeserializeAt.
+func (m *Manager) Deserialize(serialized []byte) (*Identity, error) {
+	return m.DeserializeAt(serialized, time.Now())
+}
+
+// DeserializeAt verifies an identity as of a time that the ledger itself fixes (a
+// transaction's timestamp), so that every peer, also one that replays years
+// later, decides alike. With the zero time the period of validity is not looked
+// at (block signatures have no time).
+func (m *Manager) DeserializeAt(serialized []byte, at time.Time) (*Identity, error) {
+	m.mu.RLock()
+	id := m.cache[string(serialized)]
+	m.mu.RUnlock()
+	if id == nil {
+		var err error
+		if id, err = m.verify(serialized); err != nil {
+			return nil, err
+		}
+		m.remember(serialized, id)
+	}
+	if !at.IsZero() && !id.ValidAt(at) {
+		return nil, fmt.Errorf("%w: %q of %s, valid %s to %s", ErrExpired, id.Cert.Subject.CommonName, id.MSPID,
+			id.notBefore.UTC().Format(time.RFC3339), id.notAfter.UTC().Format(time.RFC3339))
+	}
+	return id, nil
+}
+
+func (m *Manager) remember(serialized []byte, id *Identity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.cache) >= maxCached {
+		for key := range m.cache { // any one: Go's map order is random enough
+			delete(m.cache, key)
+			break
+		}
+	}
+	m.cache[string(serialized)] = id
+}
+
+func (m *Manager) verify(serialized []byte) (*Identity, error) {
+	if len(serialized) > maxSerialized {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrMalformed, len(serialized), maxSerialized)
+	}
+	var wire msppb.SerializedIdentity
+	if err := proto.Unmarshal(serialized, &wire); err != nil {
+		return nil, fmt.Errorf("%w: %s", ErrMalformed, "not a SerializedIdentity")
+	}
+	o := m.orgs[wire.Mspid]
+	if o == nil {
+		return nil, fmt.Errorf("%w %q", ErrUnknownMSP, wire.Mspid)
+	}
+	cert, err := parseCertificate(wire.IdBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if cert.IsCA {
+		return nil, fmt.Errorf("%w: %q is an authority, not a member, of %s", ErrUntrusted, cert.Subject.CommonName, wire.Mspid)
+	}
+	id := &Identity{MSPID: wire.Mspid, Cert: cert, digest: sha256.Sum256(cert.Raw)}
+	id.key = cert.PublicKey.(*ecdsa.PublicKey) // parseCertificate accepts nothing else
+	if err := id.chain(o); err != nil {
+		return nil, err
+	}
+	return id, id.assignRoles(o)
+}
+
+// chain walks up to a root as of the moment that the certificate was issued (the
+// trust), and notes from when until when the whole chain is valid (the time).
+func (i *Identity) chain(o *org) error {
+	chains, err := i.Cert.Verify(x509.VerifyOptions{
+		Roots: o.roots, Intermediates: o.intermediates, CurrentTime: i.Cert.NotBefore.Add(time.Second),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %q of %s: %w", ErrUntrusted, i.Cert.Subject.CommonName, i.MSPID, err)
+	}
+	i.notBefore, i.notAfter = i.Cert.NotBefore, i.Cert.NotAfter
+	for _, cert := range chains[0][1:] {
+		if cert.NotBefore.After(i.notBefore) {
+			i.notBefore = cert.NotBefore
+		}
+		if cert.NotAfter.Before(i.notAfter) {
+			i.notAfter = cert.NotAfter
+		}
+	}
+	return nil
+}
+
+func (i *Identity) assignRoles(o *org) error {
+	i.roles = 1 << Member
+	found := 0
+	for _, unit := range i.Cert.Subject.OrganizationalUnit {
+		if role, ok := o.ous[unit]; ok {
+			i.roles |= 1 << role
+			found++
+		}
+	}
+	if len(o.ous) > 0 && found != 1 {
+		return fmt.Errorf("%w: %q of %s carries %d of the units client, peer, admin, orderer; exactly one is accepted",
+			ErrNoRole, i.Cert.Subject.CommonName, i.MSPID, found)
+	}
+	return nil
+}
+
+// parseCertificate accepts one PEM certificate with a P-256 key and nothing after it.
+func parseCertificate(text []byte) (*x509.Certificate, error) {
+	block, rest := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, fmt.Errorf("no PEM certificate found")
+	}
+	if strings.TrimSpace(string(rest)) != "" {
+		return nil, fmt.Errorf("more than one PEM certificate found")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := cert.PublicKey.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("certificate %q: only ECDSA P-256 keys are accepted", cert.Subject.CommonName)
+	}
+	return cert, nil
+}

@@ -1,0 +1,79 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"math/big"
+
+	"golang.org/x/crypto/cryptobyte"
+	"golang.org/x/crypto/cryptobyte/asn1"
+)
+
+// Errors of a signature check.
+var (
+	ErrSignatureEncoding = errors.New("signature is not the DER form of two ECDSA integers")
+	ErrHighS             = errors.New("signature has a high S: only the low-S form is accepted")
+	ErrSignature         = errors.New("signature does not match the message")
+)
+
+var (
+	curveOrder = elliptic.P256().Params().N
+	halfOrder  = new(big.Int).Rsh(curveOrder, 1)
+)
+
+// signDigest gives the low-S form: of the two signatures (r, s) and (r, N-s) that
+// fit a message Fabric accepts only the smaller, so that nobody can alter one.
+func signDigest(key *ecdsa.PrivateKey, digest []byte) ([]byte, error) {
+	der, err := ecdsa.SignASN1(rand.Reader, key, digest)
+	if err != nil {
+		return nil, err
+	}
+	r, s, err := parseSignature(der)
+	if err != nil {
+		return nil, err
+	}
+	if s.Cmp(halfOrder) <= 0 {
+		return der, nil
+	}
+	return marshalSignature(r, s.Sub(curveOrder, s))
+}
+
+// verify checks sig over sha256(msg).
+func verify(key *ecdsa.PublicKey, msg, sig []byte) error {
+	_, s, err := parseSignature(sig)
+	if err != nil {
+		return err
+	}
+	if s.Cmp(halfOrder) > 0 {
+		return ErrHighS
+	}
+	digest := sha256.Sum256(msg)
+	if !ecdsa.VerifyASN1(key, digest[:], sig) {
+		return ErrSignature
+	}
+	return nil
+}
+
+func parseSignature(der []byte) (r, s *big.Int, err error) {
+	r, s = new(big.Int), new(big.Int)
+	input := cryptobyte.String(der)
+	var inner cryptobyte.String
+	if !input.ReadASN1(&inner, asn1.SEQUENCE) || !input.Empty() ||
+		!inner.ReadASN1Integer(r) || !inner.ReadASN1Integer(s) || !inner.Empty() ||
+		r.Sign() <= 0 || s.Sign() <= 0 {
+		return nil, nil, ErrSignatureEncoding
+	}
+	return r, s, nil
+}
+
+func marshalSignature(r, s *big.Int) ([]byte, error) {
+	var b cryptobyte.Builder
+	b.AddASN1(asn1.SEQUENCE, func(b *cryptobyte.Builder) {
+		b.AddASN1BigInt(r)
+		b.AddASN1BigInt(s)
+	})
+	return b.Bytes()
+}
