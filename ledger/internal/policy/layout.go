@@ -28,12 +28,29 @@ func (p *Policy) layouts(at *node) []Layout {
 	if at.leaf >= 0 {
 		return []Layout{{p.principals[at.leaf]: 1}}
 	}
-	// ways[k] are the layouts that satisfy k of the children seen so far.
-	ways := make([][]Layout, at.n+1)
-	ways[0] = []Layout{{}}
+	options := make([][]Layout, 0, len(at.children))
 	for i := range at.children {
-		options := p.layouts(&at.children[i])
-		for k := at.n; k > 0; k-- {
+		options = append(options, p.layouts(&at.children[i]))
+	}
+	return choose(at.n, options)
+}
+
+// Choose lists the ways to take n of the layouts together.
+func Choose(n int, from []Layout) []Layout {
+	options := make([][]Layout, 0, len(from))
+	for _, l := range from {
+		options = append(options, []Layout{l})
+	}
+	return choose(n, options)
+}
+
+// choose takes n of the rules, each in any one of its ways.
+func choose(n int, rules [][]Layout) []Layout {
+	// ways[k] are the layouts that satisfy k of the rules seen so far.
+	ways := make([][]Layout, n+1)
+	ways[0] = []Layout{{}}
+	for _, options := range rules {
+		for k := n; k > 0; k-- {
 			for _, base := range ways[k-1] {
 				for _, option := range options {
 					if len(ways[k]) < maxLayouts {
@@ -43,7 +60,7 @@ func (p *Policy) layouts(at *node) []Layout {
 			}
 		}
 	}
-	return ways[at.n]
+	return ways[n]
 }
 
 func merge(a, b Layout) Layout {

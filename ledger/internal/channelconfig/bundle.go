@@ -1,0 +1,330 @@
+package channelconfig
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sort"
+	"strconv"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/policy"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// ErrInvalid is what every refused configuration wraps.
+var ErrInvalid = errors.New("invalid channel configuration")
+
+// Bundle is one version of a channel's configuration, decoded and checked. It is
+// immutable: a configuration transaction makes a new one.
+type Bundle struct {
+	ChannelID  string
+	Sequence   uint64
+	Config     *commonpb.Config
+	MSP        *identity.Manager
+	Orderer    Orderer
+	Orgs       map[string]Org // application organisations by MSP id
+	Chaincodes map[string]*Chaincode
+
+	policies map[string]policy.Evaluator
+}
+
+// Orderer is how the channel is ordered.
+type Orderer struct {
+	ConsensusType        string
+	Consenters           []*etcdraftpb.Consenter
+	Raft                 RaftOptions
+	MaxMessageCount      int
+	AbsoluteMaxBytes     int
+	PreferredMaxBytes    int
+	BatchTimeout         time.Duration
+	Mode                 Mode
+	VirtualBlockTxs      int
+	VirtualBlockInterval time.Duration
+	Addresses            []string // host:port of the orderers, sorted
+	TLSRoots             *x509.CertPool
+}
+
+// RaftOptions are the channel's Raft settings.
+type RaftOptions struct {
+	TickInterval     time.Duration
+	ElectionTick     int
+	HeartbeatTick    int
+	SnapshotInterval int // bytes of log between two snapshots
+}
+
+// Org is an organisation whose peers and clients use the channel.
+type Org struct {
+	MSPID    string
+	Peers    []string // host:port, from the anchor peers
+	TLSRoots *x509.CertPool
+}
+
+// Chaincode is what may run on the channel and who must endorse it.
+type Chaincode struct {
+	Name, Version string
+	Sequence      uint64
+	Policy        policy.Evaluator
+	// Layouts are the sets of endorsers that suffice, the smallest first.
+	Layouts []policy.Layout
+}
+
+// Policy looks up a policy by its path, for example ChannelWriters. A policy that
+// does not exist is one that nobody satisfies.
+func (b *Bundle) Policy(path string) policy.Evaluator {
+	if p, ok := b.policies[path]; ok {
+		return p
+	}
+	return metaPolicy{need: 1}
+}
+
+// IsConfig reports whether a header type is a configuration's.
+func IsConfig(header *commonpb.ChannelHeader) bool {
+	return header.GetType() == int32(commonpb.HeaderType_CONFIG)
+}
+
+// FromBlock decodes a configuration block.
+func FromBlock(block *commonpb.Block) (*Bundle, error) {
+	if n := len(block.GetData().GetData()); n != 1 {
+		return nil, fmt.Errorf("%w: block %d has %d transactions, a configuration block has one", ErrInvalid, block.GetHeader().GetNumber(), n)
+	}
+	msg, err := protoutil.ParseEnvelope(block.Data.Data[0])
+	if err != nil {
+		return nil, fmt.Errorf("%w: block %d: %w", ErrInvalid, block.GetHeader().GetNumber(), err)
+	}
+	return FromMessage(msg)
+}
+
+// FromEnvelope decodes a configuration transaction.
+func FromEnvelope(env *commonpb.Envelope) (*Bundle, error) {
+	msg, err := protoutil.OpenEnvelope(env)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return FromMessage(msg)
+}
+
+// FromMessage decodes a configuration transaction that is already taken apart.
+func FromMessage(msg *protoutil.Message) (*Bundle, error) {
+	if !IsConfig(msg.Channel) {
+		return nil, fmt.Errorf("%w: header type %d is not CONFIG", ErrInvalid, msg.Channel.Type)
+	}
+	var cfg commonpb.ConfigEnvelope
+	if err := protoutil.Unmarshal(msg.Data, &cfg); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return newBundle(msg.Channel.ChannelId, cfg.Config)
+}
+
+func newBundle(channelID string, cfg *commonpb.Config) (*Bundle, error) {
+	b := &Bundle{
+		ChannelID: channelID, Sequence: cfg.GetSequence(), Config: cfg,
+		Orgs: map[string]Org{}, Chaincodes: map[string]*Chaincode{}, policies: map[string]policy.Evaluator{},
+	}
+	root := cfg.GetChannelGroup()
+	var orgs []identity.OrgConfig
+	for _, step := range []func() error{
+		func() error { return compilePolicies(b.policies, "/Channel", root, 0) },
+		func() error { return b.decodeOrderer(root.GetGroups()[ordererGroup], &orgs) },
+		func() error { return b.decodeApplication(root.GetGroups()[applicationGroup], &orgs) },
+		func() (err error) { b.MSP, err = identity.NewManager(orgs...); return err },
+	} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("%w of channel %q: %w", ErrInvalid, channelID, err)
+		}
+	}
+	return b, nil
+}
+
+func (b *Bundle) decodeOrderer(group *commonpb.ConfigGroup, orgs *[]identity.OrgConfig) error {
+	var kind ordererpb.ConsensusType
+	var size ordererpb.BatchSize
+	var timeout ordererpb.BatchTimeout
+	var mode streampb.OrderingMode
+	if err := errors.Join(get(group, keyConsensusType, &kind), get(group, keyBatchSize, &size), get(group, keyBatchTimeout, &timeout)); err != nil {
+		return err
+	}
+	if group.Values[keyMode] != nil { // a channel of Fabric's own tools has none
+		if err := get(group, keyMode, &mode); err != nil {
+			return err
+		}
+	}
+	o := &b.Orderer
+	o.ConsensusType = kind.Type
+	o.MaxMessageCount, o.AbsoluteMaxBytes, o.PreferredMaxBytes = int(size.MaxMessageCount), int(size.AbsoluteMaxBytes), int(size.PreferredMaxBytes)
+	if o.MaxMessageCount == 0 || o.AbsoluteMaxBytes == 0 || o.PreferredMaxBytes == 0 || o.PreferredMaxBytes > o.AbsoluteMaxBytes {
+		return fmt.Errorf("BatchSize %s: values above 0, preferred_max_bytes at most absolute_max_bytes, are accepted", &size)
+	}
+	var err error
+	if o.BatchTimeout, err = positiveDuration(keyBatchTimeout, timeout.Timeout); err != nil {
+		return err
+	}
+	if mode.Mode == streampb.OrderingMode_STREAM {
+		o.Mode, o.VirtualBlockTxs = Stream, int(mode.VirtualBlockTxs)
+		if o.VirtualBlockInterval, err = positiveDuration(keyMode+" virtual_block_interval", mode.VirtualBlockInterval); err != nil {
+			return err
+		}
+		if o.VirtualBlockTxs == 0 {
+			return fmt.Errorf("%s virtual_block_txs: a number above 0 is accepted", keyMode)
+		}
+	}
+	if err := o.decodeConsensus(kind.Metadata); err != nil {
+		return err
+	}
+	o.TLSRoots = x509.NewCertPool()
+	for _, name := range sortedGroups(group) {
+		sub := group.Groups[name]
+		org, err := decodeOrg(name, sub, o.TLSRoots)
+		if err != nil {
+			return err
+		}
+		*orgs = append(*orgs, org)
+		var endpoints commonpb.OrdererAddresses
+		if sub.Values[keyEndpoints] != nil {
+			if err := get(sub, keyEndpoints, &endpoints); err != nil {
+				return err
+			}
+		}
+		o.Addresses = append(o.Addresses, endpoints.Addresses...)
+	}
+	sort.Strings(o.Addresses)
+	return nil
+}
+
+func (o *Orderer) decodeConsensus(metadata []byte) error {
+	switch o.ConsensusType {
+	case Solo:
+		return nil
+	case Raft:
+	default:
+		return fmt.Errorf("consensus type %q: %s and %s are accepted", o.ConsensusType, Solo, Raft)
+	}
+	var cfg etcdraftpb.ConfigMetadata
+	if err := protoutil.Unmarshal(metadata, &cfg); err != nil {
+		return err
+	}
+	if len(cfg.Consenters) == 0 {
+		return fmt.Errorf("%s has no consenters", Raft)
+	}
+	opts := cfg.GetOptions()
+	tick, err := positiveDuration("tick_interval", opts.GetTickInterval())
+	if err != nil {
+		return err
+	}
+	if opts.ElectionTick <= opts.HeartbeatTick || opts.HeartbeatTick == 0 {
+		return fmt.Errorf("election_tick %d, heartbeat_tick %d: election_tick > heartbeat_tick > 0 is accepted", opts.ElectionTick, opts.HeartbeatTick)
+	}
+	if opts.SnapshotIntervalSize == 0 {
+		return fmt.Errorf("snapshot_interval_size: a number of bytes above 0 is accepted")
+	}
+	o.Consenters = cfg.Consenters
+	o.Raft = RaftOptions{
+		TickInterval: tick, ElectionTick: int(opts.ElectionTick), HeartbeatTick: int(opts.HeartbeatTick),
+		SnapshotInterval: int(opts.SnapshotIntervalSize),
+	}
+	return nil
+}
+
+func (b *Bundle) decodeApplication(group *commonpb.ConfigGroup, orgs *[]identity.OrgConfig) error {
+	for _, name := range sortedGroups(group) {
+		sub := group.Groups[name]
+		tls := x509.NewCertPool()
+		cfg, err := decodeOrg(name, sub, tls)
+		if err != nil {
+			return err
+		}
+		*orgs = append(*orgs, cfg)
+		org := Org{MSPID: cfg.MSPID, TLSRoots: tls}
+		var peers peerpb.AnchorPeers
+		if sub.Values[keyAnchorPeers] != nil {
+			if err := get(sub, keyAnchorPeers, &peers); err != nil {
+				return err
+			}
+		}
+		for _, p := range peers.AnchorPeers {
+			org.Peers = append(org.Peers, net.JoinHostPort(p.Host, strconv.Itoa(int(p.Port))))
+		}
+		b.Orgs[org.MSPID] = org
+	}
+	var definitions streampb.ChaincodeDefinitions
+	if group.GetValues()[keyChaincodes] != nil {
+		if err := get(group, keyChaincodes, &definitions); err != nil {
+			return err
+		}
+	}
+	for name, wire := range definitions.Chaincodes {
+		cc, err := b.chaincode(wire)
+		if err != nil {
+			return fmt.Errorf("chaincode %q: %w", name, err)
+		}
+		if cc.Name != name || name == "" {
+			return fmt.Errorf("chaincode %q calls itself %q", name, cc.Name)
+		}
+		b.Chaincodes[name] = cc
+	}
+	return nil
+}
+
+func (b *Bundle) chaincode(wire *streampb.ChaincodeDefinition) (*Chaincode, error) {
+	cc := &Chaincode{Name: wire.GetName(), Version: wire.GetVersion(), Sequence: wire.GetSequence()}
+	var pol peerpb.ApplicationPolicy
+	if err := protoutil.Unmarshal(wire.GetEndorsementPolicy(), &pol); err != nil {
+		return nil, err
+	}
+	switch kind := pol.Type.(type) {
+	case *peerpb.ApplicationPolicy_SignaturePolicy:
+		compiled, err := policy.Compile(kind.SignaturePolicy)
+		if err != nil {
+			return nil, err
+		}
+		cc.Policy, cc.Layouts = compiled, compiled.Layouts()
+	case *peerpb.ApplicationPolicy_ChannelConfigPolicyReference:
+		found, ok := b.policies[kind.ChannelConfigPolicyReference]
+		if !ok {
+			return nil, fmt.Errorf("endorsement policy %q does not exist", kind.ChannelConfigPolicyReference)
+		}
+		cc.Policy, cc.Layouts = found, layouts(found)
+	default:
+		return nil, fmt.Errorf("no endorsement policy")
+	}
+	return cc, nil
+}
+
+func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (identity.OrgConfig, error) {
+	var wire msppb.MSPConfig
+	var msp msppb.FabricMSPConfig
+	if err := get(group, keyMSP, &wire); err != nil {
+		return identity.OrgConfig{}, fmt.Errorf("organisation %s: %w", name, err)
+	}
+	if err := protoutil.Unmarshal(wire.Config, &msp); err != nil {
+		return identity.OrgConfig{}, fmt.Errorf("organisation %s: %w", name, err)
+	}
+	for _, text := range append(append([][]byte{}, msp.TlsRootCerts...), msp.TlsIntermediateCerts...) {
+		if !tls.AppendCertsFromPEM(text) {
+			return identity.OrgConfig{}, fmt.Errorf("organisation %s: a TLS root certificate cannot be read", name)
+		}
+	}
+	cfg := identity.OrgConfig{
+		MSPID: msp.Name, RootCerts: msp.RootCerts, IntermediateCerts: msp.IntermediateCerts, TLSRootCerts: msp.TlsRootCerts,
+	}
+	if ous := msp.FabricNodeOus; ous.GetEnable() {
+		cfg.OUs = map[string]identity.Role{}
+		for role, unit := range map[identity.Role]*msppb.FabricOUIdentifier{
+			identity.Client: ous.ClientOuIdentifier, identity.Peer: ous.PeerOuIdentifier,
+			identity.Admin: ous.AdminOuIdentifier, identity.Orderer: ous.OrdererOuIdentifier,
+		} {
+			if unit != nil {
+				cfg.OUs[unit.OrganizationalUnitIdentifier] = role
+			}
+		}
+	}
+	return cfg, nil
+}
