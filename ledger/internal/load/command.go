@@ -1,0 +1,189 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// ErrNothingCommitted ends a run without a single valid commit.
+var ErrNothingCommitted = errors.New("nothing was committed")
+
+// gcPercent trades a few megabytes for CPU: the live heap of a load client is tiny.
+const gcPercent = 800
+
+type options struct {
+	network, channel, chaincode, workload string
+	peers                                 []string
+	rate                                  float64
+	clients, maxInFlight                  int
+	duration, warmup, timeout, progress   time.Duration
+	knobs                                 workloadOptions
+	json, timeseries, record              string
+}
+
+// Command is `qioi-ledger load`.
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "load --network DIR/network.json (--rate R | --clients N)",
+		Short: "Send transactions through the peers' gateways and measure",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			// A second signal ends the process at once.
+			context.AfterFunc(ctx, stop)
+			return o.execute(ctx, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.network, "network", "", "network.json that `init` wrote")
+	f.StringVar(&o.channel, "channel", "", "channel (default: the network's first)")
+	f.StringVar(&o.chaincode, "chaincode", "smallbank", "smallbank or kv")
+	f.StringVar(&o.workload, "workload", "", "smallbank: create, mix; kv: put, update, ycsb50 (default: the first)")
+	f.StringSliceVar(&o.peers, "peers", nil, "gateway peers, in turn (default: all)")
+	f.Float64Var(&o.rate, "rate", 0, "open loop: transactions per second")
+	f.IntVar(&o.clients, "clients", 0, "closed loop: clients that each wait for their last transaction")
+	f.IntVar(&o.maxInFlight, "max-in-flight", 2000, "open loop: transactions under way at once")
+	f.DurationVar(&o.duration, "duration", 30*time.Second, "measured time, after the warm-up")
+	f.DurationVar(&o.warmup, "warmup", 3*time.Second, "time before the measurement")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "bound for one transaction")
+	f.IntVar(&o.knobs.accounts, "accounts", 10_000, "accounts or keys to choose from")
+	f.IntVar(&o.knobs.hotKeys, "hot-keys", 0, "the first so many accounts or keys are hot (0: all alike)")
+	f.Float64Var(&o.knobs.hotShare, "hot-share", 0.9, "share of the choices that fall on hot ones")
+	f.IntVar(&o.knobs.valueSize, "value-size", 1024, "bytes of a kv value")
+	f.Uint64Var(&o.knobs.seed, "seed", 1, "seed of the random choices")
+	f.StringVar(&o.json, "json", "", "write the result as JSON to this file (-: to stdout, instead of text)")
+	f.StringVar(&o.timeseries, "timeseries", "", "write a CSV row per second to this file")
+	f.StringVar(&o.record, "record", "", "write the id and block of each committed transaction to this file")
+	f.DurationVar(&o.progress, "progress", time.Second, "interval of progress lines on stderr (0: none)")
+	return cmd
+}
+
+func (o *options) check() error {
+	switch {
+	case o.network == "":
+		return errors.New("--network is missing: the network.json that `qioi-ledger init` wrote is accepted")
+	case (o.rate > 0) == (o.clients > 0):
+		return errors.New("exactly one of --rate (open loop) and --clients (closed loop) is needed, above 0")
+	case o.rate < 0 || o.rate > 1e6:
+		return fmt.Errorf("--rate %g: 0 to 1000000 is accepted", o.rate)
+	case o.clients < 0 || o.clients > 100_000:
+		return fmt.Errorf("--clients %d: 1 to 100000 is accepted", o.clients)
+	case o.maxInFlight < 1 || o.maxInFlight > 100_000:
+		return fmt.Errorf("--max-in-flight %d: 1 to 100000 is accepted", o.maxInFlight)
+	case o.duration <= 0 || o.warmup < 0 || o.timeout <= 0:
+		return errors.New("--duration and --timeout must be above 0, --warmup at least 0")
+	case o.knobs.accounts < 2:
+		return fmt.Errorf("--accounts %d: at least 2 are needed", o.knobs.accounts)
+	case o.knobs.hotKeys < 0 || o.knobs.hotShare < 0 || o.knobs.hotShare > 1:
+		return errors.New("--hot-keys must be at least 0, --hot-share from 0 to 1")
+	case o.knobs.valueSize < 1 || o.knobs.valueSize > 10<<20:
+		return fmt.Errorf("--value-size %d: 1 to %d bytes are accepted", o.knobs.valueSize, 10<<20)
+	}
+	return nil
+}
+
+func (o *options) plan() plan {
+	p := plan{rate: o.rate, workers: o.clients, warmup: o.warmup, duration: o.duration}
+	if o.rate > 0 {
+		p.workers = o.maxInFlight
+	}
+	return p
+}
+
+func (o *options) execute(ctx context.Context, stdout io.Writer) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
+	debug.SetGCPercent(gcPercent)
+	r, about, err := o.build()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err := r.connect(ctx); err != nil {
+		return err
+	}
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	found := r.measure(ctx)
+	found.About = about
+	if err := o.report(found, stdout); err != nil {
+		return err
+	}
+	if found.Committed == 0 {
+		return ErrNothingCommitted
+	}
+	return nil
+}
+
+// build makes the parts of a run, and says what it is about.
+func (o *options) build() (*run, About, error) {
+	about := About{Chaincode: o.chaincode, Seed: o.knobs.seed}
+	net, err := readNetwork(o.network)
+	if err != nil {
+		return nil, about, err
+	}
+	if about.Channel, err = net.channel(o.channel); err != nil {
+		return nil, about, err
+	}
+	r := &run{plan: o.plan(), timeout: o.timeout, progress: newProgress(os.Stderr, o.progress)}
+	if about.Workload, r.work, err = findWorkload(o.chaincode, o.workload, o.knobs); err != nil {
+		return nil, about, err
+	}
+	endpoints, err := net.endpoints(o.peers)
+	if err != nil {
+		return nil, about, err
+	}
+	if r.journal, err = openJournal(o.record); err != nil {
+		return nil, about, err
+	}
+	for _, e := range endpoints {
+		c, err := dial(e, about.Channel, o.chaincode)
+		if err != nil {
+			return nil, about, errors.Join(err, r.close())
+		}
+		r.clients = append(r.clients, c)
+		about.Peers = append(about.Peers, e.name)
+	}
+	return r, about, nil
+}
+
+func (o *options) report(found *Result, stdout io.Writer) error {
+	if o.timeseries != "" {
+		if err := writeFile(o.timeseries, func(w io.Writer) error { return writeSeries(w, found.Series) }); err != nil {
+			return err
+		}
+	}
+	if o.json == "-" {
+		return found.writeJSON(stdout)
+	}
+	if o.json != "" {
+		if err := writeFile(o.json, found.writeJSON); err != nil {
+			return err
+		}
+	}
+	return found.writeText(stdout)
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		return fmt.Errorf("result %s: %w", name, err)
+	}
+	return nil
+}

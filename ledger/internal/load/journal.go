@@ -1,0 +1,50 @@
+package load
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+)
+
+// journal writes the ids of the transactions that were reported as committed
+// and valid, one line each: `TXID BLOCK`. Crash tests hold the ledger to it.
+type journal struct {
+	mu   sync.Mutex
+	file *os.File
+	out  *bufio.Writer
+}
+
+// openJournal with an empty name keeps no journal.
+func openJournal(name string) (*journal, error) {
+	if name == "" {
+		return &journal{}, nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("record of committed transactions: %w", err)
+	}
+	return &journal{file: file, out: bufio.NewWriter(file)}, nil
+}
+
+func (j *journal) committed(o outcome) {
+	if j.file == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	// A bufio.Writer keeps its first error for Flush.
+	_, _ = j.out.WriteString(o.txID + " " + strconv.FormatUint(o.block, 10) + "\n")
+}
+
+func (j *journal) close() error {
+	if j.file == nil {
+		return nil
+	}
+	if err := errors.Join(j.out.Flush(), j.file.Close()); err != nil {
+		return fmt.Errorf("record of committed transactions: %w", err)
+	}
+	return nil
+}

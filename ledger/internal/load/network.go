@@ -1,0 +1,122 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/qioi/qioi/ledger/internal/identity"
+)
+
+// network is the part of network.json that a client needs.
+type network struct {
+	Channels []string `json:"channels"`
+	TLS      bool     `json:"tls"`
+	Nodes    []struct {
+		Name    string `json:"name"`
+		Role    string `json:"role"`
+		MSPID   string `json:"msp_id"`
+		Address string `json:"address"`
+	} `json:"nodes"`
+	Clients []struct {
+		MSPID string `json:"msp_id"`
+		Name  string `json:"name"`
+		Cert  string `json:"cert"`
+		Key   string `json:"key"`
+	} `json:"clients"`
+	TLSCA map[string]string `json:"tls_ca"`
+
+	file string
+}
+
+// endpoint is a gateway peer and whom we are when we talk to it.
+type endpoint struct {
+	name    string
+	address string
+	tlsCA   string // file; empty: plaintext
+	signer  *identity.SigningIdentity
+}
+
+func readNetwork(file string) (*network, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("network file: %w (`qioi-ledger init` writes one)", err)
+	}
+	n := &network{file: file}
+	if err := json.Unmarshal(text, n); err != nil {
+		return nil, fmt.Errorf("network file %s: %w", file, err)
+	}
+	return n, nil
+}
+
+func (n *network) path(relative string) string {
+	if filepath.IsAbs(relative) {
+		return relative
+	}
+	return filepath.Join(filepath.Dir(n.file), relative)
+}
+
+// channel resolves the channel to use: the one asked for, or the first.
+func (n *network) channel(asked string) (string, error) {
+	if asked == "" && len(n.Channels) > 0 {
+		return n.Channels[0], nil
+	}
+	if !slices.Contains(n.Channels, asked) {
+		return "", fmt.Errorf("channel %q is not in %s: %s are accepted", asked, n.file, strings.Join(n.Channels, ", "))
+	}
+	return asked, nil
+}
+
+// endpoints gives the peers asked for, or all, each with a client of the peer's
+// own organisation where there is one.
+func (n *network) endpoints(asked []string) ([]endpoint, error) {
+	signers := map[string]*identity.SigningIdentity{}
+	for _, c := range n.Clients {
+		if signers[c.MSPID] != nil {
+			continue
+		}
+		signer, err := identity.LoadSigner(c.MSPID, n.path(c.Cert), n.path(c.Key))
+		if err != nil {
+			return nil, err
+		}
+		signers[c.MSPID] = signer
+	}
+	if len(n.Clients) == 0 {
+		return nil, fmt.Errorf("network file %s: no client identity in it", n.file)
+	}
+	var found []endpoint
+	var names []string
+	for _, node := range n.Nodes {
+		if node.Role != "peer" {
+			continue
+		}
+		names = append(names, node.Name)
+		if len(asked) > 0 && !slices.Contains(asked, node.Name) {
+			continue
+		}
+		e := endpoint{name: node.Name, address: node.Address, signer: signers[node.MSPID]}
+		if e.signer == nil {
+			e.signer = signers[n.Clients[0].MSPID]
+		}
+		if n.TLS {
+			ca, ok := n.TLSCA[node.MSPID]
+			if !ok {
+				return nil, fmt.Errorf("network file %s: no tls_ca for %s, the organisation of %s", n.file, node.MSPID, node.Name)
+			}
+			e.tlsCA = n.path(ca)
+		}
+		found = append(found, e)
+	}
+	for _, name := range asked {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("peer %q is not in %s: %s are accepted", name, n.file, strings.Join(names, ", "))
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("network file %s: no peer in it", n.file)
+	}
+	return found, nil
+}

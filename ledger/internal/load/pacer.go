@@ -1,0 +1,66 @@
+package load
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// plan is when a run sends and what of it is measured.
+type plan struct {
+	rate     float64 // transactions per second; 0: closed loop
+	workers  int     // clients of a closed loop, bound of what is under way in an open one
+	warmup   time.Duration
+	duration time.Duration // measured, after the warm-up
+}
+
+// pacer hands out transactions to workers.
+type pacer struct {
+	plan
+	start  time.Time
+	issued atomic.Int64
+	unsent atomic.Int64 // due inside the measured window, never sent
+}
+
+func (p *pacer) windowStart() time.Time { return p.start.Add(p.warmup) }
+func (p *pacer) end() time.Time         { return p.start.Add(p.warmup + p.duration) }
+
+// next waits for a transaction's due time. It gives its number and the instant
+// from which its latency counts; ok is false when the run is over.
+func (p *pacer) next(ctx context.Context) (i int, due time.Time, ok bool) {
+	for {
+		i = int(p.issued.Add(1) - 1)
+		if p.rate == 0 {
+			now := time.Now()
+			return i, now, now.Before(p.end()) && ctx.Err() == nil
+		}
+		due = p.start.Add(time.Duration(float64(i) / p.rate * float64(time.Second)))
+		if !due.Before(p.end()) || ctx.Err() != nil {
+			return 0, due, false
+		}
+		wait := time.Until(due)
+		if wait <= 0 && !time.Now().Before(p.end()) {
+			// All workers were busy until the end: this one is overdue for good.
+			if !due.Before(p.windowStart()) {
+				p.unsent.Add(1)
+			}
+			continue
+		}
+		return i, due, sleep(ctx, wait)
+	}
+}
+
+// sleep returns false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

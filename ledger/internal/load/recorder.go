@@ -1,0 +1,136 @@
+package load
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Latencies are kept in microseconds, from one to ten minutes, to three digits.
+const (
+	histogramMax    = int64(10 * time.Minute / time.Microsecond)
+	histogramDigits = 3
+)
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, histogramMax, histogramDigits)
+}
+
+func observe(h *hdrhistogram.Histogram, d time.Duration) {
+	// Clamped, so it cannot fail.
+	_ = h.RecordValue(min(max(d.Microseconds(), 1), histogramMax))
+}
+
+type failureKey struct {
+	stage stage
+	code  string
+}
+
+type failureCount struct {
+	count   int64
+	example string
+}
+
+// recorder keeps the results of a run. Transactions due inside the measured
+// window count for latencies and failures; throughput counts the commits that
+// happened inside it.
+type recorder struct {
+	windowStart, windowEnd time.Time
+
+	mu        sync.Mutex
+	total     *hdrhistogram.Histogram
+	stages    map[stage]*hdrhistogram.Histogram
+	failures  map[failureKey]*failureCount
+	sent      int64 // finished or not, due inside the window
+	committed int64 // valid, due inside the window
+	inWindow  int64 // valid, committed inside the window
+	warm      int64 // valid, committed after the warm-up, the drain included
+	all       counters
+	series    *series
+}
+
+// counters are about everything since the start, for the progress line.
+type counters struct{ sent, committed, failed int64 }
+
+func newRecorder(start time.Time, p plan) *recorder {
+	r := &recorder{
+		windowStart: start.Add(p.warmup), windowEnd: start.Add(p.warmup + p.duration),
+		total: newHistogram(), failures: map[failureKey]*failureCount{}, series: newSeries(start),
+		stages: map[stage]*hdrhistogram.Histogram{},
+	}
+	for _, s := range []stage{stageEndorse, stageSubmit, stageCommit} {
+		r.stages[s] = newHistogram()
+	}
+	return r
+}
+
+func (r *recorder) measured(due time.Time) bool {
+	return !due.Before(r.windowStart) && due.Before(r.windowEnd)
+}
+
+func (r *recorder) send(due time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all.sent++
+	if r.measured(due) {
+		r.sent++
+	}
+}
+
+func (r *recorder) finish(o outcome, due, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	latency := now.Sub(due)
+	r.series.add(now, latency, o.failedAt == "")
+	if o.failedAt != "" {
+		r.all.failed++
+		if r.measured(due) {
+			r.countFailure(o)
+		}
+		return
+	}
+	r.all.committed++
+	if !now.Before(r.windowStart) {
+		r.warm++
+	}
+	if r.measured(now) {
+		r.inWindow++
+	}
+	if !r.measured(due) {
+		return
+	}
+	r.committed++
+	observe(r.total, latency)
+	observe(r.stages[stageEndorse], o.endorse)
+	observe(r.stages[stageSubmit], o.submit)
+	observe(r.stages[stageCommit], o.commit)
+}
+
+func (r *recorder) countFailure(o outcome) {
+	key := failureKey{o.failedAt, o.code}
+	f := r.failures[key]
+	if f == nil {
+		f = &failureCount{example: o.detail}
+		r.failures[key] = f
+	}
+	f.count++
+}
+
+// failureList gives the measured failures, the most frequent first, and their sum.
+func (r *recorder) failureList() (list []Failure, failed int64) {
+	list = []Failure{}
+	for key, f := range r.failures {
+		list = append(list, Failure{Stage: string(key.stage), Code: key.code, Count: f.count, Example: f.example})
+		failed += f.count
+	}
+	slices.SortFunc(list, func(a, b Failure) int {
+		if a.Count != b.Count {
+			return int(b.Count - a.Count)
+		}
+		return strings.Compare(a.Stage+a.Code, b.Stage+b.Code)
+	})
+	return list, failed
+}

@@ -1,0 +1,167 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qioi/qioi/ledger/internal/contracts/smallbank"
+)
+
+const (
+	// setupWorkers is how many accounts are under way at once before a run.
+	setupWorkers = 64
+	// setupTries covers conflicts and a network that is still finding its leader.
+	setupTries = 5
+	// failurePause keeps a closed loop from spinning on a network that refuses.
+	failurePause = 20 * time.Millisecond
+)
+
+// run is one load run: its parts, wired.
+type run struct {
+	plan     plan
+	timeout  time.Duration // per transaction, all stages
+	clients  []*client
+	work     workload
+	journal  *journal
+	progress *progress
+}
+
+func (r *run) connect(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, c := range r.clients {
+		group.Go(func() error { return c.connect(ctx) })
+	}
+	return group.Wait()
+}
+
+// prepare commits what the workload needs. What an earlier run left there is as good.
+func (r *run) prepare(ctx context.Context) error {
+	calls := r.work.setup()
+	if len(calls) == 0 {
+		return nil
+	}
+	r.progress.say(fmt.Sprintf("setting up: %d transactions", len(calls)))
+	var next atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range min(setupWorkers, len(calls)) {
+		group.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(len(calls)); i = next.Add(1) - 1 {
+				if err := r.prepareOne(ctx, int(i), calls[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (r *run) prepareOne(ctx context.Context, i int, c call) error {
+	var o outcome
+	for try := range setupTries {
+		limited, cancel := context.WithTimeout(ctx, r.timeout)
+		o = r.clients[(i+try)%len(r.clients)].transact(limited, c)
+		cancel()
+		if o.failedAt == "" || alreadyThere(o) {
+			return nil
+		}
+		if !sleep(ctx, time.Duration(try+1)*100*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+	return fmt.Errorf("setting up the workload: %s of %q failed %d times: %s %s", o.failedAt, c[0], setupTries, o.code, o.detail)
+}
+
+// measure sends the workload and waits for what is under way. It returns what it
+// has when ctx ends early.
+func (r *run) measure(ctx context.Context) *Result {
+	p := &pacer{plan: r.plan, start: time.Now()}
+	rec := newRecorder(p.start, r.plan)
+	cpu := watchCPU(ctx, p.windowStart())
+
+	reporting, stopReporting := context.WithCancel(context.Background())
+	var background errgroup.Group
+	background.Go(func() error {
+		r.progress.follow(reporting, p, rec)
+		return nil
+	})
+	// Workers return no errors: a failed transaction is a result.
+	var workers errgroup.Group
+	for range r.plan.workers {
+		workers.Go(func() error {
+			r.worker(ctx, p, rec)
+			return nil
+		})
+	}
+	_ = workers.Wait()
+	ended := time.Now()
+	stopReporting()
+	_ = background.Wait()
+	return newResult(p, rec, cpu(), ended, ctx.Err() != nil)
+}
+
+func (r *run) worker(ctx context.Context, p *pacer, rec *recorder) {
+	for {
+		i, due, ok := p.next(ctx)
+		if !ok {
+			return
+		}
+		rec.send(due)
+		// An interrupted run still waits for what it sent.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.timeout)
+		o := r.clients[i%len(r.clients)].transact(limited, r.work.call(i))
+		cancel()
+		rec.finish(o, due, time.Now())
+		switch {
+		case o.failedAt == "":
+			r.journal.committed(o)
+		case o.failedAt != stageCommit && p.rate == 0:
+			sleep(ctx, failurePause)
+		}
+	}
+}
+
+// alreadyThere recognises an account of an earlier run.
+func alreadyThere(o outcome) bool {
+	return o.failedAt == stageEndorse && strings.Contains(o.detail, smallbank.ErrExists.Error())
+}
+
+func (r *run) close() error {
+	var errs []error
+	for _, c := range r.clients {
+		errs = append(errs, c.conn.Close())
+	}
+	return errors.Join(append(errs, r.journal.close())...)
+}
+
+// cpuTime is what this process has used so far.
+func cpuTime() (user, sys time.Duration) {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 0, 0
+	}
+	return time.Duration(usage.Utime.Nano()), time.Duration(usage.Stime.Nano())
+}
+
+// watchCPU returns a function that tells the CPU time used since from.
+func watchCPU(ctx context.Context, from time.Time) func() CPU {
+	type sample struct{ user, sys time.Duration }
+	base := make(chan sample, 1)
+	go func() {
+		sleep(ctx, time.Until(from))
+		user, sys := cpuTime()
+		base <- sample{user, sys}
+	}()
+	return func() CPU {
+		user, sys := cpuTime()
+		b := <-base
+		return CPU{UserSeconds: (user - b.user).Seconds(), SysSeconds: (sys - b.sys).Seconds()}
+	}
+}
