@@ -309,9 +309,8 @@ def refuse_busy_ports(network: Network) -> None:
             try:
                 socket.create_server((host, int(port))).close()
             except OSError as error:
-                raise LabError(
-                    f"{node.name} cannot have {address}: {error.strerror}; `--base-port` moves all of the lab's ports"
-                ) from error
+                why = os.strerror(error.errno or 0)
+                raise LabError(f"{node.name} cannot have {address}: {why}; `--base-port` moves all ports") from error
 
 
 def roles(network: Network) -> tuple[Role, ...]:

@@ -1,0 +1,131 @@
+"""The load client as a process: its plan, its control group, and what it measured."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from qioi.lab.errors import LabError
+from qioi.lab.figures import LoadFigures, Series
+from qioi.lab.lab import Lab
+from qioi.lab.launch import last_lines, launch
+
+#: Seconds that a client may take beyond its plan: connecting, preparing accounts, draining.
+SLACK = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """Open loop at ``rate`` transactions per second, or closed loop with ``clients``; times in seconds."""
+
+    duration: float
+    warmup: float
+    rate: float | None = None
+    clients: int | None = None
+    seed: int = 1
+    extra: tuple[str, ...] = ()
+
+    def arguments(self, result: Path) -> list[str]:
+        """Spell it as flags of `qioi-ledger load`."""
+        if (self.rate is None) == (self.clients is None):
+            raise LabError("a load has either a rate (open loop) or a number of clients (closed loop)")
+        loop = ["--rate", f"{self.rate:g}"] if self.rate is not None else ["--clients", str(self.clients)]
+        times = ["--duration", f"{self.duration:g}s", "--warmup", f"{self.warmup:g}s"]
+        return [*loop, *times, "--seed", str(self.seed), "--json", str(result), *self.extra]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """What the client found. ``start`` and ``end`` bound the measured window (epoch seconds)."""
+
+    figures: LoadFigures
+    start: float
+    end: float
+    throughput: Series
+    p95: Series
+
+
+class LoadRun:
+    """One run of the client in its own group. Use it as a context manager: leaving it ends the client."""
+
+    def __init__(self, lab: Lab, plan: LoadPlan, directory: Path, die_with_parent: bool = True) -> None:
+        self.plan = plan
+        self._result = directory / "load.json"
+        self._log = directory / "load.log"
+        self._result.unlink(missing_ok=True)
+        command = lab.load_command(plan.arguments(self._result))
+        group = lab.client_group()
+        self._deadline = time.monotonic() + plan.warmup + plan.duration + SLACK
+        self._process = launch(command, group, log=self._log, die_with_parent=die_with_parent)
+
+    def running(self) -> bool:
+        """Whether it still sends or drains; raise if it takes far too long."""
+        if self._process.poll() is not None:
+            return False
+        if time.monotonic() > self._deadline:
+            raise LabError(
+                f"the load client is {SLACK:.0f} s late; its log {self._log} ends:\n{last_lines(self._log, 5)}"
+            )
+        return True
+
+    def result(self) -> LoadResult:
+        """Read what it found, once it has ended."""
+        status = self._process.wait()
+        if status != 0 or not self._result.exists():
+            raise LabError(f"the load client failed (status {status}); its log ends:\n{last_lines(self._log, 5)}")
+        return parse_result(json.loads(self._result.read_text()), self._result)
+
+    def __enter__(self) -> LoadRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+
+def parse_result(document: dict[str, Any], source: Path) -> LoadResult:
+    """Read the client's JSON."""
+    try:
+        start = datetime.fromisoformat(document["started"]).timestamp()
+        end = start + float(document["seconds"])
+        latency = document["latency_ms"]
+        rows = [row for row in document["timeseries"] if row["unix"] < end]
+        figures = LoadFigures(
+            offered=float(document["intended_rate"]) or None,
+            throughput=float(document["throughput_tps"]),
+            mean=float(latency["mean"]),
+            p50=float(latency["p50"]),
+            p95=float(latency["p95"]),
+            p99=float(latency["p99"]),
+            maximum=float(latency["max"]),
+            committed=int(document["committed"]),
+            failed=int(document["failed"]) + int(document["unsent"]),
+        )
+        return LoadResult(
+            figures=figures,
+            start=start,
+            end=end,
+            throughput=tuple((float(row["unix"]) - start, float(row["tps"])) for row in rows),
+            p95=tuple((float(row["unix"]) - start, float(row["p95_ms"])) for row in rows if row["tps"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise LabError(
+            f"{source} is no result of this version's load client: {type(error).__name__} {error}"
+        ) from error
+
+
+def run_to_end(run: LoadRun, lab: Lab) -> LoadResult:
+    """Wait for a run during which nothing else is to be done."""
+    while run.running():
+        lab.check()
+        time.sleep(0.1)
+    return run.result()

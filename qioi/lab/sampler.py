@@ -1,0 +1,141 @@
+"""Look at every group of the lab twice a second while an arm runs, and condense it afterwards.
+
+Sampling only notes counters; means over the measured window are taken from the counters' difference
+between the window's first and last sample, so no average of averages is made.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.lab.cgroups import Group
+from qioi.lab.figures import RoleFigures, Series
+from qioi.lab.machine import Quiet, Snapshot, between, snapshot
+from qioi.types import DelayReading, Role
+
+#: Seconds between two samples.
+PERIOD = 0.5
+
+ReadDelays = Callable[[], Mapping[str, DelayReading]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look. ``cpu`` is in seconds since each group was made; ``delays`` are since the look before."""
+
+    time: float
+    shares: dict[str, int]
+    cpu: dict[str, float]
+    delays: dict[str, DelayReading]
+    machine: Snapshot
+
+
+class Sampler:
+    """Takes samples of the named groups; ``read_delays`` gives what the scheduler did since it was last asked."""
+
+    def __init__(self, components: Mapping[str, Group], others: Mapping[str, Group], read_delays: ReadDelays) -> None:
+        self._components = components
+        self._groups = {**components, **others}
+        self._read_delays = read_delays
+        self.samples: list[Sample] = []
+
+    def sample(self) -> None:
+        """Take one."""
+        delays = dict(self._read_delays())
+        self.samples.append(
+            Sample(
+                time=time.time(),
+                shares={name: group.shares() for name, group in self._components.items()},
+                cpu={name: group.cpu_seconds() for name, group in self._groups.items() if group.exists},
+                delays=delays,
+                machine=snapshot(),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The measured part of an arm: its samples, and the samples from its warm-up on, for plots."""
+
+    start: float
+    samples: Sequence[Sample]
+    shown: Sequence[Sample]
+
+    @property
+    def seconds(self) -> float:
+        """Time between the first and the last sample of the window."""
+        return self.samples[-1].time - self.samples[0].time
+
+    def cores(self, names: Iterable[str]) -> float:
+        """CPU time per second that the named groups had together."""
+        first, last = self.samples[0].cpu, self.samples[-1].cpu
+        used = sum(last[name] - first.get(name, 0.0) for name in names if name in last)
+        return used / self.seconds
+
+    def role(self, names: Sequence[str]) -> RoleFigures:
+        """Condense what the scheduler did to the named components."""
+        readings = [sample.delays[name] for sample in self.samples[1:] for name in names if name in sample.delays]
+        run, wait, slices = totals(readings)
+        return RoleFigures(
+            delay=1000 * wait / slices if slices else 0.0,
+            time_slice=1000 * run / slices if slices else 0.0,
+            waiting=wait / (run + wait) if run + wait > 0 else 0.0,
+            switches=slices / self.seconds,
+            cores=self.cores(names),
+        )
+
+    def quiet(self, cores: int) -> Quiet:
+        """Say what the machine as a whole did meanwhile."""
+        return between(self.samples[0].machine, self.samples[-1].machine, cores)
+
+    def shares_over_time(self, names: Sequence[str]) -> Series:
+        """Mean share of the named components at each sample."""
+        return tuple(
+            (sample.time - self.start, sum(sample.shares[name] for name in names) / len(names)) for sample in self.shown
+        )
+
+    def delay_over_time(self, names: Sequence[str]) -> Series:
+        """Mean wait per time slice, in milliseconds, between each two samples; gaps where nothing ran."""
+        points = []
+        for sample in self.shown:
+            _, wait, slices = totals([sample.delays[name] for name in names if name in sample.delays])
+            if slices:
+                points.append((sample.time - self.start, 1000 * wait / slices))
+        return tuple(points)
+
+
+def window(samples: Sequence[Sample], begin: float, start: float, end: float) -> Window:
+    """Cut out [start, end], and from ``begin``, the start of the warm-up, for the plots."""
+    inside = [sample for sample in samples if start <= sample.time <= end]
+    if len(inside) < 2:
+        raise ValueError(f"{len(inside)} samples between {start} and {end}: at least 2 are needed")
+    return Window(start, inside, [sample for sample in samples if begin <= sample.time <= end])
+
+
+def totals(readings: Iterable[DelayReading]) -> tuple[float, float, int]:
+    """Add up run time, waiting time and slices."""
+    run, wait, slices = 0.0, 0.0, 0
+    for reading in readings:
+        run, wait, slices = run + reading.run, wait + reading.wait, slices + reading.slices
+    return run, wait, slices
+
+
+def write_samples(path: Path, samples: Sequence[Sample], roles: Mapping[str, Role]) -> None:
+    """Write every sample as CSV, a line per group and look."""
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["unix", "name", "role", "shares", "cpu_s", "run_s", "wait_s", "slices", "threads"])
+        for sample in samples:
+            for name, cpu in sample.cpu.items():
+                reading = sample.delays.get(name)
+                scheduled = (
+                    ("", "", "", "")
+                    if reading is None
+                    else (f"{reading.run:.6f}", f"{reading.wait:.6f}", reading.slices, reading.threads)
+                )
+                role = roles[name].value if name in roles else ""
+                out.writerow([f"{sample.time:.3f}", name, role, sample.shares.get(name, ""), f"{cpu:.6f}", *scheduled])

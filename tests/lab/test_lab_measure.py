@@ -1,0 +1,142 @@
+"""What samples and the client's result are condensed to."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qioi.lab.cgroups import Tree
+from qioi.lab.errors import LabError
+from qioi.lab.load import LoadPlan, parse_result
+from qioi.lab.machine import Snapshot, between, cpu_model, machine, snapshot, some_total
+from qioi.lab.sampler import Sample, Sampler, window, write_samples
+from qioi.types import DelayReading, Role
+
+QUIET = Snapshot(0.0, 0.0, 0.0, 0.0)
+
+
+def sample(at: float, cpu: float, *, run: float = 0.1, wait: float = 0.3, shares: int = 1024) -> Sample:
+    reading = DelayReading("peer", run, wait, 100, 1.0)
+    return Sample(at, {"peer": shares, "orderer": 1024}, {"peer": cpu, "orderer": 2 * cpu}, {"peer": reading}, QUIET)
+
+
+def test_means_cover_the_window_alone() -> None:
+    samples = [sample(float(at), cpu=at * 0.5, wait=9.0 if at < 5 else 0.3) for at in range(11)]
+    cut = window(samples, 2, 4, 9)
+    assert cut.seconds == 5
+    assert cut.cores(["peer"]) == pytest.approx(0.5)
+    assert cut.cores(["peer", "orderer", "absent"]) == pytest.approx(1.5)
+    figures = cut.role(("peer",))
+    assert figures.delay == pytest.approx(3.0)
+    assert figures.time_slice == pytest.approx(1.0)
+    assert figures.waiting == pytest.approx(0.75)
+    assert figures.switches == pytest.approx(100)
+    assert [at for at, _ in cut.delay_over_time(("peer",))] == [-2, -1, 0, 1, 2, 3, 4, 5]
+
+
+def test_shares_over_time_are_the_roles_mean() -> None:
+    cut = window([sample(0, 0), sample(1, 0, shares=3072)], 0, 0, 1)
+    assert cut.shares_over_time(("peer", "orderer")) == ((0, 1024), (1, 2048))
+
+
+def test_a_role_that_never_ran_has_no_delay() -> None:
+    cut = window([sample(0, 0), sample(1, 0)], 0, 0, 1)
+    assert cut.role(("orderer",)).delay == 0
+    assert cut.delay_over_time(("orderer",)) == ()
+
+
+def test_a_window_without_samples_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 2"):
+        window([sample(0, 0)], 0, 0, 10)
+
+
+def test_a_group_that_appears_later_counts_from_nothing() -> None:
+    first, last = sample(0, 1), sample(2, 1)
+    last.cpu["daemon"] = 0.5
+    assert window([first, last], 0, 0, 2).cores(["daemon"]) == 0.25
+
+
+def test_samples_of_real_groups_are_written_as_csv(tree: Tree, tmp_path: Path) -> None:
+    groups = {"peer": tree.group("peer").create(2048)}
+    sampler = Sampler(
+        groups, {"client": tree.group("client")}, lambda: {"peer": DelayReading("peer", 0.1, 0.2, 3, 1.0)}
+    )
+    sampler.sample()
+    tree.group("client").create()
+    sampler.sample()
+    write_samples(tmp_path / "samples.csv", sampler.samples, {"peer": Role.PEER})
+    with (tmp_path / "samples.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows] == ["peer", "peer", "client"]
+    assert (rows[0]["shares"], rows[0]["role"], rows[0]["slices"]) == ("2048", "peer", "3")
+    assert (rows[2]["shares"], rows[2]["role"], rows[2]["slices"]) == ("", "", "")
+
+
+RESULT: dict[str, Any] = {
+    "intended_rate": 100,
+    "started": "2026-11-21T03:27:56.5Z",
+    "seconds": 2.0,
+    "throughput_tps": 99.5,
+    "committed": 199,
+    "failed": 1,
+    "unsent": 2,
+    "latency_ms": {"mean": 3.0, "p50": 2.0, "p95": 5.0, "p99": 7.0, "max": 9.0},
+    "timeseries": [
+        {"unix": 1795231675.5, "tps": 90, "p95_ms": 5.0},
+        {"unix": 1795231676.5, "tps": 0, "p95_ms": 0},
+        {"unix": 1795231677.5, "tps": 100, "p95_ms": 6.0},
+        {"unix": 1795231678.5, "tps": 3, "p95_ms": 8.0},
+    ],
+}
+
+
+def test_the_clients_result_is_read_and_its_drain_left_out() -> None:
+    found = parse_result(RESULT, Path("x"))
+    assert found.end - found.start == 2
+    assert found.figures.failed == 3
+    assert found.figures.offered == 100
+    assert found.throughput == ((-1, 90), (0, 0), (1, 100))
+    assert found.p95 == ((-1, 5), (1, 6))
+    assert parse_result({**RESULT, "intended_rate": 0}, Path("x")).figures.offered is None
+
+
+@pytest.mark.parametrize("key", ["started", "latency_ms", "timeseries"])
+def test_a_result_of_another_form_is_refused(key: str, tmp_path: Path) -> None:
+    document = json.loads(json.dumps(RESULT))
+    del document[key]
+    with pytest.raises(LabError, match=key):
+        parse_result(document, tmp_path / "load.json")
+
+
+def test_a_load_is_open_or_closed() -> None:
+    assert "--rate" in LoadPlan(1, 1, rate=5).arguments(Path("x"))
+    assert LoadPlan(1.5, 1, clients=5).arguments(Path("x"))[:4] == ["--clients", "5", "--duration", "1.5s"]
+    for plan in (LoadPlan(1, 1), LoadPlan(1, 1, rate=5, clients=5)):
+        with pytest.raises(LabError, match="either a rate"):
+            plan.arguments(Path("x"))
+
+
+def test_this_machine_can_be_described() -> None:
+    assert machine().cores > 0
+    first, second = snapshot(), snapshot()
+    found = between(first, second, 1)
+    assert found.cores_busy >= 0
+    assert found.steal >= 0
+
+
+def test_counters_become_rates() -> None:
+    before, after = Snapshot(10.0, 1.0, 20.0, 5.0), Snapshot(20.0, 2.0, 35.0, 8.0)
+    found = between(before, after, 2)
+    assert (found.seconds, found.steal, found.cores_busy, found.pressure) == (10.0, 0.05, 1.5, pytest.approx(0.3))
+    assert between(Snapshot(0, 0, 0, None), after, 2).pressure is None
+
+
+def test_proc_files_are_read_as_the_kernel_writes_them() -> None:
+    assert some_total("some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0 total=1\n") == 2.5
+    assert some_total("full avg10=0 total=1\n") is None
+    assert cpu_model("processor : 0\nmodel name\t: Some CPU @ 2 GHz\n") == "Some CPU @ 2 GHz"
+    assert cpu_model("processor : 0\n") != ""
