@@ -1,0 +1,262 @@
+"""The law ``adaptive`` (ours): act on what is waited for, not on throughput alone.
+
+Algorithm 1 has no memory: as throughput returns, its share falls back and starvation starts again.
+This law keeps what it has found to be enough. It needs three things the paper's does without:
+
+- *need*: the share of its runnable time that a component spends waiting behind foreign work. Waiting
+  behind other components of the ledger is no reason to raise any of them, so waiting counts by the part
+  of the busy CPU time that went to foreigners.
+- *demand*: commits seen lately. A ledger nobody sends to is never raised.
+- *room*: an idle share of the host, or no foreign work. Raised shares remove the waiting that was their
+  reason, so its absence proves nothing; idle CPU, or the end of the foreign work, does.
+
+Raising is fast (one period), releasing is fast only when there is room; while the neighbour stays, the
+share is probed downwards in small steps, ever more rarely once a probe has hurt. So shares settle.
+The share itself is the integral of the steps, which leaves no steady-state error, and it is stored
+clamped, which leaves nothing to wind up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from qioi.controller.law import UNBOUNDED, Bounds, Seen, Verdict
+from qioi.types import DEFAULT_SHARES, DelayReading
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Constants of the law; times in seconds, needs and host shares 0..1.
+
+    Found by simulation (tests/controller/test_closed_loop.py) and beside sysbench on two cores.
+    """
+
+    low: float = 0.08  # need below this: nothing waits that a share could help
+    high: float = 0.20  # need above this, lasting: raise
+    urgent: float = 0.35  # need above this, even for a moment: raise
+    fast: float = 0.3  # time constants of the two filters
+    slow: float = 5.0
+    settle: float = 0.5  # between two raises, so that the second sees what the first has done
+    step_cap: float = 4.0  # largest factor of one raise
+    dead_band: float = 0.05  # smaller moves, as a share of the value, are not made
+    shortfall: float = 0.05  # A this far below T counts as below
+    surplus: float = 0.10  # A this far above T: the tenant has what it is owed
+    active_for: float = 6.0  # commits come in bursts up to three batch timeouts (2 s) apart
+    hold: float = 10.0  # stale input: keep the share this long, then release
+    release: float = 3.0  # time constant of the way back to the default
+    room_idle: float = 0.08  # this share of the host idle, or ...
+    room_foreign: float = 0.04  # ... foreign work below this share of it: there is room
+    room_for: float = 3.0  # before it is believed
+    relapse: float = 15.0  # a raise this soon after a release or probe says that it hurt
+    back_off: float = 20.0  # first and longest time without a release after one that hurt
+    back_off_max: float = 300.0
+    probe_step: float = 0.05
+    probe_every: float = 60.0
+    probe_max: float = 3840.0
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Exponentially weighted run and foreign-waiting time per second."""
+
+    run: float = 0.0
+    wait: float = 0.0
+
+    def add(self, run: float, wait: float, weight: float) -> Filter:
+        """Move towards a new reading by ``weight`` (0..1)."""
+        return Filter(self.run + weight * (run - self.run), self.wait + weight * (wait - self.wait))
+
+    @property
+    def need(self) -> float:
+        """Share of runnable time spent waiting behind foreign work."""
+        runnable = self.run + self.wait
+        return self.wait / runnable if runnable > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All that the law carries from one period to the next. ``None``: not yet, or not now."""
+
+    share: float
+    begun_at: float = -math.inf
+    asked_at: float | None = None
+    elapsed: float = 0.0  # between the last two times the law was asked
+    input_at: float | None = None  # when it last saw commits and delays
+    fast: Filter = Filter()
+    slow: Filter = Filter()
+    raised_at: float = -math.inf
+    room_since: float | None = None
+    released_at: float = -math.inf
+    blocked_until: float = -math.inf
+    block: float = 0.0
+    probed_at: float = -math.inf
+    probe_at: float = math.inf
+    probe_wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """The law for one component and one channel."""
+
+    default: int
+    bounds: Bounds
+    tuning: Tuning
+    memory: Memory
+
+    @classmethod
+    def start(
+        cls, default: int = DEFAULT_SHARES, bounds: Bounds | None = None, tuning: Tuning | None = None
+    ) -> Adaptive:
+        """Begin at the default (within the bounds) with nothing remembered."""
+        bounds = bounds or Bounds()
+        return cls(default, bounds, tuning or Tuning(), Memory(float(bounds.clamp(default))))
+
+    @property
+    def rest(self) -> float:
+        """Where the share goes when nothing is needed."""
+        return float(self.bounds.clamp(self.default))
+
+    def step(self, seen: Seen) -> tuple[Adaptive, Verdict]:
+        """Remember what was seen, then take the first rule that applies."""
+        law = self._remember(seen)
+        memory, reason = law._without_input(seen) or law._raise(seen) or law._room(seen) or law._probe(seen)
+        law = replace(law, memory=memory)
+        return law, Verdict(law.bounds.clamp(law.memory.share), reason, shortfall(seen))
+
+    def _remember(self, seen: Seen) -> Adaptive:
+        """Feed the filters, and note how long there has been input and room."""
+        memory, tuning = self.memory, self.tuning
+        if seen.delay is not None and seen.delay.interval > 0:
+            run, wait = rates(seen.delay, foreign_part(seen))
+            memory = replace(
+                memory,
+                fast=memory.fast.add(run, wait, weight(seen.delay.interval, tuning.fast)),
+                slow=memory.slow.add(run, wait, weight(seen.delay.interval, tuning.slow)),
+            )
+            if seen.commit_age is not None and seen.commit_age <= tuning.active_for:
+                memory = replace(memory, input_at=seen.now)
+        if has_room(seen, tuning):
+            memory = replace(memory, room_since=seen.now if memory.room_since is None else memory.room_since)
+        else:
+            memory = replace(memory, room_since=None)
+        if memory.asked_at is None:
+            memory = replace(memory, begun_at=seen.now)
+        elapsed = 0.0 if memory.asked_at is None else max(0.0, seen.now - memory.asked_at)
+        return replace(self, memory=replace(memory, asked_at=seen.now, elapsed=elapsed))
+
+    def _without_input(self, seen: Seen) -> tuple[Memory, str] | None:
+        """Stale or missing input: hold, then go back. Without commits nobody is known to wait for any."""
+        memory = self.memory
+        if memory.input_at == seen.now:
+            return None
+        missing = "no scheduling delay read" if seen.delay is None else "no commits"
+        if memory.share == self.rest:
+            return memory, f"{missing}: default share"
+        if memory.input_at is not None and seen.now - memory.input_at <= self.tuning.hold:
+            return memory, f"{missing} for {seen.now - memory.input_at:.0f} s: share held"
+        return self._towards_rest(seen), f"{missing}: back towards the default"
+
+    def _raise(self, seen: Seen) -> tuple[Memory, str] | None:
+        """Raise where foreign work is waited for, by the need, at most by the step cap."""
+        memory, tuning = self.memory, self.tuning
+        error = shortfall(seen)
+        if error is not None and error < -tuning.surplus:
+            return None
+        below = error is not None and error > tuning.shortfall
+        since = seen.now - memory.raised_at
+        fast, slow = memory.fast.need, memory.slow.need
+        if fast > tuning.urgent or (below and fast > tuning.low):
+            if since < tuning.settle:
+                return memory, "raised a moment ago: waiting for the effect"
+            need = fast
+        elif min(fast, slow) > tuning.high and seen.now - max(memory.raised_at, memory.begun_at) >= tuning.slow:
+            need = slow
+        else:
+            return None
+        # With 1/(1-need) times its share a component that is always runnable would have run all that time.
+        wanted = (1 - tuning.high) / (1 - need) if need < 1 else tuning.step_cap
+        growth = min(tuning.step_cap - 1, max(wanted - 1, error or 0.0))
+        why = f"waits {need:.0%} of its runnable time behind foreign work"
+        if below:
+            why += f", {error:.0%} below its threshold"
+        if memory.share >= self.bounds.ceiling:
+            return memory, f"{why}, but is at its ceiling"
+        if growth < tuning.dead_band:
+            return memory, f"{why}: within the dead band"
+        share = float(self.bounds.clamp(memory.share * (1 + growth)))
+        return self._learn(replace(memory, share=share, raised_at=seen.now), seen.now), f"{why}: raised"
+
+    def _learn(self, memory: Memory, now: float) -> Memory:
+        """Let a raise that closely follows a release or a probe put off the next one."""
+        tuning = self.tuning
+        if now - memory.released_at <= tuning.relapse:
+            block = min(tuning.back_off_max, max(tuning.back_off, 2 * memory.block))
+            memory = replace(memory, block=block, blocked_until=now + block, released_at=-math.inf)
+        elif self.memory.share == self.rest:
+            memory = replace(memory, block=0.0)
+        wait = memory.probe_wait or tuning.probe_every
+        if now - memory.probed_at <= tuning.relapse:
+            wait = min(tuning.probe_max, 2 * wait)
+        return replace(memory, probe_wait=wait, probe_at=now + wait, probed_at=-math.inf)
+
+    def _room(self, seen: Seen) -> tuple[Memory, str] | None:
+        """Go back when the neighbour is gone: the host has had room for a while."""
+        memory, tuning = self.memory, self.tuning
+        if memory.share == self.rest:
+            return memory, "nothing waits: default share"
+        if memory.room_since is None or seen.now - memory.room_since < tuning.room_for:
+            return None
+        if seen.now < memory.blocked_until:
+            return memory, f"room on the host, but a release hurt lately: held {memory.blocked_until - seen.now:.0f} s"
+        return self._towards_rest(seen), "the neighbour is gone: back towards the default"
+
+    def _towards_rest(self, seen: Seen) -> Memory:
+        """Shrink the distance to the default exponentially; the last of it goes at once."""
+        share = self.rest + (self.memory.share - self.rest) * math.exp(-self.memory.elapsed / self.tuning.release)
+        if abs(share - self.rest) <= self.tuning.dead_band * self.rest:
+            share = self.rest
+        return replace(self.memory, share=share, released_at=seen.now, probe_wait=0.0)
+
+    def _probe(self, seen: Seen) -> tuple[Memory, str]:
+        """While the neighbour stays: hold, and rarely try a slightly lower share."""
+        memory, tuning = self.memory, self.tuning
+        if seen.now < memory.probe_at:
+            return memory, "the neighbour is still there: share held"
+        later = replace(memory, probe_at=seen.now + memory.probe_wait)
+        error = shortfall(seen)
+        if memory.slow.need > tuning.low or (error is not None and error > tuning.shortfall):
+            return later, "just enough: share held"
+        share = max(self.rest, memory.share * (1 - tuning.probe_step))
+        return replace(later, share=share, probed_at=seen.now), "more than enough: probing a lower share"
+
+
+def shortfall(seen: Seen) -> float | None:
+    """Compute diff/T: how far throughput is below the threshold, negative above it."""
+    if seen.throughput is None or seen.threshold is None:
+        return None
+    return (seen.threshold - seen.throughput) / seen.threshold
+
+
+def foreign_part(seen: Seen) -> float:
+    """Part of the busy CPU time that foreigners had, 0..1; all of it where the host's load is unknown."""
+    if seen.host is None:
+        return 1.0
+    busy = 1.0 - seen.host.idle
+    return min(1.0, max(0.0, seen.host.foreign / busy)) if busy > 0 else 0.0
+
+
+def rates(delay: DelayReading, foreign: float) -> tuple[float, float]:
+    """Give run time and foreign-caused waiting time per second of wall time."""
+    return max(0.0, delay.run) / delay.interval, max(0.0, delay.wait) * foreign / delay.interval
+
+
+def weight(interval: float, constant: float) -> float:
+    """Weight of a reading over ``interval`` in a filter with that time constant."""
+    return 1.0 - math.exp(-interval / constant)
+
+
+def has_room(seen: Seen, tuning: Tuning) -> bool:
+    """Whether the host has CPU to spare, or nobody foreign takes any; unknown counts as no."""
+    host = seen.host
+    return host is not None and (host.idle > tuning.room_idle or host.foreign < tuning.room_foreign)

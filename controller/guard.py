@@ -1,0 +1,199 @@
+"""The guard: the one writer of shares, and the one who puts them back.
+
+Every change is compare-and-set: journalled first, made only if the value is still the one we left
+there (or found), and read back. A value that somebody else has changed since is left alone from then on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from qioi.controller.errors import CgroupError, CgroupGoneError
+from qioi.controller.files import Access
+from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.journal import Entry, Journal
+
+
+class Result(StrEnum):
+    """How a write or a restore ended."""
+
+    OK = "ok"
+    SKIPPED = "skipped"  # the value was there already
+    FOREIGN = "foreign"  # somebody else has changed it: left alone
+    GONE = "gone"  # the group is, or another one has its path
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one write. ``shares`` is the value in force after it, in v1 units, if it is known."""
+
+    path: str
+    result: Result
+    shares: int | None
+    message: str
+
+
+class Guard:
+    """Holds groups by path: what was found in them, and what is ours in them now."""
+
+    def __init__(self, hierarchy: Hierarchy, access: Access, journal: Journal) -> None:
+        self._hierarchy = hierarchy
+        self._access = access
+        self._journal = journal
+        self._held: dict[str, Entry] = {}
+        self._foreign: set[str] = set()
+
+    def hold(self, path: str) -> int:
+        """Take a group into care; return the share it was found with, in v1 units. Writes nothing."""
+        device, inode = identity(self._hierarchy, path)
+        held = self._held.get(path)
+        if held is None or (held.device, held.inode) != (device, inode):
+            found = self._access.read(path)
+            self._held[path] = Entry(path, self._hierarchy.file, device, inode, found, ())
+            self._foreign.discard(path)
+        return self.found(path)
+
+    def found(self, path: str) -> int:
+        """Give the share that a held group was found with, in v1 units."""
+        entry = self._held[path]
+        return self._hierarchy.shares(entry.original, entry.original)
+
+    def shares(self, path: str) -> int:
+        """Read the share in force in a held group, in v1 units."""
+        entry = self._held[path]
+        self._check_identity(entry)
+        return self._hierarchy.shares(self._access.read(path), entry.original)
+
+    def is_foreign(self, path: str) -> bool:
+        """Whether somebody else has changed the value since, so that it is left alone."""
+        return path in self._foreign
+
+    def drop(self, path: str) -> None:
+        """Let go of a group that is gone."""
+        self._held.pop(path, None)
+        self._foreign.discard(path)
+
+    def apply(self, wanted: Mapping[str, int]) -> list[Outcome]:
+        """Set shares (v1 units) of held groups: compare, journal all, then write one by one."""
+        outcomes: list[Outcome] = []
+        intents: dict[str, Entry] = {}
+        for path, shares in wanted.items():
+            try:
+                self._compare(path, shares, intents, outcomes)
+            except CgroupError as error:
+                outcomes.append(self._failed(path, error))
+        if not intents:
+            return outcomes
+        try:
+            self._journal.store(self._durable({**self._held, **intents}.values()))
+        except OSError as error:
+            why = f"journal {self._journal.file}: {error.strerror}: nothing is written without it"
+            return outcomes + [Outcome(path, Result.FAILED, None, why) for path in intents]
+        self._held.update(intents)
+        return outcomes + [self._write(entry) for entry in intents.values()]
+
+    def restore(self) -> list[Outcome]:
+        """Put every value that is ours back, carry on past failures, and keep those in the journal."""
+        outcomes, left = restore_entries(self._hierarchy, self._access, self._durable(self._held.values()))
+        self._journal.store(left)
+        self._held = {entry.path: entry for entry in left}
+        return outcomes
+
+    def _compare(self, path: str, shares: int, intents: dict[str, Entry], outcomes: list[Outcome]) -> None:
+        """Note the intent to write, or the outcome where nothing is to be written."""
+        entry = self._held[path]
+        self._check_identity(entry)
+        current = self._access.read(path)
+        if not entry.ours and path not in self._foreign:
+            entry = self._held[path] = replace(entry, original=current)  # not touched by us yet: as found now
+        elif current not in entry.ours:
+            self._foreign.add(path)
+            self._held[path] = replace(entry, ours=())
+            raw = self._hierarchy.shares(current, entry.original)
+            outcomes.append(Outcome(path, Result.FOREIGN, raw, f"somebody else has set {current}: left alone"))
+            return
+        target = self._hierarchy.raw(shares, entry.original)
+        if current == target:
+            outcomes.append(Outcome(path, Result.SKIPPED, self._hierarchy.shares(current, entry.original), "unchanged"))
+            return
+        intents[path] = replace(entry, ours=(current, target) if entry.ours else (target,))
+
+    def _write(self, entry: Entry) -> Outcome:
+        """Write the last of ``ours`` and read it back."""
+        target = entry.ours[-1]
+        try:
+            self._access.write(entry.path, target)
+            current = self._access.read(entry.path)
+        except CgroupError as error:
+            return self._failed(entry.path, error)
+        shares = self._hierarchy.shares(current, entry.original)
+        if current != target:
+            self._foreign.add(entry.path)
+            self._held[entry.path] = replace(entry, ours=())
+            return Outcome(entry.path, Result.FOREIGN, shares, f"wrote {target}, reads {current}: left alone")
+        self._held[entry.path] = replace(entry, ours=() if current == entry.original else (current,))
+        return Outcome(entry.path, Result.OK, shares, f"{self._hierarchy.file} = {current}")
+
+    def _check_identity(self, entry: Entry) -> None:
+        """Refuse a group that only has the same path."""
+        if identity(self._hierarchy, entry.path) != (entry.device, entry.inode):
+            raise CgroupGoneError(f"{self._hierarchy.folder(entry.path)}: another group has that path now")
+
+    def _failed(self, path: str, error: CgroupError) -> Outcome:
+        result = Result.GONE if isinstance(error, CgroupGoneError) else Result.FAILED
+        return Outcome(path, result, None, str(error))
+
+    @staticmethod
+    def _durable(entries: Iterable[Entry]) -> list[Entry]:
+        """Entries of which something may be in force by our doing."""
+        return [entry for entry in entries if entry.ours]
+
+
+def identity(hierarchy: Hierarchy, path: str) -> tuple[int, int]:
+    """Device and inode of a group's folder."""
+    folder = hierarchy.folder(path)
+    try:
+        found = os.stat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        raise CgroupGoneError(f"{folder}: no such control group") from None
+    except OSError as error:
+        raise CgroupError(f"{folder}: {error.strerror}") from error
+    return found.st_dev, found.st_ino
+
+
+def restore_entries(
+    hierarchy: Hierarchy, access: Access, entries: Iterable[Entry]
+) -> tuple[list[Outcome], list[Entry]]:
+    """Put originals back; return what came of each, and the entries that are still to be restored."""
+    outcomes: list[Outcome] = []
+    left: list[Entry] = []
+    for entry in entries:
+        try:
+            outcomes.append(restore_entry(hierarchy, access, entry))
+        except CgroupGoneError as error:
+            outcomes.append(Outcome(entry.path, Result.GONE, None, str(error)))
+        except CgroupError as error:
+            outcomes.append(Outcome(entry.path, Result.FAILED, None, str(error)))
+            left.append(entry)
+    return outcomes, left
+
+
+def restore_entry(hierarchy: Hierarchy, access: Access, entry: Entry) -> Outcome:
+    """Put one original back if the group is the same and the value still ours."""
+    if identity(hierarchy, entry.path) != (entry.device, entry.inode) or entry.file != hierarchy.file:
+        raise CgroupGoneError(f"{hierarchy.folder(entry.path)}: another group has that path now")
+    current = access.read(entry.path)
+    shares = hierarchy.shares(current, entry.original)
+    if current == entry.original:
+        return Outcome(entry.path, Result.SKIPPED, shares, f"is at its original {current}")
+    if current not in entry.ours:
+        return Outcome(entry.path, Result.FOREIGN, shares, f"somebody else has set {current}: left alone")
+    access.write(entry.path, entry.original)
+    now = access.read(entry.path)
+    if now != entry.original:
+        raise CgroupError(f"{hierarchy.folder(entry.path)}: wrote {entry.original}, reads {now}")
+    return Outcome(entry.path, Result.OK, hierarchy.shares(now, entry.original), f"{current} -> {now}, its original")

@@ -1,0 +1,170 @@
+"""The journal: what every changed value was before, durable before the change is made.
+
+One small file, replaced as a whole (write, fsync, rename, fsync of the folder), so that a crash
+leaves the old one or the new one. Each line carries its own checksum: of a file that was damaged by
+other means, what can be read is used and the rest is named, never guessed. The first line names the
+boot: after a restart of the host its control groups are new ones, and nothing is left to restore.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+VERSION = 1
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value of ours. ``original`` and ``ours`` are in the file's own unit.
+
+    ``device`` and ``inode`` are the group's identity, since paths are recycled and inodes of cgroup
+    folders are not. ``ours`` are all values that may be in force by our doing: the last one that was
+    written and, while a write is on its way, the next.
+    """
+
+    path: str
+    file: str
+    device: int
+    inode: int
+    original: int
+    ours: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a journal file holds. ``problems`` names each line that could not be read, in one clause."""
+
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[str, ...] = ()
+    other_boot: bool = False
+
+
+class Journal:
+    """The journal file in ``folder``."""
+
+    def __init__(self, folder: Path, boot_id: Path = BOOT_ID) -> None:
+        self._folder = folder
+        self._boot = boot_id.read_text().strip()
+        self.file = folder / "journal"
+
+    def store(self, entries: Iterable[Entry]) -> None:
+        """Make exactly these entries durable; without any, there is no file. OSError: nothing has changed."""
+        lines = [encode(entry) for entry in entries]
+        if lines:
+            temporary = self.file.with_name("journal.new")
+            content = "".join([seal({"journal": VERSION, "boot": self._boot}), *lines])
+            try:
+                write_durably(temporary, content.encode())
+                temporary.replace(self.file)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
+        else:
+            self.file.unlink(missing_ok=True)
+        sync_folder(self._folder)
+
+    def load(self) -> Loaded:
+        """Read what is there. OSError, except that the file is missing, is the caller's."""
+        try:
+            lines = self.file.read_bytes().splitlines(keepends=True)
+        except FileNotFoundError:
+            return Loaded()
+        entries: list[Entry] = []
+        problems: list[str] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                document = unseal(line)
+                if number == 1 and "journal" in document:
+                    if document["journal"] != VERSION:
+                        return Loaded((), (f"line 1: version {document['journal']!r}, accepted is {VERSION}",))
+                    if document["boot"] != self._boot:
+                        return Loaded(other_boot=True)
+                else:
+                    entries.append(decode(document))
+            except (ValueError, KeyError, TypeError) as error:
+                problems.append(f"line {number}: {error}")
+        if not lines:
+            problems.append("the file is empty")
+        return Loaded(tuple(entries), tuple(problems))
+
+    def set_aside(self) -> Path:
+        """Keep a damaged journal for people to look at, out of the way of the next one."""
+        aside = self.file.with_name("journal.damaged")
+        self.file.replace(aside)
+        sync_folder(self._folder)
+        return aside
+
+
+def seal(document: dict[str, object]) -> str:
+    """Give one line: the CRC-32 of the JSON text, and the text."""
+    text = json.dumps(document, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x} {text}\n"
+
+
+def unseal(line: bytes) -> dict[str, object]:
+    """Check and read one line."""
+    checksum, _, text = line.partition(b" ")
+    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text[:-1]):
+        raise ValueError("half-written or damaged")
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise ValueError("no journal entry")
+    return document
+
+
+def encode(entry: Entry) -> str:
+    """Write an entry as a line."""
+    return seal(
+        {
+            "path": entry.path,
+            "file": entry.file,
+            "device": entry.device,
+            "inode": entry.inode,
+            "original": entry.original,
+            "ours": entry.ours,
+        }
+    )
+
+
+def decode(document: dict[str, object]) -> Entry:
+    """Read an entry, strictly."""
+    path, file, ours = document["path"], document["file"], document["ours"]
+    numbers = [document[key] for key in ("device", "inode", "original")]
+    if not (isinstance(path, str) and isinstance(file, str) and isinstance(ours, list)):
+        raise ValueError("no journal entry")
+    device, inode, original, *values = (whole(number) for number in (*numbers, *ours))
+    return Entry(path, file, device, inode, original, tuple(values))
+
+
+def whole(value: object) -> int:
+    """Accept whole numbers only; JSON's true is none."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file of our own and have the disk hold it before returning."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,79 @@
+"""What every control law sees and says. A law is an immutable value: it does no I/O and has no clock.
+
+``law.step(seen)`` gives the law as it stands after this period together with its verdict, so a
+whole run can be replayed, and two laws can look at the same input, without either disturbing it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from qioi.types import MAX_SHARES, MIN_SHARES, DelayReading
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Shares that a policy may reach, in cgroup v1 units, inside the kernel's own limits."""
+
+    floor: int = MIN_SHARES
+    ceiling: int = MAX_SHARES
+
+    def __post_init__(self) -> None:
+        if not MIN_SHARES <= self.floor <= self.ceiling <= MAX_SHARES:
+            raise ValueError(
+                f"floor {self.floor} and ceiling {self.ceiling}: accepted is "
+                f"{MIN_SHARES} <= floor <= ceiling <= {MAX_SHARES}"
+            )
+
+    def clamp(self, shares: float) -> int:
+        """Round to a whole share within the bounds. Infinity is the ceiling; a law never yields NaN."""
+        return round(max(float(self.floor), min(float(self.ceiling), shares)))
+
+
+#: The kernel's limits alone.
+UNBOUNDED = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoad:
+    """How busy the whole host is, as shares of all its CPUs, 0..1.
+
+    ``idle`` is what nobody used, ``foreign`` what was used by anybody but the ledger's components.
+    """
+
+    idle: float
+    foreign: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One component and one of its channels, as seen in one period.
+
+    ``now`` is a monotonic time in seconds. ``commit_age`` is the seconds since the channel's last
+    commit; ``throughput`` and ``threshold`` are in transactions per second. ``None`` means unknown.
+    """
+
+    now: float
+    throughput: float | None = None
+    threshold: float | None = None
+    commit_age: float | None = None
+    delay: DelayReading | None = None
+    host: HostLoad | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The shares a law asks for, one clause for people, and diff/T where the law computed one."""
+
+    shares: int
+    reason: str
+    error: float | None = None
+
+
+class Law(Protocol):
+    """A control law together with all it remembers."""
+
+    def step(self, seen: Seen) -> tuple[Law, Verdict]:
+        """Look at one period; return the law as it stands after it, and its verdict."""
+        ...

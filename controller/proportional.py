@@ -1,0 +1,43 @@
+"""The law ``proportional``: Algorithm 1 of the QiOi paper (Appl. Sci. 2021, 11(9), 3870).
+
+    diff = |T - A|
+    A < T:      S_next = S_default + S_default * k * diff / T
+    otherwise:  S_next = S_prev
+
+The bounds are ours: the paper has none, and a kernel has. So is that S stays while A is not known yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from qioi.controller.law import UNBOUNDED, Bounds, Seen, Verdict
+from qioi.types import DEFAULT_SHARES
+
+
+@dataclass(frozen=True, slots=True)
+class Proportional:
+    """Algorithm 1. ``share`` is S_prev; ``default`` is S_default."""
+
+    share: int = DEFAULT_SHARES
+    k: float = 4.0
+    default: int = DEFAULT_SHARES
+    bounds: Bounds = UNBOUNDED
+
+    def step(self, seen: Seen) -> tuple[Proportional, Verdict]:
+        """Apply the algorithm once."""
+        throughput, threshold = seen.throughput, seen.threshold
+        if throughput is None or threshold is None:
+            return self._next(self.share, "throughput not known yet: share stays")
+        error = (threshold - throughput) / threshold
+        if throughput >= threshold:
+            return self._next(self.share, f"A {throughput:.1f} >= T {threshold:.1f} tps: share stays", error)
+        wanted = self.default + self.default * self.k * error
+        reason = f"A {throughput:.1f} < T {threshold:.1f} tps: {self.default} + {self.default}*{self.k:g}*{error:.3f}"
+        if not self.bounds.floor <= wanted <= self.bounds.ceiling:
+            reason += f", bounded to {self.bounds.floor}..{self.bounds.ceiling}"
+        return self._next(wanted, reason, error)
+
+    def _next(self, wanted: float, reason: str, error: float | None = None) -> tuple[Proportional, Verdict]:
+        shares = self.bounds.clamp(wanted)
+        return replace(self, share=shares), Verdict(shares, reason, error)
