@@ -61,6 +61,20 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderChange:
+    """A Raft leader change that one orderer logged; leader 0 means that there is none.
+
+    ``channel`` is ``None`` where the line does not name one; ``time`` as in :class:`Commit`.
+    """
+
+    old: int
+    new: int
+    time: float | None
+    channel: str | None = None
+    orderer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelReading:
     """What one period's look at a channel found.
 

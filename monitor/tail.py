@@ -1,0 +1,282 @@
+"""Follows one file like ``tail -F``, by looking at it once per period.
+
+It starts at the end and from then on hands out every line once, whatever happens to the file's name:
+
+- *renamed and created anew* (logrotate, Docker's numbered json-files, kubelet): the old file is read to its end before
+  the new one, and kept open for a while, because its writer may not have noticed yet. Where two rotations
+  fall between two looks, the file in the middle is found under its number (``NAME.1``, ``NAME.2``…);
+- *truncated*, also by ``copytruncate``: it is read again from its start. That it was truncated and has already grown
+  beyond the old place is seen by the last bytes read, which are no longer there. What was written between the last look
+  and the copy is taken from the copy (``NAME.1``) if that holds those same bytes;
+- *deleted, and perhaps back later*: what the deleted file still gets is read while it is open.
+
+Memory is bounded: at most ``max_read`` bytes per look (``backlog`` says that more waits) and ``max_line`` bytes of an
+unfinished line; of a longer one the rest is passed over and counted. File descriptors are bounded by ``_MAX_OPEN``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.monitor.counters import Skip, SourceCounters
+
+_READ_SIZE = 256 * 1024
+#: How many of the last bytes read are kept, to recognise the file by.
+_FINGERPRINT = 64
+#: After how many looks without anything new a file that lost its name is let go.
+_LINGER = 10
+_LINGER_DELETED = 600
+#: How many files of one log are open at most, the current one included.
+_MAX_OPEN = 16
+#: How many numbered files of a log are looked for after a rotation.
+_MAX_NUMBERED = 20
+
+
+@dataclass(slots=True)
+class _Open:
+    """One opened file and how far it has been read."""
+
+    fd: int
+    device: int
+    inode: int
+    offset: int
+    partial: bytes = b""
+    fingerprint: bytes = b""
+    #: The unfinished line is longer than what is kept: pass over the rest of it.
+    skipping: bool = False
+    idle: int = 0
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.device, self.inode
+
+
+class FileTail:
+    """Follows one file. Not a thread: something happens only in :meth:`poll`."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        counters: SourceCounters | None = None,
+        *,
+        from_start: bool = False,
+        max_line: int = 256 * 1024,
+        max_read: int = 4 * 1024 * 1024,
+    ) -> None:
+        self.path = str(path)
+        self.counters = counters if counters is not None else SourceCounters()
+        #: There is more to read than one look takes: the readings lag behind.
+        self.backlog = False
+        #: Why nothing can be read at present; ``None`` while the file is there.
+        self.problem: str | None = None
+        self._max_line = max_line
+        self._max_read = max_read
+        self._files: deque[_Open] = deque()
+        self._start_at_end = not from_start
+        self._open_named()
+        self._start_at_end = False  # whatever appears later is new to us
+
+    def poll(self) -> list[bytes]:
+        """Read what is new: blocks of complete lines, each line ending in a line feed."""
+        blocks: list[bytes] = []
+        budget = self._max_read
+        self.problem = None
+        budget = self._drain(blocks, budget)
+        if self._name_points_elsewhere():
+            # The old file may have grown between its last read and the rename.
+            budget = self._drain(blocks, budget)
+            self._follow_name()
+            budget = self._drain(blocks, budget)
+        self.backlog = budget <= 0
+        self._let_go(blocks)
+        return blocks
+
+    def close(self) -> None:
+        """Close every file; harmless when repeated."""
+        while self._files:
+            os.close(self._files.popleft().fd)
+
+    # Reading
+
+    def _drain(self, blocks: list[bytes], budget: int) -> int:
+        for file in list(self._files):
+            if budget <= 0:
+                break
+            try:
+                budget = self._read(file, blocks, budget)
+            except OSError as error:
+                self.counters.errors += 1
+                self.problem = f"{self.path}: cannot read: {error.strerror}"
+        return budget
+
+    def _read(self, file: _Open, blocks: list[bytes], budget: int) -> int:
+        size = os.fstat(file.fd).st_size
+        if size < file.offset or (size > file.offset and not self._recognised(file)):
+            budget = self._restart(file, blocks, budget)
+        elif size == file.offset:
+            file.idle += 1
+            return budget
+        file.idle = 0
+        while budget > 0 and (data := os.pread(file.fd, min(_READ_SIZE, budget), file.offset)):
+            if (
+                data[0] == 0
+                and not file.partial
+                and (start := os.lseek(file.fd, file.offset, os.SEEK_DATA)) > file.offset
+            ):
+                file.offset = start  # a writer that does not append left a hole when the file was truncated
+                continue
+            file.offset += len(data)
+            file.fingerprint = (
+                (file.fingerprint + data)[-_FINGERPRINT:] if len(data) < _FINGERPRINT else data[-_FINGERPRINT:]
+            )
+            budget -= len(data)
+            self.counters.bytes += len(data)
+            if block := self._complete_lines(file, data):
+                blocks.append(block)
+        return budget
+
+    def _complete_lines(self, file: _Open, data: bytes) -> bytes:
+        end = data.rfind(b"\n") + 1
+        block, rest = data[:end], data[end:]
+        if end:
+            if file.skipping:
+                block = block[block.index(b"\n") + 1 :]
+                file.skipping = False
+            else:
+                block = file.partial + block
+            file.partial = b""
+        if not file.skipping:
+            file.partial += rest
+            if len(file.partial) > self._max_line:
+                self.counters.skip(Skip.TOO_LONG)
+                file.partial, file.skipping = b"", True
+        return block
+
+    def _recognised(self, file: _Open) -> bool:
+        known = file.fingerprint
+        return os.pread(file.fd, len(known), file.offset - len(known)) == known
+
+    def _restart(self, file: _Open, blocks: list[bytes], budget: int) -> int:
+        """Begin again in a truncated file, after what its copy still holds of the old content."""
+        self.counters.truncations += 1
+        copy = self._open_copy(file)
+        file.offset, file.partial, file.fingerprint, file.skipping = 0, b"", b"", False
+        if copy is None:
+            return budget
+        self._files.insert(self._files.index(file), copy)
+        return self._read(copy, blocks, budget)
+
+    def _open_copy(self, file: _Open) -> _Open | None:
+        copy = _open(f"{self.path}.1")
+        if copy is None:
+            return None
+        copy.offset, copy.partial = file.offset, file.partial
+        copy.fingerprint, copy.skipping = file.fingerprint, file.skipping
+        if copy.key != file.key and file.fingerprint and self._recognised(copy):
+            return copy
+        os.close(copy.fd)
+        return None
+
+    # Names
+
+    def _name_points_elsewhere(self) -> bool:
+        try:
+            found = Path(self.path).stat()
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror}"
+            return False
+        return not (self._files and self._files[-1].key == (found.st_dev, found.st_ino))
+
+    def _follow_name(self) -> None:
+        if self._files:
+            old = self._files[-1]
+            old.idle = 0
+            for path in self._numbered_since(old):
+                file = _open(path)
+                if file is not None:
+                    self._add(file)
+        self._open_named()
+
+    def _open_named(self) -> None:
+        try:
+            file = _open_regular(self.path)
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror or error}"
+            if not isinstance(error, FileNotFoundError):
+                self.counters.errors += 1
+            return
+        if self._start_at_end:
+            self._seek_to_end(file)
+        self._add(file)
+
+    def _add(self, file: _Open) -> None:
+        if any(file.key == other.key for other in self._files):
+            os.close(file.fd)
+            return
+        if self._files:
+            self.counters.rotations += 1
+        self._files.append(file)
+
+    def _numbered_since(self, old: _Open) -> Iterator[str]:
+        """Name the files that came and were rotated away between two looks, oldest first.
+
+        They have lower numbers than the file that we know; where that one is gone, they have changed since it did.
+        """
+        newer: list[str] = []
+        changed = os.fstat(old.fd).st_mtime_ns
+        for number in range(1, _MAX_NUMBERED + 1):
+            path = f"{self.path}.{number}"
+            try:
+                found = Path(path).stat()
+            except OSError:
+                break
+            if (found.st_dev, found.st_ino) == old.key or found.st_mtime_ns < changed:
+                break
+            newer.append(path)
+        return reversed(newer)
+
+    def _seek_to_end(self, file: _Open) -> None:
+        """Start at the end, but with a line that is just being written from its beginning."""
+        size = os.fstat(file.fd).st_size
+        tail = os.pread(file.fd, min(size, self._max_line), max(0, size - self._max_line))
+        start = tail.rfind(b"\n") + 1
+        file.offset = size
+        file.partial = tail[start:] if start or len(tail) == size else b""
+        file.skipping = not start and len(tail) < size
+        file.fingerprint = tail[-_FINGERPRINT:]
+
+    def _let_go(self, blocks: list[bytes]) -> None:
+        """Close files that lost their name and are silent; what they hold of a line is all that will ever come."""
+        while len(self._files) > 1 and (self._files[0].idle >= _LINGER or len(self._files) > _MAX_OPEN):
+            if not self._files[0].idle:
+                self.counters.lost_files += 1
+            self._close_oldest(blocks)
+        if self.problem is not None and self._files and self._files[0].idle >= _LINGER_DELETED:
+            self._close_oldest(blocks)  # else a deleted log would keep its place on the disk for ever
+
+    def _close_oldest(self, blocks: list[bytes]) -> None:
+        file = self._files.popleft()
+        if file.partial and not file.skipping:
+            blocks.append(file.partial + b"\n")
+        os.close(file.fd)
+
+
+def _open(path: str) -> _Open | None:
+    try:
+        return _open_regular(path)
+    except OSError:
+        return None
+
+
+def _open_regular(path: str) -> _Open:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(fd)
+        raise OSError(f"not a regular file: {path}")
+    return _Open(fd, found.st_dev, found.st_ino, 0)
