@@ -3,9 +3,7 @@
 package network
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -45,21 +43,6 @@ type Client struct {
 	Name  string `json:"name"`
 	Cert  string `json:"cert"`
 	Key   string `json:"key"`
-}
-
-// Load reads a description.
-func Load(path string) (*File, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("network description: %w (`qioi-ledger init` writes one)", err)
-	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
-	var f File
-	if err := decoder.Decode(&f); err != nil {
-		return nil, fmt.Errorf("network description %s: %w", path, err)
-	}
-	return &f, nil
 }
 
 // Save writes the description into a network's folder, whole or not at all.

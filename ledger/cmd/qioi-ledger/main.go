@@ -1,0 +1,30 @@
+// Command qioi-ledger is the bundled ledger: every node, tool and load generator
+// of it is a subcommand.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qioi/qioi/ledger/internal/contracts"
+	"github.com/qioi/qioi/ledger/internal/load"
+	"github.com/qioi/qioi/ledger/internal/setup"
+)
+
+func main() {
+	root := &cobra.Command{
+		Use:           "qioi-ledger",
+		Short:         "A permissioned ledger with Fabric's interfaces that streams transactions",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(setup.Command(), contracts.Command(), load.Command())
+	if err := root.ExecuteContext(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}

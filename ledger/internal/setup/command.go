@@ -1,0 +1,47 @@
+package setup
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// Command is `qioi-ledger init`.
+func Command() *cobra.Command {
+	o := Defaults()
+	cmd := &cobra.Command{
+		Use:   "init --dir DIR",
+		Short: "Make a network's folder: keys, certificates, genesis blocks, node configurations",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := Init(o)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d nodes, channels %v, %s mode, %s\n", o.Dir, len(file.Nodes), file.Channels, file.Mode, file.Consenter)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Dir, "dir", o.Dir, "folder to make")
+	f.IntVar(&o.Orgs, "orgs", o.Orgs, "organisations with peers")
+	f.IntVar(&o.PeersPerOrg, "peers-per-org", o.PeersPerOrg, "peers of each organisation")
+	f.IntVar(&o.Orderers, "orderers", o.Orderers, "orderers")
+	f.StringArrayVar(&o.Channels, "channel", o.Channels, "channel; repeat for several")
+	f.StringVar(&o.Mode, "mode", o.Mode, "stream: each transaction leaves as soon as it is ordered; block: Fabric's batches")
+	f.StringVar(&o.Consenter, "consenter", o.Consenter, "raft or solo")
+	f.Uint32Var(&o.MaxMessageCount, "max-message-count", o.MaxMessageCount, "block mode: transactions per block")
+	f.Uint32Var(&o.PreferredMaxBytes, "preferred-max-bytes", o.PreferredMaxBytes, "size at which a block is cut")
+	f.Uint32Var(&o.AbsoluteMaxBytes, "absolute-max-bytes", o.AbsoluteMaxBytes, "largest transaction that is accepted")
+	f.DurationVar(&o.BatchTimeout, "batch-timeout", o.BatchTimeout, "block mode: time after which a block is cut")
+	f.Uint32Var(&o.VirtualBlockTxs, "virtual-block-txs", o.VirtualBlockTxs, "stream mode: transactions under one signature")
+	f.DurationVar(&o.VirtualBlockInterval, "virtual-block-interval", o.VirtualBlockInterval, "stream mode: time after which a virtual block is sealed")
+	f.DurationVar(&o.RaftTick, "raft-tick", o.RaftTick, "Raft: unit of its clock")
+	f.Uint32Var(&o.ElectionTicks, "election-ticks", o.ElectionTicks, "Raft: ticks without a leader before an election")
+	f.Uint32Var(&o.SnapshotBytes, "snapshot-bytes", o.SnapshotBytes, "Raft: bytes of log between two snapshots")
+	f.IntVar(&o.BasePort, "base-port", o.BasePort, "first of the ports on 127.0.0.1")
+	f.StringArrayVar(&o.Chaincodes, "chaincode", o.Chaincodes, "NAME or NAME=POLICY, for example kv=AND('Org1MSP.peer','Org2MSP.peer'); repeat for several")
+	f.BoolVar(&o.NoTLS, "no-tls", o.NoTLS, "plain connections, unauthenticated orderers: for measurements only")
+	f.BoolVar(&o.Pprof, "pprof", o.Pprof, "nodes serve /debug/pprof at their operations endpoints")
+	return cmd
+}

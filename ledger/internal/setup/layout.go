@@ -1,0 +1,122 @@
+package setup
+
+import (
+	"fmt"
+	"net"
+	"path"
+	"strconv"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+)
+
+const (
+	host       = "127.0.0.1"
+	ordererMSP = "OrdererMSP"
+	ordererOrg = "example.com"
+)
+
+func orgMSP(i int) string    { return fmt.Sprintf("Org%dMSP", i+1) }
+func orgDomain(i int) string { return fmt.Sprintf("org%d.example.com", i+1) }
+
+// node is one process with all that is written about it. Paths are relative to the network's folder.
+type node struct {
+	network.Node
+	fqdn string // as in its certificates, for example peer0.org1.example.com
+	home string // its folder below crypto/
+	cfg  *nodeconfig.Config
+}
+
+// plan places nodes, names and ports. It touches nothing.
+type plan struct {
+	orderers   []*node
+	peers      [][]*node // by organisation
+	chaincodes []*node
+	nextPort   int
+}
+
+func newPlan(o Options, chaincodes []channelconfig.GenesisChaincode) *plan {
+	p := &plan{nextPort: o.BasePort}
+	for i := range o.Orderers {
+		name := fmt.Sprintf("orderer%d", i+1)
+		p.orderers = append(p.orderers, p.node(o, nodeconfig.RoleOrderer, ordererMSP, name, name+"."+ordererOrg, "ordererOrganizations/"+ordererOrg+"/orderers"))
+	}
+	for org := range o.Orgs {
+		var peers []*node
+		for i := range o.PeersPerOrg {
+			fqdn := fmt.Sprintf("peer%d.%s", i, orgDomain(org))
+			peers = append(peers, p.node(o, nodeconfig.RolePeer, orgMSP(org), fmt.Sprintf("peer%d-org%d", i, org+1), fqdn, "peerOrganizations/"+orgDomain(org)+"/peers"))
+		}
+		p.peers = append(p.peers, peers)
+	}
+	for _, peers := range p.peers {
+		for _, peer := range peers {
+			for _, cc := range chaincodes {
+				p.chaincodes = append(p.chaincodes, p.chaincode(peer, cc))
+			}
+		}
+	}
+	return p
+}
+
+func (p *plan) port() string {
+	p.nextPort++
+	return net.JoinHostPort(host, strconv.Itoa(p.nextPort-1))
+}
+
+func (p *plan) node(o Options, role, msp, name, fqdn, parent string) *node {
+	n := &node{fqdn: fqdn, home: path.Join("crypto", parent, fqdn)}
+	config := path.Join("nodes", name+".yaml")
+	n.Node = network.Node{
+		Name: name, Role: role, MSPID: msp, Address: p.port(), Operations: p.port(), Config: config,
+		Data: path.Join("data", name), Log: path.Join("log", name+".log"), Args: []string{role, "--config", config},
+	}
+	n.cfg = &nodeconfig.Config{
+		Name: name, Role: role, MSPID: msp, Listen: n.Address,
+		Operations: nodeconfig.Operations{Listen: n.Operations, Pprof: o.Pprof},
+		Identity:   nodeconfig.KeyPair{Cert: certFile(n.home, fqdn), Key: keyFile(n.home)},
+		Data:       n.Data,
+	}
+	if !o.NoTLS {
+		n.cfg.TLS = nodeconfig.TLS{Enabled: true, KeyPair: nodeconfig.KeyPair{Cert: path.Join(n.home, "tls/server.crt"), Key: path.Join(n.home, "tls/server.key")}}
+	}
+	for _, channel := range o.Channels {
+		n.cfg.Channels = append(n.cfg.Channels, nodeconfig.Channel{Name: channel, Genesis: genesisFile(channel)})
+	}
+	return n
+}
+
+func (p *plan) chaincode(peer *node, cc channelconfig.GenesisChaincode) *node {
+	name := "cc-" + cc.Name + "-" + peer.Name
+	n := &node{Node: network.Node{
+		Name: name, Role: "chaincode", MSPID: peer.MSPID, Address: p.port(), Log: path.Join("log", name+".log"), Chaincode: cc.Name,
+	}}
+	n.Args = []string{"chaincode", cc.Name, "--listen", n.Address, "--id", cc.Name + ":" + cc.Version}
+	peer.cfg.Chaincodes = append(peer.cfg.Chaincodes, nodeconfig.Chaincode{Name: cc.Name, Address: n.Address})
+	return n
+}
+
+// nodes lists all, in the order in which they are best started.
+func (p *plan) nodes() []*node {
+	all := append([]*node{}, p.orderers...)
+	all = append(all, p.chaincodes...)
+	for _, peers := range p.peers {
+		all = append(all, peers...)
+	}
+	return all
+}
+
+func genesisFile(channel string) string { return path.Join("channels", channel+".block") }
+
+func certFile(home, name string) string { return path.Join(home, "msp/signcerts", name+"-cert.pem") }
+
+func keyFile(home string) string { return path.Join(home, "msp/keystore/priv_sk") }
+
+func addresses(nodes []*node) []string {
+	out := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		out = append(out, n.Address)
+	}
+	return out
+}

@@ -1,0 +1,162 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+)
+
+// Init makes the folder. It refuses one that is not empty: keys are never
+// overwritten. network.json comes last: where it is, the folder is whole.
+func Init(o Options) (*network.File, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	chaincodes, err := o.chaincodes()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		return nil, fmt.Errorf("--dir %s holds %s: a new or an empty folder is accepted", o.Dir, entries[0].Name())
+	}
+	b := &builder{options: o, plan: newPlan(o, chaincodes), folder: folder(o.Dir), file: &network.File{
+		Channels: o.Channels, Mode: o.Mode, Consenter: o.Consenter, TLS: !o.NoTLS, TLSCA: map[string]string{},
+	}}
+	if last := b.plan.nextPort - 1; last > 65535 {
+		return nil, fmt.Errorf("--base-port %d: this network needs ports up to %d, 65535 is the last", o.BasePort, last)
+	}
+	for _, step := range []func() error{b.orderers, b.peers, func() error { return b.channels(chaincodes) }, b.nodes} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("init %s: %w", o.Dir, err)
+		}
+	}
+	return b.file, b.file.Save(o.Dir)
+}
+
+type builder struct {
+	options      Options
+	plan         *plan
+	folder       folder
+	file         *network.File
+	ordererOrg   channelconfig.GenesisOrg
+	applications []channelconfig.GenesisOrg
+	consenters   []*etcdraftpb.Consenter
+}
+
+func (b *builder) organisation(msp, domain, home string) (*organisation, error) {
+	org, err := newOrganisation(b.folder, msp, domain, home)
+	if err == nil {
+		b.file.TLSCA[msp] = org.tlsCertFile()
+	}
+	return org, err
+}
+
+func (b *builder) orderers() error {
+	org, err := b.organisation(ordererMSP, ordererOrg, "crypto/ordererOrganizations/"+ordererOrg)
+	if err != nil {
+		return err
+	}
+	for _, n := range b.plan.orderers {
+		tlsCert, err := org.issue(n.home, n.fqdn, "orderer", true)
+		if err != nil {
+			return err
+		}
+		_, port, err := net.SplitHostPort(n.Address)
+		if err != nil {
+			return err
+		}
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return err
+		}
+		b.consenters = append(b.consenters, &etcdraftpb.Consenter{Host: host, Port: uint32(number), ClientTlsCert: tlsCert, ServerTlsCert: tlsCert})
+	}
+	if _, err := org.user("Admin", "admin"); err != nil {
+		return err
+	}
+	b.ordererOrg = channelconfig.GenesisOrg{MSPID: ordererMSP, RootCert: org.ids.CertPEM(), TLSCert: org.tls.CertPEM(), Endpoints: addresses(b.plan.orderers)}
+	return nil
+}
+
+func (b *builder) peers() error {
+	for i, nodes := range b.plan.peers {
+		org, err := b.organisation(orgMSP(i), orgDomain(i), "crypto/peerOrganizations/"+orgDomain(i))
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			if _, err := org.issue(n.home, n.fqdn, "peer", true); err != nil {
+				return err
+			}
+		}
+		if _, err := org.user("Admin", "admin"); err != nil {
+			return err
+		}
+		client, err := org.user("User1", "client")
+		if err != nil {
+			return err
+		}
+		b.file.Clients = append(b.file.Clients, client)
+		b.applications = append(b.applications, channelconfig.GenesisOrg{MSPID: orgMSP(i), RootCert: org.ids.CertPEM(), TLSCert: org.tls.CertPEM(), Endpoints: addresses(nodes)})
+	}
+	return nil
+}
+
+func (b *builder) channels(chaincodes []channelconfig.GenesisChaincode) error {
+	o := b.options
+	for _, name := range o.Channels {
+		block, err := channelconfig.NewGenesis(channelconfig.Genesis{
+			ChannelID: name, ConsensusType: consensusTypes[o.Consenter], Consenters: b.consenters,
+			RaftOptions: &etcdraftpb.Options{
+				TickInterval: o.RaftTick.String(), ElectionTick: o.ElectionTicks, HeartbeatTick: 1,
+				MaxInflightBlocks: 5, SnapshotIntervalSize: o.SnapshotBytes,
+			},
+			MaxMessageCount: o.MaxMessageCount, AbsoluteMaxBytes: o.AbsoluteMaxBytes, PreferredMaxBytes: o.PreferredMaxBytes,
+			BatchTimeout: o.BatchTimeout, Mode: modes[o.Mode], VirtualBlockTxs: o.VirtualBlockTxs, VirtualBlockInterval: o.VirtualBlockInterval,
+			OrdererOrgs: []channelconfig.GenesisOrg{b.ordererOrg}, ApplicationOrgs: b.applications, Chaincodes: chaincodes,
+		})
+		if err != nil {
+			return err
+		}
+		raw, err := proto.Marshal(block)
+		if err != nil {
+			return err
+		}
+		if err := b.folder.write(genesisFile(name), raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) nodes() error {
+	for _, dir := range []string{"nodes", "log", "data"} {
+		if err := os.MkdirAll(filepath.Join(b.options.Dir, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, n := range b.plan.nodes() {
+		b.file.Nodes = append(b.file.Nodes, n.Node)
+		if n.cfg == nil {
+			continue
+		}
+		if err := n.cfg.Save(filepath.Join(b.options.Dir, filepath.FromSlash(n.Config))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package setup
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+)
+
+func TestInitMakesANetworkThatNodesCanRead(t *testing.T) {
+	o := Defaults()
+	o.Dir = filepath.Join(t.TempDir(), "net")
+	o.Channels = []string{"mychannel", "second"}
+	o.Chaincodes = []string{"smallbank", "kv=AND('Org1MSP.peer','Org2MSP.peer')"}
+	_, err := Init(o)
+	require.NoError(t, err)
+
+	raw, err := os.ReadFile(filepath.Join(o.Dir, network.FileName))
+	require.NoError(t, err)
+	var file network.File
+	require.NoError(t, json.Unmarshal(raw, &file))
+	assert.Equal(t, o.Channels, file.Channels)
+	roles, taken := map[string]int{}, map[string]bool{}
+	for _, n := range file.Nodes {
+		roles[n.Role]++
+		for _, address := range []string{n.Address, n.Operations} {
+			assert.False(t, address != "" && taken[address], "%s is given twice", address)
+			taken[address] = true
+		}
+		if n.Config == "" {
+			continue
+		}
+		cfg, err := nodeconfig.Load(filepath.Join(o.Dir, n.Config), n.Role)
+		require.NoError(t, err)
+		signer, err := cfg.Signer()
+		require.NoError(t, err)
+		certificate, err := cfg.Certificate()
+		require.NoError(t, err)
+		require.NotNil(t, certificate)
+		for _, channel := range cfg.Channels {
+			_, bundle, err := channel.GenesisBlock()
+			require.NoError(t, err)
+			id, err := bundle.MSP.Deserialize(signer.Serialized())
+			require.NoError(t, err)
+			assert.True(t, bundle.Policy(channelconfig.ChannelWriters).Evaluate([]*identity.Identity{id}), n.Name)
+			assert.Equal(t, n.Role == nodeconfig.RoleOrderer, bundle.Policy(channelconfig.BlockValidation).Evaluate([]*identity.Identity{id}), n.Name)
+			assert.Len(t, bundle.Orderer.Consenters, 3)
+			assert.Len(t, bundle.Orgs["Org1MSP"].Peers, 2)
+			assert.Len(t, bundle.Chaincodes, 2)
+		}
+	}
+	assert.Equal(t, map[string]int{"orderer": 3, "peer": 4, "chaincode": 8}, roles)
+	require.Len(t, file.Clients, 2)
+	for _, c := range file.Clients {
+		_, err := identity.LoadSigner(c.MSPID, filepath.Join(o.Dir, c.Cert), filepath.Join(o.Dir, c.Key))
+		require.NoError(t, err)
+		info, err := os.Stat(filepath.Join(o.Dir, c.Key))
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+	_, err = Init(o)
+	require.ErrorContains(t, err, "a new or an empty folder is accepted")
+}
+
+func TestInitRefuses(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		"--dir is missing":       func(o *Options) { o.Dir = "" },
+		"--orgs 0":               func(o *Options) { o.Orgs = 0 },
+		"--mode \"batch\"":       func(o *Options) { o.Mode = "batch" },
+		"--consenter \"kafka\"":  func(o *Options) { o.Consenter = "kafka" },
+		"solo is one orderer":    func(o *Options) { o.Consenter = "solo" },
+		"--channel \"A\"":        func(o *Options) { o.Channels = []string{"A"} },
+		"--channel \"a/b\"":      func(o *Options) { o.Channels = []string{"a/b"} },
+		"--channel \"a\"":        func(o *Options) { o.Channels = []string{"a", "a"} },
+		"--chaincode kv":         func(o *Options) { o.Chaincodes = []string{"kv=maybe"} },
+		"--chaincode \"kv\"":     func(o *Options) { o.Chaincodes = []string{"kv", "kv"} },
+		"needs ports up to":      func(o *Options) { o.BasePort, o.PeersPerOrg, o.Orgs = 65000, 100, 26 },
+		"values above 0":         func(o *Options) { o.MaxMessageCount = 0 },
+		"virtual_block_interval": func(o *Options) { o.VirtualBlockInterval = 0 },
+	} {
+		o := Defaults()
+		o.Dir = filepath.Join(t.TempDir(), "net")
+		if want == "needs ports up to" {
+			o.Chaincodes = nil
+		}
+		change(&o)
+		_, err := Init(o)
+		require.ErrorContains(t, err, want)
+		assert.NoFileExists(t, filepath.Join(o.Dir, network.FileName))
+	}
+}
+
+func TestNodeConfigurationIsChecked(t *testing.T) {
+	o := Defaults()
+	o.Dir = filepath.Join(t.TempDir(), "net")
+	_, err := Init(o)
+	require.NoError(t, err)
+	path := filepath.Join(o.Dir, "nodes", "orderer1.yaml")
+	_, err = nodeconfig.Load(path, nodeconfig.RolePeer)
+	require.ErrorContains(t, err, `role "orderer": "peer" is accepted here`)
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(raw, "colour: red\n"...), 0o600))
+	_, err = nodeconfig.Load(path, nodeconfig.RoleOrderer)
+	require.ErrorContains(t, err, "colour")
+}
