@@ -106,10 +106,9 @@ class Adaptive:
 
     @classmethod
     def start(
-        cls, default: int = DEFAULT_SHARES, bounds: Bounds | None = None, tuning: Tuning | None = None
+        cls, default: int = DEFAULT_SHARES, bounds: Bounds = UNBOUNDED, tuning: Tuning | None = None
     ) -> Adaptive:
         """Begin at the default (within the bounds) with nothing remembered."""
-        bounds = bounds or Bounds()
         return cls(default, bounds, tuning or Tuning(), Memory(float(bounds.clamp(default))))
 
     @property

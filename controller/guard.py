@@ -6,7 +6,6 @@ there (or found), and read back. A value that somebody else has changed since is
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -157,7 +156,7 @@ def identity(hierarchy: Hierarchy, path: str) -> tuple[int, int]:
     """Device and inode of a group's folder."""
     folder = hierarchy.folder(path)
     try:
-        found = os.stat(folder)
+        found = folder.stat()
     except (FileNotFoundError, NotADirectoryError):
         raise CgroupGoneError(f"{folder}: no such control group") from None
     except OSError as error:
