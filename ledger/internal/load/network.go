@@ -9,26 +9,13 @@ import (
 	"strings"
 
 	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/network"
 )
 
-// network is the part of network.json that a client needs.
-type network struct {
-	Channels []string `json:"channels"`
-	TLS      bool     `json:"tls"`
-	Nodes    []struct {
-		Name    string `json:"name"`
-		Role    string `json:"role"`
-		MSPID   string `json:"msp_id"`
-		Address string `json:"address"`
-	} `json:"nodes"`
-	Clients []struct {
-		MSPID string `json:"msp_id"`
-		Name  string `json:"name"`
-		Cert  string `json:"cert"`
-		Key   string `json:"key"`
-	} `json:"clients"`
-	TLSCA map[string]string `json:"tls_ca"`
-
+// description is a network.json and where it was read: its paths are relative to
+// the folder it lies in.
+type description struct {
+	network.File
 	file string
 }
 
@@ -40,19 +27,19 @@ type endpoint struct {
 	signer  *identity.SigningIdentity
 }
 
-func readNetwork(file string) (*network, error) {
+func readNetwork(file string) (*description, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("network file: %w (`qioi-ledger init` writes one)", err)
 	}
-	n := &network{file: file}
-	if err := json.Unmarshal(text, n); err != nil {
+	n := &description{file: file}
+	if err := json.Unmarshal(text, &n.File); err != nil {
 		return nil, fmt.Errorf("network file %s: %w", file, err)
 	}
 	return n, nil
 }
 
-func (n *network) path(relative string) string {
+func (n *description) path(relative string) string {
 	if filepath.IsAbs(relative) {
 		return relative
 	}
@@ -60,7 +47,7 @@ func (n *network) path(relative string) string {
 }
 
 // channel resolves the channel to use: the one asked for, or the first.
-func (n *network) channel(asked string) (string, error) {
+func (n *description) channel(asked string) (string, error) {
 	if asked == "" && len(n.Channels) > 0 {
 		return n.Channels[0], nil
 	}
@@ -72,7 +59,7 @@ func (n *network) channel(asked string) (string, error) {
 
 // endpoints gives the peers asked for, or all, each with a client of the peer's
 // own organisation where there is one.
-func (n *network) endpoints(asked []string) ([]endpoint, error) {
+func (n *description) endpoints(asked []string) ([]endpoint, error) {
 	signers := map[string]*identity.SigningIdentity{}
 	for _, c := range n.Clients {
 		if signers[c.MSPID] != nil {
