@@ -1,0 +1,91 @@
+package blockfile
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// frameKind says what part of a block a frame's payload is.
+type frameKind byte
+
+const (
+	kindTx    frameKind = 1 // one transaction: field 2 of common.Block, holding one entry
+	kindSeal  frameKind = 2 // header and metadata: fields 1 and 3; ends the block
+	kindBlock frameKind = 3 // a whole block
+)
+
+// A frame is {u32 length of payload, u32 crc, u8 kind, u8 flag, payload}, little endian.
+const (
+	frameHeaderSize = 10
+	// maxFrame bounds one payload: far above Fabric's AbsoluteMaxBytes (10 MiB by default).
+	maxFrame = 256 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+type frame struct {
+	kind    frameKind
+	flag    byte
+	payload []byte // aliases the buffer it was read from
+}
+
+func (f frame) size() int { return frameHeaderSize + len(f.payload) }
+
+// appendFrameHeader reserves the header of a frame whose payload is appended next;
+// finishFrame fills it in. start is the frame's index in buf.
+func appendFrameHeader(buf []byte) (out []byte, start int) {
+	start = len(buf)
+	return append(buf, make([]byte, frameHeaderSize)...), start
+}
+
+func finishFrame(buf []byte, start int, nonce uint64, offset int64, kind frameKind, flag byte) {
+	head := buf[start : start+frameHeaderSize]
+	payload := buf[start+frameHeaderSize:]
+	binary.LittleEndian.PutUint32(head, uint32(len(payload)))
+	head[8], head[9] = byte(kind), flag
+	binary.LittleEndian.PutUint32(head[4:], checksum(nonce, offset, head, payload))
+}
+
+func checksum(nonce uint64, offset int64, head, payload []byte) uint32 {
+	var key [22]byte
+	binary.LittleEndian.PutUint64(key[:], nonce)
+	binary.LittleEndian.PutUint64(key[8:], uint64(offset))
+	copy(key[16:], head[:4])
+	copy(key[20:], head[8:10])
+	return crc32.Update(crc32.Checksum(key[:], castagnoli), castagnoli, payload)
+}
+
+// decodeFrame reads the frame at the start of buf, which is what the segment
+// holds from offset on. It returns the reason when there is none.
+func decodeFrame(buf []byte, nonce uint64, offset int64) (frame, string) {
+	if len(buf) < frameHeaderSize {
+		return frame{}, "incomplete frame header"
+	}
+	length := binary.LittleEndian.Uint32(buf)
+	kind := frameKind(buf[8])
+	if kind < kindTx || kind > kindBlock {
+		return frame{}, "unknown frame kind"
+	}
+	if length > maxFrame {
+		return frame{}, "frame length out of bounds"
+	}
+	if int(length) > len(buf)-frameHeaderSize {
+		return frame{}, "incomplete frame"
+	}
+	f := frame{kind: kind, flag: buf[9], payload: buf[frameHeaderSize : frameHeaderSize+int(length)]}
+	if checksum(nonce, offset, buf[:frameHeaderSize], f.payload) != binary.LittleEndian.Uint32(buf[4:]) {
+		return frame{}, "checksum mismatch"
+	}
+	return f, ""
+}
+
+// findFrame looks for a good frame that starts after the first byte of buf: it
+// tells damage in the middle of a file from a torn tail.
+func findFrame(buf []byte, nonce uint64, offset int64) bool {
+	for i := 1; i+frameHeaderSize <= len(buf); i++ {
+		if _, reason := decodeFrame(buf[i:], nonce, offset+int64(i)); reason == "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,239 @@
+package blockfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// Open reads and checks the ledger in dir, which is created when missing. A torn tail
+// is cut off (see TornBytes); damage elsewhere gives a *CorruptError and changes
+// nothing. A second writer of the same directory is refused.
+func Open(dir string, opts Options) (*Store, error) {
+	s := &Store{dir: dir, opts: opts}
+	if err := s.prepareDir(); err != nil {
+		return nil, err
+	}
+	err := s.load()
+	if err == nil {
+		return s, nil
+	}
+	for _, seg := range s.segments {
+		_ = seg.file.Close()
+	}
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
+	return nil, err
+}
+
+func (s *Store) prepareDir() error {
+	if s.opts.ReadOnly {
+		return nil
+	}
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return fmt.Errorf("ledger directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("ledger directory: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		return fmt.Errorf("ledger directory %s is in use by another process", s.dir)
+	}
+	s.lock = lock
+	return nil
+}
+
+func (s *Store) load() error {
+	paths, err := listSegments(s.dir)
+	if err != nil {
+		return err
+	}
+	for i, path := range paths {
+		if err := s.loadSegment(path, i == len(paths)-1); err != nil {
+			return err
+		}
+	}
+	s.tailBlock = uint64(len(s.blocks))
+	return nil
+}
+
+func (s *Store) loadSegment(path string, isLast bool) error {
+	data, unmap, err := mapFile(path)
+	if err != nil {
+		return fmt.Errorf("ledger file: %w", err)
+	}
+	defer unmap()
+	nonce, first, reason := decodeSegmentHeader(data)
+	if reason != "" {
+		if isLast && len(data) < segmentHeaderSize {
+			return s.dropSegment(path, int64(len(data)))
+		}
+		return &CorruptError{File: path, Reason: reason}
+	}
+	if first != uint64(len(s.blocks)) {
+		return &CorruptError{File: path, Reason: fmt.Sprintf("segment begins with block %d, block %d is due", first, len(s.blocks))}
+	}
+	file, err := s.openSegment(path)
+	if err != nil {
+		return fmt.Errorf("ledger file: %w", err)
+	}
+	seg := &segment{path: path, file: file, nonce: nonce, firstBlock: first, size: segmentHeaderSize}
+	s.segments = append(s.segments, seg)
+	for seg.size < int64(len(data)) {
+		f, reason := decodeFrame(data[seg.size:], nonce, seg.size)
+		if reason != "" {
+			if !isLast || findFrame(data[seg.size:], nonce, seg.size) {
+				return &CorruptError{File: path, Offset: seg.size, Reason: reason}
+			}
+			return s.truncate(seg, int64(len(data)))
+		}
+		if reason := s.note(f); reason != "" {
+			return &CorruptError{File: path, Offset: seg.size, Reason: reason}
+		}
+	}
+	if !isLast && s.openTxs > 0 {
+		return &CorruptError{File: path, Offset: seg.size, Reason: "segment ends within a block"}
+	}
+	return nil
+}
+
+// note takes a good frame at the end of the last segment into account.
+func (s *Store) note(f frame) (reason string) {
+	seg := s.last()
+	if s.openTxs == 0 {
+		s.open = place{segment: int32(len(s.segments) - 1), start: seg.size}
+	}
+	if f.kind == kindTx {
+		tx, ok := txOf(f.payload)
+		if !ok {
+			return "transaction frame does not parse"
+		}
+		s.tail = append(s.tail, TailTx{Data: append([]byte(nil), tx...), Flag: f.flag})
+		s.openTxs++
+		seg.size += int64(f.size())
+		return ""
+	}
+	if f.kind == kindBlock && s.openTxs > 0 {
+		return "whole block within an open block"
+	}
+	number, err := blockNumber(f.payload)
+	if err != nil {
+		return "block header does not parse"
+	}
+	if number != uint64(len(s.blocks)) {
+		return fmt.Sprintf("block %d found where block %d is due", number, len(s.blocks))
+	}
+	seg.size += int64(f.size())
+	p := s.open
+	p.end = seg.size
+	s.blocks = append(s.blocks, p)
+	s.openTxs, s.tail = 0, s.tail[:0]
+	return ""
+}
+
+func txOf(payload []byte) ([]byte, bool) {
+	data, ok := onlyField(payload, 2)
+	if !ok {
+		return nil, false
+	}
+	return onlyField(data, 1)
+}
+
+func onlyField(b []byte, want protowire.Number) ([]byte, bool) {
+	num, typ, n := protowire.ConsumeTag(b)
+	if n < 0 || num != want || typ != protowire.BytesType {
+		return nil, false
+	}
+	v, m := protowire.ConsumeBytes(b[n:])
+	return v, m >= 0 && n+m == len(b)
+}
+
+// blockNumber finds the header without decoding the transactions of a whole block.
+func blockNumber(payload []byte) (uint64, error) {
+	for len(payload) > 0 {
+		num, typ, n := protowire.ConsumeTag(payload)
+		if n < 0 {
+			return 0, protowire.ParseError(n)
+		}
+		m := protowire.ConsumeFieldValue(num, typ, payload[n:])
+		if m < 0 {
+			return 0, protowire.ParseError(m)
+		}
+		if num == 1 && typ == protowire.BytesType {
+			raw, _ := protowire.ConsumeBytes(payload[n:])
+			var header commonpb.BlockHeader
+			err := proto.Unmarshal(raw, &header)
+			return header.GetNumber(), err
+		}
+		payload = payload[n+m:]
+	}
+	return 0, errors.New("no header")
+}
+
+func (s *Store) openSegment(path string) (File, error) {
+	if s.opts.ReadOnly {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return osFile{f}, nil
+	}
+	return s.opts.openFile(path)
+}
+
+// truncate cuts a torn tail off, durably: a later torn write must not be able to
+// make old bytes look like part of a frame.
+func (s *Store) truncate(seg *segment, fileSize int64) error {
+	s.torn = fileSize - seg.size
+	if s.opts.ReadOnly {
+		return nil
+	}
+	if err := os.Truncate(seg.path, seg.size); err != nil {
+		return fmt.Errorf("ledger file: %w", err)
+	}
+	if err := seg.file.Sync(); err != nil {
+		return fmt.Errorf("ledger file %s: fsync: %w", seg.path, err)
+	}
+	return nil
+}
+
+// dropSegment removes a last segment that a crash left without its header.
+func (s *Store) dropSegment(path string, size int64) error {
+	s.torn = size
+	if s.opts.ReadOnly {
+		return nil
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("ledger file: %w", err)
+	}
+	return syncDir(s.dir)
+}
+
+// mapFile gives a file's contents without copying them into the heap.
+func mapFile(path string) (data []byte, unmap func(), err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return nil, func() {}, err
+	}
+	data, err = syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_PRIVATE)
+	if err != nil {
+		return nil, nil, fmt.Errorf("map %s: %w", path, err)
+	}
+	return data, func() { _ = syscall.Munmap(data) }, nil
+}

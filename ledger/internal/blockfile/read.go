@@ -1,0 +1,79 @@
+package blockfile
+
+import (
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// Block reads a sealed block; ErrNotFound when there is none of that number.
+func (s *Store) Block(number uint64) (*commonpb.Block, error) {
+	seg, p, err := s.locate(number)
+	if err != nil {
+		return nil, err
+	}
+	raw := make([]byte, p.end-p.start)
+	if _, err := seg.file.ReadAt(raw, p.start); err != nil {
+		return nil, fmt.Errorf("read block %d from %s: %w", number, seg.path, err)
+	}
+	// The payloads move together over the frame headers and become one message.
+	message, offset := raw[:0], p.start
+	for rest := raw; len(rest) > 0; {
+		f, reason := decodeFrame(rest, seg.nonce, offset)
+		if reason != "" {
+			return nil, &CorruptError{File: seg.path, Offset: offset, Reason: reason}
+		}
+		rest = rest[f.size():]
+		offset += int64(f.size())
+		message = append(message, f.payload...)
+	}
+	block := &commonpb.Block{}
+	if err := proto.Unmarshal(message, block); err != nil {
+		return nil, &CorruptError{File: seg.path, Offset: p.start, Reason: fmt.Sprintf("block %d: %s", number, err)}
+	}
+	return block, nil
+}
+
+func (s *Store) locate(number uint64) (*segment, place, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if number >= uint64(len(s.blocks)) {
+		return nil, place{}, fmt.Errorf("block %d of ledger %s (height %d): %w", number, s.dir, len(s.blocks), ErrNotFound)
+	}
+	p := s.blocks[number]
+	seg := s.segments[p.segment]
+	if seg == s.last() && p.end > seg.size-int64(len(s.buf)) {
+		if s.err != nil {
+			return nil, place{}, s.err
+		}
+		if err := s.flush(); err != nil {
+			return nil, place{}, err
+		}
+	}
+	return seg, p, nil
+}
+
+// Iterator reads sealed blocks in order.
+type Iterator struct {
+	store *Store
+	next  uint64
+}
+
+// Iterator begins at block from.
+func (s *Store) Iterator(from uint64) *Iterator { return &Iterator{store: s, next: from} }
+
+// Next returns the next block, or io.EOF at the present end of the ledger; it may be
+// called again when the ledger has grown.
+func (it *Iterator) Next() (*commonpb.Block, error) {
+	if it.next >= it.store.Height() {
+		return nil, io.EOF
+	}
+	block, err := it.store.Block(it.next)
+	if err == nil {
+		it.next++
+	}
+	return block, err
+}
