@@ -1,0 +1,93 @@
+"""``qioi lab caliper``: Hyperledger Caliper's stock Fabric connector against the lab, or a Fabric of one's own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from qioi.lab.caliper import Run, file_target, lab_target, run
+from qioi.lab.caliper_files import Overrides, find_configs
+from qioi.lab.errors import LabError
+from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
+from qioi.lab.signals import ending_signals_interrupt
+
+
+@click.command("caliper")
+@click.argument("benchmark")
+@click.option(
+    "--network",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Drive what this file describes, not the lab: a Caliper network file, or a network.json of the ledger's init.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DIRECTORY,
+    show_default=True,
+    help="The lab's folder.",
+)
+@click.option("--rounds", multiple=True, metavar="LABEL,...", help="Only these rounds of the benchmark. Repeatable.")
+@click.option("--workers", type=click.IntRange(1, 64), help="Caliper's worker processes.")
+@click.option("--duration", type=click.IntRange(min=1), help="Seconds of each round.")
+@click.option("--transactions", type=click.IntRange(min=1), help="Transactions of each round, in place of a duration.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Transactions/s of rounds at a fixed rate.")
+@click.option("--load", type=click.IntRange(min=1), help="Transactions in flight in rounds at a fixed load.")
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A new folder for report.html, result.json and the log.  [default: results/caliper-BENCHMARK-TIME]",
+)
+def command(
+    benchmark: str,
+    network: Path | None,
+    directory: Path,
+    rounds: tuple[str, ...],
+    workers: int | None,
+    duration: int | None,
+    transactions: int | None,
+    rate: float | None,
+    load: int | None,
+    output: Path | None,
+) -> None:
+    """Run BENCHMARK (smallbank, simple, marbles, or a Caliper benchmark file) with Hyperledger Caliper.
+
+    Its stock Fabric connector is installed from npm's registry by a lock file when it is first needed.
+    """
+    if duration is not None and transactions is not None:
+        raise click.UsageError("--duration and --transactions exclude each other")
+    labels = tuple(label.strip() for text in rounds for label in text.split(",") if label.strip())
+    overrides = Overrides(labels, workers, duration, transactions, rate, load)
+    output = output or Path("results", f"caliper-{Path(benchmark).stem}-{datetime.now():%Y%m%d-%H%M%S}")
+    try:
+        with ending_signals_interrupt():
+            configs = find_configs()
+            target = lab_target(Lab(directory), configs) if network is None else file_target(network, configs)
+            finished = run(benchmark, target, overrides, output, say=click.echo)
+    except LabError as error:
+        raise click.ClickException(str(error)) from error
+    Console().print(as_table(finished))
+    for entry in finished.rounds:
+        for kind in entry.errors:
+            click.echo(f"{entry.label}: {kind['count']} x {kind['message']}")
+    click.echo(f"{finished.directory}: report.html, result.json, caliper.log")
+    if finished.problems:
+        raise click.ClickException("; ".join(finished.problems))
+
+
+def as_table(finished: Run) -> Table:
+    """Spell the rounds for people."""
+    table = Table(box=None, header_style="bold")
+    table.add_column("round")
+    for heading in ("succeeded", "failed", "sent/s", "goodput/s", "mean ms", "p50", "p95", "p99", "max"):
+        table.add_column(heading, justify="right")
+    for entry in finished.rounds:
+        latency = entry.latency_ms
+        values = (latency.mean, latency.p50, latency.p95, latency.p99, latency.max) if latency else (None,) * 5
+        cells = (entry.succeeded, entry.failed, entry.send_rate, entry.goodput, *values)
+        table.add_row(entry.label, *("-" if cell is None else f"{cell}" for cell in cells))
+    return table

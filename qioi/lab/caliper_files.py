@@ -1,0 +1,233 @@
+"""The two files that a Caliper run reads, made from what the user names: network and benchmark.
+
+Both are written out in full, with absolute paths, so that a run's folder says what was measured.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import qioi
+from qioi.lab.errors import LabError
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says against the benchmark file; None leaves it as it is there."""
+
+    rounds: tuple[str, ...] = ()
+    workers: int | None = None
+    duration: int | None = None  # seconds of each round
+    transactions: int | None = None  # of each round, in place of a duration
+    rate: float | None = None  # transactions per second of fixed-rate rounds
+    load: int | None = None  # transactions in flight in fixed-load rounds
+
+
+def find_configs() -> Path:
+    """Find caliper-configs/: in the source tree, or in the installed package."""
+    package = Path(qioi.__file__).resolve().parent
+    for place in (package.parent / "caliper-configs", package / "caliper-configs"):
+        if (place / "package-lock.json").is_file():
+            return place
+    raise LabError(f"caliper-configs/ is missing beside {package}: it is part of QiOi's source tree")
+
+
+def load_mapping(path: Path) -> Document:
+    """Read a YAML or JSON file that must hold a mapping."""
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise LabError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(document, dict):
+        raise LabError(f"{path}: a mapping is accepted, not {type(document).__name__}")
+    return document
+
+
+def bundled_network(template: Path, description: Path) -> Document:
+    """Fill the template from a network.json that ``qioi-ledger init`` wrote."""
+    base = description.parent.resolve()
+    document = load_mapping(template)
+    try:
+        network = json.loads(description.read_text())
+        nodes = network["nodes"]
+        contracts = list(dict.fromkeys(str(n["chaincode"]) for n in nodes if n["role"] == "chaincode"))
+        channel, organization = document["channels"][0], document["organizations"][0]
+        document["channels"] = [
+            {**_filled(channel, {"channel": name}), "contracts": _contracts(name, contracts, first=index == 0)}
+            for index, name in enumerate(network["channels"])
+        ]
+        document["organizations"] = [
+            _organization(organization, client, nodes, network, base) for client in _first_clients(network["clients"])
+        ]
+        document["info"] = _filled(document["info"], {key: str(network[key]) for key in ("mode", "consenter")})
+    except FileNotFoundError:
+        raise LabError(f"{description} is missing: `qioi lab up` makes it") from None
+    except (KeyError, IndexError, TypeError, ValueError, StopIteration) as error:
+        raise LabError(f"{description} or {template}: {type(error).__name__}: {error}") from error
+    return document
+
+
+def _contracts(channel: str, names: Iterable[str], *, first: bool) -> list[Document]:
+    # Caliper knows a contract by one name across all channels.
+    return [{"id": name, "contractID": name if first else f"{channel}/{name}"} for name in names]
+
+
+def _first_clients(clients: Sequence[Document]) -> list[Document]:
+    return list({client["msp_id"]: client for client in reversed(clients)}.values())[::-1]
+
+
+def _organization(entry: Document, client: Document, nodes: list[Document], network: Document, base: Path) -> Document:
+    msp_id = client["msp_id"]
+    peers = [node["address"] for node in nodes if node["role"] == "peer" and node["msp_id"] == msp_id]
+    values = {
+        "msp_id": msp_id,
+        "client": client["name"],
+        "key": str(base / client["key"]),
+        "certificate": str(base / client["cert"]),
+        "tls_ca": str(base / network["tls_ca"][msp_id]) if network["tls"] else "",
+    }
+    filled: Document = _filled({key: value for key, value in entry.items() if key != "peers"}, values)
+    filled["peers"] = [_filled(entry["peers"][0], {**values, "endpoint": address}) for address in peers]
+    if not network["tls"]:
+        for peer in filled["peers"]:
+            peer.pop("tlsCACerts", None)
+    return filled
+
+
+def _filled(value: Any, values: dict[str, str]) -> Any:
+    """Put values in place of the words in braces, at any depth."""
+    if isinstance(value, dict):
+        return {key: _filled(item, values) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, values) for item in value]
+    if isinstance(value, str):
+        for word, text in values.items():
+            value = value.replace("{" + word + "}", text)
+    return value
+
+
+def user_network(path: Path, configs: Path) -> Document:
+    """Read a Caliper network file of the user's own and make its paths absolute."""
+    document = load_mapping(path)
+    for key in ("version", "caliper", "channels", "organizations"):
+        if key not in document:
+            raise LabError(f"{path}: {key} is missing; see {configs / 'networks' / 'fabric.yaml'}")
+    _absolute_paths(document["organizations"], (path.resolve().parent, configs), f"{path}: organizations")
+    return document
+
+
+def _absolute_paths(value: Any, bases: Sequence[Path], where: str) -> None:
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            _absolute_paths(item, bases, f"{where}[{index}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key == "path" and isinstance(item, str):
+                value[key] = str(_locate(item, bases, f"{where}.path"))
+            else:
+                _absolute_paths(item, bases, f"{where}.{key}")
+
+
+def _locate(name: str, bases: Sequence[Path], where: str) -> Path:
+    for base in bases:
+        if (base / name).exists():
+            return (base / name).resolve()
+    raise LabError(f"{where}: {name} is not in {' nor in '.join(map(str, dict.fromkeys(bases)))}")
+
+
+def msp_ids(network: Document) -> list[str]:
+    """Name the organisations that have an identity in the network file."""
+    return [str(organization["mspid"]) for organization in network["organizations"]]
+
+
+def contract_ids(network: Document) -> set[str]:
+    """Name the contracts as workloads know them."""
+    contracts = [contract for channel in network["channels"] for contract in channel.get("contracts") or ()]
+    return {str(contract.get("contractID") or contract["id"]) for contract in contracts}
+
+
+def find_benchmark(name: str, configs: Path) -> Path:
+    """Take a name from caliper-configs/benchmarks/, or a file."""
+    ours = configs / "benchmarks" / f"{name}.yaml"
+    if ours.is_file():
+        return ours
+    if Path(name).is_file():
+        return Path(name)
+    names = ", ".join(sorted(path.stem for path in ours.parent.glob("*.yaml")))
+    raise LabError(f"benchmark {name}: {names}, or a Caliper benchmark file is accepted")
+
+
+def benchmark(path: Path, configs: Path, network: Document, overrides: Overrides) -> Document:
+    """Read a benchmark file, choose its rounds, apply the command line and check it against the network."""
+    document = load_mapping(path)
+    try:
+        test = document["test"]
+        # Rounds may share parts by YAML's anchors: each becomes its own.
+        rounds = [copy.deepcopy(entry) for entry in test["rounds"]]
+        labels = [str(entry["label"]) for entry in rounds]
+    except (KeyError, TypeError) as error:
+        raise LabError(f"{path}: test.rounds must be a list of rounds with a label each ({error})") from error
+    unknown = [label for label in overrides.rounds if label not in labels]
+    if unknown:
+        raise LabError(f"{path}: no round {', '.join(unknown)}; {', '.join(labels)} are accepted")
+    test["rounds"] = [r for r, label in zip(rounds, labels, strict=True) if label in (overrides.rounds or labels)]
+    if overrides.workers is not None:
+        test["workers"] = {**(test.get("workers") or {}), "number": overrides.workers}
+    _apply(path, test["rounds"], overrides)
+    for entry in test["rounds"]:
+        _resolve_workload(entry, path, configs, network)
+    return document
+
+
+def _apply(path: Path, rounds: list[Document], overrides: Overrides) -> None:
+    controls = {
+        "fixed-rate": ("tps", overrides.rate, "--rate"),
+        "fixed-load": ("transactionLoad", overrides.load, "--load"),
+    }
+    used = set()
+    for entry in rounds:
+        if overrides.transactions is not None:
+            entry.pop("txDuration", None)
+            entry["txNumber"] = overrides.transactions
+        elif overrides.duration is not None:
+            entry.pop("txNumber", None)
+            entry["txDuration"] = overrides.duration
+        control = entry.get("rateControl") or {}
+        kind = str(control.get("type"))
+        key, value, _ = controls.get(kind, ("", None, ""))
+        if value is not None:
+            control["opts"] = {**(control.get("opts") or {}), key: value}
+            used.add(kind)
+    for kind, (_, value, option) in controls.items():
+        if value is not None and kind not in used:
+            raise LabError(f"{path}: {option} changes {kind} rounds, and none of the chosen ones is such a round")
+
+
+def _resolve_workload(entry: Document, path: Path, configs: Path, network: Document) -> None:
+    where = f"{path}: round {entry['label']}"
+    try:
+        workload = entry["workload"]
+        module = _locate(str(workload["module"]), (path.resolve().parent, configs), f"{where}: workload.module")
+    except (KeyError, TypeError) as error:
+        raise LabError(f"{where}: workload.module is missing") from error
+    workload["module"] = str(module)
+    arguments = workload["arguments"] = dict(workload.get("arguments") or {})
+    contract = arguments.get("contractId")
+    if module.parent == configs / "workloads":
+        # Our own: the file's name begins with the contract's, and workers take the organisations in turn.
+        contract = contract or module.stem.split("-")[0]
+        arguments.setdefault("invokerMspIds", msp_ids(network))
+    known = contract_ids(network)
+    if contract is not None and contract not in known:
+        raise LabError(f"{where} calls contract {contract}; the network has {', '.join(sorted(known)) or 'none'}")
