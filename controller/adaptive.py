@@ -105,9 +105,7 @@ class Adaptive:
     memory: Memory
 
     @classmethod
-    def start(
-        cls, default: int = DEFAULT_SHARES, bounds: Bounds = UNBOUNDED, tuning: Tuning | None = None
-    ) -> Adaptive:
+    def start(cls, default: int = DEFAULT_SHARES, bounds: Bounds = UNBOUNDED, tuning: Tuning | None = None) -> Adaptive:
         """Begin at the default (within the bounds) with nothing remembered."""
         return cls(default, bounds, tuning or Tuning(), Memory(float(bounds.clamp(default))))
 

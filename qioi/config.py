@@ -1,0 +1,253 @@
+"""The configuration file: YAML, checked strictly, and every problem reported at once.
+
+A problem is one line: file, key, value, and what is accepted. Nothing is started with a wrong file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from qioi.controller.policy import Policy
+from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
+
+Shares = Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. ``problems`` are complete lines."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def inside_the_mount(path: str) -> str:
+    """Accept a cgroup path only if it cannot lead out of the CPU controller's mount."""
+    if not path.strip("/") or path.startswith("/") or {"", ".", ".."} & set(path.split("/")) or "\0" in path:
+        raise ValueError("accepted is a path below the CPU controller's mount, without a leading slash, `.` or `..`")
+    return path
+
+
+class Strict(BaseModel):
+    """No unknown keys, no conversions, no changes afterwards."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ComponentConfig(Strict):
+    """One component of a fixed list, or of lab.json."""
+
+    name: Annotated[str, Field(min_length=1)]
+    role: Literal["peer", "orderer", "chaincode", "broker", "client"]
+    cgroup: Annotated[str, AfterValidator(inside_the_mount)]
+    log: str | None = None
+    log_format: Literal["plain", "docker-json", "cri"] = "plain"
+    channels: list[str] = []
+
+
+class PolicyConfig(Strict):
+    """A channel's policy; what is left out is taken from ``defaults``, and then from the law."""
+
+    threshold: Positive | None = None
+    law: Literal["proportional", "adaptive"] | None = None
+    k: Positive | None = None
+    default: Shares | None = None
+    floor: Shares | None = None
+    ceiling: Shares | None = None
+
+
+class MetricsConfig(Strict):
+    """Where Prometheus finds the metrics; port 0 is off."""
+
+    listen: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 9464
+
+
+class OwnConfig(Strict):
+    """The daemon's own protection: its nice value, and the shares of the group that it runs in."""
+
+    nice: Annotated[int, Field(ge=-20, le=19)] | None = -10
+    shares: Shares | None = None
+
+
+class FileConfig(Strict):
+    """The file as it is written."""
+
+    period: Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)] = 1.0
+    lab: str | None = None
+    components: list[ComponentConfig] = []
+    channels: dict[str, PolicyConfig] = {}
+    defaults: PolicyConfig = PolicyConfig()
+    actuator: Literal["auto", "libcgroup", "files"] = "auto"
+    state_dir: str = "/run/qioi"
+    socket: str | None = None
+    metrics: MetricsConfig = MetricsConfig()
+    own: OwnConfig = OwnConfig()
+    dry_run: bool = False
+
+
+class LabFile(BaseModel):
+    """The part of a lab's lab.json that the daemon reads."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    components: list[ComponentConfig]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The configuration as it is used: the lab's components are in, every policy is complete."""
+
+    file: Path
+    period: float
+    components: tuple[Component, ...]
+    policies: Mapping[str, Policy]
+    actuator: str
+    state_dir: Path
+    socket: Path
+    metrics: MetricsConfig
+    own: OwnConfig
+    dry_run: bool
+
+
+def load_config(path: Path) -> Config:
+    """Read and check a configuration file; ConfigError names every problem found."""
+    document = read_yaml(path)
+    raw = check(FileConfig, document, path)
+    listed = list(raw.components)
+    if raw.lab is not None:
+        listed += read_lab(path.parent / raw.lab)
+    components = tuple(component(one, path.parent) for one in listed)
+    policies = {
+        channel: policy(channel, raw.channels.get(channel, PolicyConfig()), raw.defaults)
+        for channel in dict.fromkeys([*raw.channels, *(name for one in components for name in one.channels)])
+    }
+    problems = [f"{path}: {problem}" for problem in contradictions(components, policies)]
+    if problems:
+        raise ConfigError(problems)
+    state_dir = path.parent / raw.state_dir
+    return Config(
+        file=path,
+        period=float(raw.period),
+        components=components,
+        policies=policies,
+        actuator=raw.actuator,
+        state_dir=state_dir,
+        socket=path.parent / raw.socket if raw.socket else state_dir / "qioi.sock",
+        metrics=raw.metrics,
+        own=raw.own,
+        dry_run=raw.dry_run,
+    )
+
+
+def component(raw: ComponentConfig, folder: Path) -> Component:
+    """Make a component; a relative log path starts at the file that names it."""
+    log = str(folder / raw.log) if raw.log else None
+    return Component(raw.name, Role(raw.role), raw.cgroup, tuple(raw.channels), log, raw.log_format)
+
+
+def policy(channel: str, own: PolicyConfig, defaults: PolicyConfig) -> Policy:
+    """Complete a channel's policy."""
+    given = {**defaults.model_dump(exclude_none=True), **own.model_dump(exclude_none=True)}
+    return Policy(channel, law=given.pop("law", "adaptive"), **given)
+
+
+def contradictions(components: tuple[Component, ...], policies: Mapping[str, Policy]) -> Iterable[str]:
+    """Find what is wrong although each value by itself is right."""
+    if not components:
+        yield "components: none: accepted is at least one, here or in the folder named by `lab`"
+    for key, names in (("name", [c.name for c in components]), ("cgroup", [c.cgroup for c in components])):
+        for name in (name for name, count in Counter(names).items() if count > 1):
+            yield f"components: {key} {name!r}: more than once: accepted is one component each"
+    if components and not policies:
+        yield "channels: none: accepted is at least one, here or among the channels of a component"
+    for channel, one in policies.items():
+        key = f"channels.{channel}"
+        if one.law == "proportional" and one.threshold is None:
+            yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
+        if one.floor is not None and one.floor > one.ceiling:
+            yield f"{key}.floor: {one.floor}: accepted is at most the ceiling, {one.ceiling}"
+        if components and not any(c.log and (not c.channels or channel in c.channels) for c in components):
+            yield f"{key}: no component with a `log` serves it: accepted is at least one whose log shows its commits"
+
+
+def read_lab(folder: Path) -> list[ComponentConfig]:
+    """Read the components of a running lab."""
+    path = folder / "lab.json"
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}: accepted is the folder of a lab that is up"]) from None
+    except ValueError as error:
+        raise ConfigError([f"{path}: {error}: accepted is the file that `qioi lab up` writes"]) from None
+    return check(LabFile, document, path).components
+
+
+def check(model: type[Model], document: object, path: Path) -> Model:
+    """Validate a document, or report every problem in it."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise ConfigError(describe(path, one, model) for one in error.errors(include_url=False)) from None
+
+
+def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> str:
+    """Say one problem: file: key: value: what is accepted."""
+    location = [str(part) for part in error["loc"]]
+    key = ".".join(location) or "(the whole file)"
+    if error["type"] == "extra_forbidden":
+        return f"{path}: {key}: unknown key: accepted are {', '.join(known_keys(model, location[:-1]))}"
+    if error["type"] == "missing":
+        return f"{path}: {key}: missing"
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    message = message if message.startswith("accepted") else f"accepted is {message}"
+    return f"{path}: {key}: {shorten(error['input'])}: {message}"
+
+
+def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
+    """Names of the keys that are accepted at a place in the document."""
+    here: dict[str, type[BaseModel]] = {"components": ComponentConfig, "channels": PolicyConfig, "defaults": PolicyConfig,
+            "metrics": MetricsConfig, "own": OwnConfig}  # fmt: skip
+    return list((here[location[0]] if location else model).model_fields)
+
+
+def shorten(value: object) -> str:
+    """Show a value in at most 60 characters."""
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class UniqueKeyLoader(yaml.SafeLoader):
+    """YAML says that keys are unique; PyYAML would take the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that stands twice."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key in (key for key, count in Counter(keys).items() if count > 1):
+            raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> object:
+    """Read the file; an empty one is an empty mapping."""
+    try:
+        with path.open("rb") as file:
+            document = yaml.load(file, UniqueKeyLoader)
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}: accepted is a readable YAML file"]) from None
+    except yaml.MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
+        raise ConfigError([f"{path}:{line} {error.problem or error.context}: accepted is YAML"]) from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{path}: {str(error).splitlines()[0]}: accepted is YAML in UTF-8"]) from None
+    return {} if document is None else document

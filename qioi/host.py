@@ -1,0 +1,67 @@
+"""The host as a whole, and the daemon's own place on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.controller.law import HostLoad
+from qioi.types import DelayReading
+
+STAT = Path("/proc/stat")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Totals over all CPUs since boot, in clock ticks. Source: proc(5), /proc/stat."""
+
+    total: int
+    idle: int
+    cpus: int
+
+
+def read_cpu_times(path: Path = STAT) -> CpuTimes:
+    """Read the first line, and count the CPUs. Time that waits for I/O is idle: nobody used the CPU."""
+    lines = path.read_bytes().split(b"\n")
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(field) for field in lines[0].split()[1:9])
+    cpus = sum(line.startswith(b"cpu") for line in lines) - 1
+    return CpuTimes(user + nice + system + idle + iowait + irq + softirq + steal, idle + iowait, cpus)
+
+
+class HostWatch:
+    """Says how busy the host was since the look before, and how much of that was not the ledger's."""
+
+    def __init__(self, path: Path = STAT) -> None:
+        self._path = path
+        self._before = read_cpu_times(path)
+
+    def read(self, delays: Iterable[DelayReading]) -> HostLoad | None:
+        """Compare with the look before; ``None`` if the clock has not ticked since."""
+        now, before = read_cpu_times(self._path), self._before
+        ticks = now.total - before.total
+        if ticks <= 0:
+            return None
+        self._before = now
+        idle = min(1.0, max(0.0, (now.idle - before.idle) / ticks))
+        ledger = sum(delay.run / delay.interval for delay in delays if delay.interval > 0) / now.cpus
+        return HostLoad(idle, min(1.0, max(0.0, 1.0 - idle - ledger)))
+
+
+def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | None:
+    """Give the daemon's own group below the CPU controller's mount; ``None`` for the root group."""
+    for line in path.read_text().splitlines():
+        number, controllers, group = line.split(":", 2)
+        if (version == 1 and "cpu" in controllers.split(",")) or (version == 2 and number == "0"):
+            return group.strip("/") or None
+    return None
+
+
+def lower_nice(value: int) -> str | None:
+    """Give the daemon precedence, since its loop starves just when it is needed; say why if it is refused."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, value)
+    except OSError as error:
+        return f"own nice value {value}: {error.strerror}; the loop may run late on a busy host"
+    return None

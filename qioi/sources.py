@@ -1,0 +1,89 @@
+"""What the daemon watches: logs for commits, the scheduler's accounts for delays. Wires up qioi.monitor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from qioi.monitor.source import LogSource
+from qioi.monitor.throughput import Throughput, commit_instant
+from qioi.types import ChannelReading, Commit, Component, DelayReading
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """How one component's log is doing. ``problem`` is ``None`` while it can be read."""
+
+    component: str
+    path: str
+    problem: str | None
+    lines: int
+    commits: int
+    leader_changes: int
+
+
+class Channels(Protocol):
+    """Throughput per channel."""
+
+    def read(self, now: float) -> dict[str, ChannelReading]:
+        """Take in what happened since the last call; ``now`` is the monotonic time."""
+        ...
+
+    def states(self) -> list[SourceState]:
+        """Say how each log is doing."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files."""
+        ...
+
+
+class Delays(Protocol):
+    """Scheduling delay per component."""
+
+    def read(self, now: float) -> dict[str, DelayReading]:
+        """Account for the time since the last call; a component that could not be read is missing."""
+        ...
+
+
+class LogChannels:
+    """Follows every component's log, from its end on."""
+
+    def __init__(self, components: Iterable[Component], channels: Iterable[str]) -> None:
+        self._channels = tuple(channels)
+        self._throughput = Throughput()
+        self._sources = [
+            LogSource(one.log, one.name, log_format=one.log_format, channels=one.channels)
+            for one in components
+            if one.log
+        ]
+
+    def read(self, now: float) -> dict[str, ChannelReading]:
+        """Read on in every log, then ask every channel's window."""
+        wall = time.time()
+        for source in self._sources:
+            for event in source.poll():
+                if isinstance(event, Commit):
+                    self._throughput.observe(event, commit_instant(event.time, now, wall))
+        return {channel: self._throughput.reading(channel, now) for channel in self._channels}
+
+    def states(self) -> list[SourceState]:
+        """Say how each log is doing."""
+        return [
+            SourceState(
+                source.component,
+                source.path,
+                source.problem,
+                source.counters.lines,
+                source.counters.commits,
+                source.counters.leader_changes,
+            )
+            for source in self._sources
+        ]
+
+    def close(self) -> None:
+        """Close every log."""
+        for source in self._sources:
+            source.close()
