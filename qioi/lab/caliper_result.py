@@ -37,6 +37,7 @@ _TRANSACTION_FAILED = re.compile(
     re.DOTALL,
 )
 _STATUS_CODE = re.compile(r"^Error: Failed to submit trasaction with status code: (?P<code>\d+)$")  # Caliper's spelling
+_CLOCK = re.compile(r" \(\d{4}-\d\d-\d\dT[\d:.]+Z\)")  # grpc-js' time of a failure, which would make each a kind of its own
 _PROGRESS = re.compile(
     r"^\[(?P<label>.*) Round \d+ Transaction Info\] - Submitted: (?P<submitted>\d+) Succ: (?P<succeeded>\d+) "
     r"Fail:(?P<failed>\d+) Unfinished:(?P<unfinished>\d+)$"
@@ -74,13 +75,10 @@ class Round:
     @property
     def problem(self) -> str | None:
         """Why the round says nothing: it failed as a whole, or not one transaction succeeded."""
-        if self.failure is not None:
-            return self.failure
-        if self.succeeded:
+        if self.succeeded and self.failure is None:
             return None
-        if self.errors:
-            return f"none of {self.failed} transactions succeeded: {self.errors[0]['message']}"
-        return "no transaction succeeded" if self.succeeded is not None else "it did not run to its end"
+        reason = self.failure or ("it did not run to its end" if self.succeeded is None else "no transaction succeeded")
+        return f"{reason}: {self.errors[0]['message']}" if self.errors else reason
 
     def as_json(self) -> dict[str, object]:
         """Spell it for programs."""
@@ -133,7 +131,10 @@ def parse(log: str, labels: Iterable[str], latency_files: Iterable[Path] = ()) -
 
 
 def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0] if text.strip() else ""
+    line = text.strip().split("\n")[0]
+    while line.startswith("Error: "):  # each process that passes an error on adds one
+        line = line.removeprefix("Error: ")
+    return line
 
 
 def _reason(function: str, text: str) -> str:
@@ -142,7 +143,8 @@ def _reason(function: str, text: str) -> str:
     if code:
         number = int(code["code"])
         return f"committed as {VALIDATION_CODES.get(number, 'validation code')} ({number})"
-    return f"{function}: {' '.join(line.strip() for line in text.splitlines() if line.strip() not in {'', 'Details:'})}"
+    lines = (line.strip() for line in _CLOCK.sub("", text).splitlines())
+    return f"{function}: {' '.join(line for line in lines if line not in {'', 'Details:'})}"
 
 
 def _take_table(text: str, rounds: dict[str, Round]) -> None:

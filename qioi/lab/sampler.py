@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.lab.cgroups import Group
 from qioi.lab.figures import RoleFigures, Series
 from qioi.lab.machine import Quiet, Snapshot, between, snapshot
+from qioi.monitor.schedstat import SchedstatReader
 from qioi.types import DelayReading, Role
 
 #: Seconds between two samples.
 PERIOD = 0.5
-
-ReadDelays = Callable[[], Mapping[str, DelayReading]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +34,22 @@ class Sample:
 
 
 class Sampler:
-    """Takes samples of the named groups; ``read_delays`` gives what the scheduler did since it was last asked."""
+    """Takes samples of the named groups; scheduling delay is read of ``components`` alone. To be closed."""
 
-    def __init__(self, components: Mapping[str, Group], others: Mapping[str, Group], read_delays: ReadDelays) -> None:
+    def __init__(self, components: Mapping[str, Group], others: Mapping[str, Group]) -> None:
         self._components = components
         self._groups = {**components, **others}
-        self._read_delays = read_delays
+        self._reader = SchedstatReader()
+        self._reader.watch({name: group.directories[0] for name, group in components.items()})
         self.samples: list[Sample] = []
+
+    def close(self) -> None:
+        """Let go of the threads' files."""
+        self._reader.close()
 
     def sample(self) -> None:
         """Take one."""
-        delays = dict(self._read_delays())
+        delays = {reading.component: reading for reading in self._reader.read(time.monotonic())}
         self.samples.append(
             Sample(
                 time=time.time(),

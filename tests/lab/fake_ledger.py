@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import time
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -57,11 +58,36 @@ def node():
         sys.exit(f"cannot listen on {address}: {error.strerror}")
 
 
+def load():
+    def seconds(name):
+        return float(option(name, "1s").rstrip("s"))
+
+    began = time.time()
+    start = began + seconds("--warmup")
+    end = start + seconds("--duration")
+    time.sleep(end - began)
+    rows = [{"unix": began + i, "tps": 100, "p95_ms": 4.0} for i in range(int(end - began))]
+    latency = {"mean": 2.0, "p50": 2.0, "p95": 4.0, "p99": 6.0, "max": 9.0}
+    document = {
+        "intended_rate": float(option("--rate", "0")),
+        "seconds": end - start,
+        "throughput_tps": 100.0,
+        "started": datetime.fromtimestamp(start, UTC).isoformat(),
+        "committed": 100,
+        "failed": 0,
+        "unsent": 0,
+        "latency_ms": latency,
+        "timeseries": rows,
+    }
+    if option("--json"):
+        Path(option("--json")).write_text(json.dumps(document))
+    print("load", sys.argv[2:])
+
+
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 if sys.argv[1] == "init":
     init()
 elif sys.argv[1] == "load":
-    time.sleep(0.2)
-    print("load", sys.argv[2:])
+    load()
 else:
     node()

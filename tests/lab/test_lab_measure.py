@@ -11,6 +11,7 @@ import pytest
 
 from qioi.lab.cgroups import Tree
 from qioi.lab.errors import LabError
+from qioi.lab.launch import launch
 from qioi.lab.load import LoadPlan, parse_result
 from qioi.lab.machine import Snapshot, between, cpu_model, machine, snapshot, some_total
 from qioi.lab.sampler import Sample, Sampler, window, write_samples
@@ -61,19 +62,21 @@ def test_a_group_that_appears_later_counts_from_nothing() -> None:
 
 
 def test_samples_of_real_groups_are_written_as_csv(tree: Tree, tmp_path: Path) -> None:
-    groups = {"peer": tree.group("peer").create(2048)}
-    sampler = Sampler(
-        groups, {"client": tree.group("client")}, lambda: {"peer": DelayReading("peer", 0.1, 0.2, 3, 1.0)}
-    )
+    peer, client = tree.group("peer").create(2048), tree.group("client")
+    sampler = Sampler({"peer": peer}, {"client": client})
     sampler.sample()
-    tree.group("client").create()
+    client.create()
+    launch(["sleep", "1000"], peer)
     sampler.sample()
+    sampler.close()
     write_samples(tmp_path / "samples.csv", sampler.samples, {"peer": Role.PEER})
     with (tmp_path / "samples.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == ["peer", "peer", "client"]
-    assert (rows[0]["shares"], rows[0]["role"], rows[0]["slices"]) == ("2048", "peer", "3")
-    assert (rows[2]["shares"], rows[2]["role"], rows[2]["slices"]) == ("", "", "")
+    assert [row["threads"] for row in rows] == ["", "1", ""]
+    assert (rows[1]["shares"], rows[1]["role"]) == ("2048", "peer")
+    assert float(rows[1]["run_s"]) > 0
+    assert (rows[2]["shares"], rows[2]["role"]) == ("", "")
 
 
 RESULT: dict[str, Any] = {

@@ -1,0 +1,112 @@
+"""``qioi demo``: measure the ledger alone, disturbed, and protected, and write the report."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from qioi.commands.lab import one_line_errors
+from qioi.lab.demo import DURATION, WARMUP, Demo, DemoOptions, DemoResult, explain_threshold, write_results
+from qioi.lab.table import Row, build_rows
+
+COLOURS = {"good": "green", "bad": "red"}
+
+
+@click.command()
+@click.option("--sysbench", type=click.IntRange(1, 256), default=8, show_default=True, help="Interfering processes.")
+@click.option(
+    "--law",
+    type=click.Choice(["adaptive", "proportional"]),
+    default="adaptive",
+    show_default=True,
+    help="QiOi's own control law, or the paper's Algorithm 1.",
+)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Offered tps [default: 60 % of the maximum].")
+@click.option("--threshold", type=click.FloatRange(min=0, min_open=True), help="T in tps [default: by the law].")
+@click.option("--duration", type=click.FloatRange(min=5), default=DURATION, show_default=True, help="Seconds measured.")
+@click.option("--warmup", type=click.FloatRange(min=1), default=WARMUP, show_default=True, help="Seconds before.")
+@click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for report.html and the raw data [default: results/<time>].",
+)
+def command(
+    sysbench: int,
+    law: str,
+    rate: float | None,
+    threshold: float | None,
+    duration: float,
+    warmup: float,
+    base_port: int,
+    output: Path | None,
+) -> None:
+    """Measure the bundled ledger alone, beside sysbench, and beside sysbench with QiOi.
+
+    Takes under four minutes, runs for real, and leaves only the results behind, also after ctrl-C.
+    """
+    options = DemoOptions(sysbench, law, rate, threshold, duration, warmup)
+    options = replace(options, lab=replace(options.lab, base_port=base_port))
+    directory = (output or Path("results") / time.strftime("%Y%m%d-%H%M%S")).resolve()
+    console = Console()
+    with one_line_errors():
+        directory.mkdir(parents=True, exist_ok=True)
+        result = measure(options, directory, console)
+        report = write_results(result, directory)
+    console.print(as_table(result))
+    console.print(f"threshold {explain_threshold(result)}; law {law}", highlight=False)
+    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+
+
+def measure(options: DemoOptions, directory: Path, console: Console) -> DemoResult:
+    """Run the demo behind a progress bar; away from a terminal, a line per step."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(elapsed_when_finished=True))
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=None)
+        last = ""
+
+        def progress(label: str, done: float, total: float) -> None:
+            nonlocal last
+            if label != last and not console.is_terminal:
+                console.print(f"{label} ({total - done:.0f} s left)", highlight=False)
+            last = label
+            bar.update(task, description=label, completed=done, total=total)
+
+        result = Demo(options, directory, progress).run()
+        bar.update(task, description="done", completed=1, total=1)
+    return result
+
+
+def as_table(result: DemoResult) -> Table:
+    """Spell the final table for a terminal."""
+    table = Table(
+        title=f"{result.rate:.0f} tps offered, {result.options.sysbench} sysbench, law {result.options.law}",
+        title_justify="left",
+        header_style="bold",
+        box=None,
+        padding=(0, 2),
+    )
+    table.add_column("")
+    for arm in result.arms:
+        table.add_column(arm.title, justify="right")
+    for row in build_rows(result.arms, result.machine.cores):
+        table.add_row(*spell(row))
+    return table
+
+
+def spell(row: Row) -> list[str]:
+    """Spell one line with rich's markup."""
+    if row.heading:
+        return [f"\n[bold]{row.label}[/]"]
+    cells = []
+    for cell in row.cells:
+        colour = COLOURS.get(cell.verdict)
+        ratio = f"[{colour}]{cell.ratio}[/]" if colour else f"[dim]{cell.ratio}[/]" if cell.ratio else ""
+        cells.append(f"{cell.value}  {ratio:}" if ratio else cell.value)
+    return [row.label, *cells]

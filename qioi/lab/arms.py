@@ -1,0 +1,144 @@
+"""Arms of a measurement: the same load on the same lab, alone, beside interferers, with QiOi.
+
+An arm is started from the outside in: interferers, then the daemon, then the load; the load's window
+bounds what is measured, so interferers and daemon have settled during its warm-up and outlive its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from qioi.interference import Sysbench, rates, total_over_time
+from qioi.lab.daemon import DAEMON_GROUP, Daemon
+from qioi.lab.errors import LabError
+from qioi.lab.figures import ArmFigures, InterfererFigures, Series, SeriesFigures
+from qioi.lab.lab import CLIENT_GROUP, Lab
+from qioi.lab.load import LoadPlan, LoadResult, LoadRun
+from qioi.lab.machine import machine
+from qioi.lab.network import Network
+from qioi.lab.sampler import PERIOD, Sampler, Window, window, write_samples
+from qioi.types import Role
+
+#: Called a few times a second with the seconds since the arm began.
+Tick = Callable[[float], None]
+
+#: How the ledger's maximum is looked for; times in seconds.
+PROBE = LoadPlan(duration=8, warmup=3, clients=64)
+PROBE_SECONDS = PROBE.warmup + PROBE.duration + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One condition. ``config`` is the daemon's configuration as YAML text; without it there is none."""
+
+    name: str
+    title: str
+    load: LoadPlan
+    sysbench: int = 0
+    config: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes, with starting and draining."""
+        return self.load.warmup + self.load.duration + 1.5
+
+
+class Runner:
+    """Runs arms on a lab that is up, and leaves each one's raw data in a folder of its own."""
+
+    def __init__(self, lab: Lab, network: Network, directory: Path) -> None:
+        self._lab = lab
+        self._directory = directory
+        self._roles = {node.name: node.role for node in network.nodes}
+        self.cores = machine().cores
+
+    def maximum(self, tick: Tick = lambda _seconds: None) -> float:
+        """Find what the ledger commits per second at most, roughly: many closed-loop clients for a few seconds."""
+        directory = self._directory / "probe"
+        directory.mkdir(parents=True, exist_ok=True)
+        began = time.monotonic()
+        with LoadRun(self._lab, PROBE, directory) as load:
+            while load.running():
+                self._lab.check()
+                tick(time.monotonic() - began)
+                time.sleep(0.2)
+            return load.result().figures.throughput
+
+    def run(self, arm: Arm, tick: Tick = lambda _seconds: None) -> ArmFigures:
+        """Run one arm from start to end; what it started is gone afterwards, also after an error."""
+        directory = self._directory / arm.name
+        directory.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            sysbench = Sysbench(self._lab.tree, arm.sysbench, directory)
+            stack.enter_context(sysbench)
+            daemon = None
+            if arm.config is not None:
+                daemon = stack.enter_context(Daemon(self._lab, arm.config, directory))
+            load = stack.enter_context(LoadRun(self._lab, arm.load, directory))
+            sampler = self._sampler(sysbench)
+            stack.callback(sampler.close)
+            self._watch(load, sampler, sysbench, daemon, tick)
+            result = load.result()
+        write_samples(directory / "samples.csv", sampler.samples, self._roles)
+        cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
+        figures = self._condense(arm, result, cut, sysbench)
+        (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n")
+        return figures
+
+    def _sampler(self, sysbench: Sysbench) -> Sampler:
+        components = {name: self._lab.tree.group(name) for name in self._roles}
+        others = {name: self._lab.tree.group(name) for name in (CLIENT_GROUP, DAEMON_GROUP, *sysbench.names)}
+        return Sampler(components, others)
+
+    def _watch(self, load: LoadRun, sampler: Sampler, sysbench: Sysbench, daemon: Daemon | None, tick: Tick) -> None:
+        began = due = time.monotonic()
+        while load.running():
+            sampler.sample()
+            self._lab.check()
+            sysbench.check()
+            if daemon is not None:
+                daemon.check()
+            tick(time.monotonic() - began)
+            due = max(due + PERIOD, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+
+    def _names(self, role: Role) -> tuple[str, ...]:
+        return tuple(name for name, its in self._roles.items() if its == role)
+
+    def _present(self) -> tuple[Role, ...]:
+        return tuple(role for role in Role if self._names(role))
+
+    def _condense(self, arm: Arm, load: LoadResult, cut: Window, sysbench: Sysbench) -> ArmFigures:
+        reports = sysbench.reports()
+        events = rates(reports, load.start, load.end)
+        if set(events) != set(sysbench.names):
+            raise LabError(f"arm {arm.name}: no report of {', '.join(set(sysbench.names) - set(events))} in the window")
+        shown_from = load.start - arm.load.warmup
+        interferer = [
+            (at - load.start, value) for at, value in total_over_time(reports) if shown_from <= at <= load.end
+        ]
+        return ArmFigures(
+            name=arm.name,
+            title=arm.title,
+            load=load.figures,
+            roles={role: cut.role(self._names(role)) for role in self._present()},
+            client_cores=cut.cores((CLIENT_GROUP,)),
+            daemon_cores=cut.cores((DAEMON_GROUP,)) if arm.config is not None else 0.0,
+            interferer=InterfererFigures(arm.sysbench, sum(events.values()), cut.cores(sysbench.names)),
+            quiet=cut.quiet(self.cores),
+            series=SeriesFigures(
+                throughput=load.throughput,
+                p95=load.p95,
+                interferer=tuple(interferer),
+                shares=self._by_role(cut.shares_over_time),
+                delay=self._by_role(cut.delay_over_time),
+            ),
+        )
+
+    def _by_role(self, series: Callable[[tuple[str, ...]], Series]) -> tuple[tuple[str, Series], ...]:
+        return tuple((role.value, series(self._names(role))) for role in self._present())

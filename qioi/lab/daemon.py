@@ -1,0 +1,77 @@
+"""The daemon, as a real process beside the lab it protects: `qioi run` with a generated configuration."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import yaml
+
+from qioi.lab.errors import LabError
+from qioi.lab.lab import Lab
+from qioi.lab.launch import last_lines, launch
+from qioi.lab.network import Network
+from qioi.types import DEFAULT_SHARES
+
+DAEMON_GROUP = "qioi"
+#: The daemon must run just when CPU is short. As a service it gets this from its unit (CPUWeight).
+DAEMON_SHARES = 8 * DEFAULT_SHARES
+#: Seconds to put every share back and end after SIGTERM.
+STOP_SECONDS = 10.0
+
+
+class Daemon:
+    """One daemon. Use it as a context manager: leaving it asks the daemon to restore and end."""
+
+    def __init__(self, lab: Lab, config: str, directory: Path) -> None:
+        self._group = lab.tree.group(DAEMON_GROUP).create(DAEMON_SHARES)
+        self._tree = lab.tree
+        self.log = directory / "daemon.log"
+        path = directory / "qioi.yaml"
+        path.write_text(config)
+        command = [sys.executable, "-m", "qioi.cli", "run", "-c", str(path)]
+        self._process = launch(command, self._group, log=self.log, die_with_parent=True)
+
+    def check(self) -> None:
+        """Raise with the end of its log if it has ended by itself."""
+        if self._process.poll() is not None:
+            status = self._process.returncode
+            raise LabError(f"the daemon ended (status {status}); its log {self.log} ends:\n{last_lines(self.log, 5)}")
+
+    def stop(self) -> None:
+        """Ask it to restore and end; one that does not is killed, and that is an error."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"the daemon did not end within {STOP_SECONDS:.0f} s of SIGTERM; see {self.log}") from None
+        finally:
+            self._tree.remove((self._group,), grace=0)
+            self._process.wait()
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def daemon_config(lab: Lab, network: Network, *, law: str, threshold: float) -> str:
+    """Spell a configuration for the lab's daemon; ``threshold`` in transactions per second, for each channel.
+
+    Its state stays in the lab's folder, so it does not meet a daemon that watches over the host itself.
+    """
+    document = {
+        "lab": str(lab.directory),
+        "state_dir": str(lab.directory / "daemon"),
+        "period": 1.0,
+        "defaults": {"law": law},
+        "channels": {channel: {"threshold": threshold} for channel in network.channels},
+        "metrics": {"port": 0},
+    }
+    return yaml.safe_dump(document, sort_keys=False)

@@ -1,0 +1,190 @@
+"""The demo: one ledger, one load, three conditions, one page. Everything is measured while you watch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from qioi.interference import sysbench_binary
+from qioi.lab.arms import PROBE_SECONDS, Arm, Runner
+from qioi.lab.daemon import daemon_config
+from qioi.lab.errors import LabError
+from qioi.lab.figures import ArmFigures
+from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.load import LoadPlan
+from qioi.lab.machine import Machine, machine
+from qioi.lab.network import Network
+from qioi.lab.report import Page, markdown, write_report
+from qioi.lab.signals import uninterrupted
+
+#: The load, as a part of what the lab can do at most: busy, but not saturated.
+LOAD_PART = 0.6
+#: Times in seconds. Together with start and stop under four minutes.
+WARMUP = 10.0
+DURATION = 45.0
+#: Always the same, so that the next demo clears away what one that was killed has left.
+DEMO_DIRECTORY = Path("/var/lib/qioi-demo")
+#: What bringing the lab up and taking it down takes, for the progress bar alone.
+UP_SECONDS = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What a user may choose. ``rate`` in transactions per second; ``None`` finds it."""
+
+    sysbench: int = 8
+    law: str = "adaptive"
+    rate: float | None = None
+    threshold: float | None = None
+    duration: float = DURATION
+    warmup: float = WARMUP
+    lab: LabOptions = field(default_factory=LabOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What was measured. ``maximum`` is the lab's own in transactions per second, if it was looked for."""
+
+    options: DemoOptions
+    rate: float
+    maximum: float | None
+    threshold: float
+    config: str
+    machine: Machine
+    arms: tuple[ArmFigures, ...]
+
+
+#: (what is being done, seconds done, seconds in all)
+Progress = Callable[[str, float, float], None]
+
+
+class Demo:
+    """Runs the three arms on a lab of its own and leaves nothing but the results behind."""
+
+    def __init__(self, options: DemoOptions, directory: Path, progress: Progress) -> None:
+        self._options = options
+        self._directory = directory
+        self._progress = progress
+        self._done = 0.0
+        probe = PROBE_SECONDS if options.rate is None else 0.0
+        self._total = UP_SECONDS + probe + 3 * (options.warmup + options.duration + 2)
+
+    def run(self) -> DemoResult:
+        """Measure. The lab is down when this returns or raises."""
+        sysbench_binary()
+        host = machine()
+        self._step("bringing the ledger up", 0)
+        lab = Lab(DEMO_DIRECTORY)
+        network = lab.up(self._options.lab, die_with_parent=True)
+        try:
+            self._done += UP_SECONDS
+            return self._measure(lab, network, host)
+        finally:
+            with uninterrupted():
+                self._keep_logs(lab)
+                lab.down()
+
+    def _measure(self, lab: Lab, network: Network, host: Machine) -> DemoResult:
+        options = self._options
+        runner = Runner(lab, network, self._directory)
+        maximum = self._probe(runner) if options.rate is None else None
+        rate = options.rate if options.rate is not None else round(LOAD_PART * (maximum or 0.0), -1)
+        if rate <= 0:
+            raise LabError("the ledger committed next to nothing in the probe: no load can be derived from it")
+        alone = self._arm(runner, Arm("alone", "alone", self._load(rate, 1)))
+        together = self._arm(
+            runner, Arm("together", f"beside {options.sysbench} sysbench", self._load(rate, 2), options.sysbench)
+        )
+        threshold = options.threshold or default_threshold(options.law, alone.load.throughput, maximum)
+        config = daemon_config(lab, network, law=options.law, threshold=threshold)
+        protected = self._arm(
+            runner,
+            Arm("protected", f"beside {options.sysbench}, with QiOi", self._load(rate, 3), options.sysbench, config),
+        )
+        return DemoResult(options, rate, maximum, threshold, config, host, (alone, together, protected))
+
+    def _probe(self, runner: Runner) -> float:
+        label = "looking for the ledger's maximum"
+        found = runner.maximum(lambda seconds: self._step(label, min(seconds, PROBE_SECONDS)))
+        self._done += PROBE_SECONDS
+        return found
+
+    def _arm(self, runner: Runner, arm: Arm) -> ArmFigures:
+        label = f"measuring: {arm.title}"
+        figures = runner.run(arm, lambda seconds: self._step(label, min(seconds, arm.seconds)))
+        self._done += arm.load.warmup + arm.load.duration + 2
+        return figures
+
+    def _load(self, rate: float, seed: int) -> LoadPlan:
+        return LoadPlan(self._options.duration, self._options.warmup, rate=rate, seed=seed)
+
+    def _step(self, label: str, seconds: float) -> None:
+        self._progress(label, min(self._done + seconds, self._total), self._total)
+
+    def _keep_logs(self, lab: Lab) -> None:
+        """Keep the nodes' logs beside the figures: they are what QiOi saw."""
+        logs = lab.directory / "log"
+        if logs.is_dir():
+            target = self._directory / "logs"
+            target.mkdir(parents=True, exist_ok=True)
+            for log in logs.glob("*.log"):
+                (target / log.name).write_bytes(log.read_bytes())
+
+
+def default_threshold(law: str, alone: float, maximum: float | None) -> float:
+    """Choose T in transactions per second.
+
+    ``adaptive`` is owed what the ledger reaches alone. Algorithm 1 has no memory: at that T its shares
+    would fall back whenever throughput has returned, and swing. Owed the ledger's maximum, it keeps a
+    steady boost in proportion to what is missing to it.
+    """
+    if law == "proportional" and maximum is not None:
+        return round(maximum)
+    return round(alone, 1)
+
+
+def explain_threshold(result: DemoResult) -> str:
+    """Say which threshold was used and why."""
+    if result.options.threshold is not None:
+        return f"{result.threshold:g} tps, as given"
+    if result.options.law == "proportional" and result.maximum is not None:
+        return f"{result.threshold:g} tps: the ledger's own maximum, so that Algorithm 1 keeps a steady boost"
+    return f"{result.threshold:g} tps: what the ledger committed alone"
+
+
+def write_results(result: DemoResult, directory: Path) -> Path:
+    """Write result.json, table.md and report.html; return the page's path."""
+    (directory / "result.json").write_text(json.dumps(asdict(result), indent=2, default=str) + "\n")
+    (directory / "table.md").write_text(markdown(result.arms, result.machine.cores))
+    options, lab = result.options, result.options.lab
+    found = f"{result.maximum:.0f} tps, 64 closed-loop clients" if result.maximum is not None else "not looked for"
+    page = Page(
+        title=f"A ledger beside {options.sysbench} sysbench, without and with QiOi",
+        lead=(
+            f"{lab.orgs * lab.peers_per_org} peers of {lab.orgs} organisations, {lab.orderers} orderers and a "
+            f"chaincode process per peer run on one machine and commit {result.rate:.0f} transactions per second: "
+            f"alone, beside {options.sysbench} CPU-bound processes, and beside them with QiOi moving CPU shares."
+        ),
+        facts=(
+            ("Load", f"{result.rate:.0f} tps, open loop, smallbank; latency counts from the intended send time"),
+            ("Maximum", found),
+            ("Ledger", f"{lab.mode} mode, {lab.consenter} ordering, TLS on, every commit flushed to disk"),
+            ("Groups", "one CPU control group per process; share 1024, the load client 65,536 in every arm"),
+            ("Each arm", f"{options.warmup:g} s warm-up left out, {options.duration:g} s measured"),
+            ("Law", options.law),
+            ("Threshold", explain_threshold(result)),
+        ),
+        config=result.config,
+        files=tuple(str(path.relative_to(directory)) for path in raw_files(directory)),
+    )
+    report = directory / "report.html"
+    write_report(report, page, result.arms, result.machine)
+    return report
+
+
+def raw_files(directory: Path) -> list[Path]:
+    """List what is worth a link from the page."""
+    patterns = ("result.json", "table.md", "*/load.json", "*/samples.csv", "*/daemon.log")
+    return [path for pattern in patterns for path in sorted(directory.glob(pattern))]
