@@ -16,6 +16,7 @@ unfinished line; of a longer one the rest is passed over and counted. File descr
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections import deque
@@ -123,12 +124,8 @@ class FileTail:
             return budget
         file.idle = 0
         while budget > 0 and (data := os.pread(file.fd, min(_READ_SIZE, budget), file.offset)):
-            if (
-                data[0] == 0
-                and not file.partial
-                and (start := os.lseek(file.fd, file.offset, os.SEEK_DATA)) > file.offset
-            ):
-                file.offset = start  # a writer that does not append left a hole when the file was truncated
+            if data[0] == 0 and not file.partial and (hole := _hole(file.fd, file.offset, size)):
+                file.offset += hole
                 continue
             file.offset += len(data)
             file.fingerprint = (
@@ -264,6 +261,16 @@ class FileTail:
         if file.partial and not file.skipping:
             blocks.append(file.partial + b"\n")
         os.close(file.fd)
+
+
+def _hole(fd: int, offset: int, size: int) -> int:
+    """Measure the hole at ``offset``: a writer that does not append leaves one when its file is truncated."""
+    try:
+        return os.lseek(fd, offset, os.SEEK_DATA) - offset
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # ENXIO: nothing but a hole up to the end
+            raise
+        return max(0, size - offset)
 
 
 def _open(path: str) -> _Open | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, Protocol
 
-from qioi.monitor.commits import MARKERS
+from qioi.monitor.commits import COMMIT_MARKER, LEADER_MARKER
 from qioi.monitor.counters import Skip, SourceCounters
 from qioi.monitor.records import MAX_RECORD, parse_time
 
@@ -24,8 +24,16 @@ from qioi.monitor.records import MAX_RECORD, parse_time
 Unwrapped = tuple[bytes, float | None]
 
 _STREAMS = frozenset({"stdout", "stderr"})
+_CRI = re.compile(
+    rb"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr) (?P<tag>[FP])(?::\S*)?(?: |$)"
+)
 #: How much of a line in pieces is kept: enough for the parser to see that it is too long.
 _KEEP = 2 * MAX_RECORD
+
+#: How Docker ends a complete line's text. Inside a JSON string a quote has a backslash before it, so that no process
+#: can write this; a piece that ends in a backslash and an n is looked at the slow way.
+_COMPLETE = b'\\n","stream":"'
+_BACKSLASH = ord("\\")
 
 
 class LogFormat(StrEnum):
@@ -48,27 +56,21 @@ class _Pieces:
     """The unfinished line of each stream."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, bytes] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
+        #: Stream -> the text so far.
+        self.open: dict[str, bytes] = {}
 
     def join(self, stream: str, text: bytes, complete: bool) -> bytes | None:
         """Add a piece; the whole line when it is complete (cut off where it is too long to matter)."""
-        before = self._parts.pop(stream, b"")
+        before = self.open.pop(stream, b"")
         whole = (before + text)[:_KEEP] if len(before) < _KEEP else before
         if complete:
             return whole
-        self._parts[stream] = whole
+        self.open[stream] = whole
         return None
 
 
 class DockerUnwrapper:
     """Docker's json-file driver."""
-
-    #: The end of a complete line's text. Inside a JSON string a quote has a backslash before it, so that
-    #: no process can write this; a piece that ends in a backslash and an n is looked at the slow way.
-    _COMPLETE = b'\\n","stream":"'
 
     def __init__(self, counters: SourceCounters) -> None:
         self._counters = counters
@@ -77,13 +79,12 @@ class DockerUnwrapper:
     def feed(self, block: bytes) -> Iterator[Unwrapped]:
         """Yield the lines in ``block`` that hold a marker."""
         for raw in block.split(b"\n"):
-            if not raw:
-                continue
-            if not self._pieces and not _marked(raw):
-                end = raw.find(self._COMPLETE)
-                if end > 0 and raw[end - 1] != 0x5C:
+            if not self._pieces.open and COMMIT_MARKER not in raw and LEADER_MARKER not in raw:
+                end = raw.find(_COMPLETE)
+                if end > 0 and raw[end - 1] != _BACKSLASH:
                     continue
-            yield from self._entry(raw)
+            if raw:
+                yield from self._entry(raw)
 
     def _entry(self, raw: bytes) -> Iterator[Unwrapped]:
         try:
@@ -110,16 +111,17 @@ class CriUnwrapper:
     def feed(self, block: bytes) -> Iterator[Unwrapped]:
         """Yield the lines in ``block`` that hold a marker."""
         for raw in block.split(b"\n"):
-            if not raw:
+            found = _CRI.match(raw)
+            if found is None:
+                if raw:
+                    self._counters.skip(Skip.BAD_WRAPPER)
                 continue
-            parts = raw.split(b" ", 3)
-            stream = parts[1].decode("utf-8", "replace") if len(parts) >= 3 else ""
-            if stream not in _STREAMS or (tag := parts[2].partition(b":")[0]) not in (b"F", b"P"):
-                self._counters.skip(Skip.BAD_WRAPPER)
+            complete = found["tag"] == b"F"
+            if complete and not self._pieces.open and COMMIT_MARKER not in raw and LEADER_MARKER not in raw:
                 continue
-            line = self._pieces.join(stream, parts[3] if len(parts) == 4 else b"", tag == b"F")
+            line = self._pieces.join(found["stream"].decode("ascii"), raw[found.end() :], complete)
             if line is not None and _marked(line):
-                yield line, parse_time(parts[0][:64])
+                yield line, parse_time(raw[:64])
 
 
 def detect_format(head: bytes) -> LogFormat:
@@ -127,10 +129,10 @@ def detect_format(head: bytes) -> LogFormat:
     first = head.partition(b"\n")[0]
     if first.startswith(b'{"log":'):
         return LogFormat.DOCKER
-    if re.match(rb"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[+-]\d\d:\d\d) std(?:out|err) [FP](?::\S*)?(?: |$)", first):
+    if _CRI.match(first):
         return LogFormat.CRI
     return LogFormat.PLAIN
 
 
 def _marked(line: bytes) -> bool:
-    return any(marker in line for marker in MARKERS)
+    return COMMIT_MARKER in line or LEADER_MARKER in line
