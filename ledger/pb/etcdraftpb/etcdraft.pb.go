@@ -224,8 +224,11 @@ type BlockMetadata struct {
 	ConsenterIds    []uint64               `protobuf:"varint,1,rep,packed,name=consenter_ids,json=consenterIds,proto3" json:"consenter_ids,omitempty"`
 	NextConsenterId uint64                 `protobuf:"varint,2,opt,name=next_consenter_id,json=nextConsenterId,proto3" json:"next_consenter_id,omitempty"`
 	RaftIndex       uint64                 `protobuf:"varint,3,opt,name=raft_index,json=raftIndex,proto3" json:"raft_index,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// entry_txs is this ledger's own: how many transactions of the log entry raft_index
+	// are in the chain up to this block. An orderer goes on from there after a restart.
+	EntryTxs      uint32 `protobuf:"varint,100,opt,name=entry_txs,json=entryTxs,proto3" json:"entry_txs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BlockMetadata) Reset() {
@@ -279,6 +282,13 @@ func (x *BlockMetadata) GetRaftIndex() uint64 {
 	return 0
 }
 
+func (x *BlockMetadata) GetEntryTxs() uint32 {
+	if x != nil {
+		return x.EntryTxs
+	}
+	return 0
+}
+
 var File_etcdraft_proto protoreflect.FileDescriptor
 
 const file_etcdraft_proto_rawDesc = "" +
@@ -299,12 +309,13 @@ const file_etcdraft_proto_rawDesc = "" +
 	"\relection_tick\x18\x02 \x01(\rR\felectionTick\x12%\n" +
 	"\x0eheartbeat_tick\x18\x03 \x01(\rR\rheartbeatTick\x12.\n" +
 	"\x13max_inflight_blocks\x18\x04 \x01(\rR\x11maxInflightBlocks\x124\n" +
-	"\x16snapshot_interval_size\x18\x05 \x01(\rR\x14snapshotIntervalSize\"\x7f\n" +
+	"\x16snapshot_interval_size\x18\x05 \x01(\rR\x14snapshotIntervalSize\"\x9c\x01\n" +
 	"\rBlockMetadata\x12#\n" +
 	"\rconsenter_ids\x18\x01 \x03(\x04R\fconsenterIds\x12*\n" +
 	"\x11next_consenter_id\x18\x02 \x01(\x04R\x0fnextConsenterId\x12\x1d\n" +
 	"\n" +
-	"raft_index\x18\x03 \x01(\x04R\traftIndexB+Z)github.com/qioi/qioi/ledger/pb/etcdraftpbb\x06proto3"
+	"raft_index\x18\x03 \x01(\x04R\traftIndex\x12\x1b\n" +
+	"\tentry_txs\x18d \x01(\rR\bentryTxsB+Z)github.com/qioi/qioi/ledger/pb/etcdraftpbb\x06proto3"
 
 var (
 	file_etcdraft_proto_rawDescOnce sync.Once
