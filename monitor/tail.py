@@ -24,7 +24,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.monitor.counters import Skip, SourceCounters
+from qioi.monitor.counters import SourceCounters
+from qioi.monitor.lines import MAX_LINE, LineCutter
 
 _READ_SIZE = 256 * 1024
 #: How many of the last bytes read are kept, to recognise the file by.
@@ -46,10 +47,8 @@ class _Open:
     device: int
     inode: int
     offset: int
-    partial: bytes = b""
+    lines: LineCutter
     fingerprint: bytes = b""
-    #: The unfinished line is longer than what is kept: pass over the rest of it.
-    skipping: bool = False
     idle: int = 0
 
     @property
@@ -66,7 +65,7 @@ class FileTail:
         counters: SourceCounters | None = None,
         *,
         from_start: bool = False,
-        max_line: int = 256 * 1024,
+        max_line: int = MAX_LINE,
         max_read: int = 4 * 1024 * 1024,
     ) -> None:
         self.path = str(path)
@@ -124,7 +123,7 @@ class FileTail:
             return budget
         file.idle = 0
         while budget > 0 and (data := os.pread(file.fd, min(_READ_SIZE, budget), file.offset)):
-            if data[0] == 0 and not file.partial and (hole := _hole(file.fd, file.offset, size)):
+            if data[0] == 0 and not file.lines.unfinished and (hole := _hole(file.fd, file.offset, size)):
                 file.offset += hole
                 continue
             file.offset += len(data)
@@ -133,26 +132,9 @@ class FileTail:
             )
             budget -= len(data)
             self.counters.bytes += len(data)
-            if block := self._complete_lines(file, data):
+            if block := file.lines.feed(data):
                 blocks.append(block)
         return budget
-
-    def _complete_lines(self, file: _Open, data: bytes) -> bytes:
-        end = data.rfind(b"\n") + 1
-        block, rest = data[:end], data[end:]
-        if end:
-            if file.skipping:
-                block = block[block.index(b"\n") + 1 :]
-                file.skipping = False
-            else:
-                block = file.partial + block
-            file.partial = b""
-        if not file.skipping:
-            file.partial += rest
-            if len(file.partial) > self._max_line:
-                self.counters.skip(Skip.TOO_LONG)
-                file.partial, file.skipping = b"", True
-        return block
 
     def _recognised(self, file: _Open) -> bool:
         known = file.fingerprint
@@ -162,18 +144,17 @@ class FileTail:
         """Begin again in a truncated file, after what its copy still holds of the old content."""
         self.counters.truncations += 1
         copy = self._open_copy(file)
-        file.offset, file.partial, file.fingerprint, file.skipping = 0, b"", b"", False
+        file.offset, file.fingerprint, file.lines = 0, b"", self._cutter()
         if copy is None:
             return budget
         self._files.insert(self._files.index(file), copy)
         return self._read(copy, blocks, budget)
 
     def _open_copy(self, file: _Open) -> _Open | None:
-        copy = _open(f"{self.path}.1")
+        copy = self._open(f"{self.path}.1")
         if copy is None:
             return None
-        copy.offset, copy.partial = file.offset, file.partial
-        copy.fingerprint, copy.skipping = file.fingerprint, file.skipping
+        copy.offset, copy.fingerprint, copy.lines = file.offset, file.fingerprint, file.lines.copy()
         if copy.key != file.key and file.fingerprint and self._recognised(copy):
             return copy
         os.close(copy.fd)
@@ -194,14 +175,14 @@ class FileTail:
             old = self._files[-1]
             old.idle = 0
             for path in self._numbered_since(old):
-                file = _open(path)
+                file = self._open(path)
                 if file is not None:
                     self._add(file)
         self._open_named()
 
     def _open_named(self) -> None:
         try:
-            file = _open_regular(self.path)
+            file = self._open_regular(self.path)
         except OSError as error:
             self.problem = f"{self.path}: {error.strerror or error}"
             if not isinstance(error, FileNotFoundError):
@@ -243,8 +224,10 @@ class FileTail:
         tail = os.pread(file.fd, min(size, self._max_line), max(0, size - self._max_line))
         start = tail.rfind(b"\n") + 1
         file.offset = size
-        file.partial = tail[start:] if start or len(tail) == size else b""
-        file.skipping = not start and len(tail) < size
+        if start or len(tail) == size:
+            file.lines.feed(tail[start:])
+        else:
+            file.lines.give_up()
         file.fingerprint = tail[-_FINGERPRINT:]
 
     def _let_go(self, blocks: list[bytes]) -> None:
@@ -258,9 +241,26 @@ class FileTail:
 
     def _close_oldest(self, blocks: list[bytes]) -> None:
         file = self._files.popleft()
-        if file.partial and not file.skipping:
-            blocks.append(file.partial + b"\n")
+        if rest := file.lines.rest():
+            blocks.append(rest)
         os.close(file.fd)
+
+    def _open(self, path: str) -> _Open | None:
+        try:
+            return self._open_regular(path)
+        except OSError:
+            return None
+
+    def _open_regular(self, path: str) -> _Open:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(fd)
+            raise OSError("not a regular file")
+        return _Open(fd, found.st_dev, found.st_ino, 0, self._cutter())
+
+    def _cutter(self) -> LineCutter:
+        return LineCutter(self.counters, self._max_line)
 
 
 def _hole(fd: int, offset: int, size: int) -> int:
@@ -271,19 +271,3 @@ def _hole(fd: int, offset: int, size: int) -> int:
         if error.errno != errno.ENXIO:  # ENXIO: nothing but a hole up to the end
             raise
         return max(0, size - offset)
-
-
-def _open(path: str) -> _Open | None:
-    try:
-        return _open_regular(path)
-    except OSError:
-        return None
-
-
-def _open_regular(path: str) -> _Open:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(fd)
-        raise OSError(f"not a regular file: {path}")
-    return _Open(fd, found.st_dev, found.st_ino, 0)

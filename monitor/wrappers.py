@@ -40,7 +40,7 @@ class LogFormat(StrEnum):
     """How a log file wraps the lines that the process wrote."""
 
     PLAIN = "plain"
-    DOCKER = "docker"
+    DOCKER = "docker-json"
     CRI = "cri"
 
 
