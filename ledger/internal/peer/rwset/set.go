@@ -1,0 +1,126 @@
+package rwset
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/statedb"
+	"github.com/qioi/qioi/ledger/pb/kvrwsetpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+	"github.com/qioi/qioi/ledger/pb/rwsetpb"
+)
+
+// ErrMalformed is what a read/write set that cannot be used wraps.
+var ErrMalformed = errors.New("malformed read/write set")
+
+// Set is a decoded read/write set.
+type Set struct {
+	Namespaces []Namespace
+	Writes     []statedb.Write // of all namespaces, in order
+}
+
+// Namespace is what one chaincode read.
+type Namespace struct {
+	Name   string
+	Writes int // how many of Set.Writes are its own
+	reads  []*kvrwsetpb.KVRead
+	ranges []*kvrwsetpb.RangeQueryInfo
+}
+
+// State is what reads are checked against.
+type State interface {
+	Get(namespace, key string) *statedb.Entry
+	Scan(namespace, start, end string, limit int) []*statedb.Entry
+}
+
+// Decode reads the results of a transaction.
+func Decode(raw []byte) (*Set, error) {
+	var outer rwsetpb.TxReadWriteSet
+	if err := protoutil.Unmarshal(raw, &outer); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if outer.DataModel != rwsetpb.TxReadWriteSet_KV {
+		return nil, fmt.Errorf("%w: data model %d, only KV is accepted", ErrMalformed, outer.DataModel)
+	}
+	set := &Set{Namespaces: make([]Namespace, 0, len(outer.NsRwset))}
+	for _, wire := range outer.NsRwset {
+		if wire.Namespace == "" || set.has(wire.Namespace) {
+			return nil, fmt.Errorf("%w: namespace %q is empty or given twice", ErrMalformed, wire.Namespace)
+		}
+		var kv kvrwsetpb.KVRWSet
+		if err := protoutil.Unmarshal(wire.Rwset, &kv); err != nil {
+			return nil, fmt.Errorf("%w: namespace %s: %w", ErrMalformed, wire.Namespace, err)
+		}
+		for _, q := range kv.RangeQueriesInfo {
+			if _, hashed := q.ReadsInfo.(*kvrwsetpb.RangeQueryInfo_ReadsMerkleHashes); hashed {
+				return nil, fmt.Errorf("%w: namespace %s: a range query by hashes, only raw reads are accepted", ErrMalformed, wire.Namespace)
+			}
+		}
+		for _, w := range kv.Writes {
+			if w.Key == "" {
+				return nil, fmt.Errorf("%w: namespace %s: a write of an empty key", ErrMalformed, wire.Namespace)
+			}
+			set.Writes = append(set.Writes, statedb.Write{Namespace: wire.Namespace, Key: w.Key, Value: w.Value, Delete: w.IsDelete})
+		}
+		set.Namespaces = append(set.Namespaces, Namespace{
+			Name: wire.Namespace, Writes: len(kv.Writes), reads: kv.Reads, ranges: kv.RangeQueriesInfo,
+		})
+	}
+	return set, nil
+}
+
+func (s *Set) has(name string) bool {
+	for i := range s.Namespaces {
+		if s.Namespaces[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Check says whether everything that the transaction read is still so: VALID,
+// MVCC_READ_CONFLICT or PHANTOM_READ_CONFLICT.
+func (s *Set) Check(state State) peerpb.TxValidationCode {
+	for i := range s.Namespaces {
+		ns := &s.Namespaces[i]
+		for _, read := range ns.reads {
+			if !current(state.Get(ns.Name, read.Key), read.Version) {
+				return peerpb.TxValidationCode_MVCC_READ_CONFLICT
+			}
+		}
+		for _, q := range ns.ranges {
+			if !sameRange(state, ns.Name, q) {
+				return peerpb.TxValidationCode_PHANTOM_READ_CONFLICT
+			}
+		}
+	}
+	return peerpb.TxValidationCode_VALID
+}
+
+func current(e *statedb.Entry, read *kvrwsetpb.Version) bool {
+	if e == nil || read == nil {
+		return e == nil && read == nil
+	}
+	return e.Version.Block == read.BlockNum && e.Version.Tx == read.TxNum
+}
+
+// sameRange reads the range again and compares. The end key of a query that
+// stopped early is the last key it saw, so it belongs to the range.
+func sameRange(state State, namespace string, q *kvrwsetpb.RangeQueryInfo) bool {
+	end := q.EndKey
+	if !q.ItrExhausted {
+		end += "\x00"
+	}
+	seen := q.GetRawReads().GetKvReads()
+	now := state.Scan(namespace, q.StartKey, end, len(seen)+1)
+	if len(now) != len(seen) {
+		return false
+	}
+	for i, e := range now {
+		if e.Key != seen[i].Key || !current(e, seen[i].Version) {
+			return false
+		}
+	}
+	return true
+}

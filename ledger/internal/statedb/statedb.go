@@ -1,0 +1,185 @@
+// Package statedb is a channel's world state: the committed value of every key,
+// with the position of the transaction that wrote it, in memory and ordered.
+//
+// There is one writer, the commit stage, which applies whole transactions.
+// Simulations read snapshots, which are copy-on-write: one costs nothing until the
+// next write, and then only the tree nodes on the path to what is written. Nothing
+// here is durable; the block files are.
+package statedb
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"sort"
+	"sync"
+
+	"github.com/tidwall/btree"
+)
+
+// Version is the position of the transaction that wrote a key.
+type Version struct {
+	Block uint64
+	Tx    uint64
+}
+
+// Entry is a committed key. It is never changed: a write replaces it.
+type Entry struct {
+	Key     string
+	Value   []byte
+	Version Version
+}
+
+// Write is a change of one key.
+type Write struct {
+	Namespace string
+	Key       string
+	Value     []byte
+	Delete    bool
+}
+
+type tree = btree.BTreeG[*Entry]
+
+func newTree() *tree {
+	return btree.NewBTreeGOptions(func(a, b *Entry) bool { return a.Key < b.Key }, btree.Options{NoLocks: true})
+}
+
+// DB is the state of one channel.
+type DB struct {
+	mu     sync.Mutex
+	spaces map[string]*tree
+	// current is the snapshot of the state as it is; nil after a change.
+	current *Snapshot
+}
+
+// New gives an empty state.
+func New() *DB { return &DB{spaces: map[string]*tree{}} }
+
+// Apply makes all the writes of one transaction visible at once.
+func (db *DB) Apply(version Version, writes []Write) {
+	if len(writes) == 0 {
+		return
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.current = nil
+	for i := range writes {
+		w := &writes[i]
+		space := db.spaces[w.Namespace]
+		if space == nil {
+			space = newTree()
+			db.spaces[w.Namespace] = space
+		}
+		if w.Delete {
+			space.Delete(&Entry{Key: w.Key})
+		} else {
+			space.Set(&Entry{Key: w.Key, Value: w.Value, Version: version})
+		}
+	}
+}
+
+// Snapshot is the state between two transactions. Snapshots taken without a
+// change in between are one and the same.
+func (db *DB) Snapshot() *Snapshot {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.current == nil {
+		s := &Snapshot{spaces: make(map[string]*tree, len(db.spaces))}
+		for name, space := range db.spaces {
+			s.spaces[name] = space.Copy()
+		}
+		db.current = s
+	}
+	return db.current
+}
+
+// Get reads the newest committed entry, nil when there is none.
+func (db *DB) Get(namespace, key string) *Entry {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return get(db.spaces[namespace], key)
+}
+
+// Scan is Snapshot.Scan on the newest state.
+func (db *DB) Scan(namespace, start, end string, limit int) []*Entry {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return scan(db.spaces[namespace], start, end, limit)
+}
+
+// Snapshot is safe for concurrent use and needs no release.
+type Snapshot struct{ spaces map[string]*tree }
+
+// Get reads an entry, nil when there is none.
+func (s *Snapshot) Get(namespace, key string) *Entry { return get(s.spaces[namespace], key) }
+
+// Scan reads at most limit entries in the order of keys, from start (included) to end
+// (excluded; empty for no end).
+func (s *Snapshot) Scan(namespace, start, end string, limit int) []*Entry {
+	return scan(s.spaces[namespace], start, end, limit)
+}
+
+// Len is the number of keys.
+func (s *Snapshot) Len() int {
+	n := 0
+	for _, space := range s.spaces {
+		n += space.Len()
+	}
+	return n
+}
+
+// Hash covers every namespace, key, value and version, in order: equal hashes mean equal states.
+func (s *Snapshot) Hash() [sha256.Size]byte {
+	names := make([]string, 0, len(s.spaces))
+	for name := range s.spaces {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	h := sha256.New()
+	for _, name := range names {
+		s.spaces[name].Scan(func(e *Entry) bool {
+			hashString(h, name)
+			hashString(h, e.Key)
+			hashUint(h, e.Version.Block)
+			hashUint(h, e.Version.Tx)
+			hashUint(h, uint64(len(e.Value)))
+			_, _ = h.Write(e.Value) // a hash never errs
+			return true
+		})
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func hashString(h hash.Hash, s string) {
+	hashUint(h, uint64(len(s)))
+	_, _ = h.Write([]byte(s))
+}
+
+func hashUint(h hash.Hash, v uint64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], v)
+	_, _ = h.Write(b[:])
+}
+
+func get(t *tree, key string) *Entry {
+	if t == nil {
+		return nil
+	}
+	e, _ := t.Get(&Entry{Key: key})
+	return e
+}
+
+func scan(t *tree, start, end string, limit int) []*Entry {
+	if t == nil || limit <= 0 {
+		return nil
+	}
+	var out []*Entry
+	t.Ascend(&Entry{Key: start}, func(e *Entry) bool {
+		if end != "" && e.Key >= end {
+			return false
+		}
+		out = append(out, e)
+		return len(out) < limit
+	})
+	return out
+}
