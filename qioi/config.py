@@ -216,9 +216,14 @@ def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> st
 
 def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
     """Names of the keys that are accepted at a place in the document."""
-    here: dict[str, type[BaseModel]] = {"components": ComponentConfig, "channels": PolicyConfig, "defaults": PolicyConfig,
-            "metrics": MetricsConfig, "own": OwnConfig}  # fmt: skip
-    return list((here[location[0]] if location else model).model_fields)
+    sections: list[tuple[str, type[BaseModel]]] = [
+        ("components", ComponentConfig),
+        ("channels", PolicyConfig),
+        ("defaults", PolicyConfig),
+        ("metrics", MetricsConfig),
+        ("own", OwnConfig),
+    ]
+    return list((dict(sections)[location[0]] if location else model).model_fields)
 
 
 def shorten(value: object) -> str:

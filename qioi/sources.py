@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+from qioi.monitor.schedstat import SchedstatReader
 from qioi.monitor.source import LogSource
 from qioi.monitor.throughput import Throughput, commit_instant
 from qioi.types import ChannelReading, Commit, Component, DelayReading
@@ -45,6 +47,10 @@ class Delays(Protocol):
 
     def read(self, now: float) -> dict[str, DelayReading]:
         """Account for the time since the last call; a component that could not be read is missing."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files."""
         ...
 
 
@@ -87,3 +93,19 @@ class LogChannels:
         """Close every log."""
         for source in self._sources:
             source.close()
+
+
+class CgroupDelays:
+    """The scheduler's accounts of every thread in every component's group."""
+
+    def __init__(self, components: Iterable[Component], mount: Path) -> None:
+        self._reader = SchedstatReader()
+        self._reader.watch({one.name: mount / one.cgroup for one in components})
+
+    def read(self, now: float) -> dict[str, DelayReading]:
+        """Read every component; one whose group is gone is missing."""
+        return {reading.component: reading for reading in self._reader.read(now)}
+
+    def close(self) -> None:
+        """Close the kernel's files."""
+        self._reader.close()

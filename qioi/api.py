@@ -1,0 +1,148 @@
+"""HTTP: the daemon's status on a Unix socket, and its metrics on loopback."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import stat
+import threading
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+#: Seconds a client may take; the next one waits behind it.
+TIMEOUT = 2.0
+
+#: Path -> content type and a function that makes the body.
+Routes = Mapping[str, tuple[str, Callable[[], bytes]]]
+
+
+class BusyError(Exception):
+    """The address belongs to somebody else, or cannot be had; the message says which."""
+
+
+class UnreachableError(Exception):
+    """No daemon answers; the message says where it was looked for."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GET on a table of routes."""
+
+    timeout = TIMEOUT
+    routes: Routes = MappingProxyType({})
+
+    def do_GET(self) -> None:
+        """Answer one request."""
+        route = self.routes.get(self.path.partition("?")[0])
+        kind, body = (route[0], route[1]()) if route else ("text/plain", b"accepted: " + " ".join(self.routes).encode())
+        self.send_response(200 if route else 404)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: a scrape every few seconds is no news."""
+
+    def address_string(self) -> str:
+        """Give a name for the client; on a Unix socket there is none to look up."""
+        return "local"
+
+
+class UnixServer(HTTPServer):
+    """HTTP on a Unix socket that only root, or the daemon's own user, may connect to."""
+
+    address_family = socket.AF_UNIX
+
+    def server_bind(self) -> None:
+        """Bind, replacing a socket file that no one listens on."""
+        path = str(self.server_address)
+        mask = os.umask(0o177)
+        try:
+            self.socket.bind(path)
+        finally:
+            os.umask(mask)
+        self.server_name, self.server_port = path, 0
+
+
+class Service:
+    """One server in a thread of its own, from construction until :meth:`close`."""
+
+    def __init__(self, server: HTTPServer, name: str) -> None:
+        self.address = server.server_address
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop answering, and free the address."""
+        self._server.shutdown()
+        self._thread.join(TIMEOUT)
+        self._server.server_close()
+
+
+def serve_unix(path: Path, routes: Routes) -> Service:
+    """Serve on a Unix socket. A socket file left by a dead daemon is replaced, anything else is not."""
+    try:
+        if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                probe.settimeout(TIMEOUT)
+                if probe.connect_ex(str(path)) == 0:
+                    raise BusyError(f"socket {path}: another process answers there; name another one with `socket`")
+            path.unlink()
+        return Service(UnixServer(str(path), handler(routes)), "status")  # type: ignore[arg-type]
+    except OSError as error:
+        raise BusyError(f"socket {path}: {error.strerror or error}; name another one with `socket`") from None
+
+
+def serve_tcp(host: str, port: int, routes: Routes) -> Service:
+    """Serve on a TCP address."""
+    try:
+        server = HTTPServer((host, port), handler(routes))
+    except OSError as error:
+        raise BusyError(
+            f"metrics {host}:{port}: {error.strerror or error}; name a free one with `metrics.port`, or 0 for none"
+        ) from None
+    return Service(server, "metrics")
+
+
+def handler(routes: Routes) -> type[Handler]:
+    """Make a handler class for a table of routes."""
+    return type("RoutesHandler", (Handler,), {"routes": routes})
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """A client's side of HTTP on a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket file."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def get_json(path: Path, route: str) -> Any:
+    """Ask the daemon behind a socket file."""
+    connection = UnixConnection(path)
+    try:
+        connection.request("GET", route)
+        response = connection.getresponse()
+        body = response.read()
+        if response.status != 200:
+            raise UnreachableError(f"{path}{route}: HTTP status {response.status}")
+        return json.loads(body)
+    except (OSError, http.client.HTTPException) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UnreachableError(
+            f"{path}: no daemon answers ({why}); is `qioi run` running, and is this its socket?"
+        ) from None
+    finally:
+        connection.close()

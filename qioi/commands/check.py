@@ -1,0 +1,95 @@
+"""``qioi check``: what a configuration means, and what this host offers. Touches nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qioi.commands.failing import fail
+from qioi.commands.options import configuration
+from qioi.config import Config
+from qioi.controller.actuator import choose_access
+from qioi.controller.errors import CgroupError
+from qioi.controller.hierarchy import Hierarchy, find_hierarchy
+from qioi.controller.journal import Journal
+
+
+@click.command()
+@click.option("-c", "--config", "path", type=click.Path(path_type=Path), help="The configuration file.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(path: Path | None, output: str) -> None:
+    """Check a configuration and what this host offers; name every problem at once.
+
+    Exit status 1 if `qioi run` would not start.
+    """
+    config = configuration(path) if path else None
+    problems: list[str] = []
+    try:
+        hierarchy = find_hierarchy()
+    except CgroupError as error:
+        fail(str(error))
+    facts = host_facts(hierarchy)
+    if config is not None:
+        from qioi.service import absent
+
+        facts |= config_facts(config)
+        try:
+            problems += absent(config, hierarchy, choose_access(config.actuator, hierarchy))
+        except CgroupError as error:
+            problems.append(f"{config.file}: {error}")
+        problems += journal_problems(config.state_dir)
+    if output == "json":
+        click.echo(json.dumps({"facts": facts, "problems": problems}, indent=2))
+    else:
+        for key, value in facts.items():
+            click.echo(f"{key}: {value}")
+    if problems:
+        fail(*problems)
+
+
+def host_facts(hierarchy: Hierarchy) -> dict[str, Any]:
+    """Say what this host offers."""
+    try:
+        libcgroup = f"usable ({choose_access('libcgroup', hierarchy).name})"
+    except CgroupError as error:
+        libcgroup = str(error)
+    return {
+        "kernel": os.uname().release,
+        "cpus": os.cpu_count(),
+        "cpu controller": f"cgroup v{hierarchy.version} at {hierarchy.mount} ({hierarchy.file})",
+        "libcgroup": libcgroup,
+        "schedstat": "readable" if os.access("/proc/self/schedstat", os.R_OK) else "missing (CONFIG_SCHED_INFO)",
+        "root": os.geteuid() == 0,
+    }
+
+
+def config_facts(config: Config) -> dict[str, Any]:
+    """Say what the configuration means."""
+    facts: dict[str, Any] = {
+        "configuration": str(config.file),
+        "period": f"{config.period:g} s",
+        "components": ", ".join(f"{one.name} ({one.role.value})" for one in config.components),
+        "state": f"{config.state_dir}, socket {config.socket}",
+        "metrics": f"http://{config.metrics.listen}:{config.metrics.port}/metrics" if config.metrics.port else "off",
+    }
+    for name, one in config.policies.items():
+        threshold = "none" if one.threshold is None else f"{one.threshold:g} tps"
+        raised = [c.name for c in config.components if c.role in one.roles and (not c.channels or name in c.channels)]
+        facts[f"channel {name}"] = (
+            f"law {one.law}, threshold {threshold}, shares {one.floor or one.default or 'as found'}..{one.ceiling}"
+            f"{f', k {one.k:g}' if one.law == 'proportional' else ''}; may raise {', '.join(raised) or 'nothing'}"
+        )
+    return facts
+
+
+def journal_problems(state_dir: Path) -> list[str]:
+    """Look into a journal without touching it: only a damaged one is a problem."""
+    journal = Journal(state_dir)
+    try:
+        return [f"{journal.file}: {problem}" for problem in journal.load().problems]
+    except OSError as error:
+        return [f"{journal.file}: {error.strerror}"]

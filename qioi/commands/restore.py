@@ -1,0 +1,46 @@
+"""``qioi restore``: put back what a daemon that died has left changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qioi.commands.failing import fail
+from qioi.commands.options import state_dir_of
+from qioi.controller.errors import CgroupError
+from qioi.controller.hierarchy import find_hierarchy
+from qioi.lock import HostLock, LockedError
+from qioi.recover import recover, tell
+
+
+@click.command()
+@click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `state_dir` from this configuration.")
+@click.option("--state-dir", type=click.Path(path_type=Path), help="Where the journal is.  [default: /run/qioi]")
+def command(config: Path | None, state_dir: Path | None) -> None:
+    """Put back every share that a dead daemon left changed.
+
+    What somebody else has changed since is left alone. Exit status 1 if something could not be read or restored.
+    """
+    folder = state_dir or state_dir_of(config)
+    if not folder.is_dir():
+        click.echo(f"{folder} does not exist: nothing was changed from there, nothing is to be restored")
+        return
+    try:
+        hierarchy = find_hierarchy()
+        lock = HostLock(folder)
+    except LockedError as error:
+        fail(f"{error}; stop it, and it restores by itself")
+    except CgroupError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{folder}: {error.strerror}: root, or the daemon's own user, is needed")
+    try:
+        recovery = recover(folder, hierarchy)
+    finally:
+        lock.close()
+    tell(recovery, click.echo)
+    if not recovery.clean:
+        fail("not everything could be restored; see above")
+    if not recovery.outcomes:
+        click.echo(f"{folder}: nothing is to be restored")

@@ -1,0 +1,40 @@
+"""``qioi run``: the daemon."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from qioi.commands.failing import fail
+from qioi.config import ConfigError, load_config
+
+DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
+
+
+@click.command()
+@click.option("-c", "--config", "path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True,
+              help="The configuration file.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Decide and log, but write no share.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def command(path: Path, dry_run: bool, verbose: bool) -> None:
+    """Watch the ledger and move CPU shares, until SIGTERM or ctrl-C.
+
+    Every share that is changed is put back at the end; after a crash, at the next start or by `qioi restore`.
+    """
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
+    from qioi.service import StartError, run
+
+    try:
+        config = load_config(path)
+        status = run(replace(config, dry_run=config.dry_run or dry_run))
+    except (ConfigError, StartError) as error:
+        fail(*error.problems)
+    sys.exit(status)

@@ -1,0 +1,85 @@
+"""``qioi status``: what a running daemon sees and does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qioi.api import UnreachableError, get_json
+from qioi.commands.failing import fail
+from qioi.commands.options import socket_of
+
+
+@click.command()
+@click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `socket` from this configuration.")
+@click.option("--socket", type=click.Path(path_type=Path), help="The daemon's socket.  [default: /run/qioi/qioi.sock]")
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def command(config: Path | None, socket: Path | None, output: str) -> None:
+    """Show channels, components, and what was decided last and why."""
+    try:
+        document = get_json(socket or socket_of(config), "/status")
+    except UnreachableError as error:
+        fail(str(error))
+    if output == "json":
+        click.echo(json.dumps(document, indent=2))
+    else:
+        show(document)
+
+
+def show(document: dict[str, Any]) -> None:
+    """Print tables for people; they are as wide as the terminal, or 140 columns where there is none."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=140)
+    totals = document["totals"]
+    writes = ", ".join(f"{count} {result}" for result, count in totals["writes"].items())
+    dry = " (dry run)" if document["dry_run"] else ""
+    console.print(
+        f"QiOi {document['version']}, pid {document['pid']}{dry}: period {document['period']:g} s, "
+        f"{totals['periods']} periods, {totals['late']} late, the last took {1000 * document['loop']:.1f} ms; "
+        f"cgroup v{document['cgroup_version']} through {document['actuator']}; writes: {writes}"
+    )
+    if document["host"]:
+        host = document["host"]
+        console.print(f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger")
+    channels = Table("Channel", "Law", *right("Throughput", "Threshold", "Last commit", "Height"))
+    for one in document["channels"]:
+        channels.add_row(one["name"], one["law"], number(one["throughput"], "{:.1f} tps"),
+                         number(one["threshold"], "{:.1f} tps"), number(one["age"], "{:.1f} s ago"),
+                         number(one["height"], "{}"))  # fmt: skip
+    console.print(channels)
+    components = Table("Component", "Role", *right("Share", "Original", "Delay", "Waiting", "Cores"), "Last decision")
+    for one in document["components"]:
+        reason = f"! {one['problem']}" if one["problem"] else one["reason"]
+        if one["wanted"] is not None and one["wanted"] != one["share"]:
+            reason = f"wants {one['wanted']}: {reason}"
+        components.add_row(one["name"], one["role"], number(one["share"], "{}"), number(one["original"], "{}"),
+                           milliseconds(one["delay"]), number(one["waiting_share"], "{:.0%}"),
+                           number(one["cores"], "{:.2f}"), reason)  # fmt: skip
+    console.print(components)
+    for one in document["sources"]:
+        if one["problem"]:
+            console.print(f"log of {one['component']}: {one['problem']}")
+
+
+def right(*names: str) -> list[Any]:
+    """Make columns of numbers."""
+    from rich.table import Column
+
+    return [Column(name, justify="right") for name in names]
+
+
+def number(value: Any, form: str) -> str:
+    """Show a value, or a dash for one that is not known."""
+    return "-" if value is None else form.format(value)
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Show seconds as milliseconds."""
+    return "-" if seconds is None else f"{1000 * seconds:.2f} ms"

@@ -1,0 +1,260 @@
+"""The loop: logs and scheduler -> readings -> laws -> decisions -> kernel, once a period.
+
+Read :meth:`Daemon.period` for the way of the data; each arrow is one method. Nothing that one
+component, log or control group does can end the loop: it is counted, said once, and tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from importlib.metadata import version
+
+from qioi.config import Config
+from qioi.controller.errors import CgroupError, CgroupGoneError
+from qioi.controller.guard import Guard, Outcome, Result
+from qioi.controller.law import HostLoad
+from qioi.controller.policy import Controller
+from qioi.host import HostWatch
+from qioi.snapshot import ChannelState, ComponentState, Snapshot, Totals
+from qioi.sources import Channels, Delays
+from qioi.types import ChannelReading, Component, Decision, DelayReading
+
+log = logging.getLogger("qioi")
+
+#: A period that begins later than this part of itself is counted as late.
+LATE = 0.2
+
+
+class Daemon:
+    """The loop's state: who is held, what the laws remember, what was said."""
+
+    def __init__(self, config: Config, guard: Guard, channels: Channels, delays: Delays, host: HostWatch) -> None:
+        self._config = config
+        self._guard = guard
+        self._channels = channels
+        self._delays = delays
+        self._host = host
+        self._controller = Controller(config.policies)
+        self._originals: dict[str, int] = {}
+        self._said: dict[str, str] = {}
+        self._totals = Totals()
+
+    def blank(self, actuator: str, cgroup_version: int) -> Snapshot:
+        """Make the snapshot from before the first period."""
+        config = self._config
+        return Snapshot(
+            version=version("qioi"),
+            pid=os.getpid(),
+            time=time.time(),
+            period=config.period,
+            dry_run=config.dry_run,
+            actuator=actuator,
+            cgroup_version=cgroup_version,
+            channels=tuple(ChannelState(c, p.law, p.threshold) for c, p in config.policies.items()),
+            components=tuple(ComponentState(c.name, c.role.value, c.cgroup) for c in config.components),
+        )
+
+    def period(self, now: float, before: Snapshot) -> Snapshot:
+        """Do one period's work at the monotonic time ``now``."""
+        channels = self._channels.read(now)
+        delays = self._delays.read(now)
+        host = self._host.read(delays.values())
+        states = self._look(before.components, delays)
+        states, decisions = self._decide(now, states, channels, delays, host)
+        states = self._act(states, decisions)
+        return self._report(before, channels, states, host, now)
+
+    # ---- logs and scheduler -> readings
+
+    def _look(
+        self, components: Iterable[ComponentState], delays: Mapping[str, DelayReading]
+    ) -> dict[str, ComponentState]:
+        """Read what is in force in every component's group."""
+        return {state.name: self._look_at(state, delays.get(state.name)) for state in components}
+
+    def _look_at(self, state: ComponentState, delay: DelayReading | None) -> ComponentState:
+        try:
+            if state.name not in self._originals:
+                self._originals[state.name] = self._guard.hold(state.cgroup)
+            share = self._guard.shares(state.cgroup)
+        except CgroupError as error:
+            if isinstance(error, CgroupGoneError):
+                self._let_go(state.name, state.cgroup)
+            return replace(state, share=None, original=None, delay=None, cores=None, problem=str(error))
+        problem = "somebody else has changed its share: left alone" if self._guard.is_foreign(state.cgroup) else None
+        return replace(
+            state,
+            share=share,
+            original=self._originals[state.name],
+            delay=delay.delay if delay else None,
+            waiting_share=delay.waiting_share if delay else None,
+            cores=delay.run / delay.interval if delay and delay.interval > 0 else None,
+            problem=problem,
+        )
+
+    def _let_go(self, name: str, cgroup: str) -> None:
+        """Forget a component whose group is gone; it is looked for again in every period."""
+        self._guard.drop(cgroup)
+        self._controller.forget(name)
+        self._originals.pop(name, None)
+
+    # ---- readings -> laws -> decisions
+
+    def _decide(
+        self,
+        now: float,
+        states: Mapping[str, ComponentState],
+        channels: Mapping[str, ChannelReading],
+        delays: Mapping[str, DelayReading],
+        host: HostLoad | None,
+    ) -> tuple[dict[str, ComponentState], list[Decision]]:
+        """Ask the laws about every component whose group is there."""
+        after, decisions = dict(states), []
+        for component in self._config.components:
+            state = states[component.name]
+            if state.share is None or state.original is None:
+                after[component.name] = replace(state, wanted=None, reason="its control group is not there")
+                continue
+            decision = self._controller.decide(
+                now, component, state.share, state.original, channels, delays.get(component.name), host
+            )
+            if decision is None:
+                after[component.name] = replace(state, wanted=state.share, reason=why_not(component))
+                continue
+            decisions.append(decision)
+            after[component.name] = replace(
+                state,
+                wanted=decision.shares,
+                reason=decision.reason,
+                channel=decision.channel,
+                error=decision.error,
+            )
+        return after, decisions
+
+    # ---- decisions -> kernel
+
+    def _act(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> dict[str, ComponentState]:
+        """Have the guard write what has changed; a dry run only says so."""
+        after = dict(states)
+        changes = [one for one in decisions if one.changes and not self._guard.is_foreign(states[one.component].cgroup)]
+        self._totals = replace(self._totals, decisions=self._totals.decisions + len(changes))
+        if self._config.dry_run:
+            for one in changes:
+                self._say(
+                    one.component, f"dry run: would set {one.previous} -> {one.shares}: {one.reason}", problem=False
+                )
+            return after
+        by_path = {states[one.component].cgroup: one for one in changes}
+        for outcome in self._guard.apply({path: one.shares for path, one in by_path.items()}):
+            decision = by_path[outcome.path]
+            self._count(outcome)
+            state = after[decision.component]
+            if outcome.result in (Result.OK, Result.SKIPPED):
+                after[decision.component] = replace(state, share=outcome.shares)
+                if outcome.result is Result.OK:
+                    log.info("%s: %d -> %s: %s", state.name, decision.previous, outcome.shares, decision.reason)
+            else:
+                after[decision.component] = replace(state, problem=outcome.message)
+                if outcome.result is Result.GONE:
+                    self._let_go(state.name, state.cgroup)
+        return after
+
+    def _count(self, outcome: Outcome) -> None:
+        writes = {**self._totals.writes, outcome.result: self._totals.writes[outcome.result] + 1}
+        self._totals = replace(self._totals, writes=writes)
+
+    # ---- all of it -> people
+
+    def _report(
+        self,
+        before: Snapshot,
+        channels: Mapping[str, ChannelReading],
+        states: Mapping[str, ComponentState],
+        host: HostLoad | None,
+        now: float,
+    ) -> Snapshot:
+        """Say what is new, and put everything into one value."""
+        sources = tuple(self._channels.states())
+        for state in states.values():
+            self._say(state.name, state.problem)
+        for source in sources:
+            self._say(f"log of {source.component}", source.problem)
+        self._totals = replace(self._totals, periods=self._totals.periods + 1)
+        return replace(
+            before,
+            time=time.time(),
+            channels=tuple(update(one, channels.get(one.name)) for one in before.channels),
+            components=tuple(states.values()),
+            sources=sources,
+            host=host or before.host,
+            loop=time.monotonic() - now,
+            totals=self._totals,
+        )
+
+    def _say(self, about: str, message: str | None, *, problem: bool = True) -> None:
+        """Log what is new about somebody, once; and when a problem is over, that."""
+        if message == self._said.get(about):
+            return
+        if message is None:
+            log.info("%s: well again", about)
+            del self._said[about]
+            return
+        self._said[about] = message
+        log.log(logging.WARNING if problem else logging.INFO, "%s: %s", about, message)
+
+    def count_late(self) -> None:
+        """Note that a period began late."""
+        self._totals = replace(self._totals, late=self._totals.late + 1)
+
+
+def why_not(component: Component) -> str:
+    """Say why no law is asked about a component."""
+    return f"no policy raises a {component.role.value} that serves {', '.join(component.channels) or 'every channel'}"
+
+
+def update(state: ChannelState, reading: ChannelReading | None) -> ChannelState:
+    """Take a reading over."""
+    if reading is None:
+        return state
+    return replace(state, throughput=reading.throughput, age=reading.age, height=reading.height)
+
+
+class StopSignal:
+    """SIGTERM, SIGINT and a closed terminal as something to wait for: a pipe that the handler writes to."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.number: int | None = None
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: object) -> None:
+        self.number = number
+        os.write(self._write, b".")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a signal, at most so long; say whether one came."""
+        if self.number is None:
+            select.select([self._read], [], [], max(0.0, seconds))
+        return self.number is not None
+
+
+def run_loop(daemon: Daemon, first: Snapshot, stop: StopSignal, publish: Callable[[Snapshot], None]) -> None:
+    """Run one period after the other, each at its deadline on the monotonic clock, until the signal."""
+    snapshot = first
+    deadline = time.monotonic()
+    while not stop.wait(deadline - time.monotonic()):
+        now = time.monotonic()
+        if now - deadline > LATE * first.period:
+            daemon.count_late()
+        snapshot = daemon.period(now, snapshot)
+        publish(snapshot)
+        # Periods that were missed are left out: catching up would only look at the same instant twice.
+        missed = int((time.monotonic() - deadline) / first.period)
+        deadline += (missed + 1) * first.period

@@ -1,0 +1,112 @@
+"""Prometheus metrics, made from the snapshot when they are asked for. Names follow Prometheus' conventions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from qioi.snapshot import ChannelState, ComponentState, Snapshot
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Row = tuple[list[str], float | None]
+
+
+def render(snapshot: Snapshot) -> bytes:
+    """Render everything, the process's own CPU time and memory (``qioi_process_*``) included."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(SnapshotCollector(snapshot))
+    ProcessCollector(namespace="qioi", registry=registry)
+    return generate_latest(registry)
+
+
+class SnapshotCollector:
+    """Speaks prometheus_client's collector protocol for one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Metric]:
+        """Give every family. A value that is not known is left out, as Prometheus wants it."""
+        yield from channel_metrics(self._snapshot.channels)
+        yield from component_metrics(self._snapshot.components)
+        yield from self._sources()
+        yield from self._own()
+
+    def _sources(self) -> Iterator[Metric]:
+        sources = self._snapshot.sources
+        label = ["component"]
+        yield gauge("qioi_log_up", "Whether the component's log can be read", label,
+                    (([s.component], float(s.problem is None)) for s in sources))  # fmt: skip
+        yield counter("qioi_log_lines", "Lines looked at", label, (([s.component], s.lines) for s in sources))
+        yield counter("qioi_log_commits", "Commit lines read", label, (([s.component], s.commits) for s in sources))
+        yield counter("qioi_raft_leader_changes", "Raft leader changes seen in the component's log", label,
+                      (([s.component], s.leader_changes) for s in sources))  # fmt: skip
+
+    def _own(self) -> Iterator[Metric]:
+        snapshot, totals = self._snapshot, self._snapshot.totals
+        yield counter("qioi_decisions", "Decisions that asked for another share than the one in force", [],
+                      [([], totals.decisions)])  # fmt: skip
+        yield counter("qioi_writes", "Writes of shares by result", ["result"],
+                      (([str(result)], count) for result, count in totals.writes.items()))  # fmt: skip
+        yield counter("qioi_periods", "Periods run", [], [([], totals.periods)])
+        yield counter("qioi_periods_late", "Periods that began late by more than a fifth", [], [([], totals.late)])
+        yield gauge("qioi_loop_seconds", "Time that the last period's work took", [], [([], snapshot.loop)])
+        yield gauge("qioi_input_age_seconds", "Time since the last period ended", [],
+                    [([], max(0.0, time.time() - snapshot.time))])  # fmt: skip
+        yield gauge("qioi_dry_run", "Whether nothing is written", [], [([], float(snapshot.dry_run))])
+        if snapshot.host is not None:
+            yield gauge("qioi_host_idle_ratio", "Idle share of the host's CPUs", [], [([], snapshot.host.idle)])
+            yield gauge("qioi_host_foreign_ratio", "Share of the host's CPUs used by others than the ledger", [],
+                        [([], snapshot.host.foreign)])  # fmt: skip
+
+
+def channel_metrics(channels: tuple[ChannelState, ...]) -> Iterator[Metric]:
+    """Families with one row per channel."""
+    label = ["channel"]
+    yield gauge("qioi_channel_throughput_tps", "Committed transactions per second", label,
+                (([c.name], c.throughput) for c in channels))  # fmt: skip
+    yield gauge("qioi_channel_threshold_tps", "Isolation threshold", label,
+                (([c.name], c.threshold) for c in channels))  # fmt: skip
+    yield gauge("qioi_channel_commit_age_seconds", "Time since the last commit was seen", label,
+                (([c.name], c.age) for c in channels))  # fmt: skip
+    yield gauge("qioi_channel_height", "Highest block seen", label, (([c.name], c.height) for c in channels))
+
+
+def component_metrics(components: tuple[ComponentState, ...]) -> Iterator[Metric]:
+    """Families with one row per component."""
+    label = ["component", "role"]
+    yield gauge("qioi_component_shares", "CPU share in force, in cgroup v1 units", label,
+                (([c.name, c.role], c.share) for c in components))  # fmt: skip
+    yield gauge("qioi_component_original_shares", "CPU share it was found with", label,
+                (([c.name, c.role], c.original) for c in components))  # fmt: skip
+    yield gauge("qioi_component_wanted_shares", "CPU share decided on", label,
+                (([c.name, c.role], c.wanted) for c in components))  # fmt: skip
+    yield gauge("qioi_component_scheduling_delay_seconds", "Mean wait on the run queue per time slice", label,
+                (([c.name, c.role], c.delay) for c in components))  # fmt: skip
+    yield gauge("qioi_component_waiting_ratio", "Share of its runnable time spent waiting", label,
+                (([c.name, c.role], c.waiting_share) for c in components))  # fmt: skip
+    yield gauge("qioi_component_cpu_cores", "CPU used, in cores", label,
+                (([c.name, c.role], c.cores) for c in components))  # fmt: skip
+    yield gauge("qioi_component_up", "Whether its control group is there and ours to change", label,
+                (([c.name, c.role], float(c.problem is None)) for c in components))  # fmt: skip
+
+
+def gauge(name: str, text: str, labels: list[str], rows: Iterable[Row]) -> Metric:
+    """Make one gauge family."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, number in rows:
+        if number is not None:
+            family.add_metric(values, number)
+    return family
+
+
+def counter(name: str, text: str, labels: list[str], rows: Iterable[Row]) -> Metric:
+    """Make one counter family; the library adds ``_total``."""
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, number in rows:
+        family.add_metric(values, number or 0)
+    return family

@@ -1,0 +1,56 @@
+"""What a daemon that died has left changed, and putting it back: at the next start, or by `qioi restore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.controller.files import Files
+from qioi.controller.guard import Outcome, Result, restore_entries
+from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.journal import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What came of it. ``problems`` are complete lines; ``clean`` says that nothing of ours is left."""
+
+    outcomes: tuple[Outcome, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was unreadable and nothing failed."""
+        return not self.problems and all(outcome.result is not Result.FAILED for outcome in self.outcomes)
+
+
+def recover(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
+    """Put everything back that the journal in ``state_dir`` names. The caller holds the lock."""
+    journal = Journal(state_dir)
+    try:
+        loaded = journal.load()
+    except OSError as error:
+        return Recovery((), (f"{journal.file}: {error.strerror}: nothing could be restored",))
+    problems: list[str] = []
+    if loaded.problems:
+        what = "; ".join(loaded.problems)
+        try:
+            kept = f"kept as {journal.set_aside()}"
+        except OSError as error:
+            kept = f"it cannot be set aside: {error.strerror}"
+        problems.append(f"{journal.file}: {what}: what can be read is restored, the rest is left alone; {kept}")
+    outcomes, left = restore_entries(hierarchy, Files(hierarchy), loaded.entries)
+    try:
+        journal.store(left)
+    except OSError as error:
+        problems.append(f"{journal.file}: {error.strerror}: it stays as it was")
+    return Recovery(tuple(outcomes), tuple(problems))
+
+
+def tell(recovery: Recovery, say: Callable[[str], None]) -> None:
+    """Say what came of a recovery, one line each."""
+    for problem in recovery.problems:
+        say(problem)
+    for outcome in recovery.outcomes:
+        say(f"{outcome.path}: {outcome.result}: {outcome.message}")

@@ -1,0 +1,199 @@
+"""The daemon's life: make sure that everything is there, run the loop, put everything back.
+
+What is opened here is closed here, in the opposite order, whatever happens in between.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from qioi.api import BusyError, Routes, serve_tcp, serve_unix
+from qioi.config import Config
+from qioi.controller.actuator import choose_access
+from qioi.controller.errors import CgroupError
+from qioi.controller.files import Access
+from qioi.controller.guard import Guard, Result
+from qioi.controller.hierarchy import Hierarchy, find_hierarchy
+from qioi.controller.journal import Journal
+from qioi.daemon import Daemon, StopSignal, run_loop
+from qioi.host import HostWatch, lower_nice, own_cgroup
+from qioi.lock import HostLock, LockedError
+from qioi.metrics import CONTENT_TYPE, render
+from qioi.recover import recover, tell
+from qioi.snapshot import Snapshot
+from qioi.sources import CgroupDelays, LogChannels
+
+log = logging.getLogger("qioi")
+
+
+class StartError(Exception):
+    """The daemon cannot start. ``problems`` are complete lines."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class Publisher:
+    """The newest snapshot, for those who ask over HTTP."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace it; readers have the old one or the new one, never a mixture."""
+        self._snapshot = snapshot
+
+    def routes(self) -> Routes:
+        """Say what is served where."""
+        return {
+            "/status": ("application/json", lambda: json.dumps(self._snapshot.document()).encode()),
+            "/metrics": (CONTENT_TYPE, lambda: render(self._snapshot)),
+            "/healthz": ("text/plain", lambda: b"OK\n"),
+        }
+
+
+def run(config: Config) -> int:
+    """Run until SIGTERM or SIGINT; return the exit status: 1 if something of ours could not be put back."""
+    stop = StopSignal()
+    with ExitStack() as cleanup:
+        hierarchy, access = means(config)
+        prepare_state(config.state_dir)
+        try:
+            lock = HostLock(config.state_dir)
+        except LockedError as error:
+            raise StartError(f"{error}; stop that one first") from None
+        cleanup.callback(lock.close)
+        if not config.dry_run:
+            tell(recover(config.state_dir, hierarchy), log.warning)
+        missing = list(absent(config, hierarchy, access))
+        if missing:
+            raise StartError(*missing)
+        protect_itself(config)
+        guard = Guard(hierarchy, access, Journal(config.state_dir))
+        with restoring(guard, config) as restored:
+            raise_own_shares(config, guard, hierarchy)
+            channels = LogChannels(config.components, config.policies)
+            cleanup.callback(channels.close)
+            delays = CgroupDelays(config.components, hierarchy.mount)
+            cleanup.callback(delays.close)
+            daemon = Daemon(config, guard, channels, delays, HostWatch())
+            first = daemon.blank(access.name, hierarchy.version)
+            publisher = Publisher(first)
+            serve(config, publisher, cleanup)
+            log.info("%s", banner(config, hierarchy, access))
+            run_loop(daemon, first, stop, publisher.publish)
+            log.info("stopping")
+    return 0 if restored == [True] else 1
+
+
+def means(config: Config) -> tuple[Hierarchy, Access]:
+    """Find the CPU controller and a way to it."""
+    try:
+        hierarchy = find_hierarchy()
+        return hierarchy, choose_access(config.actuator, hierarchy)
+    except CgroupError as error:
+        raise StartError(str(error)) from None
+
+
+def prepare_state(folder: Path) -> None:
+    """Make the state folder and make sure that it can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    except OSError as error:
+        raise StartError(f"state_dir {folder}: {error.strerror}: accepted is a folder that can be made") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StartError(f"state_dir {folder}: no right to write there: accepted is a folder of the daemon's own")
+
+
+def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str]:
+    """Name every control group and log of the fixed list that is not there, or not usable."""
+    for component in config.components:
+        try:
+            access.read(component.cgroup)
+            file = hierarchy.folder(component.cgroup) / hierarchy.file
+            if not config.dry_run and not os.access(file, os.W_OK):
+                yield f"{config.file}: component {component.name}: cgroup: {file}: no right to write (root is needed)"
+        except CgroupError as error:
+            yield f"{config.file}: component {component.name}: cgroup: {error}: accepted is a group that exists"
+        if component.log and not os.access(component.log, os.R_OK):
+            why = "no right to read" if Path(component.log).exists() else "no such file"
+            yield f"{config.file}: component {component.name}: log: {component.log}: {why}: accepted is a readable file"
+
+
+def protect_itself(config: Config) -> None:
+    """Lower the daemon's own nice value; it ends with the process, so nothing is to be restored."""
+    if config.own.nice is not None and not config.dry_run:
+        refusal = lower_nice(config.own.nice)
+        if refusal:
+            log.warning("%s", refusal)
+
+
+def raise_own_shares(config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
+    """Set the shares of the daemon's own group, under the guard as every other's."""
+    if config.own.shares is None or config.dry_run:
+        return
+    group = own_cgroup(hierarchy.version)
+    if group is None:
+        log.warning("own.shares: the daemon runs in the root control group, which has no shares: left out")
+        return
+    try:
+        guard.hold(group)
+    except CgroupError as error:
+        log.warning("own.shares: %s", error)
+        return
+    for outcome in guard.apply({group: config.own.shares}):
+        if outcome.result is not Result.OK:
+            log.warning("own.shares: %s: %s", group, outcome.message)
+
+
+@contextmanager
+def restoring(guard: Guard, config: Config) -> Iterator[list[bool]]:
+    """Put every share back at the end, also after an error; tell by one element whether all went well."""
+    done: list[bool] = []
+    try:
+        yield done
+    finally:
+        done.append(config.dry_run or put_back(guard))
+
+
+def put_back(guard: Guard) -> bool:
+    """Restore, say each, and say whether nothing failed."""
+    try:
+        outcomes = guard.restore()
+    except OSError as error:
+        log.error("the journal could not be emptied: %s; every value in it is back all the same", error)
+        return False
+    for outcome in outcomes:
+        level = logging.INFO if outcome.result in (Result.OK, Result.SKIPPED) else logging.WARNING
+        log.log(level, "restore %s: %s: %s", outcome.path, outcome.result, outcome.message)
+    return all(outcome.result is not Result.FAILED for outcome in outcomes)
+
+
+def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> None:
+    """Open the status socket and, unless it is off, the metrics port."""
+    routes = publisher.routes()
+    try:
+        status = serve_unix(config.socket, routes)
+        cleanup.callback(config.socket.unlink, missing_ok=True)
+        cleanup.callback(status.close)
+        if config.metrics.port:
+            listen, port = config.metrics.listen, config.metrics.port
+            only = {path: route for path, route in routes.items() if path != "/status"}
+            cleanup.callback(serve_tcp(listen, port, only).close)
+    except BusyError as error:
+        raise StartError(f"{config.file}: {error}") from None
+
+
+def banner(config: Config, hierarchy: Hierarchy, access: Access) -> str:
+    """Say in one line what is watched and how."""
+    dry = ", dry run: nothing is written" if config.dry_run else ""
+    return (
+        f"watching {len(config.components)} components and {len(config.policies)} channels every {config.period:g} s; "
+        f"cgroup v{hierarchy.version} at {hierarchy.mount} through {access.name}{dry}"
+    )

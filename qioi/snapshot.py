@@ -1,0 +1,79 @@
+"""What the daemon knows after one period: the one value that status, metrics and tests look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from qioi.controller.guard import Result
+from qioi.controller.law import HostLoad
+from qioi.sources import SourceState
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelState:
+    """One channel. Rates in transactions per second, ``age`` in seconds since its last commit."""
+
+    name: str
+    law: str
+    threshold: float | None
+    throughput: float | None = None
+    age: float | None = None
+    height: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentState:
+    """One component. Shares in v1 units, ``delay`` in seconds per time slice, ``cores`` is CPU it used.
+
+    ``wanted`` differs from ``share`` in a dry run, and where a write failed or was not ours to make.
+    ``problem`` is ``None`` while all is well.
+    """
+
+    name: str
+    role: str
+    cgroup: str
+    share: int | None = None
+    original: int | None = None
+    wanted: int | None = None
+    delay: float | None = None
+    waiting_share: float | None = None
+    cores: float | None = None
+    reason: str = "not looked at yet"
+    channel: str | None = None
+    error: float | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Running totals since the start."""
+
+    periods: int = 0
+    late: int = 0  # periods that began more than 20 % of a period late
+    decisions: int = 0  # that asked for another share than the one in force
+    writes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """After one period. ``time`` is the wall clock's, ``loop`` the seconds that the period's work took."""
+
+    version: str
+    pid: int
+    time: float
+    period: float
+    dry_run: bool
+    actuator: str
+    cgroup_version: int
+    channels: tuple[ChannelState, ...]
+    components: tuple[ComponentState, ...]
+    sources: tuple[SourceState, ...] = ()
+    host: HostLoad | None = None
+    loop: float = 0.0
+    totals: Totals = Totals()
+
+    def document(self) -> dict[str, Any]:
+        """Give it as plain values for JSON."""
+        return asdict(self)
