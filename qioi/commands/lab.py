@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from qioi.commands.lab_caliper import command as caliper
 from qioi.lab.errors import LabError
 from qioi.lab.lab import DEFAULT_DIRECTORY, Lab, LabOptions, NodeStatus
 from qioi.lab.signals import ending_signals_interrupt
@@ -125,6 +126,9 @@ def down(directory: Path, keep: bool) -> None:
     with one_line_errors():
         there = Lab(directory).down(keep_files=keep)
     click.echo(f"down: {directory}" if there else f"nothing to do: no lab in {directory}")
+
+
+command.add_command(caliper)
 
 
 def as_json(entry: NodeStatus) -> dict[str, object]:

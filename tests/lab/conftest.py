@@ -36,10 +36,14 @@ def base_port() -> int:
     raise RuntimeError("no hundred free ports")
 
 
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    """A lab in a folder of its own, down afterwards whatever happened."""
+@pytest.fixture(autouse=True)
+def ledger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QIOI_LEDGER", str(FAKE))
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """A lab in a folder of its own, down afterwards whatever happened."""
     lab = Lab(tmp_path / "lab")
     yield lab
     lab.down()

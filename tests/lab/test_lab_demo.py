@@ -1,0 +1,167 @@
+"""The demo from end to end, short: real ledger, real sysbench, real daemon. No figure is judged here."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from qioi.lab.arms import Arm, Runner
+from qioi.lab.daemon import daemon_config
+from qioi.lab.demo import DEMO_DIRECTORY, DemoOptions, default_threshold
+from qioi.lab.errors import LabError
+from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.load import LoadPlan
+from qioi.types import Role
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def demo_lab() -> Iterator[Lab]:
+    lab = Lab(DEMO_DIRECTORY)
+    assert not lab.running, f"a demo is running in {DEMO_DIRECTORY}"
+    yield lab
+    lab.down()
+
+
+def start_demo(base_port: int, output: Path) -> subprocess.Popen[str]:
+    short = ("--duration", "5", "--warmup", "2", "--rate", "40", "--sysbench", "2")
+    command = [sys.executable, "-m", "qioi.cli", "demo", *short, "--base-port", str(base_port), "--output", str(output)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def clean(lab: Lab) -> bool:
+    return not lab.tree.root.exists and not lab.tree.pids() and not lab.directory.exists()
+
+
+def test_the_demo_measures_three_arms_and_writes_a_report(demo_lab: Lab, base_port: int, tmp_path: Path) -> None:
+    demo = start_demo(base_port, tmp_path)
+    output, _ = demo.communicate(timeout=200)
+    assert demo.returncode == 0, output
+    assert "beside 2, with QiOi" in output
+    assert clean(demo_lab)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert [arm["name"] for arm in result["arms"]] == ["alone", "together", "protected"]
+    for arm in result["arms"]:
+        assert arm["load"]["committed"] > 0
+        assert set(arm["roles"]) == {"peer", "orderer", "chaincode"}
+        assert all(role["cores"] > 0 for role in arm["roles"].values())
+        assert (arm["interferer"]["events"] > 0) == (arm["name"] != "alone")
+        assert (arm["daemon_cores"] > 0) == (arm["name"] == "protected")
+        with (tmp_path / arm["name"] / "samples.csv").open() as file:
+            names = {row["name"] for row in csv.DictReader(file)}
+        assert {"client", "orderer1", "peer0-org1"} <= names
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") == 5
+    for link in page.split('href="')[1:]:
+        assert (tmp_path / link.split('"', 1)[0]).is_file()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_the_host_clean(
+    demo_lab: Lab, base_port: int, tmp_path: Path, number: signal.Signals
+) -> None:
+    demo = start_demo(base_port, tmp_path)
+    wait_for(lambda: demo_lab.tree.group("sysbench1").pids() or demo.poll() is not None)
+    assert demo.poll() is None
+    demo.send_signal(number)
+    output, _ = demo.communicate(timeout=60)
+    assert demo.returncode != 0, output
+    assert "Traceback" not in output
+    assert clean(demo_lab)
+
+
+def test_nothing_outlives_a_killed_demo_and_the_next_one_clears_up(
+    demo_lab: Lab, base_port: int, tmp_path: Path
+) -> None:
+    demo = start_demo(base_port, tmp_path)
+    wait_for(lambda: demo_lab.tree.group("sysbench1").pids() or demo.poll() is not None)
+    assert demo.poll() is None
+    demo.kill()
+    demo.communicate()
+    wait_for(lambda: not demo_lab.tree.pids())
+    demo_lab.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port))
+    assert all(status.ready for status in demo_lab.status())
+
+
+def test_an_arm_without_interferers_and_one_with(lab: Lab, base_port: int, tmp_path: Path) -> None:
+    network = lab.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port))
+    runner = Runner(lab, network, tmp_path)
+    load = LoadPlan(duration=3, warmup=1, rate=30)
+    seconds: list[float] = []
+    alone = runner.run(Arm("alone", "alone", load), seconds.append)
+    assert seconds == sorted(seconds)
+    assert alone.interferer.count == 0
+    assert alone.load.offered == 30
+    together = runner.run(Arm("together", "beside one", load, sysbench=1))
+    assert together.interferer.cores > 0
+    assert together.roles[Role.PEER].switches > 0
+    assert not lab.tree.group("sysbench1").exists
+    assert [entry.shares for entry in lab.status()] == [1024] * len(network.nodes)
+
+
+def test_a_load_that_fails_ends_the_arm_with_its_words(lab: Lab, base_port: int, tmp_path: Path) -> None:
+    network = lab.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port))
+    broken = Arm("broken", "broken", LoadPlan(1, 1, rate=10, extra=("--chaincode", "nosuch")), sysbench=1)
+    with pytest.raises(LabError, match=r"the load client failed(.|\n)*nosuch"):
+        Runner(lab, network, tmp_path).run(broken)
+    assert not lab.tree.group("sysbench1").exists
+
+
+def test_a_node_that_dies_during_an_arm_ends_it(lab: Lab, base_port: int, tmp_path: Path) -> None:
+    network = lab.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port))
+    killed = []
+
+    def kill_once(seconds: float) -> None:
+        if seconds > 1 and not killed:
+            killed.append(lab.tree.group("orderer1").signal(signal.SIGKILL))
+
+    with pytest.raises(LabError, match="orderer1 ended"):
+        Runner(lab, network, tmp_path).run(Arm("x", "x", LoadPlan(30, 1, rate=10)), kill_once)
+    assert not lab.tree.group("client").pids()
+
+
+def test_a_daemon_that_cannot_start_is_reported_with_its_words(lab: Lab, base_port: int, tmp_path: Path) -> None:
+    network = lab.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port))
+    config = daemon_config(lab, network, law="adaptive", threshold=10.0).replace("adaptive", "no-such-law")
+    arm = Arm("x", "x", LoadPlan(30, 1, rate=10), config=config)
+    with pytest.raises(LabError, match=r"the daemon ended \(status \d+\)(.|\n)*no-such-law"):
+        Runner(lab, network, tmp_path).run(arm)
+    assert not lab.tree.group("qioi").exists
+
+
+def test_the_daemon_puts_every_share_back(lab: Lab, base_port: int, tmp_path: Path) -> None:
+    network = lab.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port))
+    # Owed far more than is offered, Algorithm 1 raises at once.
+    config = daemon_config(lab, network, law="proportional", threshold=10_000.0)
+    peer = lab.tree.group("peer0-org1")
+    load = LoadPlan(duration=8, warmup=1, rate=30)
+    seen: list[int] = []
+    figures = Runner(lab, network, tmp_path).run(
+        Arm("x", "x", load, config=config), lambda _seconds: seen.append(peer.shares())
+    )
+    assert max(seen) > 1024
+    assert peer.shares() == 1024
+    assert max(share for _, share in dict(figures.series.shares)["peer"]) > 1024
+
+
+def test_thresholds_are_chosen_by_the_law() -> None:
+    assert default_threshold("adaptive", 99.96, 300.0) == 100.0
+    assert default_threshold("proportional", 99.96, 299.7) == 300
+    assert default_threshold("proportional", 99.96, None) == 100.0
+    assert DemoOptions().law == "adaptive"
+
+
+def wait_for(condition, timeout: float = 90.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
