@@ -1,0 +1,286 @@
+// Package raftlog keeps a Raft node's log durable: etcd's write-ahead log, and
+// beside it small snapshot files. A snapshot holds no state, only how many blocks
+// it stands for: the blocks themselves are in the channel's ledger.
+package raftlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+)
+
+// SegmentBytes is the size of a file of the log, preallocated so that an fsync
+// need not touch the file's own metadata.
+const SegmentBytes = 16 << 20
+
+func init() { wal.SegmentSizeBytes = SegmentBytes } // the wal package has no option for it
+
+// The log of a new group does not begin at zero: all members start from the same
+// made-up snapshot, which names the voters. That saves the first configuration entries.
+const (
+	firstIndex = 1
+	firstTerm  = 1
+)
+
+// Log is the durable log together with the part of it that Raft reads (Memory).
+type Log struct {
+	Memory *raft.MemoryStorage
+
+	dir       string
+	wal       *wal.WAL
+	snapshots []snapshotName // on disk, oldest first
+}
+
+// Open reads the log in dir, or begins one for a group of the given voters. When
+// the log ends in a torn write, as a crash leaves it, the tail is cut off: it was
+// never reported as durable.
+func Open(dir string, voters []uint64) (*Log, error) {
+	l := &Log{Memory: raft.NewMemoryStorage(), dir: dir}
+	for _, sub := range []string{l.snapDir(), dir} {
+		if err := os.MkdirAll(sub, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	begun, err := l.begun()
+	switch {
+	case err != nil:
+	case begun:
+		err = l.reopen()
+	default:
+		err = l.create(voters)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("raft log %s: %w", dir, err)
+	}
+	return l, nil
+}
+
+func (l *Log) walDir() string  { return filepath.Join(l.dir, "wal") }
+func (l *Log) snapDir() string { return filepath.Join(l.dir, "snap") }
+
+// begun reports whether create once came to its end. A crash before leaves a log
+// without the first snapshot: nothing can have been written to it since.
+func (l *Log) begun() (bool, error) {
+	if !wal.Exist(l.walDir()) {
+		return false, nil
+	}
+	noted, err := wal.ValidSnapshotEntries(zap.NewNop(), l.walDir())
+	if err != nil {
+		return false, err
+	}
+	for _, n := range noted {
+		if n.GetIndex() >= firstIndex {
+			return true, nil
+		}
+	}
+	return false, os.RemoveAll(l.walDir())
+}
+
+func (l *Log) create(voters []uint64) error {
+	w, err := wal.Create(zap.NewNop(), l.walDir(), nil)
+	if err != nil {
+		return err
+	}
+	l.wal = w
+	state := &raftpb.HardState{Term: proto.Uint64(firstTerm), Vote: proto.Uint64(0), Commit: proto.Uint64(firstIndex)}
+	if err := l.SaveSnapshot(NewSnapshot(firstIndex, firstTerm, voters, 0)); err != nil {
+		return err
+	}
+	return l.Save(state, nil)
+}
+
+func (l *Log) reopen() error {
+	snapshot, err := l.newestSnapshot()
+	if err != nil {
+		return err
+	}
+	start := walSnapshot(snapshot)
+	var state *raftpb.HardState
+	var entries []*raftpb.Entry
+	for repaired := false; ; repaired = true {
+		if l.wal, err = wal.Open(zap.NewNop(), l.walDir(), start); err != nil {
+			return err
+		}
+		_, state, entries, err = l.wal.ReadAll()
+		if err == nil {
+			break
+		}
+		_ = l.wal.Close() // it could not be read; that error is the one to tell
+		if repaired || !errors.Is(err, io.ErrUnexpectedEOF) || !wal.Repair(zap.NewNop(), l.walDir()) {
+			return err
+		}
+	}
+	if err := l.Memory.ApplySnapshot(snapshot); err != nil {
+		return err
+	}
+	// The commit index is written without an fsync of its own and may be behind the snapshot.
+	if state.GetCommit() < snapshot.GetMetadata().GetIndex() {
+		state.Commit = proto.Uint64(snapshot.GetMetadata().GetIndex())
+	}
+	if state.GetTerm() < snapshot.GetMetadata().GetTerm() {
+		state.Term = proto.Uint64(snapshot.GetMetadata().GetTerm())
+	}
+	if err := l.Memory.SetHardState(state); err != nil {
+		return err
+	}
+	return l.Memory.Append(entries)
+}
+
+// MarkCommitted tells the log that index is known to be committed, because the
+// ledger on disk holds its transactions. It errs when the log does not reach so
+// far: then log and ledger do not belong together.
+func (l *Log) MarkCommitted(index uint64) error {
+	last, err := l.Memory.LastIndex()
+	if err != nil {
+		return err
+	}
+	if last < index {
+		return fmt.Errorf("raft log %s ends at entry %d, but the ledger holds entry %d: log and ledger do not belong together", l.dir, last, index)
+	}
+	state, _, err := l.Memory.InitialState()
+	if err != nil || state.GetCommit() >= index {
+		return err
+	}
+	state = proto.Clone(state).(*raftpb.HardState)
+	state.Commit = proto.Uint64(index)
+	return l.Memory.SetHardState(state)
+}
+
+// Save writes what Raft wants durable; when entries, term or vote are among it,
+// it returns after the fsync.
+func (l *Log) Save(state *raftpb.HardState, entries []*raftpb.Entry) error {
+	if err := l.wal.Save(state, entries); err != nil {
+		return fmt.Errorf("raft log %s: %w", l.dir, err)
+	}
+	if !raft.IsEmptyHardState(state) {
+		if err := l.Memory.SetHardState(state); err != nil {
+			return err
+		}
+	}
+	return l.Memory.Append(entries)
+}
+
+// SaveSnapshot makes a snapshot that another node sent (or that begins a new log) durable.
+func (l *Log) SaveSnapshot(s *raftpb.Snapshot) error {
+	if err := l.persist(s); err != nil {
+		return err
+	}
+	return l.Memory.ApplySnapshot(s)
+}
+
+// Compact makes a snapshot of our own at index, and forgets the log before the
+// snapshot before it: what lies between lets a slow node catch up without a snapshot.
+func (l *Log) Compact(index, height uint64) error {
+	_, conf, err := l.Memory.InitialState()
+	if err != nil {
+		return err
+	}
+	previous, err := l.Memory.Snapshot()
+	if err != nil {
+		return err
+	}
+	created, err := l.Memory.CreateSnapshot(index, conf, encodeHeight(height))
+	if err != nil {
+		return fmt.Errorf("raft snapshot at %d: %w", index, err)
+	}
+	if err := l.persist(created); err != nil {
+		return err
+	}
+	if keep := previous.GetMetadata().GetIndex(); keep > 0 {
+		if err := l.Memory.Compact(keep); err != nil && !errors.Is(err, raft.ErrCompacted) {
+			return err
+		}
+	}
+	return l.purge()
+}
+
+func (l *Log) persist(s *raftpb.Snapshot) error {
+	name, err := writeSnapshot(l.snapDir(), s)
+	if err != nil {
+		return err
+	}
+	l.snapshots = append(l.snapshots, name)
+	if err := l.wal.SaveSnapshot(walSnapshot(s)); err != nil {
+		return fmt.Errorf("raft log %s: %w", l.dir, err)
+	}
+	return nil
+}
+
+// purge removes what nothing needs any more: all but two snapshots, and the files
+// of the log that end before the older of them.
+func (l *Log) purge() error {
+	const keep = 2
+	if len(l.snapshots) < keep {
+		return nil
+	}
+	oldest := l.snapshots[len(l.snapshots)-keep]
+	if err := l.wal.ReleaseLockTo(oldest.index); err != nil {
+		return err
+	}
+	segments, err := os.ReadDir(l.walDir())
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range segments {
+		if strings.HasSuffix(s.Name(), ".wal") {
+			names = append(names, s.Name())
+		}
+	}
+	slices.Sort(names)
+	// A file starts with the index in its name; it may go when the next one starts before what is needed.
+	for i := 0; i+1 < len(names); i++ {
+		var seq, next uint64
+		if _, err := fmt.Sscanf(names[i+1], "%016x-%016x.wal", &seq, &next); err != nil || next > oldest.index {
+			break
+		}
+		if err := os.Remove(filepath.Join(l.walDir(), names[i])); err != nil {
+			return err
+		}
+	}
+	for _, s := range l.snapshots[:len(l.snapshots)-keep] {
+		if err := os.Remove(filepath.Join(l.snapDir(), s.file())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	l.snapshots = slices.Clone(l.snapshots[len(l.snapshots)-keep:])
+	return nil
+}
+
+// Close releases the files.
+func (l *Log) Close() error { return l.wal.Close() }
+
+func walSnapshot(s *raftpb.Snapshot) *walpb.Snapshot {
+	m := s.GetMetadata()
+	return &walpb.Snapshot{Index: proto.Uint64(m.GetIndex()), Term: proto.Uint64(m.GetTerm()), ConfState: m.GetConfState()}
+}
+
+func encodeHeight(height uint64) []byte { return binary.BigEndian.AppendUint64(nil, height) }
+
+// Height is how many blocks a snapshot stands for.
+func Height(s *raftpb.Snapshot) (uint64, error) {
+	if len(s.GetData()) != 8 {
+		return 0, fmt.Errorf("raft snapshot at %d: %d bytes of data, 8 are accepted", s.GetMetadata().GetIndex(), len(s.GetData()))
+	}
+	return binary.BigEndian.Uint64(s.Data), nil
+}
+
+// NewSnapshot makes a snapshot of a group of voters.
+func NewSnapshot(index, term uint64, voters []uint64, height uint64) *raftpb.Snapshot {
+	return &raftpb.Snapshot{Data: encodeHeight(height), Metadata: &raftpb.SnapshotMetadata{
+		Index: proto.Uint64(index), Term: proto.Uint64(term),
+		ConfState: raftpb.EnsureConfState(&raftpb.ConfState{Voters: voters}),
+	}}
+}
