@@ -1,7 +1,7 @@
 """What is happening: log sources, commit parsers, throughput windows, scheduling delay."""
 
 from qioi.monitor.commits import CommitParser, Event, parse_line
-from qioi.monitor.counters import Skip, SourceCounters, add_skips
+from qioi.monitor.counters import Skip, SourceCounters
 from qioi.monitor.schedstat import SchedstatReader
 from qioi.monitor.source import LineReader, LogSource
 from qioi.monitor.tail import FileTail
@@ -20,7 +20,6 @@ __all__ = [
     "Skip",
     "SourceCounters",
     "Throughput",
-    "add_skips",
     "commit_instant",
     "detect_format",
     "parse_line",

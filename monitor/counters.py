@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -48,12 +47,3 @@ class SourceCounters:
     def skip(self, reason: Skip, count: int = 1) -> None:
         """Count something that was passed over."""
         self.skipped[reason] = self.skipped.get(reason, 0) + count
-
-
-def add_skips(parts: list[Mapping[Skip, int]]) -> dict[Skip, int]:
-    """Sum skip counts over several sources."""
-    total: dict[Skip, int] = {}
-    for part in parts:
-        for reason, count in part.items():
-            total[reason] = total.get(reason, 0) + count
-    return total

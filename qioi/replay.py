@@ -1,12 +1,13 @@
 """Recorded peer logs -> what QiOi would have seen and, by a policy, decided. No control group is touched.
 
-The logs are read at full speed, their commits merged by the lines' own time, and shown to the same windows and laws that
-the daemon uses, one period after the other. What a log can't tell is missing here too: the scheduling delay.
+The logs are read at full speed, their commits merged by the lines' own time, and shown to the same windows and laws
+that the daemon uses, one period after the other. What a log can't tell is missing here too: the scheduling delay.
 """
 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,9 @@ _CHUNK = 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
 #: Seconds without a commit after which a replay skips ahead: a pause in the recording, or a wrong time stamp.
 _PAUSE = 120.0
+#: Seconds by which neighbouring lines may be out of order: they are written by several threads.
+_DISORDER = 1.0
+_DOCKER_LOG = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}-json\.log")
 
 
 class ReplayError(Exception):
@@ -38,6 +42,8 @@ class LogRead:
     counters: SourceCounters
     #: Commits whose line has no time, nor any line before it: they can't be placed.
     untimed: int
+    #: How often the peer's clock was set back.
+    clock_steps: int
     seconds: float
 
 
@@ -155,14 +161,20 @@ def read_log(path: Path, peer: str, channels: Iterable[str] = ()) -> tuple[list[
         raise ReplayError(f"{path}: {error.strerror or error}") from None
     if reader is None:
         raise ReplayError(f"{path}: empty: accepted is a peer's log")
-    placed = list(_with_times(events))
+    placed, steps = _with_times(events)
     times = [event.time for event in placed if event.time is not None]
     span = max(times) - min(times) if times else 0.0
-    return placed, LogRead(str(path), peer, log_format.value, counters, len(events) - len(placed), span)
+    return placed, LogRead(str(path), peer, log_format.value, counters, len(events) - len(placed), steps, span)
 
 
-def replay(paths: Sequence[Path], plan: Plan, names: Mapping[Path, str] | None = None) -> Replay:
-    """Read the logs and go through them, one period after the other."""
+def replay(
+    paths: Sequence[Path], plan: Plan, names: Mapping[Path, str] | None = None, threshold: float | None = None
+) -> Replay:
+    """Read the logs and go through them, one period after the other.
+
+    ``names`` says which component wrote which log. ``threshold`` stands in for every channel's own; where the plan has
+    no policies, Algorithm 1 is asked for every peer that has a log here.
+    """
     names = names or name_peers(paths)
     serving = {component.name: component.channels for component in plan.components}
     events: list[Event] = []
@@ -179,6 +191,8 @@ def replay(paths: Sequence[Path], plan: Plan, names: Mapping[Path, str] | None =
             f"accepted are the logs of Fabric peers with logger kvledger at level INFO"
         )
     channels, peers, disagreements = summarise(commits)
+    if threshold is not None:
+        plan = _with_threshold(plan, threshold, [log.peer for log in logs], channels)
     points, decisions = _go_through(commits, plan)
     return Replay(
         logs=tuple(logs),
@@ -223,10 +237,7 @@ def total_skips(logs: Iterable[LogRead]) -> dict[Skip, int]:
     return dict(total)
 
 
-def threshold_plan(plan: Plan, threshold: float | None, peers: Iterable[str], channels: Iterable[str]) -> Plan:
-    """Apply a threshold from the command line: to the plan's policies, or to Algorithm 1 where there are none."""
-    if threshold is None:
-        return plan
+def _with_threshold(plan: Plan, threshold: float, peers: Iterable[str], channels: Iterable[str]) -> Plan:
     if plan.policies:
         policies = {name: replace(policy, threshold=threshold) for name, policy in plan.policies.items()}
         return replace(plan, policies=policies)
@@ -244,14 +255,14 @@ def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...
     points: list[Point] = []
     decisions: list[TimedDecision] = []
     position = 0
-    now = _time(commits[0]) if commits else 0.0
+    now = last = _time(commits[0]) if commits else 0.0
     while position < len(commits):
         due = _time(commits[position])
-        if due - now > _PAUSE and points and due - points[-1].time > _PAUSE + plan.window:
-            now += (due - now - _PAUSE / 2) // plan.period * plan.period
+        if now - last > _PAUSE and due > now:
+            now += (due - now) // plan.period * plan.period
         now += plan.period
-        while position < len(commits) and _time(commits[position]) <= now:
-            throughput.observe(commits[position], _time(commits[position]))
+        while position < len(commits) and (last := _time(commits[position])) <= now:
+            throughput.observe(commits[position], last)
             position += 1
         readings = {reading.channel: reading for reading in throughput.readings(now)}
         for one in plan.components:
@@ -283,15 +294,26 @@ def _span(commits: Iterable[Commit], repeated: int = 0) -> Span:
     )
 
 
-def _with_times(events: Iterable[Event]) -> Iterator[Event]:
-    """Give a line without a time that of the line before it; leave out those before the first time."""
+def _with_times(events: Iterable[Event]) -> tuple[list[Event], int]:
+    """Place every event in time; say how often the peer's clock was set back.
+
+    A line without a time takes that of the line before it; those before the first time are left out. Time goes on where
+    the clock was set back, so that blocks stay in their order.
+    """
+    placed: list[Event] = []
     last: float | None = None
+    shift, steps = 0.0, 0
     for event in events:
-        if event.time is not None:
-            last = event.time
-            yield event
-        elif last is not None:
-            yield replace(event, time=last)
+        if event.time is None and last is None:
+            continue
+        time = last if event.time is None else event.time + shift
+        if last is not None and time is not None and time < last:
+            if last - time > _DISORDER:
+                shift, steps = shift + last - time, steps + 1
+            time = last
+        placed.append(replace(event, time=time))
+        last = time
+    return placed, steps
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -308,7 +330,8 @@ def _stem(path: Path) -> str:
     head, dot, number = name.rpartition(".")
     if dot and number.isdigit():
         name = head
-    return name.removesuffix("-json.log") if len(name) > 40 else name.removesuffix(".log")
+    container = _DOCKER_LOG.fullmatch(name)
+    return container[1] if container else name.removesuffix(".log")
 
 
 def _time(event: Event) -> float:
