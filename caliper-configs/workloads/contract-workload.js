@@ -95,7 +95,7 @@ class ContractWorkload extends WorkloadModuleBase {
             const outcomes = await Promise.all(batch.map(create));
             const failed = outcomes.filter((outcome) => outcome.GetStatus() !== 'success').length;
             if (failed > 0) {
-                throw new Error(`${failed} of ${batch.length} records could not be made in ${this.contractId}; the log says why`);
+                throw new Error(`${failed} of ${batch.length} records could not be made in ${this.contractId}`);
             }
             made.push(...batch);
         }

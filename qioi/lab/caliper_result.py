@@ -37,7 +37,9 @@ _TRANSACTION_FAILED = re.compile(
     re.DOTALL,
 )
 _STATUS_CODE = re.compile(r"^Error: Failed to submit trasaction with status code: (?P<code>\d+)$")  # Caliper's spelling
-_CLOCK = re.compile(r" \(\d{4}-\d\d-\d\dT[\d:.]+Z\)")  # grpc-js' time of a failure, which would make each a kind of its own
+_CLOCK = re.compile(
+    r" \(\d{4}-\d\d-\d\dT[\d:.]+Z\)"
+)  # grpc-js' time of a failure, which would make each a kind of its own
 _PROGRESS = re.compile(
     r"^\[(?P<label>.*) Round \d+ Transaction Info\] - Submitted: (?P<submitted>\d+) Succ: (?P<succeeded>\d+) "
     r"Fail:(?P<failed>\d+) Unfinished:(?P<unfinished>\d+)$"

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from qioi.lab.caliper_files import (
+    Document,
+    Overrides,
+    benchmark,
+    bundled_network,
+    contract_ids,
+    find_benchmark,
+    msp_ids,
+    user_network,
+)
+from qioi.lab.errors import LabError
+
+BENCHMARKS = ("smallbank", "simple", "marbles")
+
+
+def description(folder: Path, **changes: Any) -> Path:
+    """A network.json as the ledger's init writes it: two organisations of two peers, all three contracts."""
+    nodes: list[dict[str, Any]] = [
+        {"name": "orderer1", "role": "orderer", "msp_id": "OrdererMSP", "address": "127.0.0.1:1"}
+    ]
+    clients, tls_ca = [], {"OrdererMSP": "crypto/orderer-ca.pem"}
+    for org in (1, 2):
+        msp = f"Org{org}MSP"
+        for peer in (0, 1):
+            port = 1000 * org + peer
+            nodes.append(
+                {"name": f"peer{peer}-org{org}", "role": "peer", "msp_id": msp, "address": f"127.0.0.1:{port}"}
+            )
+            nodes += [{"role": "chaincode", "msp_id": msp, "chaincode": name, "address": "x:1"} for name in BENCHMARKS]
+        for user in (1, 2):
+            clients.append(
+                {"msp_id": msp, "name": f"User{user}", "cert": f"crypto/u{user}o{org}.pem", "key": f"crypto/k{org}"}
+            )
+        tls_ca[msp] = f"crypto/ca{org}.pem"
+    network = {
+        "channels": ["one", "two"],
+        "mode": "stream",
+        "consenter": "raft",
+        "tls": True,
+        "nodes": nodes,
+        "clients": clients,
+        "tls_ca": tls_ca,
+    }
+    file = folder / "network.json"
+    file.write_text(json.dumps({**network, **changes}))
+    return file
+
+
+def filled(configs: Path, file: Path) -> Document:
+    return bundled_network(configs / "networks" / "bundled.yaml", file)
+
+
+def test_the_bundled_template_is_filled(configs: Path, tmp_path: Path) -> None:
+    network = filled(configs, description(tmp_path))
+    assert msp_ids(network) == ["Org1MSP", "Org2MSP"]
+    second = network["organizations"][1]
+    assert [peer["endpoint"] for peer in second["peers"]] == ["127.0.0.1:2000", "127.0.0.1:2001"]
+    assert second["peers"][1]["tlsCACerts"]["path"] == str(tmp_path / "crypto/ca2.pem")
+    identity = second["identities"]["certificates"][0]
+    assert identity["name"] == "User1"
+    assert identity["clientPrivateKey"]["path"] == str(tmp_path / "crypto/k2")
+    assert identity["clientSignedCert"]["path"] == str(tmp_path / "crypto/u1o2.pem")
+    assert [channel["channelName"] for channel in network["channels"]] == ["one", "two"]
+    assert contract_ids(network) == {*BENCHMARKS, *(f"two/{name}" for name in BENCHMARKS)}
+    assert "{" not in yaml.safe_dump(network, default_flow_style=False)
+
+
+def test_without_tls_no_ca_is_named(configs: Path, tmp_path: Path) -> None:
+    network = filled(configs, description(tmp_path, tls=False))
+    assert not any("tlsCACerts" in peer for organization in network["organizations"] for peer in organization["peers"])
+
+
+@pytest.mark.parametrize("key", ["channels", "nodes", "clients", "tls_ca", "mode"])
+def test_a_malformed_description_is_named(configs: Path, tmp_path: Path, key: str) -> None:
+    file = description(tmp_path)
+    content = json.loads(file.read_text())
+    del content[key]
+    file.write_text(json.dumps(content))
+    with pytest.raises(LabError, match=rf"network\.json.*{key}"):
+        filled(configs, file)
+
+
+def test_the_users_own_network(configs: Path, tmp_path: Path) -> None:
+    """Its paths count from its own folder, and what is missing there is said before anything runs."""
+    file = tmp_path / "mine.yaml"
+    shutil.copy(configs / "networks" / "fabric.yaml", file)
+    with pytest.raises(LabError, match=r"mine\.yaml: organizations\[0\].*priv_sk is not in"):
+        user_network(file, configs)
+    original = yaml.safe_load(file.read_text())
+    named = []
+    for organization in original["organizations"]:
+        certificate = organization["identities"]["certificates"][0]
+        named += [certificate["clientPrivateKey"]["path"], certificate["clientSignedCert"]["path"]]
+        named += [peer["tlsCACerts"]["path"] for peer in organization["peers"]]
+    for name in named:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    network = user_network(file, configs)
+    first = network["organizations"][0]["identities"]["certificates"][0]
+    assert first["clientPrivateKey"]["path"] == str((tmp_path / named[0]).resolve())
+    assert contract_ids(network) == {"smallbank"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("a: [", "is not YAML"), ("- 1", "a mapping is accepted, not list"), ("version: 2", "caliper is missing")],
+)
+def test_a_bad_network_file(configs: Path, tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    with pytest.raises(LabError, match=says):
+        user_network(file, configs)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_benchmarks_stand(configs: Path, tmp_path: Path, name: str) -> None:
+    """Every workload is there, rounds have labels of their own, and both kinds of load occur."""
+    network = filled(configs, description(tmp_path))
+    rounds = benchmark(find_benchmark(name, configs), configs, network, Overrides())["test"]["rounds"]
+    assert len({entry["label"] for entry in rounds}) == len(rounds)
+    assert {entry["rateControl"]["type"] for entry in rounds} == {"fixed-rate", "fixed-load"}
+    for entry in rounds:
+        assert Path(entry["workload"]["module"]).is_file()
+        assert entry["workload"]["arguments"]["invokerMspIds"] == ["Org1MSP", "Org2MSP"]
+
+
+def test_the_command_line_wins(configs: Path, tmp_path: Path) -> None:
+    network = filled(configs, description(tmp_path))
+    path = find_benchmark("smallbank", configs)
+    changes = Overrides(rounds=("mix-load", "create"), workers=3, transactions=70, rate=12.5, load=4)
+    test = benchmark(path, configs, network, changes)["test"]
+    assert [entry["label"] for entry in test["rounds"]] == ["create", "mix-load"]
+    assert test["workers"]["number"] == 3
+    create, load = test["rounds"]
+    assert (create["txNumber"], create["rateControl"]["opts"]["tps"]) == (70, 12.5)
+    assert "txDuration" not in create
+    assert load["rateControl"]["opts"] == {"transactionLoad": 4, "startTps": 50}
+    assert benchmark(path, configs, network, Overrides(duration=9))["test"]["rounds"][2]["txDuration"] == 9
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (Overrides(rounds=("create", "nix")), "no round nix; create, mix, mix-load are accepted"),
+        (Overrides(rounds=("create",), load=4), "--load changes fixed-load rounds"),
+        (Overrides(rounds=("mix-load",), rate=4), "--rate changes fixed-rate rounds"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(configs: Path, tmp_path: Path, changes: Overrides, says: str) -> None:
+    network = filled(configs, description(tmp_path))
+    with pytest.raises(LabError, match=says):
+        benchmark(find_benchmark("smallbank", configs), configs, network, changes)
+
+
+def test_a_contract_that_the_network_lacks(configs: Path, tmp_path: Path) -> None:
+    file = description(tmp_path)
+    content = json.loads(file.read_text())
+    content["nodes"] = [node for node in content["nodes"] if node.get("chaincode") != "simple"]
+    file.write_text(json.dumps(content))
+    with pytest.raises(LabError, match="round open calls contract simple; the network has marbles, smallbank"):
+        benchmark(find_benchmark("simple", configs), configs, filled(configs, file), Overrides())
+
+
+def test_a_benchmark_of_the_users_own(configs: Path, tmp_path: Path) -> None:
+    network = filled(configs, description(tmp_path))
+    mine = tmp_path / "mine.yaml"
+    entry = {"label": "a", "txNumber": 5, "rateControl": {"type": "fixed-rate", "opts": {"tps": 1}}}
+    mine.write_text(yaml.safe_dump({"test": {"rounds": [{**entry, "workload": {"module": "load.js"}}]}}))
+    with pytest.raises(LabError, match=r"round a: workload\.module: load\.js is not in"):
+        benchmark(find_benchmark(str(mine), configs), configs, network, Overrides())
+    (tmp_path / "load.js").touch()
+    test = benchmark(find_benchmark(str(mine), configs), configs, network, Overrides())["test"]
+    assert test["rounds"][0]["workload"] == {"module": str((tmp_path / "load.js").resolve()), "arguments": {}}
+    with pytest.raises(LabError, match="marbles, simple, smallbank, or a Caliper benchmark file is accepted"):
+        find_benchmark("nix", configs)
