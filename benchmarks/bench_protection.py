@@ -56,8 +56,8 @@ class Benchmark:
 def plan_arms(counts: Sequence[int], load: LoadPlan, config: str) -> list[Arm]:
     arms = [Arm(ALONE, "alone", load)]
     for count in counts:
-        arms.append(Arm(f"beside-{count}", f"beside {count} sysbench", load, count))
-        arms.append(Arm(f"beside-{count}-qioi", f"beside {count}, with QiOi", load, count, config))
+        arms.append(Arm(f"beside-{count}", f"{count} sysbench", load, count))
+        arms.append(Arm(f"beside-{count}-qioi", f"{count} sysbench, QiOi", load, count, config))
     return arms
 
 

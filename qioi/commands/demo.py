@@ -12,8 +12,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from qioi.commands.lab import one_line_errors
-from qioi.lab.demo import DURATION, WARMUP, Demo, DemoOptions, DemoResult, explain_threshold, write_results
 from qioi.lab.table import Row, build_rows
+
+try:
+    from qioi.lab.demo import DURATION, WARMUP, Demo, DemoOptions, DemoResult, explain_threshold, write_results
+except ModuleNotFoundError as error:
+    if error.name not in {"jinja2", "matplotlib"}:
+        raise
+    raise click.ClickException(f"{error.name} is not installed: `pip install 'qioi[lab]'` brings it") from error
 
 COLOURS = {"good": "green", "bad": "red"}
 
@@ -60,6 +66,7 @@ def command(
         result = measure(options, directory, console)
         report = write_results(result, directory)
     console.print(as_table(result))
+    console.print("Ratios are against alone; sysbench's is the part of its due that it got.", style="dim")
     console.print(f"threshold {explain_threshold(result)}; law {law}", highlight=False)
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
@@ -85,28 +92,25 @@ def measure(options: DemoOptions, directory: Path, console: Console) -> DemoResu
 
 def as_table(result: DemoResult) -> Table:
     """Spell the final table for a terminal."""
-    table = Table(
-        title=f"{result.rate:.0f} tps offered, {result.options.sysbench} sysbench, law {result.options.law}",
-        title_justify="left",
-        header_style="bold",
-        box=None,
-        padding=(0, 2),
-    )
-    table.add_column("")
-    for arm in result.arms:
-        table.add_column(arm.title, justify="right")
+    title = f"{result.rate:.0f} tps offered, {result.options.sysbench} sysbench, law {result.options.law}"
+    table = Table(title=title, title_justify="left", header_style="bold", box=None, padding=(0, 1))
+    table.add_column("", no_wrap=True)
+    for index, arm in enumerate(result.arms):
+        table.add_column(arm.title, justify="right", min_width=9)
+        if index:
+            table.add_column("", justify="right", min_width=6)
     for row in build_rows(result.arms, result.machine.cores):
         table.add_row(*spell(row))
     return table
 
 
 def spell(row: Row) -> list[str]:
-    """Spell one line with rich's markup."""
+    """Spell one line with rich's markup; from the second arm on, each has a column for its ratio."""
     if row.heading:
-        return [f"\n[bold]{row.label}[/]"]
-    cells = []
-    for cell in row.cells:
-        colour = COLOURS.get(cell.verdict)
-        ratio = f"[{colour}]{cell.ratio}[/]" if colour else f"[dim]{cell.ratio}[/]" if cell.ratio else ""
-        cells.append(f"{cell.value}  {ratio:}" if ratio else cell.value)
-    return [row.label, *cells]
+        return [f"[bold]{row.label}[/]"]
+    cells = [row.label]
+    for index, cell in enumerate(row.cells):
+        cells.append(cell.value)
+        if index:
+            cells.append(f"[{COLOURS.get(cell.verdict, 'dim')}]{cell.ratio}[/]")
+    return cells

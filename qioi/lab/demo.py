@@ -95,13 +95,13 @@ class Demo:
             raise LabError("the ledger committed next to nothing in the probe: no load can be derived from it")
         alone = self._arm(runner, Arm("alone", "alone", self._load(rate, 1)))
         together = self._arm(
-            runner, Arm("together", f"beside {options.sysbench} sysbench", self._load(rate, 2), options.sysbench)
+            runner, Arm("together", f"{options.sysbench} sysbench", self._load(rate, 2), options.sysbench)
         )
         threshold = options.threshold or default_threshold(options.law, alone.load.throughput, maximum)
         config = daemon_config(lab, network, law=options.law, threshold=threshold)
         protected = self._arm(
             runner,
-            Arm("protected", f"beside {options.sysbench}, with QiOi", self._load(rate, 3), options.sysbench, config),
+            Arm("protected", f"{options.sysbench} sysbench, QiOi", self._load(rate, 3), options.sysbench, config),
         )
         return DemoResult(options, rate, maximum, threshold, config, host, (alone, together, protected))
 

@@ -40,30 +40,30 @@ def build_rows(arms: Sequence[ArmFigures], cores: int) -> list[Row]:
     return [
         Row("Ledger", heading=True),
         line(
-            "throughput",
-            (f"{arm.load.throughput:.0f} tps" for arm in arms),
+            "throughput, tps",
+            (f"{arm.load.throughput:,.0f}" for arm in arms),
             ((percent(its.throughput), verdict(its.throughput >= GOOD_THROUGHPUT)) for its in against),
         ),
-        line("latency p50", (milliseconds(arm.load.p50) for arm in arms), (slower(its.p50) for its in against)),
-        line("latency p95", (milliseconds(arm.load.p95) for arm in arms), (slower(its.p95) for its in against)),
-        line("latency p99", (milliseconds(arm.load.p99) for arm in arms), (slower(its.p99) for its in against)),
+        line("latency p50, ms", (short(arm.load.p50) for arm in arms), (slower(its.p50) for its in against)),
+        line("latency p95, ms", (short(arm.load.p95) for arm in arms), (slower(its.p95) for its in against)),
+        line("latency p99, ms", (short(arm.load.p99) for arm in arms), (slower(its.p99) for its in against)),
         line("failed or not sent", (f"{arm.load.failed:,}" for arm in arms)),
-        Row("Scheduling delay, mean per time slice", heading=True),
+        Row("Scheduling delay, ms", heading=True),
         *(
             line(
                 plural(role),
-                (milliseconds(arm.roles[role].delay) for arm in arms),
+                (short(arm.roles[role].delay) for arm in arms),
                 ((times(its.delay[role]), "") for its in against),
             )
             for role in alone.roles
         ),
         Row("sysbench, all instances", heading=True),
         line(
-            "throughput",
-            (f"{arm.interferer.events:,.0f} events/s" if arm.interferer.count else "-" for arm in arms),
+            "throughput, events/s",
+            (f"{arm.interferer.events:,.0f}" if arm.interferer.count else "-" for arm in arms),
             (of_due(its) for its in against),
         ),
-        line("its due", (due_value(arm, alone, cores) for arm in arms)),
+        line("its due, events/s", (due_value(arm, alone, cores) for arm in arms)),
         Row("CPU time, in cores", heading=True),
         line("ledger", (f"{arm.ledger_cores:.2f}" for arm in arms)),
         line("load client", (f"{arm.client_cores:.2f}" for arm in arms)),
@@ -87,13 +87,13 @@ def of_due(its: Ratios) -> tuple[str, str]:
     """Spell and judge the part of its due that the interferer got."""
     if its.interferer_due is None:
         return "", ""
-    return f"{percent(its.interferer_due)} of due", verdict(its.interferer_due >= GOOD_DUE)
+    return percent(its.interferer_due), verdict(its.interferer_due >= GOOD_DUE)
 
 
 def due_value(arm: ArmFigures, alone: ArmFigures, cores: int) -> str:
     """Spell what the interferer is owed in this arm."""
     speed = arm.interferer.events_per_core
-    return f"{due(alone, cores, speed):,.0f} events/s" if speed is not None else "-"
+    return f"{due(alone, cores, speed):,.0f}" if speed is not None else "-"
 
 
 def plural(role: Role) -> str:
@@ -102,11 +102,14 @@ def plural(role: Role) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """Spell a time in milliseconds with about three digits, or in seconds when it is long."""
-    if value >= 10_000:
-        return f"{value / 1000:.1f} s"
+    """Spell a time in milliseconds."""
+    return f"{short(value)} ms"
+
+
+def short(value: float) -> str:
+    """Spell a number with about three digits."""
     digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 0.1 else 3
-    return f"{value:.{digits}f} ms"
+    return f"{value:,.{digits}f}"
 
 
 def percent(ratio: float) -> str:

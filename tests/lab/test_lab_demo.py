@@ -46,7 +46,7 @@ def test_the_demo_measures_three_arms_and_writes_a_report(demo_lab: Lab, base_po
     demo = start_demo(base_port, tmp_path)
     output, _ = demo.communicate(timeout=200)
     assert demo.returncode == 0, output
-    assert "beside 2, with QiOi" in output
+    assert "2 sysbench, QiOi" in output
     assert clean(demo_lab)
     result = json.loads((tmp_path / "result.json").read_text())
     assert [arm["name"] for arm in result["arms"]] == ["alone", "together", "protected"]
