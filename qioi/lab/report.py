@@ -57,7 +57,8 @@ def write_report(path: Path, page: Page, arms: Sequence[ArmFigures], host: Machi
         has_ratios=len(arms) > 1,
         table_note=(
             "Beside each value: against “alone” of the same run. Scheduling delay is the mean wait per time slice. "
-            "sysbench is held against its due: the CPU time that ledger and client leave free when they run alone, times sysbench's own events per core-second."
+            "sysbench is held against its due: the CPU time that ledger and client leave free when they run alone, "
+            "times sysbench's own events per core-second."
         ),
         pictures=[{"name": plot.name, "title": plot.title, "svg": draw(plot, arms)} for plot in PLOTS],
         facts=(*page.facts, *machine_facts(arms, host)),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qioi.lab.cgroups import Tree, find_hierarchy, shares_of, weight_of
+from qioi.lab.cgroups import Hierarchy, Tree, find_hierarchy, shares_of, weight_of
 from qioi.lab.errors import LabError
 from qioi.lab.launch import launch
 
@@ -100,3 +100,20 @@ def wait_until(condition, timeout: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_unified_group_is_spoken_to_in_v1_units(tmp_path: Path) -> None:
+    """The kernel's part is played by plain files."""
+    (tmp_path / "cgroup.subtree_control").write_text("memory\n")
+    tree = Tree("lab", Hierarchy(2, tmp_path))
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "cgroup.subtree_control").write_text("cpu\n")
+    tree.create()
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (tmp_path / "lab" / "cgroup.subtree_control").read_text() == "cpu\n"
+    group = tree.group("peer").create(2048)
+    assert (tmp_path / "lab" / "peer" / "cpu.weight").read_text() == "200"
+    assert group.shares() == 2048
+    (tmp_path / "lab" / "peer" / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
+    assert group.cpu_seconds() == 1.5
+    assert group.procs_files == (tmp_path / "lab" / "peer" / "cgroup.procs",)
