@@ -158,11 +158,19 @@ class Lab:
         return network
 
     def _initialise(self, binary: Path, options: LabOptions) -> None:
-        command = [str(binary), "init", "--dir", str(self.directory), *options.arguments()]
+        """Have the network made in a new folder, as the binary wants it, and take it over from there.
+
+        All paths in it are relative, so it may be moved.
+        """
+        fresh = self.directory / ".init"
+        command = [str(binary), "init", "--dir", str(fresh), *options.arguments()]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
             raise LabError(f"`{BINARY_NAME} init` failed (status {done.returncode}): {reason}")
+        for entry in fresh.iterdir():
+            entry.rename(self.directory / entry.name)
+        fresh.rmdir()
 
     def _wait_ready(self, network: Network, timeout: float) -> None:
         deadline = time.monotonic() + timeout
