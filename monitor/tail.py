@@ -20,7 +20,6 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,7 +77,7 @@ class FileTail:
         self._max_read = max_read
         self._files: deque[_Open] = deque()
         self._start_at_end = not from_start
-        self._open_named()
+        self._follow_name()
         self._start_at_end = False  # whatever appears later is new to us
 
     def poll(self) -> list[bytes]:
@@ -171,52 +170,47 @@ class FileTail:
         return not (self._files and self._files[-1].key == (found.st_dev, found.st_ino))
 
     def _follow_name(self) -> None:
-        if self._files:
-            old = self._files[-1]
-            old.idle = 0
-            for path in self._numbered_since(old):
-                file = self._open(path)
-                if file is not None:
-                    self._add(file)
-        self._open_named()
-
-    def _open_named(self) -> None:
         try:
-            file = self._open_regular(self.path)
+            named = self._open_regular(self.path)
         except OSError as error:
             self.problem = f"{self.path}: {error.strerror or error}"
             if not isinstance(error, FileNotFoundError):
                 self.counters.errors += 1
             return
+        if self._files:
+            self._files[-1].idle = 0
+            self._add_numbered_between(self._files[-1], named)
         if self._start_at_end:
-            self._seek_to_end(file)
-        self._add(file)
+            self._seek_to_end(named)
+        self._add(named)
+
+    def _add_numbered_between(self, old: _Open, named: _Open) -> None:
+        """Add the files that came and were rotated away between two looks, oldest first.
+
+        They have lower numbers than the file that we know; where that one is gone, they have changed since it did.
+        A rotation may be going on meanwhile: it moves files to higher numbers, the way that this search goes.
+        """
+        changed = os.fstat(old.fd).st_mtime_ns
+        known = {file.key for file in self._files} | {named.key}
+        between: list[_Open] = []
+        for number in range(1, _MAX_NUMBERED + 1):
+            file = self._open(f"{self.path}.{number}")
+            if file is None:
+                continue
+            if file.key not in known and os.fstat(file.fd).st_mtime_ns >= changed:
+                known.add(file.key)
+                between.append(file)
+                continue
+            os.close(file.fd)
+            if file.key == old.key:
+                break
+        for file in reversed(between):
+            self._add(file)
 
     def _add(self, file: _Open) -> None:
-        if any(file.key == other.key for other in self._files):
-            os.close(file.fd)
-            return
         if self._files:
             self.counters.rotations += 1
         self._files.append(file)
-
-    def _numbered_since(self, old: _Open) -> Iterator[str]:
-        """Name the files that came and were rotated away between two looks, oldest first.
-
-        They have lower numbers than the file that we know; where that one is gone, they have changed since it did.
-        """
-        newer: list[str] = []
-        changed = os.fstat(old.fd).st_mtime_ns
-        for number in range(1, _MAX_NUMBERED + 1):
-            path = f"{self.path}.{number}"
-            try:
-                found = Path(path).stat()
-            except OSError:
-                break
-            if (found.st_dev, found.st_ino) == old.key or found.st_mtime_ns < changed:
-                break
-            newer.append(path)
-        return reversed(newer)
 
     def _seek_to_end(self, file: _Open) -> None:
         """Start at the end, but with a line that is just being written from its beginning."""

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qioi.monitor import FileTail, Skip, SourceCounters
+from qioi.monitor.lines import LineCutter
+
+
+def lines_of(blocks: list[bytes]) -> list[bytes]:
+    assert all(block.endswith(b"\n") for block in blocks)
+    return b"".join(blocks).splitlines()
+
+
+def append(path: Path, text: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(text)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "peer.log"
+    path.write_bytes(b"before\n")
+    return path
+
+
+def test_starts_at_the_end_and_hands_out_each_line_once(log: Path) -> None:
+    tail = FileTail(log)
+    assert tail.poll() == []
+    append(log, b"a\nb\n")
+    assert lines_of(tail.poll()) == [b"a", b"b"]
+    assert tail.poll() == []
+    tail.close()
+
+
+def test_a_half_written_line_waits_for_its_rest(log: Path) -> None:
+    append(log, b"hal")
+    tail = FileTail(log)
+    append(log, b"f wri")
+    assert tail.poll() == []
+    append(log, b"tten\nnext")
+    assert lines_of(tail.poll()) == [b"half written"]
+    tail.close()
+
+
+def test_rotation_by_rename_finishes_the_old_file_first(log: Path) -> None:
+    tail = FileTail(log)
+    writer = log.open("ab", buffering=0)
+    writer.write(b"1\n")
+    log.rename(log.with_name("peer.log.1"))
+    writer.write(b"2\n")
+    log.write_bytes(b"4\n")
+    assert lines_of(tail.poll()) == [b"1", b"2", b"4"]
+    writer.write(b"3 late\n")  # the writer has not noticed yet
+    append(log, b"5\n")
+    assert lines_of(tail.poll()) == [b"3 late", b"5"]
+    writer.close()
+    assert tail.counters.rotations == 1
+    tail.close()
+
+
+def test_a_file_rotated_away_between_two_looks_is_read(log: Path) -> None:
+    tail = FileTail(log)
+    one, two, three = (log.with_name(f"peer.log.{number}") for number in (1, 2, 3))
+    three.write_bytes(b"long ago\n")
+    append(log, b"1\n")
+    log.rename(one)
+    log.write_bytes(b"2\n")
+    one.rename(two)
+    log.rename(one)
+    log.write_bytes(b"3\n")
+    assert lines_of(tail.poll()) == [b"1", b"2", b"3"]
+    assert tail.counters.rotations == 2
+    tail.close()
+
+
+def test_old_numbered_files_are_not_read_when_the_log_comes_back(log: Path) -> None:
+    old = log.with_name("peer.log.1")
+    old.write_bytes(b"long ago\n")
+    os.utime(old, (1, 1))
+    tail = FileTail(log)
+    log.unlink()
+    assert tail.poll() == []
+    assert tail.problem == f"{log}: No such file or directory"
+    log.write_bytes(b"back\n")
+    assert lines_of(tail.poll()) == [b"back"]
+    assert tail.problem is None
+    tail.close()
+
+
+def test_what_a_deleted_file_still_gets_is_read(log: Path) -> None:
+    tail = FileTail(log)
+    with log.open("ab", buffering=0) as writer:
+        log.unlink()
+        writer.write(b"after\n")
+        assert lines_of(tail.poll()) == [b"after"]
+    tail.close()
+
+
+def test_a_deleted_file_is_let_go_in_the_end(log: Path) -> None:
+    before = open_files()
+    tail = FileTail(log)
+    log.unlink()
+    for _ in range(700):
+        tail.poll()
+    assert open_files() == before
+    log.write_bytes(b"new\n")
+    assert lines_of(tail.poll()) == [b"new"]
+    tail.close()
+
+
+def test_truncation(log: Path) -> None:
+    append(log, b"x" * 1000 + b"\nhalf")
+    tail = FileTail(log)
+    os.truncate(log, 0)
+    assert tail.poll() == []
+    append(log, b"a\n")
+    assert lines_of(tail.poll()) == [b"a"]
+    assert tail.counters.truncations == 1
+    tail.close()
+
+
+def test_a_truncated_file_that_has_already_grown_beyond_the_old_place(log: Path) -> None:
+    tail = FileTail(log)
+    append(log, b"seen\n")
+    tail.poll()
+    os.truncate(log, 0)
+    new = [b"new %d" % number for number in range(100)]
+    append(log, b"".join(line + b"\n" for line in new))
+    assert lines_of(tail.poll()) == new
+    assert tail.counters.truncations == 1
+    tail.close()
+
+
+def test_copytruncate_loses_nothing_that_the_copy_holds(log: Path) -> None:
+    tail = FileTail(log)
+    append(log, b"seen\nbegun ")
+    assert lines_of(tail.poll()) == [b"seen"]
+    append(log, b"and ended\nlast\n")
+    shutil.copy(log, log.with_name("peer.log.1"))
+    os.truncate(log, 0)
+    append(log, b"new\n")
+    assert lines_of(tail.poll()) == [b"begun and ended", b"last", b"new"]
+    assert tail.poll() == []
+    tail.close()
+
+
+def test_a_writer_that_does_not_append_leaves_a_hole(log: Path) -> None:
+    tail = FileTail(log)
+    with log.open("r+b", buffering=0) as writer:
+        writer.seek(200_000_000)
+        os.truncate(log, 0)
+        tail.poll()
+        writer.write(b"after the hole\n")
+        assert [line.lstrip(b"\0") for line in lines_of(tail.poll())] == [b"after the hole"]
+    assert tail.counters.skipped == {}
+    tail.close()
+
+
+def test_a_line_that_is_too_long_is_passed_over_and_counted(log: Path) -> None:
+    tail = FileTail(log, max_line=1000)
+    append(log, b"x" * 1_000_000)
+    assert tail.poll() == []
+    append(log, b"still it\nnext\n")
+    assert lines_of(tail.poll()) == [b"next"]
+    assert tail.counters.skipped == {Skip.TOO_LONG: 1}
+    tail.close()
+
+
+def test_a_backlog_is_worked_off_in_bounded_looks(log: Path) -> None:
+    tail = FileTail(log, max_read=1000)
+    lines = [b"%06d" % number for number in range(1000)]
+    append(log, b"".join(line + b"\n" for line in lines))
+    log.rename(log.with_name("peer.log.1"))
+    log.write_bytes(b"new\n")
+    found: list[bytes] = []
+    for look in range(20):
+        blocks = tail.poll()
+        assert sum(map(len, blocks)) <= 1007
+        found += lines_of(blocks)
+        assert tail.backlog == (look < 7), look
+    assert found == [*lines, b"new"]
+    tail.close()
+
+
+def test_rotations_leave_no_files_open(log: Path) -> None:
+    before = open_files()
+    tail = FileTail(log)
+    found: list[bytes] = []
+    for number in range(300):
+        append(log, b"%d\n" % number)
+        log.rename(log.with_name("peer.log.1"))
+        if number % 3:
+            log.write_bytes(b"")
+        found += lines_of(tail.poll())
+        assert open_files() <= before + 20
+    for _ in range(30):
+        found += lines_of(tail.poll())
+    assert sorted(map(int, found)) == list(range(300))
+    tail.close()
+    tail.close()
+    assert open_files() == before
+
+
+def test_what_is_no_regular_file_is_refused_without_hanging(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path):
+        tail = FileTail(path)
+        assert tail.poll() == []
+        assert tail.problem == f"{path}: not a regular file"
+        tail.close()
+
+
+@given(
+    st.lists(st.sampled_from([b"a", b"bb", b"\n", b"ccc\n", b"d" * 30]), max_size=40),
+    st.integers(1, 50),
+    st.integers(0, 40),
+)
+def test_cutting_gives_the_same_lines_however_the_data_comes(parts: list[bytes], step: int, bound: int) -> None:
+    data = b"".join(parts)
+    counters = SourceCounters()
+    cutter = LineCutter(counters, max_line=1000)
+    found = b"".join(cutter.feed(data[at : at + step]) for at in range(0, len(data), step)) + cutter.rest()
+    assert found.rstrip(b"\n").split(b"\n") == data.rstrip(b"\n").split(b"\n")
+    assert counters.skipped == {}
+    short = LineCutter(SourceCounters(), max_line=bound)
+    kept = b"".join(short.feed(data[at : at + step]) for at in range(0, len(data), step)) + short.rest()
+    assert set(kept.splitlines()) <= set(data.splitlines())
+
+
+WRITER = """
+import os, sys
+path, count = sys.argv[1], int(sys.argv[2])
+file = open(path, "ab", buffering=0)
+for number in range(count):
+    line = b"%d\\n" % number
+    cut = number % len(line)
+    file.write(line[:cut])
+    file.write(line[cut:])
+    if number % 1500 == 1499:
+        for old in range(19, 0, -1):
+            if os.path.exists(f"{path}.{old}"):
+                os.replace(f"{path}.{old}", f"{path}.{old + 1}")
+        os.replace(path, f"{path}.1")
+        file.close()
+        file = open(path, "ab", buffering=0)
+"""
+
+
+def test_a_real_writer_that_rotates_while_it_is_read(log: Path) -> None:
+    """No line twice and none lost, in order, whatever the interleaving of the two processes is."""
+    count = 20_000
+    tail = FileTail(log, max_read=20_000)
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(log), str(count)])
+    found: list[bytes] = []
+    while writer.poll() is None:
+        found += lines_of(tail.poll())
+    assert writer.returncode == 0
+    for _ in range(20):  # what is left is at most 20 * 20,000 bytes
+        found += lines_of(tail.poll())
+    assert found == [b"%d" % number for number in range(count)]
+    assert tail.counters.rotations == 13
+    tail.close()
