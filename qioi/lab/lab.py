@@ -227,11 +227,15 @@ class Lab:
 
         With ``keep_files`` ledgers, logs and keys stay, and the folder is no lab's any more.
         """
-        there = bool(self.tree.children()) or self.tree.root.exists or (self.directory / MARKER).exists()
+        there = self._traces()
         if there:
             with self._locked(), uninterrupted():
                 self._remove(keep_files=keep_files)
         return there
+
+    def _traces(self) -> bool:
+        """Whether anything is there that a lab in this folder has made."""
+        return bool(self.tree.children()) or self.tree.root.exists or (self.directory / MARKER).exists()
 
     def _remove(self, *, keep_files: bool) -> None:
         self.tree.remove()
@@ -266,7 +270,7 @@ class Lab:
 
     def _make_empty(self, say: Say) -> None:
         """Remove what a lab that crashed has left; refuse a folder that holds anything else."""
-        if self.tree.root.exists or self.tree.children():
+        if self._traces():
             say(f"removing what an earlier lab in {self.directory} has left behind")
         self._remove(keep_files=False)
         self.directory.mkdir(parents=True, exist_ok=True)
