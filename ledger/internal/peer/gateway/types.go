@@ -38,4 +38,6 @@ type Blocks interface {
 	Height(channelID string) (uint64, error)
 	// Block waits until the block is there, or until ctx ends; then it returns ctx's error.
 	Block(ctx context.Context, channelID string, number uint64) (*commonpb.Block, error)
+	// BlockOf is the block that a transaction was committed in, without waiting.
+	BlockOf(channelID, txID string) (number uint64, committed bool)
 }

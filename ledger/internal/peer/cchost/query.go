@@ -1,0 +1,140 @@
+package cchost
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/statedb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+	"github.com/qioi/qioi/ledger/pb/queryresultpb"
+)
+
+const (
+	// batchSize and maxPage are Fabric's defaults: results in one answer, and in one page.
+	batchSize = 100
+	maxPage   = 100_000
+	// maxQueries bounds the open queries of a call that closes none.
+	maxQueries = 1000
+)
+
+// query is an open range query.
+type query struct {
+	it Iterator
+	// A page is read as a whole, because its bookmark goes with the first answer.
+	paged bool
+	page  []*statedb.Entry
+}
+
+// next gives the results of one answer.
+func (q *query) next() (entries []*statedb.Entry, more bool, err error) {
+	if !q.paged {
+		return q.it.Next(batchSize)
+	}
+	n := min(batchSize, len(q.page))
+	entries, q.page = q.page[:n], q.page[n:]
+	return entries, len(q.page) > 0, nil
+}
+
+func (c *call) rangeQuery(payload []byte) ([]byte, error) {
+	ask, page := &peerpb.GetStateByRange{}, &peerpb.QueryMetadata{}
+	if err := protoutil.Unmarshal(payload, ask); err != nil {
+		return nil, err
+	}
+	if err := protoutil.Unmarshal(ask.GetMetadata(), page); err != nil {
+		return nil, err
+	}
+	if ask.GetCollection() != "" {
+		return nil, errPrivateData
+	}
+	if len(c.queries) >= maxQueries {
+		return nil, fmt.Errorf("%d range queries are open: no more are accepted", maxQueries)
+	}
+	q, metadata, err := c.open(ask, page)
+	if err != nil {
+		return nil, err
+	}
+	c.opened++
+	id := strconv.Itoa(c.opened)
+	if c.queries == nil {
+		c.queries = map[string]*query{}
+	}
+	c.queries[id] = q
+	return c.batch(id, q, metadata)
+}
+
+func (c *call) open(ask *peerpb.GetStateByRange, page *peerpb.QueryMetadata) (*query, []byte, error) {
+	start := ask.GetStartKey()
+	paged := page.GetPageSize() != 0 || page.GetBookmark() != ""
+	if paged {
+		if size := page.GetPageSize(); size < 1 || size > maxPage {
+			return nil, nil, fmt.Errorf("page size %d: 1 to %d are accepted", size, maxPage)
+		}
+		if c.tx.wrote {
+			return nil, nil, errWritePaged
+		}
+		c.tx.paged = true
+		if page.GetBookmark() != "" {
+			start = page.GetBookmark()
+		}
+	}
+	it, err := c.tx.ledger.Range(c.namespace, start, ask.GetEndKey())
+	if err != nil || !paged {
+		return &query{it: it}, nil, err
+	}
+	entries, more, err := it.Next(int(page.GetPageSize()))
+	if err != nil {
+		return nil, nil, err
+	}
+	about := &peerpb.QueryResponseMetadata{FetchedRecordsCount: int32(len(entries))}
+	if more {
+		about.Bookmark = it.NextKey()
+	}
+	metadata, err := proto.Marshal(about)
+	return &query{it: it, paged: true, page: entries}, metadata, err
+}
+
+// batch answers with the next results; a query without more is forgotten.
+func (c *call) batch(id string, q *query, metadata []byte) ([]byte, error) {
+	entries, more, err := q.next()
+	if !more || err != nil {
+		delete(c.queries, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	response := &peerpb.QueryResponse{HasMore: more, Id: id, Metadata: metadata, Results: make([]*peerpb.QueryResultBytes, len(entries))}
+	for i, entry := range entries {
+		kv, err := proto.Marshal(&queryresultpb.KV{Namespace: c.namespace, Key: entry.Key, Value: entry.Value})
+		if err != nil {
+			return nil, err
+		}
+		response.Results[i] = &peerpb.QueryResultBytes{ResultBytes: kv}
+	}
+	return proto.Marshal(response)
+}
+
+func (c *call) queryNext(payload []byte) ([]byte, error) {
+	ask := &peerpb.QueryStateNext{}
+	if err := protoutil.Unmarshal(payload, ask); err != nil {
+		return nil, err
+	}
+	q := c.queries[ask.GetId()]
+	if q == nil {
+		return nil, errors.New("query iterator not found")
+	}
+	return c.batch(ask.GetId(), q, nil)
+}
+
+// queryClose forgets a query. Shims also close those that they have read to the end.
+func (c *call) queryClose(payload []byte) ([]byte, error) {
+	ask := &peerpb.QueryStateClose{}
+	if err := protoutil.Unmarshal(payload, ask); err != nil {
+		return nil, err
+	}
+	delete(c.queries, ask.GetId())
+	return proto.Marshal(&peerpb.QueryResponse{Id: ask.GetId()})
+}
