@@ -1,0 +1,167 @@
+'use strict';
+
+// A session of the unmodified fabric-gateway client with a network that runs the marbles contract under the
+// policy AND(Org1MSP.peer, Org2MSP.peer) on a channel of its own. It prints what a client sees, with all that
+// differs from run to run (ids, addresses) taken out; data/gateway-session.txt is what Fabric 2.5.16 answers.
+//
+//   node gateway-session.js DESCRIPTION.json     (network.json, as the ledger's init writes it)
+
+const crypto = require('crypto');
+const fs = require('fs');
+const path = require('path');
+const grpc = require('@grpc/grpc-js');
+const { connect, signers } = require('@hyperledger/fabric-gateway');
+
+const file = process.argv[2];
+const network = JSON.parse(fs.readFileSync(file));
+const read = (name) => fs.readFileSync(path.resolve(path.dirname(file), name));
+
+function open(mspId, claimed = mspId) {
+    const user = network.clients.find((client) => client.msp_id === mspId);
+    const peer = network.nodes.find((node) => node.role === 'peer' && node.msp_id === mspId);
+    const client = new grpc.Client(peer.address, grpc.credentials.createSsl(read(network.tls_ca[mspId])));
+    const gateway = connect({
+        client,
+        identity: { mspId: claimed, credentials: read(user.cert) },
+        signer: signers.newPrivateKeySigner(crypto.createPrivateKey(read(user.key))),
+    });
+    return { gateway, channel: gateway.getNetwork(network.channels[0]), close: () => { gateway.close(); client.close(); } };
+}
+
+const normal = (text) => String(text)
+    .replace(/[0-9a-f]{64}/g, 'TXID')
+    .replace(/(127\.0\.0\.1|localhost|peer\d[\w.-]*):\d+/g, 'ADDRESS');
+
+function say(step, what) {
+    console.log(`${step}: ${normal(what)}`);
+}
+
+/** What a client learns of an error: its class, gRPC's code and message, and who said what behind it. */
+function spell(error) {
+    // Fabric asks every peer of an organisation, and sets what a remote one said behind gRPC's own words.
+    const said = ({ mspId, message }) => `${mspId} says "${message.replace(/^rpc error: code = \w+ desc = /, '')}"`;
+    const details = [...new Set((error.details || []).map(said))].sort();
+    return [`${error.constructor.name} "${error.message}"`, ...details].join('; ');
+}
+
+async function refused(step, attempt) {
+    try {
+        await attempt();
+        say(step, 'accepted');
+    } catch (error) {
+        say(step, spell(error));
+    }
+}
+
+const text = (bytes) => Buffer.from(bytes).toString();
+
+async function results(contract) {
+    const marbles = [['m1', 'blue'], ['m2', 'red'], ['m3', 'blue'], ['m4', 'green']];
+    for (const [name, color] of marbles) {
+        await contract.submitTransaction('initMarble', name, color, '5', 'alice');
+    }
+    say('read', text(await contract.evaluateTransaction('readMarble', 'm1')));
+    say('range', text(await contract.evaluateTransaction('getMarblesByRange', 'm1', 'm3')));
+    say('composite keys', text(await contract.submitTransaction('transferMarblesBasedOnColor', 'blue', 'zoe')));
+    say('after it', text(await contract.evaluateTransaction('readMarble', 'm3')));
+    await contract.submitTransaction('delete', 'm4');
+    await refused('deleted', () => contract.evaluateTransaction('readMarble', 'm4'));
+}
+
+async function errors(channel, contract) {
+    await refused('submit what the contract refuses', () => contract.submitTransaction('initMarble', 'm1', 'red', '1', 'bob'));
+    await refused('evaluate what the contract refuses', () => contract.evaluateTransaction('readMarble', 'm9'));
+    await refused('unknown chaincode', () => channel.getContract('nothing').submitTransaction('f'));
+    await refused('evaluate unknown chaincode', () => channel.getContract('nothing').evaluateTransaction('f'));
+}
+
+async function wrongChannel(gateway) {
+    const contract = gateway.getNetwork('nochannel').getContract('marbles');
+    await refused('unknown channel', () => contract.submitTransaction('f'));
+    await refused('evaluate on unknown channel', () => contract.evaluateTransaction('f'));
+}
+
+async function wrongIdentity() {
+    const foreign = open('Org1MSP', 'Org2MSP');
+    const contract = foreign.channel.getContract('marbles');
+    await refused('certificate of another organisation', () => contract.evaluateTransaction('readMarble', 'm1'));
+    await refused('submit with it', () => contract.submitTransaction('transferMarble', 'm1', 'eve'));
+    foreign.close();
+}
+
+const endorse = (contract, name, ...args) => contract.newProposal(name, { arguments: args }).endorse();
+const status = async (transaction) => (await (await transaction.submit()).getStatus()).code;
+
+async function codes(contract) {
+    const [one, other] = [await endorse(contract, 'transferMarble', 'm1', 'bob'), await endorse(contract, 'transferMarble', 'm1', 'eve')];
+    say('two updates of one version', [await status(one), await status(other)]);
+
+    const scan = await endorse(contract, 'transferMarblesBasedOnColor', 'red', 'dave');
+    await contract.submitTransaction('initMarble', 'm5', 'red', '5', 'alice');
+    say('a range that has grown', await status(scan));
+
+    const single = contract.newProposal('transferMarble', { arguments: ['m2', 'bob'], endorsingOrganizations: ['Org1MSP'] });
+    say('one endorsement of two', await status(await single.endorse()));
+
+    const twice = await endorse(contract, 'transferMarble', 'm2', 'carol');
+    say('submitted twice', [await status(twice), await status(twice)]);
+    say('who has it', JSON.parse(text(await contract.evaluateTransaction('readMarble', 'm2'))).owner);
+}
+
+/** The first `count` items of an endless stream. */
+async function first(stream, count) {
+    const items = [];
+    try {
+        for await (const item of stream) {
+            if (items.push(item) === count) break;
+        }
+    } finally {
+        stream.close();
+    }
+    return items;
+}
+
+async function events(channel) {
+    const seen = await first(await channel.getChaincodeEvents('marbles', { startBlock: BigInt(0) }), 5);
+    say('events', seen.map(({ chaincodeName, eventName, payload }) => `${chaincodeName} ${eventName} ${text(payload)}`).join(', '));
+}
+
+/** Fabric's block hash: SHA-256 of the ASN.1 SEQUENCE of number, previous hash and data hash. */
+function headerHash(header) {
+    const der = (tag, bytes) => Buffer.concat([Buffer.from([tag, bytes.length]), bytes]);
+    const number = Buffer.from([header.getNumber()]);
+    const parts = [der(2, number), der(4, Buffer.from(header.getPreviousHash())), der(4, Buffer.from(header.getDataHash()))];
+    return crypto.createHash('sha256').update(der(0x30, Buffer.concat(parts))).digest('hex');
+}
+
+async function blocks(channel) {
+    const chain = await first(await channel.getBlockEvents({ startBlock: BigInt(0) }), 4);
+    say('block numbers', chain.map((block) => block.getHeader().getNumber()));
+    say('linked', chain.slice(1).every((block, i) =>
+        Buffer.from(block.getHeader().getPreviousHash()).toString('hex') === headerHash(chain[i].getHeader())));
+    say('data hashes', chain.every((block) => {
+        const hash = crypto.createHash('sha256');
+        block.getData().getDataList().forEach((envelope) => hash.update(envelope));
+        return hash.digest().equals(Buffer.from(block.getHeader().getDataHash()));
+    }));
+    const filtered = await first(await channel.getFilteredBlockEvents({ startBlock: BigInt(0) }), 1);
+    say('filtered', filtered.map((block) => `${block.getChannelId()} ${block.getNumber()}`));
+}
+
+async function main() {
+    const { gateway, channel, close } = open('Org1MSP');
+    const contract = channel.getContract('marbles');
+    await results(contract);
+    await errors(channel, contract);
+    await wrongChannel(gateway);
+    await wrongIdentity();
+    await codes(contract);
+    await events(channel);
+    await blocks(channel);
+    close();
+}
+
+main().catch((error) => {
+    console.error(error);
+    process.exitCode = 1;
+});
