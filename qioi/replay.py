@@ -261,7 +261,8 @@ def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...
         if now - last > _PAUSE and due > now:
             now += (due - now) // plan.period * plan.period
         now += plan.period
-        while position < len(commits) and (last := _time(commits[position])) <= now:
+        while position < len(commits) and _time(commits[position]) <= now:
+            last = _time(commits[position])
             throughput.observe(commits[position], last)
             position += 1
         readings = {reading.channel: reading for reading in throughput.readings(now)}

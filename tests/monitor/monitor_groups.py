@@ -1,0 +1,57 @@
+"""Control groups and processes for tests that look at real ones."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+MOUNTS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+class Groups:
+    """Control groups below one of the test's own, and processes in them."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self._numbers = itertools.count()
+
+    def make(self, *parts: str) -> Path:
+        group = self.base.joinpath(*(parts or (f"g{next(self._numbers)}",)))
+        group.mkdir(parents=True)
+        return group
+
+    def run(self, group: Path, code: str) -> subprocess.Popen[bytes]:
+        """Run Python in a group; from its first instruction on it is on CPU 0 and in the group."""
+        start = f"import os;os.sched_setaffinity(0,{{0}});open({str(group / 'cgroup.procs')!r},'w').write('0')\n"
+        process = subprocess.Popen([sys.executable, "-c", start + code])
+        self.processes.append(process)
+        wait_for(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
+        return process
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait()
+
+    def remove(self) -> None:
+        for process in self.processes:
+            self.end(process)
+        for group in sorted(self.base.rglob("*"), key=lambda path: -len(path.parts)):
+            if group.is_dir():
+                group.rmdir()
+        self.base.rmdir()
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
