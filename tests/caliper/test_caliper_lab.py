@@ -1,0 +1,104 @@
+"""``qioi lab caliper`` as a user types it, against a lab with the bundled contracts."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node_network import free_ports
+
+from qioi.lab.errors import LabError
+from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.npm import find_node
+
+COMMAND = [sys.executable, "-m", "qioi.cli", "lab", "caliper"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    try:
+        find_node()
+    except LabError as error:
+        pytest.skip(str(error))
+    lab = Lab(tmp_path_factory.mktemp("caliper") / "lab")
+    try:
+        lab.up(LabOptions(peers_per_org=1, base_port=free_ports()))
+        yield lab
+    finally:
+        lab.down()
+
+
+@pytest.mark.slow
+def test_smallbank_in_the_lab(lab: Lab, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [
+            *COMMAND,
+            "smallbank",
+            "--dir",
+            str(lab.directory),
+            "--transactions",
+            "60",
+            "--rate",
+            "60",
+            "--output",
+            str(out),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rounds = {entry["label"]: entry for entry in json.loads((out / "result.json").read_text())["rounds"]}
+    assert (rounds["create"]["succeeded"], rounds["create"]["failed"]) == (60, 0)
+    assert rounds["mix"]["succeeded"] > 0
+    assert rounds["mix-load"]["succeeded"] > 0
+    assert "create" in done.stdout
+    assert lab.client_group().pids() == ()
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_every_process(lab: Lab, tmp_path: Path) -> None:
+    argv = [*COMMAND, "smallbank", "--dir", str(lab.directory), "--rounds", "create", "--output", str(tmp_path / "out")]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = ""
+        while "submitted" not in line:
+            line = process.stdout.readline()
+            assert line, "it ended before its first progress line"
+        assert len(lab.client_group().pids()) == 3  # the manager and two workers, in the client's group
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 1
+        assert lab.client_group().pids() == ()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_without_a_lab(tmp_path: Path) -> None:
+    argv = [*COMMAND, "smallbank", "--dir", str(tmp_path / "none")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: no lab is running in ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_it_takes_is_said_without_node(tmp_path: Path) -> None:
+    network = tmp_path / "fabric.yaml"
+    network.write_text(
+        "version: '2.0.0'\ncaliper: {blockchain: fabric}\nchannels: []\norganizations: []\n",
+    )
+    argv = [*COMMAND, "smallbank", "--network", str(network), "--output", str(tmp_path / "out")]
+    done = subprocess.run(argv, env={"PATH": ""}, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.strip()) == (
+        1,
+        "Error: node is not installed: `apt-get install nodejs` (Caliper runs on Node.js)",
+    )
+    assert not (tmp_path / "out").exists()

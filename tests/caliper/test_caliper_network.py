@@ -1,0 +1,73 @@
+"""The bundled network under unmodified clients (Caliper's connector, fabric-gateway) and unmodified Node chaincode."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from node_network import NodeNetwork
+
+from qioi.lab.caliper import file_target, run
+from qioi.lab.caliper_files import Overrides
+from qioi.lab.errors import LabError
+from qioi.lab.npm import find_node, install
+
+pytestmark = pytest.mark.slow
+#: Rounds in which nothing can conflict, so nothing may fail.
+PEACEFUL = {"create", "open", "init", "query", "read"}
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeNetwork]:
+    try:
+        find_node()
+    except LabError as error:
+        pytest.skip(str(error))
+    network = NodeNetwork(tmp_path_factory.mktemp("network"))
+    try:
+        network.up()
+        yield network
+    finally:
+        network.down()
+
+
+@pytest.mark.parametrize("name", ["smallbank", "simple", "marbles"])
+def test_the_stock_connector(network: NodeNetwork, configs: Path, tmp_path: Path, name: str) -> None:
+    said: list[str] = []
+    small = Overrides(workers=2, transactions=40, rate=40, load=6)
+    target = file_target(network.description, configs)
+    finished = run(name, target, small, tmp_path / "out", say=said.append)
+    assert finished.problems == []
+    for entry in finished.rounds:
+        assert entry.succeeded is not None
+        assert entry.failed is not None
+        assert entry.succeeded + entry.failed >= 40
+        if entry.label in PEACEFUL:
+            assert (entry.failed, entry.errors) == (0, [])
+        # What else fails is a conflict, as on Fabric.
+        assert {str(kind["message"]) for kind in entry.errors} <= {"committed as MVCC_READ_CONFLICT (11)"}
+        assert entry.latency_ms is not None
+    assert "<html" in (tmp_path / "out" / "report.html").read_text()
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert [entry["label"] for entry in result["rounds"]] == [entry.label for entry in finished.rounds]
+    assert any("submitted" in line for line in said)
+
+
+def test_a_client_sees_what_fabric_shows(network: NodeNetwork, configs: Path, data: Path) -> None:
+    """The same session as was recorded with Fabric 2.5.16: results, errors, validation codes, events, blocks."""
+    node, _ = find_node()
+    script = Path(__file__).with_name("gateway-session.js")
+    done = subprocess.run(
+        [node, "--no-deprecation", str(script), str(network.description)],
+        env={**os.environ, "NODE_PATH": str(install(configs))},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == (data / "gateway-session.txt").read_text().splitlines()
