@@ -1,0 +1,218 @@
+package chain
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand"
+	"sort"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/internal/peer/rwset"
+	"github.com/qioi/qioi/ledger/internal/peer/validate"
+	"github.com/qioi/qioi/ledger/internal/statedb"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/kvrwsetpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+	"github.com/qioi/qioi/ledger/pb/rwsetpb"
+)
+
+// slowValidator is the rule book: one transaction after the other, plain maps, no
+// pipeline. The fast path must agree with it.
+type slowValidator struct {
+	bundle *channelconfig.Bundle
+	keys   map[string]statedb.Version // "namespace/key"
+	ids    map[string]bool
+}
+
+func (v *slowValidator) verdict(raw []byte, at Position) Code {
+	tx, code := validate.Check(raw, v.bundle)
+	forged := map[Code]bool{peerpb.TxValidationCode_BAD_CREATOR_SIGNATURE: true, peerpb.TxValidationCode_BAD_PAYLOAD: true}
+	if forged[code] {
+		return code
+	}
+	if v.ids[tx.ID] {
+		return peerpb.TxValidationCode_DUPLICATE_TXID
+	}
+	v.ids[tx.ID] = true
+	if code != valid {
+		return code
+	}
+	var env commonpb.Envelope
+	var payload commonpb.Payload
+	var body peerpb.Transaction
+	var action peerpb.ChaincodeActionPayload
+	var response peerpb.ProposalResponsePayload
+	var cc peerpb.ChaincodeAction
+	var set rwsetpb.TxReadWriteSet
+	for _, step := range []struct {
+		raw  func() []byte
+		into proto.Message
+	}{
+		{func() []byte { return raw }, &env}, {func() []byte { return env.Payload }, &payload}, {func() []byte { return payload.Data }, &body},
+		{func() []byte { return body.Actions[0].Payload }, &action},
+		{func() []byte { return action.Action.ProposalResponsePayload }, &response},
+		{func() []byte { return response.Extension }, &cc}, {func() []byte { return cc.Results }, &set},
+	} {
+		if err := proto.Unmarshal(step.raw(), step.into); err != nil {
+			panic(err)
+		}
+	}
+	for _, ns := range set.NsRwset {
+		var kv kvrwsetpb.KVRWSet
+		if err := proto.Unmarshal(ns.Rwset, &kv); err != nil {
+			panic(err)
+		}
+		if code := v.reads(ns.Namespace, &kv); code != valid {
+			return code
+		}
+	}
+	for _, ns := range set.NsRwset {
+		var kv kvrwsetpb.KVRWSet
+		_ = proto.Unmarshal(ns.Rwset, &kv)
+		for _, w := range kv.Writes {
+			if w.IsDelete {
+				delete(v.keys, ns.Namespace+"/"+w.Key)
+			} else {
+				v.keys[ns.Namespace+"/"+w.Key] = statedb.Version(at)
+			}
+		}
+	}
+	return valid
+}
+
+func (v *slowValidator) reads(ns string, kv *kvrwsetpb.KVRWSet) Code {
+	for _, r := range kv.Reads {
+		now, exists := v.keys[ns+"/"+r.Key]
+		if exists != (r.Version != nil) || (exists && (now.Block != r.Version.BlockNum || now.Tx != r.Version.TxNum)) {
+			return peerpb.TxValidationCode_MVCC_READ_CONFLICT
+		}
+	}
+	for _, q := range kv.RangeQueriesInfo {
+		var now []string
+		for key, version := range v.keys {
+			name, ok := bytes.CutPrefix([]byte(key), []byte(ns+"/"))
+			k := string(name)
+			if ok && k >= q.StartKey && (q.EndKey == "" || k < q.EndKey || (!q.ItrExhausted && k == q.EndKey)) {
+				now = append(now, fmt.Sprint(k, version.Block, version.Tx))
+			}
+		}
+		sort.Strings(now)
+		var then []string
+		for _, r := range q.GetRawReads().KvReads {
+			then = append(then, fmt.Sprint(r.Key, r.Version.BlockNum, r.Version.TxNum))
+		}
+		sort.Strings(then)
+		if fmt.Sprint(now) != fmt.Sprint(then) {
+			return peerpb.TxValidationCode_PHANTOM_READ_CONFLICT
+		}
+	}
+	return valid
+}
+
+// history makes random transactions over few keys, simulated on states that are
+// more or less old by the time they commit.
+func history(w *peertest.World, r *rand.Rand, snapshot func() *statedb.Snapshot) func() []byte {
+	var snapshots []*statedb.Snapshot
+	var made [][]byte
+	peers := []*identity.SigningIdentity{w.Signer("Org1MSP", "peer"), w.Signer("Org2MSP", "peer")}
+	return func() []byte {
+		if len(made) > 0 && r.Intn(20) == 0 {
+			return made[r.Intn(len(made))]
+		}
+		snapshots = append(snapshots, snapshot())
+		snap := snapshots[len(snapshots)-1-r.Intn(min(len(snapshots), 4))]
+		tx := peertest.Tx{Chaincode: []string{"kv", "kv", "both"}[r.Intn(3)], Endorsers: peers[:1+r.Intn(2)]}
+		tx.Results = w.Simulate(snap, func(s *rwset.Simulator) { randomCalls(r, s, tx.Chaincode) })
+		if r.Intn(25) == 0 {
+			tx.Change = func(p *peertest.Parts) { p.Envelope = func(e *commonpb.Envelope) { e.Signature[8]++ } }
+		}
+		raw, _ := w.Make(tx)
+		made = append(made, raw)
+		return raw
+	}
+}
+
+func randomCalls(r *rand.Rand, s *rwset.Simulator, ns string) {
+	key := func() string { return fmt.Sprintf("k%02d", r.Intn(30)) }
+	for range r.Intn(3) {
+		_, _ = s.Get(ns, key())
+	}
+	if r.Intn(3) == 0 {
+		from := key()
+		end := []string{"", from + "~", "k99"}[r.Intn(3)]
+		_, _, _ = s.Range(ns, from, end).Next(1 + r.Intn(4))
+	}
+	for range r.Intn(3) {
+		if r.Intn(4) == 0 {
+			_ = s.Delete(ns, key())
+		} else {
+			_ = s.Put(ns, key(), []byte(key()))
+		}
+	}
+}
+
+// TestFastAndSlowAgree runs random histories through two pipelines of different width, one
+// with restarts, and through the slow validator: same verdicts, same state, same hashes.
+func TestFastAndSlowAgree(t *testing.T) {
+	for seed := range int64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			w := streamWorld(t)
+			r := rand.New(rand.NewSource(seed))
+			slow := &slowValidator{bundle: w.Bundle, keys: map[string]statedb.Version{}, ids: map[string]bool{}}
+			one := startRig(t, w, t.TempDir(), Options{Workers: 1, Files: smallSegments})
+			dir := t.TempDir()
+			two := startRig(t, w, dir, Options{Workers: 4, Files: smallSegments})
+			next := history(w, r, func() *statedb.Snapshot { return one.Snapshot() })
+			seen := map[Code]int{}
+			var verdicts []byte
+			for range 300 {
+				raw := next()
+				at := one.Position()
+				one.add(raw)
+				two.add(raw)
+				code := slow.verdict(raw, at)
+				seen[code]++
+				verdicts = append(verdicts, byte(code))
+				if r.Intn(8) == 0 {
+					one.seal()
+					two.seal()
+				}
+				if r.Intn(10) == 0 {
+					one.settle()
+				}
+				if r.Intn(100) == 0 {
+					two.settle()
+					orders, open := two.orders, two.open
+					require.NoError(t, two.stop())
+					two = startRig(t, w, dir, Options{Workers: 3, Files: smallSegments})
+					two.orders, two.open = orders, open
+				}
+			}
+			one.seal()
+			two.seal()
+			one.settle()
+			two.settle()
+			require.Equal(t, one.fingerprint(), two.fingerprint())
+			var fast []byte
+			for n := uint64(1); n < one.Height(); n++ {
+				b, err := one.Block(n)
+				require.NoError(t, err)
+				fast = append(fast, Flags(b)...)
+			}
+			require.Equal(t, verdicts, fast)
+			require.Equal(t, len(slow.keys), one.Snapshot().Len())
+			for _, code := range []Code{
+				valid, peerpb.TxValidationCode_MVCC_READ_CONFLICT, peerpb.TxValidationCode_PHANTOM_READ_CONFLICT, peerpb.TxValidationCode_DUPLICATE_TXID,
+				peerpb.TxValidationCode_ENDORSEMENT_POLICY_FAILURE, peerpb.TxValidationCode_BAD_CREATOR_SIGNATURE,
+			} {
+				require.Positive(t, seen[code], "the history must show %s to mean anything", code)
+			}
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/validate"
+	"github.com/qioi/qioi/ledger/internal/statedb"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// ErrNotFound says that a block or transaction is not in the chain (yet).
+var ErrNotFound = blockfile.ErrNotFound
+
+// Options tune a chain; the zero value is what a peer uses.
+type Options struct {
+	Workers int // of stage 1; the number of processors by default
+	Metrics *Metrics
+	Files   blockfile.Options
+}
+
+// Chain is one channel of a peer.
+type Chain struct {
+	ledger   *ledger
+	store    *blockfile.Store
+	feed     *feed
+	pipeline *pipeline
+	metrics  *channelMetrics
+	stopped  chan struct{}
+}
+
+// Open replays the ledger in dir, or begins one with the genesis block.
+func Open(dir string, genesis *commonpb.Block, opts Options) (*Chain, error) {
+	bundle, err := channelconfig.FromBlock(genesis)
+	if err != nil {
+		return nil, err
+	}
+	store, err := blockfile.Open(dir, opts.Files)
+	if err != nil {
+		return nil, err
+	}
+	c := &Chain{ledger: newLedger(bundle.ChannelID), store: store, feed: newFeed(), stopped: make(chan struct{})}
+	if err := c.load(genesis); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	c.metrics = opts.Metrics.channel(c)
+	c.pipeline = newPipeline(c, opts.Workers)
+	return c, nil
+}
+
+func (c *Chain) load(genesis *commonpb.Block) error {
+	l, id := c.ledger, c.ledger.channelID
+	if torn := c.store.TornBytes(); torn > 0 {
+		log.Warnf("[%s] %d bytes of an unfinished write were cut off the ledger's end; the orderers have them", id, torn)
+	}
+	if c.store.Height() == 0 {
+		block, err := l.genesis(genesis)
+		if err != nil {
+			return err
+		}
+		if err := c.store.AppendBlock(block); err != nil {
+			return err
+		}
+		if err := c.store.Sync(); err != nil {
+			return err
+		}
+	} else {
+		if err := checkGenesis(c.store, genesis); err != nil {
+			return err
+		}
+		if err := c.replay(); err != nil {
+			return err
+		}
+	}
+	c.feed.height = l.next.Block
+	l.index.durable = l.next
+	return nil
+}
+
+func (c *Chain) replay() error {
+	l, start := c.ledger, time.Now()
+	height := c.store.Height()
+	err := l.replay(c.store, func(at Position, tx *validate.Tx, code Code) {
+		if at.Block == height {
+			c.feed.add(newRecord(tx, code))
+		}
+	})
+	if err == nil {
+		log.Infof("[%s] Replayed %d block(s) and %d transaction(s) of the open one in %s", l.channelID, l.next.Block, l.next.Tx, time.Since(start).Round(time.Millisecond))
+	}
+	return err
+}
+
+// Run moves what Add and Seal bring through the pipeline until ctx ends (nil) or the
+// chain cannot go on, because of the disk or of what the orderer sent (the reason).
+func (c *Chain) Run(ctx context.Context) error {
+	defer close(c.stopped)
+	return c.pipeline.run(ctx)
+}
+
+// Close releases the files; Run must have returned.
+func (c *Chain) Close() error { return c.store.Close() }
+
+// Stopped closes when Run returns.
+func (c *Chain) Stopped() <-chan struct{} { return c.stopped }
+
+// ID is the channel's name.
+func (c *Chain) ID() string { return c.ledger.channelID }
+
+// Bundle is the configuration in force.
+func (c *Chain) Bundle() *channelconfig.Bundle { return c.ledger.bundle.Load() }
+
+// Snapshot is the newest state, for a simulation.
+func (c *Chain) Snapshot() *statedb.Snapshot { return c.ledger.state.Snapshot() }
+
+// Position is what is to be received next. Position, Add and Seal belong to one goroutine.
+func (c *Chain) Position() Position { return c.pipeline.position }
+
+// Add receives the next transaction in order; it waits while the pipeline is full. An
+// error is ctx's.
+func (c *Chain) Add(ctx context.Context, raw []byte) error { return c.pipeline.addTx(ctx, raw) }
+
+// Seal receives the end of the open block.
+func (c *Chain) Seal(ctx context.Context, header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error {
+	return c.pipeline.addSeal(ctx, header, metadata)
+}
+
+// Status waits until the transaction is durably committed, valid or not.
+func (c *Chain) Status(ctx context.Context, txID string) (Status, error) {
+	key, ok := validate.ParseTxID(txID)
+	if !ok {
+		return Status{}, fmt.Errorf("transaction id %q: 64 hexadecimal digits are accepted", txID)
+	}
+	return c.ledger.index.wait(ctx, c.stopped, key)
+}
+
+// Find looks a durable transaction up without waiting.
+func (c *Chain) Find(txID string) (Status, bool) {
+	key, ok := validate.ParseTxID(txID)
+	if !ok {
+		return Status{}, false
+	}
+	x := c.ledger.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.lookup(key)
+}
+
+// Exists reports whether the id is taken, durable or not.
+func (c *Chain) Exists(key validate.TxKey) bool { return c.ledger.index.has(key) }
+
+// Height is the number of blocks that are sealed and durable.
+func (c *Chain) Height() uint64 { return c.feed.sealedHeight() }
+
+// Block reads a sealed, durable block.
+func (c *Chain) Block(number uint64) (*commonpb.Block, error) {
+	if number >= c.Height() {
+		return nil, ErrNotFound
+	}
+	return c.store.Block(number)
+}
+
+// UntilChanged closes when more is durable; ask for it before looking.
+func (c *Chain) UntilChanged() <-chan struct{} { return c.feed.untilChanged() }
+
+// Records are a block's durable transactions; those of the open block (sealed is
+// false) grow.
+func (c *Chain) Records(block uint64) (recs []Record, sealed bool, err error) {
+	recs, sealed, known := c.feed.records(block)
+	if known {
+		return recs, sealed, nil
+	}
+	kept, err := c.store.Block(block)
+	if err != nil {
+		return nil, false, err
+	}
+	return RecordsOf(kept, c.ID()), true, nil
+}
+
+// RecordsOf reads the records out of a kept block.
+func RecordsOf(block *commonpb.Block, channelID string) []Record {
+	flags := Flags(block)
+	recs := make([]Record, 0, len(block.GetData().GetData()))
+	for i, raw := range block.GetData().GetData() {
+		code := Code(255)
+		if i < len(flags) {
+			code = Code(flags[i])
+		}
+		tx, _ := validate.Parse(raw, channelID)
+		recs = append(recs, newRecord(tx, code))
+	}
+	return recs
+}

@@ -1,0 +1,97 @@
+package chain
+
+import (
+	"context"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/peer/validate"
+)
+
+var log = ops.Logger("kvledger")
+
+// flush is stage 3: it writes what waits, syncs once for all of it, and only then tells anybody.
+func (p *pipeline) flush(ctx context.Context) error {
+	var group []done
+	var keys []validate.TxKey
+	var storage time.Duration
+	for {
+		select {
+		case d := <-p.results:
+			group = append(group[:0], d)
+		case <-ctx.Done():
+			return nil
+		}
+		for more := true; more && len(group) < groupItems; {
+			select {
+			case d := <-p.results:
+				group = append(group, d)
+			default:
+				more = false
+			}
+		}
+		start := time.Now()
+		if err := p.write(group); err != nil {
+			return err
+		}
+		storage += time.Since(start)
+		keys = p.publish(group, keys[:0], &storage)
+		clear(group)
+	}
+}
+
+func (p *pipeline) write(group []done) error {
+	store := p.chain.store
+	for i := range group {
+		d := &group[i]
+		var err error
+		if d.header != nil {
+			err = store.AppendSeal(d.header, d.metadata)
+		} else {
+			err = store.AppendTx(d.at.Block, d.at.Tx, d.tx.Raw, byte(d.code))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return store.Sync()
+}
+
+// publish tells everybody who waits that the group is durable.
+func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Duration) []validate.TxKey {
+	c := p.chain
+	for i := range group {
+		d := &group[i]
+		p.bytes.Release(d.weight)
+		if d.header != nil {
+			c.feed.seal()
+			continue
+		}
+		keys = append(keys, d.tx.Key)
+		c.feed.add(newRecord(d.tx, d.code))
+		c.metrics.transaction(d.tx, d.code)
+	}
+	last := &group[len(group)-1]
+	upTo := Position{last.at.Block, last.at.Tx + 1}
+	if last.header != nil {
+		upTo = Position{Block: last.header.Number + 1}
+	}
+	c.ledger.index.publish(upTo, keys)
+	c.feed.wake()
+	for i := range group {
+		if group[i].header != nil {
+			c.commit(&group[i], *storage)
+			*storage = 0
+		}
+	}
+	return keys
+}
+
+// commit logs a sealed block in Fabric's words: QiOi and its users read this line.
+func (c *Chain) commit(d *done, storage time.Duration) {
+	total := d.validation + storage + d.state
+	c.metrics.block(d.header.Number+1, total, storage, d.state)
+	log.Infof("[%s] Committed block [%d] with %d transaction(s) in %dms (state_validation=%dms block_and_pvtdata_commit=%dms state_commit=%dms) commitHash=[%x]",
+		c.ledger.channelID, d.header.Number, d.at.Tx, total.Milliseconds(), d.validation.Milliseconds(), storage.Milliseconds(),
+		d.state.Milliseconds(), d.commitHash)
+}

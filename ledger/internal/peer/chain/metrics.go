@@ -1,0 +1,104 @@
+package chain
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qioi/qioi/ledger/internal/peer/validate"
+)
+
+// Metrics are Fabric's series for a ledger, and the depth of each stage's queue. One
+// set serves all channels of a peer; a nil *Metrics counts for nobody.
+type Metrics struct {
+	registry     prometheus.Registerer
+	transactions *prometheus.CounterVec
+	height       *prometheus.GaugeVec
+	processing   *prometheus.HistogramVec
+	storage      *prometheus.HistogramVec
+	state        *prometheus.HistogramVec
+}
+
+// Fabric's buckets, in seconds.
+var commitBuckets = []float64{0.005, 0.01, 0.015, 0.05, 0.1, 1, 10}
+
+// NewMetrics registers the series.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "ledger", Name: name, Help: help, Buckets: commitBuckets}, []string{"channel"})
+	}
+	m := &Metrics{
+		registry: registry,
+		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "ledger", Name: "transaction_count", Help: "Number of transactions processed.",
+		}, []string{"channel", "transaction_type", "chaincode", "validation_code"}),
+		height: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "ledger", Name: "blockchain_height", Help: "Height of the chain in blocks.",
+		}, []string{"channel"}),
+		processing: histogram("block_processing_time", "Time taken in seconds for ledger block processing."),
+		storage:    histogram("blockstorage_and_pvtdata_commit_time", "Time taken in seconds for committing the block to storage."),
+		state:      histogram("statedb_commit_time", "Time taken in seconds for committing block changes to state db."),
+	}
+	registry.MustRegister(m.transactions, m.height, m.processing, m.storage, m.state)
+	return m
+}
+
+// seriesKey finds a transaction's counter without building label values each time.
+type seriesKey struct {
+	chaincode, version string
+	kind               int32
+	code               Code
+}
+
+// channelMetrics are one channel's; only stage 3 uses them.
+type channelMetrics struct {
+	all    *Metrics
+	id     string
+	series map[seriesKey]prometheus.Counter
+}
+
+// maxSeries bounds what clients' chaincode names and versions can make of /metrics.
+const maxSeries = 1000
+
+func (m *Metrics) channel(c *Chain) *channelMetrics {
+	if m == nil {
+		return nil
+	}
+	cm := &channelMetrics{all: m, id: c.ID(), series: map[seriesKey]prometheus.Counter{}}
+	m.height.WithLabelValues(cm.id).Set(float64(c.Height()))
+	depth := func(stage string, read func() int) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "qioi", Subsystem: "pipeline", Name: "queue_depth", Help: "Items that wait for a stage.",
+			ConstLabels: prometheus.Labels{"channel": cm.id, "stage": stage},
+		}, func() float64 { return float64(read()) }))
+	}
+	depth("commit", func() int { return len(c.pipeline.jobs) })
+	depth("flush", func() int { return len(c.pipeline.results) })
+	return cm
+}
+
+func (m *channelMetrics) transaction(tx *validate.Tx, code Code) {
+	if m == nil {
+		return
+	}
+	key := seriesKey{tx.Chaincode, tx.Version, int32(tx.Type), code}
+	counter := m.series[key]
+	if counter == nil {
+		if len(m.series) >= maxSeries {
+			key.chaincode, key.version = "other", ""
+		}
+		counter = m.all.transactions.WithLabelValues(m.id, tx.Type.String(), key.chaincode+":"+key.version, code.String())
+		m.series[key] = counter
+	}
+	counter.Inc()
+}
+
+func (m *channelMetrics) block(height uint64, total, storage, state time.Duration) {
+	if m == nil {
+		return
+	}
+	m.all.height.WithLabelValues(m.id).Set(float64(height))
+	m.all.processing.WithLabelValues(m.id).Observe(total.Seconds())
+	m.all.storage.WithLabelValues(m.id).Observe(storage.Seconds())
+	m.all.state.WithLabelValues(m.id).Observe(state.Seconds())
+}

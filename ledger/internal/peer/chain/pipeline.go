@@ -1,0 +1,238 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/validate"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// Bounds of the pipeline: what waits in it, as items and as bytes.
+const (
+	queueItems = 1024
+	queueBytes = 64 << 20
+	// groupItems is the most that one fsync covers.
+	groupItems = 1024
+)
+
+// job is an item on its way through stages 1 and 2. Whoever holds the lock first, a worker
+// or stage 2 itself, does the checking: the head of the queue never waits for a worker to wake up.
+type job struct {
+	mu      sync.Mutex
+	checked bool
+
+	raw      []byte // a transaction, or
+	header   *commonpb.BlockHeader
+	metadata *commonpb.BlockMetadata // a seal
+
+	bundle  *channelconfig.Bundle // the configuration in force there
+	weight  int64
+	applied chan struct{} // closed after stage 2; only where somebody waits for it
+
+	tx   *validate.Tx
+	code Code
+	err  error // of a seal's signature
+}
+
+func (j *job) check() {
+	if j.checked {
+		return
+	}
+	j.checked = true
+	if j.header != nil {
+		j.err = protoutil.VerifyBlock(j.header, j.metadata, j.bundle.MSP, j.bundle.Policy(channelconfig.BlockValidation))
+		return
+	}
+	j.tx, j.code = validate.Check(j.raw, j.bundle)
+}
+
+// done is an item on its way through stage 3.
+type done struct {
+	at       Position
+	tx       *validate.Tx
+	code     Code
+	header   *commonpb.BlockHeader
+	metadata *commonpb.BlockMetadata
+	weight   int64
+
+	commitHash        []byte
+	validation, state time.Duration // of a seal: spent on its block in stage 2
+}
+
+// pipeline moves items from the follower to the disk.
+type pipeline struct {
+	chain   *Chain
+	workers int
+	jobs    chan *job // all, in order
+	help    chan *job // those that a worker may check ahead
+	results chan done
+	bytes   *semaphore.Weighted
+
+	// Of the goroutine that receives:
+	position    Position
+	bundle      *channelconfig.Bundle
+	blockBundle *channelconfig.Bundle // in force when the open block began: its seal is checked by it
+}
+
+func newPipeline(c *Chain, workers int) *pipeline {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	return &pipeline{
+		chain: c, workers: workers,
+		jobs: make(chan *job, queueItems), help: make(chan *job, queueItems), results: make(chan done, queueItems),
+		bytes:    semaphore.NewWeighted(queueBytes),
+		position: c.ledger.next, bundle: c.ledger.bundle.Load(), blockBundle: c.ledger.bundle.Load(),
+	}
+}
+
+// run owns the pipeline's goroutines; it returns the first error, or nil when ctx ends.
+func (p *pipeline) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for range p.workers - 1 {
+		group.Go(func() error { p.work(ctx); return nil })
+	}
+	group.Go(func() error { return p.commit(ctx) })
+	group.Go(func() error { return p.flush(ctx) })
+	return group.Wait()
+}
+
+// put queues an item; it waits while the pipeline is full.
+func (p *pipeline) put(ctx context.Context, j *job) error {
+	j.weight = min(j.weight, queueBytes)
+	if err := p.bytes.Acquire(ctx, j.weight); err != nil {
+		return err
+	}
+	select {
+	case <-p.chain.stopped:
+		return ErrStopped
+	default:
+	}
+	select {
+	case p.jobs <- j:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.chain.stopped:
+		return ErrStopped
+	}
+	// An item that stage 2 can take at once is checked there: no other goroutine needs to wake.
+	if p.workers > 1 && len(p.jobs) > 0 {
+		select {
+		case p.help <- j:
+		default:
+		}
+	}
+	return nil
+}
+
+func (p *pipeline) addTx(ctx context.Context, raw []byte) error {
+	j := &job{raw: raw, bundle: p.bundle, weight: int64(len(raw))}
+	barrier := validate.MayBeConfig(raw)
+	if barrier {
+		j.applied = make(chan struct{})
+	}
+	if err := p.put(ctx, j); err != nil {
+		return err
+	}
+	p.position.Tx++
+	if !barrier {
+		return nil
+	}
+	// What follows is checked under the configuration that this one leaves behind.
+	select {
+	case <-j.applied:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.chain.stopped:
+		return ErrStopped
+	}
+	p.bundle = p.chain.ledger.bundle.Load()
+	return nil
+}
+
+func (p *pipeline) addSeal(ctx context.Context, header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error {
+	if header == nil {
+		return fmt.Errorf("%w: it has no header", ErrSeal)
+	}
+	if err := p.put(ctx, &job{header: header, metadata: metadata, bundle: p.blockBundle}); err != nil {
+		return err
+	}
+	p.position = Position{Block: p.position.Block + 1}
+	p.blockBundle = p.bundle
+	return nil
+}
+
+// work is a worker of stage 1.
+func (p *pipeline) work(ctx context.Context) {
+	for {
+		select {
+		case j := <-p.help:
+			if j.mu.TryLock() {
+				j.check()
+				j.mu.Unlock()
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// commit is stage 2.
+func (p *pipeline) commit(ctx context.Context) error {
+	l := p.chain.ledger
+	var validation, state time.Duration
+	for {
+		var j *job
+		select {
+		case j = <-p.jobs:
+		case <-ctx.Done():
+			return nil
+		}
+		j.mu.Lock()
+		j.check()
+		j.mu.Unlock()
+		d := done{at: l.next, weight: j.weight}
+		if j.header == nil {
+			start := time.Now()
+			d.tx, d.code = j.tx, l.decide(j.tx, j.code)
+			decided := time.Now()
+			if err := l.record(j.tx, d.code); err != nil {
+				return fmt.Errorf("[%s] commit: %w", l.channelID, err)
+			}
+			validation += decided.Sub(start)
+			state += time.Since(decided)
+		} else {
+			metadata, err := p.seal(j)
+			if err != nil {
+				return fmt.Errorf("[%s] the orderer's stream cannot be trusted: %w", l.channelID, err)
+			}
+			d.header, d.metadata, d.commitHash = j.header, metadata, l.commit
+			d.validation, d.state = validation, state
+			validation, state = 0, 0
+		}
+		if j.applied != nil {
+			close(j.applied)
+		}
+		select {
+		case p.results <- d:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (p *pipeline) seal(j *job) (*commonpb.BlockMetadata, error) {
+	if j.err != nil {
+		return nil, j.err
+	}
+	return p.chain.ledger.seal(j.header, j.metadata)
+}

@@ -1,0 +1,119 @@
+package chain
+
+import (
+	"bytes"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/peer/validate"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// replay rebuilds everything from the files: blocks, then the open tail. Verdicts
+// were written with the transactions, so no signature is checked again; hashes are.
+// visit sees every transaction.
+func (l *ledger) replay(store *blockfile.Store, visit func(Position, *validate.Tx, Code)) error {
+	for it := store.Iterator(0); l.next.Block < store.Height(); {
+		block, err := it.Next()
+		if err != nil {
+			return err
+		}
+		if err := l.replayBlock(block, visit); err != nil {
+			return fmt.Errorf("ledger %s: block %d: %w", store.Dir(), block.Header.GetNumber(), err)
+		}
+	}
+	number, tail := store.OpenTail()
+	for i, t := range tail {
+		if err := l.replayTx(t.Data, Code(t.Flag), visit); err != nil {
+			return fmt.Errorf("ledger %s: open block %d, transaction %d: %w", store.Dir(), number, i, err)
+		}
+	}
+	return nil
+}
+
+func (l *ledger) replayBlock(block *commonpb.Block, visit func(Position, *validate.Tx, Code)) error {
+	txs := block.GetData().GetData()
+	flags := Flags(block)
+	if len(flags) != len(txs) {
+		return fmt.Errorf("%d validation flags for %d transactions", len(flags), len(txs))
+	}
+	for i, raw := range txs {
+		if err := l.replayTx(raw, Code(flags[i]), visit); err != nil {
+			return fmt.Errorf("transaction %d: %w", i, err)
+		}
+	}
+	if _, err := l.seal(block.Header, block.Metadata); err != nil {
+		return err
+	}
+	if stored := CommitHash(block); !bytes.Equal(stored, l.commit) {
+		return fmt.Errorf("commit hash %x was written, replay gives %x", stored, l.commit)
+	}
+	return nil
+}
+
+func (l *ledger) replayTx(raw []byte, code Code, visit func(Position, *validate.Tx, Code)) error {
+	tx, _ := validate.Parse(raw, l.channelID)
+	at := l.next
+	if err := l.record(tx, code); err != nil {
+		return err
+	}
+	if visit != nil {
+		visit(at, tx, code)
+	}
+	return nil
+}
+
+// genesis gives block 0 as it is kept: valid by definition, every node has it from its operator.
+func (l *ledger) genesis(block *commonpb.Block) (*commonpb.Block, error) {
+	if len(block.GetData().GetData()) != 1 {
+		return nil, fmt.Errorf("genesis block of %s: one transaction is accepted", l.channelID)
+	}
+	tx, _ := validate.Parse(block.Data.Data[0], l.channelID)
+	if tx.Message == nil {
+		return nil, fmt.Errorf("genesis block of %s does not parse", l.channelID)
+	}
+	if err := l.record(tx, valid); err != nil {
+		return nil, err
+	}
+	metadata, err := l.seal(block.Header, block.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	return &commonpb.Block{Header: block.Header, Data: block.Data, Metadata: metadata}, nil
+}
+
+func slot(block *commonpb.Block, i commonpb.BlockMetadataIndex) []byte {
+	slots := block.GetMetadata().GetMetadata()
+	if int(i) >= len(slots) {
+		return nil
+	}
+	return slots[i]
+}
+
+// Flags are the verdicts on a kept block's transactions, a byte each.
+func Flags(block *commonpb.Block) []byte {
+	return slot(block, commonpb.BlockMetadataIndex_TRANSACTIONS_FILTER)
+}
+
+// CommitHash is a kept block's commit hash; nil when there is none.
+func CommitHash(block *commonpb.Block) []byte {
+	var m commonpb.Metadata
+	if proto.Unmarshal(slot(block, commonpb.BlockMetadataIndex_COMMIT_HASH), &m) != nil {
+		return nil
+	}
+	return m.Value
+}
+
+func checkGenesis(store *blockfile.Store, genesis *commonpb.Block) error {
+	first, err := store.Block(0)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(protoutil.BlockHeaderHash(first.Header), protoutil.BlockHeaderHash(genesis.Header)) {
+		return fmt.Errorf("ledger %s: block 0 is not the channel's genesis block: it belongs to another network", store.Dir())
+	}
+	return nil
+}
