@@ -70,7 +70,7 @@ func (h *Host) keepConnected(ctx context.Context, cc *chaincode) error {
 func (h *Host) connectOnce(ctx context.Context, client *grpc.ClientConn, cc *chaincode) (registered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// Until the chaincode is there this waits, with gRPC's own back-off between attempts.
+	client.ResetConnectBackoff() // the pauses are ours
 	stream, err := peerpb.NewChaincodeClient(client).Connect(ctx)
 	if err != nil {
 		return false, err

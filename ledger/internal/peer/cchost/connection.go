@@ -43,7 +43,7 @@ func newConnection(h *Host, chaincode string, stream messageStream) *connection 
 	return &connection{host: h, chaincode: chaincode, stream: stream, calls: map[callKey]*call{}}
 }
 
-// begin enters a call; take leaves it.
+// begin enters a call.
 func (c *connection) begin(tx *transaction, namespace string) (*call, error) {
 	key := callKey{tx.in.ChannelID, tx.in.TxID}
 	c.mu.Lock()
@@ -59,6 +59,15 @@ func (c *connection) begin(tx *transaction, namespace string) (*call, error) {
 	call := &call{conn: c, tx: tx, key: key, namespace: namespace, done: make(chan ending, 1)}
 	c.calls[key] = call
 	return call, nil
+}
+
+// leave removes a call that ended without the chaincode's word, for example by timeout.
+func (c *connection) leave(ended *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls[ended.key] == ended { // and not a later one of the same transaction
+		delete(c.calls, ended.key)
+	}
 }
 
 // take removes a call, so that only one can end it.

@@ -154,7 +154,7 @@ func (h *Host) run(tx *transaction, name string, input *peerpb.ChaincodeInput) (
 	if err != nil {
 		return nil, err
 	}
-	defer conn.take(call.key)
+	defer conn.leave(call)
 	err = conn.send(&peerpb.ChaincodeMessage{
 		Type: peerpb.ChaincodeMessage_TRANSACTION, Payload: payload,
 		Txid: tx.in.TxID, ChannelId: tx.in.ChannelID, Proposal: tx.in.SignedProposal,

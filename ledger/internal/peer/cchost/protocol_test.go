@@ -1,0 +1,156 @@
+package cchost_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/peer/cchost"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+type stream = grpc.BidiStreamingServer[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage]
+
+// script is a chaincode that speaks the protocol message by message.
+type script struct {
+	peerpb.UnimplementedChaincodeServer
+	play func(stream) error
+}
+
+func (s script) Connect(st stream) error { return s.play(st) }
+
+func playing(t *testing.T, play func(stream) error) *fixture {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := grpc.NewServer()
+	peerpb.RegisterChaincodeServer(server, script{play: play})
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "cc", Address: listener.Addr().String()}}})
+}
+
+func message(kind peerpb.ChaincodeMessage_Type, payload proto.Message) *peerpb.ChaincodeMessage {
+	raw, _ := proto.Marshal(payload)
+	return &peerpb.ChaincodeMessage{Type: kind, Payload: raw}
+}
+
+// register goes through the handshake as Fabric's shims do.
+func register(t *testing.T, st stream) {
+	assert.NoError(t, st.Send(message(peerpb.ChaincodeMessage_REGISTER, &peerpb.ChaincodeID{Name: "cc:1.0"})))
+	for _, want := range []peerpb.ChaincodeMessage_Type{peerpb.ChaincodeMessage_REGISTERED, peerpb.ChaincodeMessage_READY} {
+		msg, err := st.Recv()
+		if assert.NoError(t, err) {
+			assert.Equal(t, want, msg.GetType())
+			assert.Empty(t, msg.GetPayload(), "batched reads and writes are not offered")
+		}
+	}
+}
+
+func TestWhatIsNotOfferedIsRefusedByName(t *testing.T) {
+	questions := map[string]*peerpb.ChaincodeMessage{
+		"private data":                          message(peerpb.ChaincodeMessage_GET_STATE, &peerpb.GetState{Key: "k", Collection: "c"}),
+		"private data ":                         message(peerpb.ChaincodeMessage_PUT_STATE, &peerpb.PutState{Key: "k", Collection: "c"}),
+		"private data  ":                        message(peerpb.ChaincodeMessage_GET_PRIVATE_DATA_HASH, &peerpb.GetState{}),
+		"rich queries":                          {Type: peerpb.ChaincodeMessage_GET_QUERY_RESULT},
+		"history":                               {Type: peerpb.ChaincodeMessage_GET_HISTORY_FOR_KEY},
+		"key-level endorsement":                 {Type: peerpb.ChaincodeMessage_PUT_STATE_METADATA},
+		"WRITE_BATCH_STATE is not supported":    {Type: peerpb.ChaincodeMessage_WRITE_BATCH_STATE},
+		"GET_STATE_MULTIPLE is not supported":   {Type: peerpb.ChaincodeMessage_GET_STATE_MULTIPLE},
+		"not a GetState":                        {Type: peerpb.ChaincodeMessage_GET_STATE, Payload: []byte{0xff}},
+		"query iterator not found":              message(peerpb.ChaincodeMessage_QUERY_STATE_NEXT, &peerpb.QueryStateNext{Id: "9"}),
+		"an empty key cannot be written":        message(peerpb.ChaincodeMessage_PUT_STATE, &peerpb.PutState{}),
+		"no such chaincode at this peer":        message(peerpb.ChaincodeMessage_INVOKE_CHAINCODE, &peerpb.ChaincodeSpec{ChaincodeId: &peerpb.ChaincodeID{Name: "x"}}),
+		"only chaincodes on the transaction's ": message(peerpb.ChaincodeMessage_INVOKE_CHAINCODE, &peerpb.ChaincodeSpec{ChaincodeId: &peerpb.ChaincodeID{Name: "x/y"}}),
+	}
+	f := playing(t, func(st stream) error {
+		register(t, st)
+		tx, err := st.Recv()
+		if err != nil {
+			return err
+		}
+		for want, question := range questions {
+			question.Txid, question.ChannelId = tx.GetTxid(), tx.GetChannelId()
+			assert.NoError(t, st.Send(question))
+			reply, err := st.Recv()
+			if assert.NoError(t, err) {
+				assert.Equal(t, peerpb.ChaincodeMessage_ERROR, reply.GetType(), want)
+				assert.Contains(t, string(reply.GetPayload()), trimmed(want))
+			}
+		}
+		assert.NoError(t, st.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_GET_STATE, Txid: "of nobody"}))
+		reply, err := st.Recv()
+		if assert.NoError(t, err) {
+			assert.Contains(t, string(reply.GetPayload()), "no such transaction")
+		}
+		assert.NoError(t, st.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_KEEPALIVE}))
+		return st.Send(&peerpb.ChaincodeMessage{
+			Type: peerpb.ChaincodeMessage_ERROR, Payload: []byte("so be it"), Txid: tx.GetTxid(), ChannelId: tx.GetChannelId(),
+		})
+	}).await("cc")
+	_, _, _, err := f.simulate(context.Background(), "tx", "cc", "go")
+	require.ErrorIs(t, err, cchost.ErrFailed)
+	require.ErrorContains(t, err, "transaction returned with failure: so be it")
+}
+
+func trimmed(text string) string {
+	for text[len(text)-1] == ' ' {
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
+func TestAStrangerIsNotTaken(t *testing.T) {
+	for name, first := range map[string]*peerpb.ChaincodeMessage{
+		"another chaincode": message(peerpb.ChaincodeMessage_REGISTER, &peerpb.ChaincodeID{Name: "cc2:1.0"}),
+		"not a REGISTER":    {Type: peerpb.ChaincodeMessage_READY},
+		"not an id":         {Type: peerpb.ChaincodeMessage_REGISTER, Payload: []byte{0xff}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused := make(chan struct{}, 16)
+			f := playing(t, func(st stream) error {
+				assert.NoError(t, st.Send(first))
+				_, err := st.Recv()
+				assert.Error(t, err, "the peer answers nothing and hangs up")
+				select {
+				case refused <- struct{}{}:
+				default:
+				}
+				return err
+			})
+			for range 2 { // and the peer tries again: the right one may come
+				select {
+				case <-refused:
+				case <-time.After(30 * time.Second):
+					t.Fatal("the peer did not hang up")
+				}
+			}
+			assert.False(t, f.host.Connected("cc"))
+		})
+	}
+}
+
+func TestAResponseThatIsNotOneFails(t *testing.T) {
+	f := playing(t, func(st stream) error {
+		register(t, st)
+		for {
+			tx, err := st.Recv()
+			if err != nil {
+				return err
+			}
+			done := &peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_COMPLETED, Payload: []byte{0xff}, Txid: tx.GetTxid(), ChannelId: tx.GetChannelId()}
+			assert.NoError(t, st.Send(done))
+			assert.NoError(t, st.Send(done), "said twice: the second is nobody's")
+		}
+	}).await("cc")
+	for range 2 {
+		_, _, _, err := f.simulate(context.Background(), "tx", "cc", "go")
+		require.ErrorIs(t, err, cchost.ErrFailed)
+	}
+}
