@@ -45,7 +45,7 @@ class Files:
 
     def write(self, path: str, value: int) -> None:
         """Write ``cpu.shares`` or ``cpu.weight``."""
-        self._open(path, os.O_WRONLY, b"%d" % value)
+        self._open(path, os.O_WRONLY | os.O_TRUNC, b"%d" % value)
 
     def _file(self, path: str) -> str:
         return f"{self._hierarchy.folder(path)}/{self._hierarchy.file}"

@@ -119,7 +119,7 @@ class Guard:
         if current == target:
             outcomes.append(Outcome(path, Result.SKIPPED, self._hierarchy.shares(current, entry.original), "unchanged"))
             return
-        intents[path] = replace(entry, ours=(current, target) if entry.ours else (target,))
+        intents[path] = replace(entry, ours=(current, target))
 
     def _write(self, entry: Entry) -> Outcome:
         """Write the last of ``ours`` and read it back."""

@@ -24,8 +24,8 @@ class Entry:
     """One value of ours. ``original`` and ``ours`` are in the file's own unit.
 
     ``device`` and ``inode`` are the group's identity, since paths are recycled and inodes of cgroup
-    folders are not. ``ours`` are all values that may be in force by our doing: the last one that was
-    written and, while a write is on its way, the next.
+    folders are not. ``ours`` are all values that may be in force without anybody else's doing: the last
+    one and, while a write is on its way, the next.
     """
 
     path: str

@@ -1,0 +1,314 @@
+"""The guard: compare-and-set, and every value back where it was, on real control groups."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from real_host import Host
+
+from qioi.controller.errors import CgroupError, CgroupGoneError
+from qioi.controller.files import Files
+from qioi.controller.guard import Guard, Result, restore_entries
+from qioi.controller.journal import Entry, Journal
+
+
+def results(outcomes: list[object]) -> list[Result]:
+    return [outcome.result for outcome in outcomes]  # type: ignore[attr-defined]
+
+
+def raised(host: Host, journal: Journal, shares: int = 4096) -> tuple[Guard, str]:
+    """A guard that holds one group and has raised it."""
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    assert results(guard.apply({path: shares})) == [Result.OK]
+    return guard, path
+
+
+def test_holding_writes_nothing(host: Host, journal: Journal) -> None:
+    path = host.make("a", 300)
+    host.guard(journal).hold(path)
+    assert host.get(path) == 300
+    assert not journal.file.exists()
+
+
+def test_a_change_is_made_read_back_and_undone(host: Host, journal: Journal) -> None:
+    path = host.make("a")
+    guard = host.guard(journal)
+    found = guard.hold(path)
+    original = host.get(path)
+    (outcome,) = guard.apply({path: 4 * found})
+    assert outcome.result is Result.OK
+    assert host.get(path) == 4 * original
+    assert outcome.shares == guard.shares(path) == 4 * found
+    assert results(guard.restore()) == [Result.OK]
+    assert host.get(path) == original
+    assert not journal.file.exists()
+
+
+def test_journalled_before_the_write(host: Host, journal: Journal) -> None:
+    path = host.make("a")
+    original = host.get(path)
+
+    class Watching:
+        name = "watching"
+        read = staticmethod(host.access.read)
+
+        def write(self, written: str, value: int) -> None:
+            (entry,) = journal.load().entries
+            assert (entry.path, entry.original) == (written, original)
+            assert value in entry.ours
+            assert host.get(path) in (*entry.ours, original)
+            host.access.write(written, value)
+
+    guard = Guard(host.hierarchy, Watching(), journal)
+    guard.hold(path)
+    for shares in (2048, 4096, 1536):
+        assert results(guard.apply({path: shares})) == [Result.OK]
+
+
+def test_full_disk_under_the_journal_means_no_write(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard, path = raised(host, journal)
+    other = host.make("b")
+    guard.hold(other)
+    before = host.get(path), host.get(other)
+
+    def full(entries: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal, "store", full)
+    outcomes = guard.apply({path: 2048, other: 2048})
+    assert results(outcomes) == [Result.FAILED, Result.FAILED]
+    assert "No space left on device: nothing is written without it" in outcomes[0].message
+    assert (host.get(path), host.get(other)) == before
+    monkeypatch.undo()
+    assert results(guard.apply({path: 2048, other: 2048})) == [Result.OK, Result.OK]
+
+
+def test_unchanged_values_are_not_written(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    stamp = journal.file.stat().st_mtime_ns
+    assert results(guard.apply({path: 4096})) == [Result.SKIPPED]
+    assert journal.file.stat().st_mtime_ns == stamp
+
+
+def test_a_foreign_value_is_left_alone_from_then_on(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    host.set(path, 777)
+    (outcome,) = guard.apply({path: 2048})
+    assert outcome.result is Result.FOREIGN
+    assert "somebody else has set 777" in outcome.message
+    assert guard.is_foreign(path)
+    assert results(guard.apply({path: 8192})) == [Result.FOREIGN]
+    assert guard.restore() == []
+    assert host.get(path) == 777
+
+
+def test_a_foreign_value_is_left_alone_by_restore(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    host.set(path, 777)
+    assert results(guard.restore()) == [Result.FOREIGN]
+    assert host.get(path) == 777
+
+
+def test_a_change_before_the_first_write_is_the_new_original(host: Host, journal: Journal) -> None:
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    host.set(path, 200)
+    assert results(guard.apply({path: 4096})) == [Result.OK]
+    guard.restore()
+    assert host.get(path) == 200
+
+
+def test_back_at_the_original_nothing_is_ours(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    guard.apply({path: guard.found(path)})
+    host.set(path, 555)
+    assert results(guard.apply({path: 4096})) == [Result.OK]
+    guard.apply({path: guard.found(path)})
+    assert host.get(path) == 555
+    assert guard.restore() == []
+
+
+def test_a_group_that_vanished_is_fine(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    host.remove(path)
+    assert results(guard.apply({path: 2048})) == [Result.GONE]
+    with pytest.raises(CgroupGoneError):
+        guard.shares(path)
+    assert results(guard.restore()) == [Result.GONE]
+    assert not journal.file.exists()
+
+
+def test_another_group_with_the_same_path_is_not_touched(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    keep = host.make("keep")  # so that the fake's inode is not given out again at once
+    host.hierarchy.folder(path).rename(host.hierarchy.folder(path + "-old")) if host.hierarchy.version == 2 else (
+        host.remove(path)
+    )
+    host.make("a", 4096)  # by chance with our own value
+    (outcome,) = guard.apply({path: 2048})
+    assert outcome.result is Result.GONE
+    assert "another group has that path now" in outcome.message
+    assert results(guard.restore()) == [Result.GONE]
+    assert host.get(path) == 4096
+    assert host.get(keep) in (100, 1024)
+
+
+def test_a_group_made_anew_is_held_anew(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    guard.drop(path)
+    host.remove(path)
+    host.make("a", 500)
+    guard.hold(path)
+    assert results(guard.apply({path: 4096})) == [Result.OK]
+    guard.restore()
+    assert host.get(path) == 500
+
+
+def test_a_held_group_is_not_read_again(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    found = guard.found(path)
+    assert guard.hold(path) == found
+
+
+class Broken(Files):
+    """Files of which one cannot be written, or takes another value than the one written."""
+
+    def __init__(self, host: Host, path: str, takes: int | None = None) -> None:
+        super().__init__(host.hierarchy)
+        self.path, self.takes = path, takes
+
+    def write(self, path: str, value: int) -> None:
+        if path != self.path:
+            super().write(path, value)
+        elif self.takes is None:
+            raise CgroupError(f"{path}: Input/output error")
+        else:
+            super().write(path, self.takes)
+
+
+def test_one_that_fails_does_not_stop_the_others_and_stays_in_the_journal(host: Host, journal: Journal) -> None:
+    good, bad = host.make("a"), host.make("b")
+    guard = host.guard(journal)
+    original = host.get(good)
+    for path in (bad, good):
+        guard.hold(path)
+    guard.apply({bad: 4096, good: 4096})
+    guard._access = Broken(host, bad)
+    assert results(guard.apply({bad: 2048, good: 2048})) == [Result.FAILED, Result.OK]
+    assert sorted(results(guard.restore())) == [Result.FAILED, Result.OK]
+    assert host.get(good) == original
+    assert [entry.path for entry in journal.load().entries] == [bad]
+    guard._access = host.access
+    assert results(guard.restore()) == [Result.OK]
+    assert host.get(bad) == original
+
+
+def test_a_failed_write_is_tried_again(host: Host, journal: Journal) -> None:
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    guard._access = Broken(host, path)
+    assert results(guard.apply({path: 4096})) == [Result.FAILED]
+    guard._access = host.access
+    assert results(guard.apply({path: 4096})) == [Result.OK]
+    assert guard.shares(path) == 4096
+
+
+def test_a_value_that_reads_back_otherwise_is_left_alone(host: Host, journal: Journal) -> None:
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    guard._access = Broken(host, path, takes=900)
+    (outcome,) = guard.apply({path: 4096})
+    assert outcome.result is Result.FOREIGN
+    assert "reads 900: left alone" in outcome.message
+
+
+def test_a_restore_that_reads_back_otherwise_is_a_failure(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    guard._access = Broken(host, path, takes=900)
+    (outcome,) = guard.restore()
+    assert outcome.result is Result.FAILED
+    assert "reads 900" in outcome.message
+    assert journal.load().entries
+
+
+def test_a_folder_that_cannot_be_looked_at_is_an_error(host: Host, journal: Journal) -> None:
+    with pytest.raises(CgroupError, match="File name too long"):
+        host.guard(journal).hold("x/" * 3000)
+
+
+def test_an_entry_of_another_cgroup_version_is_none_of_ours(host: Host, journal: Journal) -> None:
+    _, path = raised(host, journal)
+    (entry,) = journal.load().entries
+    other = Entry(path, "cpu.other", entry.device, entry.inode, entry.original, entry.ours)
+    outcomes, left = restore_entries(host.hierarchy, host.access, [other])
+    assert results(outcomes) == [Result.GONE]
+    assert left == []
+
+
+def test_a_crash_between_journal_and_write_is_restored_either_way(host: Host, journal: Journal) -> None:
+    """The journal knows the value before and the value after: whichever is in force is ours."""
+    _, path = raised(host, journal)
+    (entry,) = journal.load().entries
+    for current in entry.ours:
+        host.set(path, current)
+        outcomes, left = restore_entries(host.hierarchy, host.access, [entry])
+        assert (results(outcomes), left) == ([Result.SKIPPED if current == entry.original else Result.OK], [])
+        assert host.get(path) == entry.original
+    outcomes, _ = restore_entries(host.hierarchy, host.access, [entry])
+    assert results(outcomes) == [Result.SKIPPED]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(
+    st.integers(2, 5000),
+    st.integers(2, 5000),
+    st.lists(st.dictionaries(st.sampled_from(["a", "b"]), st.integers(2, 262144), min_size=1), max_size=6),
+    st.integers(0, 6),
+)
+def test_restore_is_the_identity(
+    real_group: tuple[object, str], tmp_path_factory: pytest.TempPathFactory, a: int, b: int,
+    writes: list[dict[str, int]], crash_after: int,
+) -> None:  # fmt: skip
+    """Whatever is written, and wherever the daemon dies, the journal alone brings the originals back."""
+    hierarchy, parent = real_group
+    host = Host(hierarchy, Files(hierarchy), parent)  # type: ignore[arg-type]
+    journal = Journal(tmp_path_factory.mktemp("journal"))
+    paths = {name: f"{parent}/{name}" for name in ("a", "b")}
+    for name, value in (("a", a), ("b", b)):
+        if not host.hierarchy.folder(paths[name]).exists():
+            host.make(name)
+        host.set(paths[name], value)
+    guard = host.guard(journal)
+    for path in paths.values():
+        guard.hold(path)
+    for change in writes[:crash_after]:
+        guard.apply({paths[name]: shares for name, shares in change.items()})
+    if crash_after >= len(writes):
+        guard.restore()
+    else:  # the process is gone; the next one has the journal only
+        _, left = restore_entries(host.hierarchy, host.access, journal.load().entries)
+        assert left == []
+    assert (host.get(paths["a"]), host.get(paths["b"])) == (a, b)
+
+
+def test_journal_folder_gone_is_a_failure_not_a_crash(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    journal = Journal(tmp_path / "s")
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    (tmp_path / "s").rmdir()
+    before = host.get(path)
+    assert results(guard.apply({path: 4096})) == [Result.FAILED]
+    assert host.get(path) == before

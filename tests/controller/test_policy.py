@@ -1,0 +1,97 @@
+"""Who is raised, by whose policy."""
+
+from __future__ import annotations
+
+import pytest
+
+from qioi.controller.adaptive import Adaptive
+from qioi.controller.policy import Controller, Policy
+from qioi.controller.proportional import Proportional
+from qioi.types import ChannelReading, Component, Decision, DelayReading, Role
+
+
+def component(name: str, role: Role = Role.PEER, *channels: str) -> Component:
+    return Component(name, role, f"g/{name}", channels)
+
+
+def decide(
+    controller: Controller, one: Component, now: float = 1.0, share: int = 1024, **rates: float
+) -> Decision | None:
+    channels = {name: ChannelReading(name, rate, 0.1) for name, rate in rates.items()}
+    delay = DelayReading(one.name, 0.1, 0.9, 10, 1.0)
+    return controller.decide(now, one, share, 1024, channels, delay, None)
+
+
+PROPORTIONAL = {name: Policy(name, "proportional", 100.0) for name in ("red", "blue")}
+
+
+@pytest.mark.parametrize(
+    ("role", "law", "raised"),
+    [
+        (Role.PEER, "proportional", True),
+        (Role.ORDERER, "proportional", True),
+        (Role.BROKER, "proportional", True),
+        (Role.CHAINCODE, "proportional", False),  # the paper: chaincode keeps the default
+        (Role.CHAINCODE, "adaptive", True),
+        (Role.CLIENT, "proportional", False),
+        (Role.CLIENT, "adaptive", False),
+    ],
+)
+def test_roles(role: Role, law: str, raised: bool) -> None:
+    controller = Controller({"red": Policy("red", law, 100.0)})
+    decision = decide(controller, component("a", role), red=50)
+    assert (decision is not None and decision.changes) is raised
+
+
+def test_only_the_tenant_below_its_threshold_is_raised() -> None:
+    controller = Controller(PROPORTIONAL)
+    low = decide(controller, component("a", Role.PEER, "red"), red=50, blue=100)
+    well = decide(controller, component("b", Role.PEER, "blue"), red=50, blue=100)
+    assert low is not None
+    assert (low.shares, low.channel) == (3072, "red")
+    assert well is not None
+    assert not well.changes
+
+
+def test_a_shared_orderer_gets_the_most_that_any_tenant_needs() -> None:
+    controller = Controller(PROPORTIONAL)
+    shared = decide(controller, component("o", Role.ORDERER), red=50, blue=75)
+    assert shared is not None
+    assert (shared.shares, shared.channel) == (3072, "red")
+    shared = decide(controller, component("o", Role.ORDERER), share=3072, red=90, blue=25)
+    assert shared is not None
+    assert (shared.shares, shared.channel) == (4096, "blue")
+
+
+def test_a_component_of_another_channel_is_nobodys() -> None:
+    assert decide(Controller(PROPORTIONAL), component("a", Role.PEER, "green"), red=1) is None
+
+
+def test_a_channel_without_a_reading_holds() -> None:
+    decision = decide(Controller(PROPORTIONAL), component("a", Role.PEER, "red"))
+    assert decision is not None
+    assert not decision.changes
+
+
+def test_forgotten_laws_begin_anew() -> None:
+    controller = Controller({"red": PROPORTIONAL["red"]})
+    one = component("a")
+    decide(controller, one, red=0)
+    held = decide(controller, one, red=100)
+    controller.forget("a")
+    anew = decide(controller, one, red=100)
+    assert held is not None
+    assert anew is not None
+    assert (held.shares, anew.shares) == (5120, 1024)
+
+
+def test_bounds_and_default_come_from_the_share_found_unless_given() -> None:
+    found = Policy("red", "proportional", 100.0).start(512)
+    assert isinstance(found, Proportional)
+    assert (found.default, found.bounds.floor, found.bounds.ceiling) == (512, 512, 16384)
+    given = Policy("red", "adaptive", default=2048, floor=1000, ceiling=4000).start(512)
+    assert isinstance(given, Adaptive)
+    assert (given.default, given.bounds.floor, given.bounds.ceiling) == (2048, 1000, 4000)
+    high = Policy("red", "proportional", 100.0, ceiling=4000).start(9000)
+    assert isinstance(high, Proportional)
+    assert high.bounds.ceiling == 9000
