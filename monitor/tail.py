@@ -40,7 +40,7 @@ _MAX_NUMBERED = 20
 
 @dataclass(slots=True)
 class _Open:
-    """One opened file and how far it has been read."""
+    """One opened file, how far it has been read, and when it had last been written to by then (ns)."""
 
     fd: int
     device: int
@@ -48,7 +48,10 @@ class _Open:
     offset: int
     lines: LineCutter
     fingerprint: bytes = b""
+    modified: int = -1
     idle: int = 0
+    #: Made by copytruncate: complete, and perhaps overwritten by the next copy.
+    copied: bool = False
 
     @property
     def key(self) -> tuple[int, int]:
@@ -114,12 +117,14 @@ class FileTail:
         return budget
 
     def _read(self, file: _Open, blocks: list[bytes], budget: int) -> int:
-        size = os.fstat(file.fd).st_size
-        if size < file.offset or (size > file.offset and not self._recognised(file)):
-            budget = self._restart(file, blocks, budget)
-        elif size == file.offset:
+        found = os.fstat(file.fd)
+        size = found.st_size
+        if size == file.offset and found.st_mtime_ns == file.modified:
             file.idle += 1
             return budget
+        file.modified = found.st_mtime_ns
+        if size < file.offset or not self._recognised(file):
+            budget = self._restart(file, blocks, budget)
         file.idle = 0
         while budget > 0 and (data := os.pread(file.fd, min(_READ_SIZE, budget), file.offset)):
             if data[0] == 0 and not file.lines.unfinished and (hole := _hole(file.fd, file.offset, size)):
@@ -155,6 +160,7 @@ class FileTail:
             return None
         copy.offset, copy.fingerprint, copy.lines = file.offset, file.fingerprint, file.lines.copy()
         if copy.key != file.key and file.fingerprint and self._recognised(copy):
+            copy.copied = True
             return copy
         os.close(copy.fd)
         return None
@@ -229,12 +235,14 @@ class FileTail:
         while len(self._files) > 1 and (self._files[0].idle >= _LINGER or len(self._files) > _MAX_OPEN):
             if not self._files[0].idle:
                 self.counters.lost_files += 1
-            self._close_oldest(blocks)
+            self._close(self._files[0], blocks)
+        for file in [file for file in self._files if file.copied and file.offset >= os.fstat(file.fd).st_size]:
+            self._close(file, blocks)
         if self.problem is not None and self._files and self._files[0].idle >= _LINGER_DELETED:
-            self._close_oldest(blocks)  # else a deleted log would keep its place on the disk for ever
+            self._close(self._files[0], blocks)  # else a deleted log would keep its place on the disk for ever
 
-    def _close_oldest(self, blocks: list[bytes]) -> None:
-        file = self._files.popleft()
+    def _close(self, file: _Open, blocks: list[bytes]) -> None:
+        self._files.remove(file)
         if rest := file.lines.rest():
             blocks.append(rest)
         os.close(file.fd)

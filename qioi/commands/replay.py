@@ -20,6 +20,7 @@ from qioi.replay import Plan, Point, Replay, ReplayError, Span, name_peers, repl
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _ROWS = 12
+_SHARE_COLUMNS = 4
 _WHY = {
     "not-kvledger-info": "the words of a commit, but not from kvledger at INFO",
     "not-a-commit-line": "kvledger speaks of a commit in no wording that Fabric is known to use",
@@ -222,7 +223,8 @@ def _curve(name: str, found: Replay, width: int) -> Text:
 
 def _timeline(found: Replay) -> Table:
     shared = sorted({name for point in found.points for name in point.shares})
-    table = _table("from", "to", *(f">{name} tps" for name in found.channels), *(f">{name} share" for name in shared))
+    headings = [f">{name} share" for name in shared] if len(shared) <= _SHARE_COLUMNS else [">highest share"]
+    table = _table("from", *(f">{name} tps" for name in found.channels), *headings)
     for part in _parts(found.points, _ROWS):
         rates = [
             _tps(_mean(known))
@@ -230,8 +232,9 @@ def _timeline(found: Replay) -> Table:
             else "-"
             for name in found.channels
         ]
-        shares = [str(round(_mean([point.shares[name] for point in part]))) for name in shared]
-        table.add_row(_clock(part[0].time), _clock(part[-1].time), *rates, *shares)
+        means = [round(_mean([point.shares[name] for point in part])) for name in shared]
+        shares = means if len(shared) <= _SHARE_COLUMNS else [max(means)]
+        table.add_row(_clock(part[0].time), *rates, *map(str, shares))
     return table
 
 

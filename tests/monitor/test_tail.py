@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -237,6 +238,57 @@ def test_cutting_gives_the_same_lines_however_the_data_comes(parts: list[bytes],
     short = LineCutter(SourceCounters(), max_line=bound)
     kept = b"".join(short.feed(data[at : at + step]) for at in range(0, len(data), step)) + short.rest()
     assert set(kept.splitlines()) <= set(data.splitlines())
+
+
+def rename_on(log: Path) -> None:
+    for number in range(19, 0, -1):
+        old = log.with_name(f"{log.name}.{number}")
+        if old.exists():
+            old.rename(log.with_name(f"{log.name}.{number + 1}"))
+    log.rename(log.with_name(f"{log.name}.1"))
+    log.touch()
+
+
+def copy_and_truncate(log: Path) -> None:
+    shutil.copy(log, log.with_name(f"{log.name}.1"))
+    os.truncate(log, 0)
+
+
+@pytest.mark.parametrize("rotate", [rename_on, copy_and_truncate])
+@given(st.lists(st.sampled_from(["line", "half", "rotate", "look", "many"]), max_size=40))
+def test_no_sequence_of_events_loses_or_repeats_a_line(
+    rotate: Callable[[Path], None], tmp_path_factory: pytest.TempPathFactory, events: list[str]
+) -> None:
+    log = tmp_path_factory.mktemp("tail") / "peer.log"
+    log.write_bytes(b"old\n")
+    tail = FileTail(log, max_read=64 * 1024)
+    written, rotations = 0, 0
+    found: list[bytes] = []
+    copied_at = -1  # a copy is known by what was read of the file before: something must have been
+    for event in events:
+        match event:
+            case "line" | "many":
+                for _ in range(300 if event == "many" else 1):
+                    append(log, b"%d\n" % written)
+                    written += 1
+            case "half":
+                append(log, b"%d" % written)
+                found += lines_of(tail.poll())
+                append(log, b"\n")
+                written, rotations = written + 1, 0
+            case "rotate" if rotate is rename_on and rotations < 15:
+                rotate(log)
+                rotations += 1
+            case "rotate" if rotate is copy_and_truncate and len(found) > copied_at:
+                copied_at = written
+                rotate(log)
+            case "look":
+                found += lines_of(tail.poll())
+                rotations = 0
+    for _ in range(3):
+        found += lines_of(tail.poll())
+    assert found == [b"%d" % number for number in range(written)]
+    tail.close()
 
 
 WRITER = """
