@@ -11,6 +11,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/contracts"
 	"github.com/qioi/qioi/ledger/internal/load"
+	"github.com/qioi/qioi/ledger/internal/orderer"
 	"github.com/qioi/qioi/ledger/internal/setup"
 )
 
@@ -22,7 +23,7 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(setup.Command(), contracts.Command(), load.Command())
+	root.AddCommand(setup.Command(), orderer.Command(), contracts.Command(), load.Command())
 	if err := root.ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)

@@ -1,0 +1,119 @@
+package orderer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+)
+
+const (
+	// A client may send ahead of the answers, but not without end.
+	broadcastWindow = 512
+	// orderingTimeout is for what was lost without a trace; a change of leader is noticed earlier.
+	orderingTimeout = 10 * time.Second
+)
+
+var errTimeout = errors.New("not ordered in time: the transaction may or may not get ordered")
+
+// Broadcast answers each envelope, in order, when it is ordered: SUCCESS means that
+// a majority of the orderers has it on disk.
+func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error {
+	answers := make(chan *waiter, broadcastWindow)
+	group, ctx := errgroup.WithContext(stream.Context())
+	group.Go(func() error {
+		defer close(answers)
+		for {
+			env, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			select {
+			case answers <- n.accept(env):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	group.Go(func() error {
+		for w := range answers {
+			err := w.wait(ctx)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			response := &ordererpb.BroadcastResponse{Status: statusOf(err)}
+			if err != nil {
+				response.Info = err.Error()
+			}
+			if err := stream.Send(response); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// accept checks an envelope, once, and hands it on.
+func (n *Node) accept(env *commonpb.Envelope) *waiter {
+	msg, err := protoutil.OpenEnvelope(env)
+	if err != nil {
+		return refused(err)
+	}
+	ch, err := n.channel(msg.Channel.ChannelId)
+	if err != nil {
+		return refused(err)
+	}
+	raw, err := proto.Marshal(env)
+	if err != nil {
+		return refused(err)
+	}
+	bundle := ch.Bundle()
+	if err := checkTransaction(bundle, raw, msg); err != nil {
+		return refused(err)
+	}
+	return ch.submit(env, raw, bundle.Sequence)
+}
+
+func refused(err error) *waiter {
+	w := &waiter{result: make(chan error, 1)}
+	w.result <- err
+	return w
+}
+
+func (w *waiter) wait(ctx context.Context) error {
+	select {
+	case err := <-w.result: // the usual case needs no timer
+		return err
+	default:
+	}
+	timer := time.NewTimer(orderingTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-w.result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return errTimeout
+	}
+}
+
+func (n *Node) channel(name string) (*channel, error) {
+	ch, ok := n.channels[name]
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", errNoChannel, name)
+	}
+	return ch, nil
+}

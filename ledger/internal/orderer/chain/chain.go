@@ -1,0 +1,281 @@
+// Package chain turns the log that the orderers have agreed on into a channel's
+// chain of blocks. It is a state machine: the same log gives the same blocks on
+// every orderer, but for each orderer's own signature. It keeps the blocks on
+// disk and hands transactions and seals to followers.
+package chain
+
+import (
+	"bytes"
+	"fmt"
+	"sync/atomic"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/cutter"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+var log = ops.Logger("orderer.chain")
+
+// Position is a place in the channel's order: transaction Tx of block Block.
+type Position struct{ Block, Tx uint64 }
+
+// Applied is a place in the consensus log: the first Txs transactions of entry
+// Index, and all entries before, are in sealed blocks.
+type Applied struct {
+	Index uint64
+	Txs   uint32
+}
+
+// Chain is one channel's chain. One goroutine applies; any number may read.
+type Chain struct {
+	id     string
+	signer protoutil.Signer
+	store  *blockfile.Store
+	bundle atomic.Pointer[channelconfig.Bundle]
+	height atomic.Uint64 // sealed blocks
+	hub    *hub
+
+	// Of the goroutine that applies:
+	cutter     *cutter.Cutter
+	hasher     *protoutil.DataHasher
+	number     uint64 // of the open block
+	count      int    // its transactions
+	previous   []byte // hash of the last sealed header
+	lastConfig uint64
+	applied    Applied
+	tail       []blockfile.TailTx // of the open block, found on disk at start and not yet applied again
+}
+
+// Open reads the chain in dir or begins it with the genesis block.
+func Open(dir string, genesis *commonpb.Block, signer protoutil.Signer) (*Chain, error) {
+	store, err := blockfile.Open(dir, blockfile.Options{})
+	if err != nil {
+		return nil, err
+	}
+	c := &Chain{store: store, signer: signer, hasher: protoutil.NewDataHasher()}
+	if err := c.recover(genesis); err != nil {
+		_ = store.Close() // the first error is the one to tell
+		return nil, fmt.Errorf("chain %s: %w", dir, err)
+	}
+	return c, nil
+}
+
+func (c *Chain) recover(genesis *commonpb.Block) error {
+	if c.store.Height() == 0 {
+		if err := c.store.AppendBlock(genesis); err != nil {
+			return err
+		}
+		if err := c.store.Sync(); err != nil {
+			return err
+		}
+	}
+	first, err := c.store.Block(0)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(protoutil.BlockHeaderHash(first.Header), protoutil.BlockHeaderHash(genesis.Header)) {
+		return fmt.Errorf("block 0 is not the channel's genesis block")
+	}
+	last, err := c.store.Block(c.store.Height() - 1)
+	if err != nil {
+		return err
+	}
+	if err := c.resumeAt(last); err != nil {
+		return err
+	}
+	config, err := c.store.Block(c.lastConfig)
+	if err != nil {
+		return err
+	}
+	bundle, err := channelconfig.FromBlock(config)
+	if err != nil {
+		return err
+	}
+	c.configure(bundle)
+	c.id = bundle.ChannelID
+	if open, tail := c.store.OpenTail(); len(tail) > 0 && open == c.number {
+		c.tail = tail
+	}
+	c.hub = newHub(c.number, bundle.Orderer.Mode == channelconfig.Block)
+	return nil
+}
+
+// resumeAt continues after a sealed block.
+func (c *Chain) resumeAt(last *commonpb.Block) error {
+	lastConfig, consenter, err := protoutil.OrdererMetadata(last.Metadata)
+	if err != nil {
+		return fmt.Errorf("block %d: %w", last.Header.Number, err)
+	}
+	var metadata etcdraftpb.BlockMetadata
+	if err := protoutil.Unmarshal(consenter, &metadata); err != nil {
+		return fmt.Errorf("block %d: %w", last.Header.Number, err)
+	}
+	c.lastConfig = lastConfig
+	c.applied = Applied{Index: metadata.RaftIndex, Txs: metadata.EntryTxs}
+	c.number, c.count = last.Header.Number+1, 0
+	c.previous = protoutil.BlockHeaderHash(last.Header)
+	c.hasher.Reset()
+	c.height.Store(c.number)
+	return nil
+}
+
+func (c *Chain) configure(b *channelconfig.Bundle) {
+	o := b.Orderer
+	if o.Mode == channelconfig.Stream {
+		c.cutter = cutter.New(o.VirtualBlockTxs, o.PreferredMaxBytes)
+	} else {
+		c.cutter = cutter.New(o.MaxMessageCount, o.PreferredMaxBytes)
+	}
+	if c.hub != nil {
+		c.hub.showWholeBlocks(o.Mode == channelconfig.Block)
+	}
+	c.bundle.Store(b)
+}
+
+// Bundle is the configuration in force.
+func (c *Chain) Bundle() *channelconfig.Bundle { return c.bundle.Load() }
+
+// Height is the number of sealed blocks.
+func (c *Chain) Height() uint64 { return c.height.Load() }
+
+// Applied is where the last sealed block ends in the log. Of the applying goroutine.
+func (c *Chain) Applied() Applied { return c.applied }
+
+// Open is the number of the open block and how many transactions it has. Of the applying goroutine.
+func (c *Chain) Open() (number uint64, txs int) { return c.number, c.count }
+
+// Block reads a sealed block.
+func (c *Chain) Block(number uint64) (*commonpb.Block, error) { return c.store.Block(number) }
+
+// UntilSealed gives a channel that closes at the next seal; ask for it before Height.
+func (c *Chain) UntilSealed() <-chan struct{} { return c.hub.untilSealed() }
+
+// Sync makes everything applied so far durable in the ledger's own files; until
+// then only the consensus log is. It may run beside Apply.
+func (c *Chain) Sync() error { return c.store.Sync() }
+
+// Close releases the files.
+func (c *Chain) Close() error { return c.store.Close() }
+
+// Apply puts a committed log entry into the chain. What is in sealed blocks
+// already, as after a restart, is skipped. Afterwards followers are told.
+func (c *Chain) Apply(index uint64, entry *streampb.LogEntry) error {
+	if index < c.applied.Index {
+		return nil
+	}
+	skip := 0
+	if index == c.applied.Index {
+		skip = int(c.applied.Txs)
+	}
+	for i, tx := range entry.Txs {
+		if i < skip {
+			continue
+		}
+		if err := c.applyTx(tx, Applied{Index: index, Txs: uint32(i)}); err != nil {
+			return fmt.Errorf("channel %s, block %d: %w", c.id, c.number, err)
+		}
+	}
+	if entry.Cut && c.count > 0 {
+		c.cutter.Cut()
+		if err := c.sealBlock(Applied{Index: index, Txs: uint32(len(entry.Txs))}); err != nil {
+			return err
+		}
+	}
+	c.hub.wake()
+	return nil
+}
+
+// applyTx appends a transaction; before is the log's place just before it.
+func (c *Chain) applyTx(tx []byte, before Applied) error {
+	config := HeaderType(tx) == int32(commonpb.HeaderType_CONFIG)
+	cutBefore, cutAfter := c.cutter.Add(len(tx), config)
+	if cutBefore {
+		if err := c.sealBlock(before); err != nil {
+			return err
+		}
+	}
+	if err := c.appendTx(tx); err != nil {
+		return err
+	}
+	if !cutAfter {
+		return nil
+	}
+	if config {
+		return c.sealConfig(tx, Applied{Index: before.Index, Txs: before.Txs + 1})
+	}
+	return c.sealBlock(Applied{Index: before.Index, Txs: before.Txs + 1})
+}
+
+func (c *Chain) appendTx(tx []byte) error {
+	if c.count < len(c.tail) {
+		// A restart: the ledger has this transaction already, and must have the same.
+		if !bytes.Equal(c.tail[c.count].Data, tx) {
+			return fmt.Errorf("transaction %d on disk is not the one in the log", c.count)
+		}
+	} else if err := c.store.AppendTx(c.number, uint64(c.count), tx, 0); err != nil {
+		return err
+	}
+	c.hasher.Add(tx)
+	c.count++
+	c.hub.add(tx)
+	return nil
+}
+
+// sealConfig seals a block of its own for a configuration and puts it into force.
+// One that cannot be decoded was refused at the door; should it be in the log
+// nevertheless, it stays in the chain without effect.
+func (c *Chain) sealConfig(tx []byte, at Applied) error {
+	msg, err := protoutil.ParseEnvelope(tx)
+	if err != nil {
+		return err
+	}
+	bundle, err := channelconfig.FromMessage(msg)
+	if err != nil {
+		log.Errorf("[channel: %s] configuration in block [%d] is ignored: %s", c.id, c.number, err)
+		return c.sealBlock(at)
+	}
+	c.lastConfig = c.number
+	if err := c.sealBlock(at); err != nil {
+		return err
+	}
+	c.configure(bundle)
+	return nil
+}
+
+// sealBlock ends the open block with a header and our signature.
+func (c *Chain) sealBlock(at Applied) error {
+	if c.count < len(c.tail) {
+		return fmt.Errorf("block %d on disk has more transactions than the log gives it", c.number)
+	}
+	header := &commonpb.BlockHeader{Number: c.number, PreviousHash: c.previous, DataHash: c.hasher.Sum()}
+	consenter, err := proto.Marshal(&etcdraftpb.BlockMetadata{RaftIndex: at.Index, EntryTxs: at.Txs})
+	if err != nil {
+		return err
+	}
+	metadata, err := protoutil.SignBlock(c.signer, header, c.lastConfig, consenter)
+	if err != nil {
+		return err
+	}
+	if err := c.store.AppendSeal(header, metadata); err != nil {
+		return err
+	}
+	c.sealed(header, metadata, at)
+	return nil
+}
+
+func (c *Chain) sealed(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata, at Applied) {
+	c.applied = at
+	c.previous = protoutil.BlockHeaderHash(header)
+	c.number++
+	c.count, c.tail = 0, nil
+	c.hasher.Reset()
+	c.height.Store(c.number)
+	c.hub.seal(header, metadata)
+}

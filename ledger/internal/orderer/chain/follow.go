@@ -1,0 +1,111 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// batchBytes bounds a batch to followers: large enough to be cheap, small enough
+// for any receiver's limit together with one transaction more.
+const batchBytes = 1 << 20
+
+// Read waits for what follows at, and returns it with the position after it.
+func (c *Chain) Read(ctx context.Context, at Position) ([]*streampb.Item, Position, error) {
+	for {
+		items, next, more, err := c.hub.read(at, batchBytes)
+		switch {
+		case errors.Is(err, errEvicted):
+			return c.readBlock(at)
+		case err != nil || len(items) > 0:
+			return items, next, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, at, ctx.Err()
+		case <-more:
+		}
+	}
+}
+
+func (c *Chain) readBlock(at Position) ([]*streampb.Item, Position, error) {
+	block, err := c.store.Block(at.Block)
+	if err != nil {
+		return nil, at, err
+	}
+	txs := block.Data.GetData()
+	if at.Tx > uint64(len(txs)) {
+		return nil, at, fmt.Errorf("%w: block %d has %d transactions, asked for number %d", ErrPosition, at.Block, len(txs), at.Tx)
+	}
+	var items []*streampb.Item
+	for bytes := 0; at.Tx < uint64(len(txs)) && bytes < batchBytes; at.Tx++ {
+		tx := txs[at.Tx]
+		items = append(items, &streampb.Item{Kind: &streampb.Item_Tx{Tx: tx}})
+		bytes += len(tx)
+	}
+	if at.Tx < uint64(len(txs)) {
+		return items, at, nil
+	}
+	seal := &streampb.Seal{Header: block.Header, Metadata: block.Metadata}
+	return append(items, &streampb.Item{Kind: &streampb.Item_Seal{Seal: seal}}), Position{Block: at.Block + 1}, nil
+}
+
+// Import appends the next block as another orderer has sealed it, for a node that
+// was away for so long that the log no longer reaches back. It checks hashes and
+// signature. Transactions of that block that we had already must be the same.
+func (c *Chain) Import(block *commonpb.Block) error {
+	bundle, h := c.Bundle(), block.GetHeader()
+	txs := block.GetData().GetData()
+	switch {
+	case h.GetNumber() != c.number:
+		return fmt.Errorf("got block %d, expected %d", h.GetNumber(), c.number)
+	case !bytes.Equal(h.PreviousHash, c.previous):
+		return fmt.Errorf("block %d does not follow block %d: wrong previous hash", h.Number, c.number-1)
+	case !bytes.Equal(h.DataHash, protoutil.DataHash(txs)):
+		return fmt.Errorf("block %d: wrong data hash", h.Number)
+	case len(txs) == 0 || len(txs) < max(c.count, len(c.tail)):
+		return fmt.Errorf("block %d has %d transactions, we had %d of it", h.Number, len(txs), max(c.count, len(c.tail)))
+	}
+	if err := protoutil.VerifyBlock(h, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation)); err != nil {
+		return err
+	}
+	lastConfig, consenter, err := protoutil.OrdererMetadata(block.Metadata)
+	if err != nil {
+		return err
+	}
+	var metadata etcdraftpb.BlockMetadata
+	if err := protoutil.Unmarshal(consenter, &metadata); err != nil {
+		return err
+	}
+	for _, tx := range txs[c.count:] {
+		if err := c.appendTx(tx); err != nil {
+			return fmt.Errorf("block %d: %w", h.Number, err)
+		}
+	}
+	if !bytes.Equal(c.hasher.Sum(), h.DataHash) {
+		return fmt.Errorf("block %d: other transactions than the ones we had of it", h.Number)
+	}
+	if err := c.store.AppendSeal(h, block.Metadata); err != nil {
+		return err
+	}
+	c.lastConfig = lastConfig
+	c.cutter.Cut()
+	c.sealed(h, block.Metadata, Applied{Index: metadata.RaftIndex, Txs: metadata.EntryTxs})
+	c.hub.wake()
+	if lastConfig != h.Number {
+		return nil
+	}
+	config, err := channelconfig.FromBlock(block)
+	if err != nil {
+		return err
+	}
+	c.configure(config)
+	return nil
+}

@@ -1,0 +1,47 @@
+package chain
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// HeaderType reads the type of a serialized envelope without copying it, in well
+// under a microsecond: every transaction passes here on every orderer. It is -1
+// where the way there (envelope, payload, header, channel header: each time field
+// 1) is not the plain one of one occurrence, at the front. Such an envelope must not be ordered,
+// for others might read another type in it.
+func HeaderType(envelope []byte) int32 {
+	at := envelope
+	for range 3 {
+		num, kind, n := protowire.ConsumeTag(at)
+		if n < 0 || num != 1 || kind != protowire.BytesType {
+			return -1
+		}
+		inner, m := protowire.ConsumeBytes(at[n:])
+		if m < 0 || hasFirst(at[n+m:]) {
+			return -1
+		}
+		at = inner
+	}
+	num, kind, n := protowire.ConsumeTag(at)
+	if n < 0 || num != 1 || kind != protowire.VarintType {
+		if hasFirst(at) {
+			return -1
+		}
+		return 0 // proto3 leaves out a zero: MESSAGE
+	}
+	value, m := protowire.ConsumeVarint(at[n:])
+	if m < 0 || hasFirst(at[n+m:]) {
+		return -1
+	}
+	return int32(value)
+}
+
+// hasFirst reports whether a field 1 is in a message, or the message cannot be read.
+func hasFirst(message []byte) bool {
+	for len(message) > 0 {
+		num, _, n := protowire.ConsumeField(message)
+		if n < 0 || num == 1 {
+			return true
+		}
+		message = message[n:]
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+package chain
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// How much of the recent order is kept in memory for followers. One that is
+// further behind reads the ledger's files.
+const (
+	hubBytes  = 16 << 20
+	hubBlocks = 4096
+)
+
+var (
+	// errEvicted: the position is no longer in memory, read it from the ledger.
+	errEvicted = errors.New("position is not in memory")
+	// ErrPosition is what a position that this chain can never have wraps.
+	ErrPosition = errors.New("no such position")
+)
+
+// hub hands the order to any number of followers as it grows.
+type hub struct {
+	mu          sync.Mutex
+	wholeBlocks bool        // block mode: a transaction is shown only when its block is sealed
+	blocks      []*hubBlock // consecutive numbers; the last one is open
+	bytes       int
+	changed     chan struct{} // closed and replaced when there is more to read
+	sealed      chan struct{} // the same, for those who wait for whole blocks
+}
+
+type hubBlock struct {
+	number uint64
+	txs    [][]byte
+	bytes  int
+	seal   *streampb.Seal
+}
+
+func newHub(open uint64, wholeBlocks bool) *hub {
+	return &hub{
+		wholeBlocks: wholeBlocks, blocks: []*hubBlock{{number: open}},
+		changed: make(chan struct{}), sealed: make(chan struct{}),
+	}
+}
+
+func (h *hub) showWholeBlocks(whole bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wholeBlocks = whole
+}
+
+// add and seal show nothing to those who sleep: wake does, once for all that was added.
+func (h *hub) add(tx []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	open := h.blocks[len(h.blocks)-1]
+	open.txs = append(open.txs, tx)
+	open.bytes += len(tx)
+	h.bytes += len(tx)
+}
+
+func (h *hub) seal(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.blocks[len(h.blocks)-1].seal = &streampb.Seal{Header: header, Metadata: metadata}
+	h.blocks = append(h.blocks, &hubBlock{number: header.Number + 1})
+	for len(h.blocks) > 1 && (h.bytes > hubBytes || len(h.blocks) > hubBlocks) {
+		h.bytes -= h.blocks[0].bytes
+		h.blocks[0] = nil // the slice's array lives on for a while
+		h.blocks = h.blocks[1:]
+	}
+	close(h.sealed)
+	h.sealed = make(chan struct{})
+}
+
+func (h *hub) wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// untilSealed gives a channel that closes at the next seal.
+func (h *hub) untilSealed() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sealed
+}
+
+// read gives what follows at, about maxBytes at most, and the position after it;
+// or, when there is nothing yet, a channel that closes when it is worth asking again.
+func (h *hub) read(at Position, maxBytes int) (items []*streampb.Item, next Position, more <-chan struct{}, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at.Block < h.blocks[0].number {
+		return nil, at, nil, errEvicted
+	}
+	for bytes := 0; bytes < maxBytes; {
+		i := at.Block - h.blocks[0].number
+		if i >= uint64(len(h.blocks)) {
+			break // the follower has seen more than we: wait until we have it as well
+		}
+		b := h.blocks[i]
+		if b.seal == nil && h.wholeBlocks {
+			break
+		}
+		if at.Tx < uint64(len(b.txs)) {
+			tx := b.txs[at.Tx]
+			items = append(items, &streampb.Item{Kind: &streampb.Item_Tx{Tx: tx}})
+			bytes += len(tx)
+			at.Tx++
+			continue
+		}
+		if b.seal == nil {
+			break
+		}
+		if at.Tx > uint64(len(b.txs)) {
+			return nil, at, nil, fmt.Errorf("%w: block %d has %d transactions, asked for number %d", ErrPosition, b.number, len(b.txs), at.Tx)
+		}
+		items = append(items, &streampb.Item{Kind: &streampb.Item_Seal{Seal: b.seal}})
+		at = Position{Block: at.Block + 1}
+	}
+	return items, at, h.changed, nil
+}

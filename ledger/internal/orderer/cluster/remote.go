@@ -1,0 +1,201 @@
+// Package cluster is an orderer's connections to the other orderers: one stream
+// to each, for all channels. Each side shows its TLS certificate, and must be the
+// very one that the channel's configuration names.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+)
+
+var log = ops.Logger("orderer.common.cluster")
+
+// ErrUnreachable says that a message could not even be queued.
+var ErrUnreachable = errors.New("orderer is unreachable")
+
+const (
+	queued       = 4096
+	retryDelay   = 100 * time.Millisecond
+	windowBytes  = 4 << 20
+	keepaliveGap = 10 * time.Second
+)
+
+// Events is told what becomes of a remote orderer's stream. It must not block.
+type Events interface {
+	// Down: the stream to address broke; what was under way may be lost.
+	Down(address string)
+	// SnapshotSent: a snapshot message for an orderer has left, or could not.
+	SnapshotSent(channel string, to uint64, ok bool)
+	// Refused: an envelope that was handed over did not get into the log.
+	Refused(response *ordererpb.SubmitResponse)
+}
+
+// Remote is another orderer.
+type Remote struct {
+	address  string
+	conn     *grpc.ClientConn
+	outgoing chan outgoing
+	events   Events
+}
+
+type outgoing struct {
+	channel string
+	raft    *raftpb.Message // one of the two
+	submit  *ordererpb.SubmitRequest
+}
+
+// Dial prepares the connection options for an orderer whose TLS certificate must
+// be pinned (PEM or DER in the tree; here DER). own is nil where TLS is off.
+func Dial(address string, own *tls.Certificate, roots *x509.CertPool, pinned []byte, maxMessage int) (*grpc.ClientConn, error) {
+	creds := insecure.NewCredentials()
+	if own != nil {
+		creds = credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{*own}, RootCAs: roots, MinVersion: tls.VersionTLS12,
+			VerifyConnection: func(state tls.ConnectionState) error {
+				if len(pinned) > 0 && !bytes.Equal(state.PeerCertificates[0].Raw, pinned) {
+					return errors.New("the certificate is not the one that the channel names for this orderer")
+				}
+				return nil
+			},
+		})
+	}
+	return grpc.NewClient(address, grpc.WithTransportCredentials(creds),
+		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveGap, Timeout: keepaliveGap}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: retryDelay, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 5 * retryDelay},
+			MinConnectTimeout: time.Second,
+		}))
+}
+
+// NewRemote makes a remote; Run connects it.
+func NewRemote(address string, conn *grpc.ClientConn, events Events) *Remote {
+	return &Remote{address: address, conn: conn, outgoing: make(chan outgoing, queued), events: events}
+}
+
+// Conn is the connection, for calls other than Step.
+func (r *Remote) Conn() *grpc.ClientConn { return r.conn }
+
+// Send queues a Raft message. It is lost when too many wait: Raft repeats.
+func (r *Remote) Send(channel string, m *raftpb.Message) {
+	if !r.queue(outgoing{channel: channel, raft: m}) && m.GetType() == raftpb.MsgSnap {
+		r.events.SnapshotSent(channel, m.GetTo(), false)
+	}
+}
+
+// Submit queues an envelope for the leader. That it is ordered is seen in the log.
+func (r *Remote) Submit(channel string, sequence uint64, env *commonpb.Envelope) error {
+	if !r.queue(outgoing{channel: channel, submit: &ordererpb.SubmitRequest{Channel: channel, LastValidationSeq: sequence, Payload: env}}) {
+		return ErrUnreachable
+	}
+	return nil
+}
+
+func (r *Remote) queue(o outgoing) bool {
+	select {
+	case r.outgoing <- o:
+		return true
+	default:
+		return false
+	}
+}
+
+// Run keeps a stream open until ctx ends. Messages that wait while there is none are lost.
+func (r *Remote) Run(ctx context.Context) error {
+	defer func() { _ = r.conn.Close() }()
+	for ctx.Err() == nil {
+		err := r.stream(ctx)
+		r.events.Down(r.address)
+		if ctx.Err() != nil {
+			return nil
+		}
+		log.Debugf("stream to %s: %s", r.address, err)
+		r.discard()
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryDelay):
+		}
+	}
+	return nil
+}
+
+func (r *Remote) discard() {
+	for {
+		select {
+		case o := <-r.outgoing:
+			if o.raft != nil && o.raft.GetType() == raftpb.MsgSnap {
+				r.events.SnapshotSent(o.channel, o.raft.GetTo(), false)
+			}
+		default:
+			return
+		}
+	}
+}
+
+func (r *Remote) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := ordererpb.NewClusterClient(r.conn).Step(ctx)
+	if err != nil {
+		return err
+	}
+	broken := make(chan error, 1)
+	go func() {
+		for {
+			response, err := stream.Recv()
+			if err != nil {
+				broken <- err
+				return
+			}
+			if refused := response.GetSubmitRes(); refused != nil {
+				r.events.Refused(refused)
+			}
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-broken:
+			return err
+		case o := <-r.outgoing:
+			if err := r.write(stream, o); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *Remote) write(stream ordererpb.Cluster_StepClient, o outgoing) error {
+	if o.submit != nil {
+		return stream.Send(&ordererpb.StepRequest{Payload: &ordererpb.StepRequest_SubmitRequest{SubmitRequest: o.submit}})
+	}
+	payload, err := proto.Marshal(o.raft)
+	if err != nil {
+		return err
+	}
+	err = stream.Send(&ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
+		ConsensusRequest: &ordererpb.ConsensusRequest{Channel: o.channel, Payload: payload},
+	}})
+	if o.raft.GetType() == raftpb.MsgSnap {
+		r.events.SnapshotSent(o.channel, o.raft.GetTo(), err == nil)
+	}
+	return err
+}

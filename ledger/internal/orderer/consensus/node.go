@@ -1,0 +1,333 @@
+// Package consensus lets the orderers of a channel agree on one log. A Node steps
+// etcd's Raft core in one goroutine: messages, ticks and proposals in; entries to
+// the durable log, messages to the others, committed entries to the state machine
+// out. A single orderer ("solo") is a group of one.
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+var log = ops.Logger("orderer.consensus.etcdraft")
+
+// Why a proposal was not accepted.
+var (
+	ErrNotLeader = errors.New("this orderer is not the leader")
+	ErrOverload  = errors.New("RESOURCE_EXHAUSTED: too many transactions wait to be ordered")
+)
+
+// Bounds of queues and entries.
+const (
+	queuedProposals = 4096
+	queuedMessages  = 4096
+	entryTxs        = 512
+	entryBytes      = 1 << 20
+	// entriesInFlight lets entries overlap in replication; what arrives meanwhile waits
+	// and goes out as one larger entry. That is all the batching there is.
+	entriesInFlight = 4
+	messageBytes    = 1 << 20
+	inflightAppends = 256
+)
+
+// StateMachine is what the log is for. All methods but Sync are called from the node's own goroutine.
+type StateMachine interface {
+	// Apply takes committed entries, in order.
+	Apply(index uint64, entry *streampb.LogEntry) error
+	// Applied is how far the log is in sealed blocks, Height their number.
+	Applied() chain.Applied
+	Height() uint64
+	// Open is the block that is not sealed yet.
+	Open() (number uint64, txs int)
+	// Sync makes what was applied durable, so that the log may forget it.
+	Sync() error
+	// CatchUp fetches sealed blocks from others until there are height of them.
+	CatchUp(ctx context.Context, height uint64) error
+	// LeaderChanged says who leads now; 0 is nobody.
+	LeaderChanged(leader uint64)
+}
+
+// Transport carries messages to the other orderers. It never blocks and may lose messages.
+type Transport interface {
+	Send(to uint64, m *raftpb.Message)
+}
+
+// Config is how a channel's log is kept.
+type Config struct {
+	Channel          string
+	ID               uint64
+	Voters           []uint64
+	Dir              string
+	TickInterval     time.Duration
+	ElectionTick     int
+	HeartbeatTick    int
+	SnapshotInterval int                  // bytes of log between two snapshots
+	CutInterval      func() time.Duration // how long a block may stay open
+}
+
+// Proposal is one transaction on its way into the log. Fail is called, at most
+// once, when it certainly did not get there; that it did is seen by its being applied.
+type Proposal struct {
+	Tx   []byte
+	Fail func(error)
+}
+
+// Node is one orderer's part in a channel's consensus.
+type Node struct {
+	cfg       Config
+	raft      *raft.RawNode
+	log       *raftlog.Log
+	sm        StateMachine
+	transport Transport
+
+	proposals chan Proposal
+	messages  chan *raftpb.Message
+	reports   chan report
+	synced    chan syncDone
+	leader    atomic.Uint64
+
+	// Of the run goroutine:
+	applied       uint64 // last applied entry
+	proposed      uint64 // last entry that this leader has appended
+	sinceSnapshot int    // bytes applied since the last snapshot began
+	syncing       bool
+	timer         *time.Timer
+	timed         uint64 // block that the timer is for; 0: not armed
+}
+
+type report struct {
+	to       uint64
+	snapshot bool
+	ok       bool
+}
+
+// Open recovers the node's log; Run starts it.
+func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
+	l, err := raftlog.Open(cfg.Dir, cfg.Voters)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: cfg, log: l, sm: sm, transport: transport,
+		proposals: make(chan Proposal, queuedProposals), messages: make(chan *raftpb.Message, queuedMessages),
+		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: time.NewTimer(time.Hour),
+	}
+	n.timer.Stop()
+	return n, nil
+}
+
+// start makes the Raft core go on where the blocks on disk end.
+func (n *Node) start(ctx context.Context) error {
+	snapshot, err := n.log.Memory.Snapshot()
+	if err != nil {
+		return err
+	}
+	height, err := raftlog.Height(snapshot)
+	if err != nil {
+		return err
+	}
+	// We may have been stopped between taking a snapshot over and fetching its blocks.
+	if err := n.sm.CatchUp(ctx, height); err != nil {
+		return err
+	}
+	n.applied = snapshot.GetMetadata().GetIndex()
+	if at := n.sm.Applied(); at.Index > 0 && at.Index-1 > n.applied {
+		n.applied = at.Index - 1
+	}
+	if err := n.log.MarkCommitted(n.applied); err != nil {
+		return err
+	}
+	n.raft, err = raft.NewRawNode(&raft.Config{
+		ID: n.cfg.ID, ElectionTick: n.cfg.ElectionTick, HeartbeatTick: n.cfg.HeartbeatTick,
+		Storage: n.log.Memory, Applied: n.applied, MaxSizePerMsg: messageBytes, MaxInflightMsgs: inflightAppends,
+		CheckQuorum: true, PreVote: true, DisableProposalForwarding: true, Logger: raftLogger{n.cfg.Channel},
+	})
+	if err != nil {
+		return err
+	}
+	if len(n.cfg.Voters) == 1 {
+		return n.raft.Campaign()
+	}
+	return nil
+}
+
+// Leader is the leader's id as far as we know; 0 is nobody.
+func (n *Node) Leader() uint64 { return n.leader.Load() }
+
+// Propose queues a transaction. It errs at once when we do not lead or too many wait.
+func (n *Node) Propose(p Proposal) error {
+	if n.Leader() != n.cfg.ID {
+		return ErrNotLeader
+	}
+	select {
+	case n.proposals <- p:
+		return nil
+	default:
+		return ErrOverload
+	}
+}
+
+// Step takes a message from another orderer. When too many wait it is lost: Raft repeats.
+func (n *Node) Step(m *raftpb.Message) {
+	select {
+	case n.messages <- m:
+	default:
+	}
+}
+
+// ReportUnreachable says that messages to an orderer are being lost.
+func (n *Node) ReportUnreachable(to uint64) { n.report(report{to: to}) }
+
+// ReportSnapshot says whether a snapshot message left for an orderer.
+func (n *Node) ReportSnapshot(to uint64, ok bool) { n.report(report{to: to, snapshot: true, ok: ok}) }
+
+func (n *Node) report(r report) {
+	select {
+	case n.reports <- r:
+	default: // Raft finds out by itself, a little later
+	}
+}
+
+// Run keeps the node going until ctx ends; it returns an error when log or ledger fail.
+func (n *Node) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, n.close()) }()
+	if err := n.start(ctx); err != nil {
+		return ignoreEnd(ctx, err)
+	}
+	ticker := time.NewTicker(n.cfg.TickInterval)
+	defer ticker.Stop()
+	for {
+		if err := n.handleReady(ctx); err != nil {
+			return ignoreEnd(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			n.raft.Tick()
+		case m := <-n.messages:
+			n.step(m)
+		case p := <-n.accepting():
+			n.propose(p)
+		case <-n.timer.C:
+			n.proposeCut()
+		case r := <-n.reports:
+			n.stepReport(r)
+		case done := <-n.synced:
+			if err := n.compact(done); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// close waits for a sync that is still under way: it uses the ledger, which closes after us.
+func (n *Node) close() error {
+	n.timer.Stop()
+	if n.syncing {
+		<-n.synced
+	}
+	return n.log.Close()
+}
+
+// step takes this message and those that wait behind it, so that they share one Ready.
+func (n *Node) step(m *raftpb.Message) {
+	for {
+		// An error means that the message is not for us or out of date: nothing to do about it.
+		if err := n.raft.Step(m); err != nil {
+			log.Debugf("[channel: %s] message %s from %d: %s", n.cfg.Channel, m.GetType(), m.GetFrom(), err)
+		}
+		select {
+		case m = <-n.messages:
+		default:
+			return
+		}
+	}
+}
+
+func (n *Node) stepReport(r report) {
+	switch {
+	case !r.snapshot:
+		n.raft.ReportUnreachable(r.to)
+	case r.ok:
+		n.raft.ReportSnapshot(r.to, raft.SnapshotFinish)
+	default:
+		n.raft.ReportSnapshot(r.to, raft.SnapshotFailure)
+	}
+}
+
+func (n *Node) leads() bool { return n.leader.Load() == n.cfg.ID }
+
+// accepting is the queue of proposals while there is room in flight, else nothing.
+func (n *Node) accepting() <-chan Proposal {
+	if n.leads() && n.proposed >= n.applied+entriesInFlight {
+		return nil
+	}
+	return n.proposals
+}
+
+// propose makes one entry of this transaction and those that wait behind it.
+func (n *Node) propose(p Proposal) {
+	batch := []Proposal{p}
+	entry := &streampb.LogEntry{Txs: [][]byte{p.Tx}}
+	for size := len(p.Tx); len(batch) < entryTxs && size < entryBytes; {
+		select {
+		case p = <-n.proposals:
+			batch = append(batch, p)
+			entry.Txs = append(entry.Txs, p.Tx)
+			size += len(p.Tx)
+			continue
+		default:
+		}
+		break
+	}
+	if err := n.append(entry); err != nil {
+		for _, p := range batch {
+			p.Fail(err)
+		}
+	}
+}
+
+// proposeCut ends a block that has been open for its time.
+func (n *Node) proposeCut() {
+	armed := n.timed
+	n.timed = 0
+	if number, txs := n.sm.Open(); !n.leads() || txs == 0 || number != armed {
+		return
+	}
+	// Dropped means that we lose the lead: the next leader has a timer of its own.
+	_ = n.append(&streampb.LogEntry{Cut: true})
+}
+
+func (n *Node) append(entry *streampb.LogEntry) error {
+	if !n.leads() {
+		return ErrNotLeader
+	}
+	data, err := proto.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	if err := n.raft.Propose(data); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	}
+	return nil
+}

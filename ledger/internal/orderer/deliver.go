@@ -1,0 +1,180 @@
+package orderer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// Deliver serves sealed blocks for signed SeekInfo envelopes, Fabric's way.
+func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
+	for {
+		env, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = n.deliver(stream, env)
+		if stream.Context().Err() != nil {
+			return stream.Context().Err()
+		}
+		answer := &ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Status{Status: statusOf(err)}}
+		if err := stream.Send(answer); err != nil {
+			return err
+		}
+		if err != nil {
+			log.Debugf("deliver: %s", err)
+			return nil
+		}
+	}
+}
+
+func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *commonpb.Envelope) error {
+	ch, data, err := n.openRequest(env)
+	if err != nil {
+		return err
+	}
+	var seek ordererpb.SeekInfo
+	if err := protoutil.Unmarshal(data, &seek); err != nil {
+		return err
+	}
+	from, err := startOf(&seek, ch.Height())
+	if err != nil {
+		return err
+	}
+	last := stopOf(&seek, ch.Height(), from)
+	if last < from {
+		return fmt.Errorf("%w: stop %d lies before start %d", protoutil.ErrMalformed, last, from)
+	}
+	for number := from; ; number++ {
+		if err := ch.untilBlock(stream.Context(), number, seek.Behavior); err != nil {
+			return err
+		}
+		block, err := ch.Block(number)
+		if err != nil {
+			return err
+		}
+		if seek.ContentType == ordererpb.SeekInfo_HEADER_WITH_SIG {
+			block = &commonpb.Block{Header: block.Header, Metadata: block.Metadata}
+		}
+		if err := stream.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Block{Block: block}}); err != nil {
+			return err
+		}
+		if number == last {
+			return nil
+		}
+	}
+}
+
+// openRequest checks who asks for a channel's transactions.
+func (n *Node) openRequest(env *commonpb.Envelope) (*channel, []byte, error) {
+	msg, err := protoutil.OpenEnvelope(env)
+	if err != nil {
+		return nil, nil, err
+	}
+	if commonpb.HeaderType(msg.Channel.Type) != commonpb.HeaderType_DELIVER_SEEK_INFO {
+		return nil, nil, fmt.Errorf("%w: header type %d, DELIVER_SEEK_INFO is accepted", protoutil.ErrMalformed, msg.Channel.Type)
+	}
+	ch, err := n.channel(msg.Channel.ChannelId)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ch, msg.Data, checkSigned(ch.Bundle(), channelconfig.ChannelReaders, msg)
+}
+
+func startOf(seek *ordererpb.SeekInfo, height uint64) (uint64, error) {
+	switch at := seek.GetStart().GetType().(type) {
+	case *ordererpb.SeekPosition_Oldest:
+		return 0, nil
+	case *ordererpb.SeekPosition_Newest:
+		return height - 1, nil
+	case *ordererpb.SeekPosition_NextCommit:
+		return height, nil
+	case *ordererpb.SeekPosition_Specified:
+		return at.Specified.GetNumber(), nil
+	default:
+		return 0, fmt.Errorf("%w: a seek without start", protoutil.ErrMalformed)
+	}
+}
+
+// stopOf is the last block to send; without a stop there is no end.
+func stopOf(seek *ordererpb.SeekInfo, height, from uint64) uint64 {
+	switch at := seek.GetStop().GetType().(type) {
+	case *ordererpb.SeekPosition_Oldest:
+		return from
+	case *ordererpb.SeekPosition_Newest:
+		return max(height-1, from)
+	case *ordererpb.SeekPosition_Specified:
+		return at.Specified.GetNumber()
+	default:
+		return ^uint64(0)
+	}
+}
+
+var errNotReady = fmt.Errorf("%w: the block does not exist yet", chain.ErrPosition)
+
+func (ch *channel) untilBlock(ctx context.Context, number uint64, behavior ordererpb.SeekInfo_SeekBehavior) error {
+	for {
+		sealed := ch.UntilSealed() // before Height, so that no seal falls between
+		if number < ch.Height() {
+			return nil
+		}
+		if behavior == ordererpb.SeekInfo_FAIL_IF_NOT_READY {
+			return errNotReady
+		}
+		select {
+		case <-sealed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Follow serves transactions as they are ordered, and the seals between them, without end.
+func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServer) error {
+	ch, data, err := n.openRequest(env)
+	if err != nil {
+		return followError(err)
+	}
+	var position streampb.Position
+	if err := protoutil.Unmarshal(data, &position); err != nil {
+		return followError(err)
+	}
+	at := chain.Position{Block: position.Block, Tx: position.Tx}
+	for {
+		items, next, err := ch.Read(stream.Context(), at)
+		if err != nil {
+			return followError(err)
+		}
+		if err := stream.Send(&streampb.Batch{Items: items}); err != nil {
+			return err
+		}
+		at = next
+	}
+}
+
+func followError(err error) error {
+	switch statusOf(err) {
+	case commonpb.Status_FORBIDDEN:
+		return status.Error(codes.PermissionDenied, err.Error())
+	case commonpb.Status_NOT_FOUND:
+		return status.Error(codes.NotFound, err.Error())
+	case commonpb.Status_BAD_REQUEST:
+		return status.Error(codes.InvalidArgument, err.Error())
+	default:
+		return status.Error(codes.Unavailable, err.Error())
+	}
+}

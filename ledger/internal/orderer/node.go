@@ -1,0 +1,200 @@
+// Package orderer is an ordering node: clients hand it transactions (Broadcast),
+// the orderers of a channel agree on their order, peers get them one by one
+// (Follow) or by blocks (Deliver).
+package orderer
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+var log = ops.Logger("orderer")
+
+const (
+	windowBytes = 4 << 20
+	// messageSlack is what surrounds the largest transaction in a message between nodes.
+	messageSlack = 4 << 20
+	maxStreams   = 1024
+)
+
+// Node is an orderer.
+type Node struct {
+	ordererpb.UnimplementedAtomicBroadcastServer
+	ordererpb.UnimplementedClusterServer
+	streampb.UnimplementedStreamServer
+
+	cfg         *nodeconfig.Config
+	signer      *identity.SigningIdentity
+	certificate *tls.Certificate // nil: TLS is off
+	listener    net.Listener
+	ops         *ops.Server
+	metrics     *metrics
+	channels    map[string]*channel
+	remotes     map[string]*cluster.Remote // by address, shared by the channels
+	maxMessage  int
+}
+
+// Open claims the node's addresses and recovers its channels; Run serves.
+func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
+	n := &Node{cfg: cfg, channels: map[string]*channel{}, remotes: map[string]*cluster.Remote{}}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", cfg.Name, errors.Join(err, n.close()))
+		}
+	}()
+	if n.signer, err = cfg.Signer(); err != nil {
+		return nil, err
+	}
+	if n.certificate, err = cfg.Certificate(); err != nil {
+		return nil, err
+	}
+	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return nil, fmt.Errorf("%w (a free host:port is accepted)", err)
+	}
+	if n.ops, err = ops.Listen(ops.Config{Listen: cfg.Operations.Listen, Pprof: cfg.Operations.Pprof}); err != nil {
+		return nil, err
+	}
+	n.metrics = newMetrics(n.ops.Registry())
+	if n.maxMessage, err = largestMessage(cfg); err != nil {
+		return nil, err
+	}
+	for _, c := range cfg.Channels {
+		ch, err := n.openChannel(c)
+		if err != nil {
+			return nil, err
+		}
+		n.channels[c.Name] = ch
+	}
+	if n.certificate == nil {
+		log.Warnf("TLS is off: whoever reaches %s is taken for an orderer", cfg.Listen)
+	}
+	return n, nil
+}
+
+func largestMessage(cfg *nodeconfig.Config) (int, error) {
+	largest := 0
+	for _, c := range cfg.Channels {
+		_, bundle, err := c.GenesisBlock()
+		if err != nil {
+			return 0, err
+		}
+		largest = max(largest, bundle.Orderer.AbsoluteMaxBytes)
+	}
+	return largest + messageSlack, nil
+}
+
+// remote gives the connection to another orderer, one for all channels.
+func (n *Node) remote(m member, roots *x509.CertPool) (*cluster.Remote, error) {
+	if r := n.remotes[m.address]; r != nil {
+		return r, nil
+	}
+	conn, err := cluster.Dial(m.address, n.certificate, roots, m.server, n.maxMessage)
+	if err != nil {
+		return nil, err
+	}
+	r := cluster.NewRemote(m.address, conn, n)
+	n.remotes[m.address] = r
+	return r, nil
+}
+
+// Run serves until ctx ends, or until log or ledger of a channel fail: then the
+// node stops rather than promise what it cannot keep.
+func (n *Node) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	server := n.newServer()
+	for _, remote := range n.remotes {
+		group.Go(func() error { return remote.Run(ctx) })
+	}
+	for _, ch := range n.channels {
+		group.Go(func() error { return ch.node.Run(ctx) })
+	}
+	group.Go(func() error { return n.ops.Serve(ctx) })
+	group.Go(func() error { return server.Serve(n.listener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		server.Stop() // Follow streams have no end of their own
+		return nil
+	})
+	log.Infof("%s serves %d channel(s) at %s", n.cfg.Name, len(n.channels), n.listener.Addr())
+	n.ops.SetReady()
+	err := group.Wait()
+	for _, ch := range n.channels {
+		err = errors.Join(err, ch.Close())
+	}
+	return err
+}
+
+func (n *Node) newServer() *grpc.Server {
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(n.maxMessage), grpc.MaxSendMsgSize(n.maxMessage), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
+	}
+	if n.certificate != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{*n.certificate}, MinVersion: tls.VersionTLS12,
+			// Clients need none; for Step the certificate must be one that the channel names.
+			ClientAuth: tls.RequestClientCert,
+		})))
+	}
+	server := grpc.NewServer(options...)
+	ordererpb.RegisterAtomicBroadcastServer(server, n)
+	ordererpb.RegisterClusterServer(server, n)
+	streampb.RegisterStreamServer(server, n)
+	return server
+}
+
+// close releases what Open had got hold of before it failed.
+func (n *Node) close() error {
+	var err error
+	if n.listener != nil {
+		err = n.listener.Close()
+	}
+	for _, ch := range n.channels {
+		err = errors.Join(err, ch.Close())
+	}
+	return err
+}
+
+// Down implements cluster.Events.
+func (n *Node) Down(address string) {
+	for _, ch := range n.channels {
+		for id, m := range ch.members {
+			if m.address != address {
+				continue
+			}
+			ch.node.ReportUnreachable(id)
+			if ch.node.Leader() == id {
+				ch.waiting.refuseAll(errConnection)
+			}
+		}
+	}
+}
+
+// SnapshotSent implements cluster.Events.
+func (n *Node) SnapshotSent(channel string, to uint64, ok bool) {
+	if ch := n.channels[channel]; ch != nil {
+		ch.node.ReportSnapshot(to, ok)
+	}
+}
+
+// Refused implements cluster.Events.
+func (n *Node) Refused(response *ordererpb.SubmitResponse) {
+	if ch := n.channels[response.Channel]; ch != nil {
+		ch.refusedByLeader(response)
+	}
+}

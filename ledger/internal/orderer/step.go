@@ -1,0 +1,122 @@
+package orderer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+)
+
+// refusedWindow bounds the answers that wait for a slow orderer; what is beyond
+// runs into the submitter's own timeout.
+const refusedWindow = 4096
+
+// Step takes messages from another orderer, for all channels that it is a consenter of.
+func (n *Node) Step(stream ordererpb.Cluster_StepServer) error {
+	certificate := peerCertificate(stream.Context())
+	if n.certificate != nil && certificate == nil {
+		return status.Error(codes.Unauthenticated, "a TLS client certificate of a consenter is accepted")
+	}
+	answers := make(chan *ordererpb.SubmitResponse, refusedWindow)
+	group, ctx := errgroup.WithContext(stream.Context())
+	group.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case response := <-answers:
+				if err := stream.Send(&ordererpb.StepResponse{Payload: &ordererpb.StepResponse_SubmitRes{SubmitRes: response}}); err != nil {
+					return err
+				}
+			}
+		}
+	})
+	group.Go(func() error {
+		for {
+			request, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return io.EOF // ends the group
+			}
+			if err != nil {
+				return err
+			}
+			if err := n.step(certificate, request, answers); err != nil {
+				return err
+			}
+		}
+	})
+	if err := group.Wait(); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers chan<- *ordererpb.SubmitResponse) error {
+	if submit := request.GetSubmitRequest(); submit != nil {
+		ch, _, err := n.consenter(submit.Channel, certificate)
+		if err != nil {
+			return err
+		}
+		ch.forwarded(submit, func(response *ordererpb.SubmitResponse) {
+			select {
+			case answers <- response:
+			default:
+			}
+		})
+		return nil
+	}
+	consensus := request.GetConsensusRequest()
+	ch, id, err := n.consenter(consensus.GetChannel(), certificate)
+	if err != nil {
+		return err
+	}
+	var m raftpb.Message
+	if err := proto.Unmarshal(consensus.GetPayload(), &m); err != nil {
+		return status.Error(codes.InvalidArgument, "not a Raft message")
+	}
+	if certificate != nil && m.GetFrom() != id || m.GetTo() != ch.id {
+		return status.Errorf(codes.PermissionDenied, "message from %d to %d on the stream of consenter %d", m.GetFrom(), m.GetTo(), id)
+	}
+	ch.node.Step(&m)
+	return nil
+}
+
+// consenter finds which consenter of a channel a certificate belongs to. Without
+// TLS everybody is believed.
+func (n *Node) consenter(name string, certificate []byte) (*channel, uint64, error) {
+	ch, err := n.channel(name)
+	if err != nil {
+		return nil, 0, status.Error(codes.NotFound, err.Error())
+	}
+	if n.certificate == nil {
+		return ch, 0, nil
+	}
+	for id, m := range ch.members {
+		if bytes.Equal(m.client, certificate) {
+			return ch, id, nil
+		}
+	}
+	return nil, 0, status.Errorf(codes.PermissionDenied, "the certificate is not a consenter's of channel %q", name)
+}
+
+func peerCertificate(ctx context.Context) []byte {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return nil
+	}
+	return info.State.PeerCertificates[0].Raw
+}

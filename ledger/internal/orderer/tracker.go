@@ -1,0 +1,73 @@
+package orderer
+
+import (
+	"crypto/sha256"
+	"sync"
+)
+
+// tracker knows which transactions wait here to be seen in the log. A transaction
+// counts as ordered when this orderer itself has applied it, whoever leads.
+type tracker struct {
+	mu      sync.Mutex
+	waiting map[[sha256.Size]byte][]*waiter
+}
+
+// waiter gets one result: nil for ordered, or why not.
+type waiter struct {
+	key    [sha256.Size]byte
+	result chan error
+}
+
+func newTracker() *tracker { return &tracker{waiting: map[[sha256.Size]byte][]*waiter{}} }
+
+func (t *tracker) add(tx []byte) *waiter {
+	w := &waiter{key: sha256.Sum256(tx), result: make(chan error, 1)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting[w.key] = append(t.waiting[w.key], w)
+	return w
+}
+
+// ordered answers one waiter for each transaction: of copies, each is ordered by itself.
+func (t *tracker) ordered(txs [][]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, tx := range txs {
+		if len(t.waiting) == 0 {
+			return // nobody waits here: no need to hash
+		}
+		t.answer(sha256.Sum256(tx), nil)
+	}
+}
+
+// refuse answers one waiter of a transaction that did not get into the log.
+func (t *tracker) refuse(key [sha256.Size]byte, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answer(key, err)
+}
+
+func (t *tracker) answer(key [sha256.Size]byte, err error) {
+	all := t.waiting[key]
+	if len(all) == 0 {
+		return
+	}
+	all[0].result <- err // it has room: each waiter is answered once
+	if len(all) == 1 {
+		delete(t.waiting, key)
+	} else {
+		t.waiting[key] = all[1:]
+	}
+}
+
+// refuseAll answers everybody.
+func (t *tracker) refuseAll(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, all := range t.waiting {
+		for _, w := range all {
+			w.result <- err
+		}
+		delete(t.waiting, key)
+	}
+}
