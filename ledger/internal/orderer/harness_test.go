@@ -1,0 +1,307 @@
+package orderer
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// The test binary is the orderer as well, so that tests can SIGKILL a real process.
+const processEnv = "QIOI_TEST_ORDERER"
+
+func TestMain(m *testing.M) {
+	if config := os.Getenv(processEnv); config != "" {
+		if err := runProcess(config); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func runProcess(config string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cfg, err := nodeconfig.Load(config, nodeconfig.RoleOrderer)
+	if err != nil {
+		return err
+	}
+	node, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	return node.Run(ctx)
+}
+
+// cluster is a network's orderers.
+type testCluster struct {
+	t      testing.TB
+	dir    string
+	file   *network.File
+	client *identity.SigningIdentity
+	conns  map[string]*grpc.ClientConn
+}
+
+func newCluster(t testing.TB, change func(*setup.Options)) *testCluster {
+	t.Helper()
+	o := setup.Defaults()
+	o.Dir = filepath.Join(t.TempDir(), "net")
+	o.Orgs, o.PeersPerOrg, o.Chaincodes = 1, 1, nil
+	o.RaftTick = 50 * time.Millisecond
+	change(&o)
+	o.BasePort = freePorts(t, 2*o.Orderers+2)
+	file, err := setup.Init(o)
+	require.NoError(t, err)
+	user := file.Clients[0]
+	client, err := identity.LoadSigner(user.MSPID, filepath.Join(o.Dir, user.Cert), filepath.Join(o.Dir, user.Key))
+	require.NoError(t, err)
+	return &testCluster{t: t, dir: o.Dir, file: file, client: client, conns: map[string]*grpc.ClientConn{}}
+}
+
+// freePorts finds n neighbouring ports that nobody listens on, below the range
+// that the kernel hands out by itself.
+func freePorts(t testing.TB, n int) int {
+	t.Helper()
+next:
+	for range 100 {
+		base := 12000 + rand.IntN(18000)
+		for i := range n {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+i))
+			if err != nil {
+				continue next
+			}
+			require.NoError(t, l.Close())
+		}
+		return base
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+func (c *testCluster) node(i int) network.Node { return c.file.Nodes[i] }
+
+func (c *testCluster) config(i int) string { return filepath.Join(c.dir, c.node(i).Config) }
+
+// start runs an orderer inside the test; stop ends it and waits.
+func (c *testCluster) start(i int) (stop func()) {
+	c.t.Helper()
+	cfg, err := nodeconfig.Load(c.config(i), nodeconfig.RoleOrderer)
+	require.NoError(c.t, err)
+	node, err := Open(cfg)
+	require.NoError(c.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- node.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		require.NoError(c.t, <-done)
+	}
+	c.t.Cleanup(stop)
+	return stop
+}
+
+// spawn runs an orderer as a process of its own; end sends it a signal and waits.
+func (c *testCluster) spawn(i int) (end func(os.Signal)) {
+	c.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), processEnv+"="+c.config(i))
+	cmd.Stderr = c.logFile(i)
+	require.NoError(c.t, cmd.Start())
+	ended := false
+	end = func(sig os.Signal) {
+		if ended {
+			return
+		}
+		ended = true
+		require.NoError(c.t, cmd.Process.Signal(sig))
+		_ = cmd.Wait() // after a SIGKILL it says so
+	}
+	c.t.Cleanup(func() { end(syscall.SIGKILL) })
+	return end
+}
+
+func (c *testCluster) logFile(i int) *os.File {
+	f, err := os.OpenFile(filepath.Join(c.dir, c.node(i).Log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+func (c *testCluster) conn(i int) *grpc.ClientConn {
+	address := c.node(i).Address
+	if conn := c.conns[address]; conn != nil {
+		return conn
+	}
+	ca, err := os.ReadFile(filepath.Join(c.dir, c.file.TLSCA["OrdererMSP"]))
+	require.NoError(c.t, err)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool})),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(100<<20)))
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { _ = conn.Close() })
+	c.conns[address] = conn
+	return conn
+}
+
+// message is a client's envelope with a text of its own.
+func (c *testCluster) message(channel, text string) *commonpb.Envelope {
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_MESSAGE, channel, c.client, nil, []byte(text))
+	require.NoError(c.t, err)
+	return env
+}
+
+// broadcast sends one envelope and gives the answer; an error when the orderer is away.
+func (c *testCluster) broadcast(ctx context.Context, i int, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(i)).Broadcast(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.Send(env); err != nil {
+		return nil, err
+	}
+	return stream.Recv()
+}
+
+// order tries one orderer after the other until an envelope is ordered.
+func (c *testCluster) order(env *commonpb.Envelope) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		for i := range c.orderers() {
+			if r, err := c.broadcast(context.Background(), i, env); err == nil && r.Status == commonpb.Status_SUCCESS {
+				return true
+			}
+		}
+		return false
+	}, 30*time.Second, 20*time.Millisecond)
+}
+
+func (c *testCluster) orderers() int {
+	n := 0
+	for _, node := range c.file.Nodes {
+		if node.Role == nodeconfig.RoleOrderer {
+			n++
+		}
+	}
+	return n
+}
+
+// texts follows an orderer until it has given n transactions and says what they hold, in order.
+func (c *testCluster) texts(i int, channel string, at *streampb.Position, n int) []string {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	stream := c.follow(ctx, i, channel, at)
+	var out []string
+	for len(out) < n {
+		batch, err := stream.Recv()
+		require.NoError(c.t, err, "after %d transactions of %d", len(out), n)
+		for _, item := range batch.Items {
+			if tx := item.GetTx(); tx != nil {
+				msg, err := protoutil.ParseEnvelope(tx)
+				require.NoError(c.t, err)
+				out = append(out, string(msg.Data))
+			}
+		}
+	}
+	return out
+}
+
+func (c *testCluster) follow(ctx context.Context, i int, channel string, at *streampb.Position) streampb.Stream_FollowClient {
+	data, err := proto.Marshal(at)
+	require.NoError(c.t, err)
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, channel, c.client, nil, data)
+	require.NoError(c.t, err)
+	stream, err := streampb.NewStreamClient(c.conn(i)).Follow(ctx, env, grpc.WaitForReady(true))
+	require.NoError(c.t, err)
+	return stream
+}
+
+// blocks asks Deliver for a range of blocks.
+func (c *testCluster) blocks(i int, channel string, from, to uint64) ([]*commonpb.Block, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(i)).Deliver(ctx, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, err
+	}
+	seek, err := proto.Marshal(&ordererpb.SeekInfo{Start: seekNumber(from), Stop: seekNumber(to)})
+	require.NoError(c.t, err)
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, channel, c.client, nil, seek)
+	require.NoError(c.t, err)
+	if err := stream.Send(env); err != nil {
+		return nil, err
+	}
+	var out []*commonpb.Block
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return out, err
+		}
+		if block := response.GetBlock(); block != nil {
+			out = append(out, block)
+			continue
+		}
+		if s := response.GetStatus(); s != commonpb.Status_SUCCESS {
+			return out, errors.New(s.String())
+		}
+		return out, nil
+	}
+}
+
+// chainOnDisk reads the ledger of a stopped orderer: header hashes and all transactions' texts.
+func (c *testCluster) chainOnDisk(i int, channel string) (hashes, texts []string) {
+	c.t.Helper()
+	store, err := blockfile.Open(filepath.Join(c.dir, c.node(i).Data, "channels", channel, "blocks"), blockfile.Options{ReadOnly: true})
+	require.NoError(c.t, err)
+	defer func() { require.NoError(c.t, store.Close()) }()
+	for n := range store.Height() {
+		block, err := store.Block(n)
+		require.NoError(c.t, err)
+		require.Equal(c.t, protoutil.DataHash(block.Data.Data), block.Header.DataHash)
+		hashes = append(hashes, fmt.Sprintf("%x", protoutil.BlockHeaderHash(block.Header)))
+		if n == 0 {
+			continue
+		}
+		for _, tx := range block.Data.Data {
+			msg, err := protoutil.ParseEnvelope(tx)
+			require.NoError(c.t, err)
+			texts = append(texts, string(msg.Data))
+		}
+	}
+	return hashes, texts
+}
