@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import date
 from typing import Any
 
 #: Longest line that is looked into. A commit line has about 250 bytes; whatever carries the
@@ -47,6 +47,7 @@ _EPOCH = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:[eE]\+?\d{1,2})?", re.ASCII)
 _MAX_PREFIX = 512
 #: The last second of year 9999: later "times" are none.
 _MAX_EPOCH = 253_402_300_799.0
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +165,16 @@ def _last_time(text: bytes) -> float | None:
 
 
 def _seconds(match: re.Match[bytes]) -> float | None:
-    year, month, day, hour, minute, second = (int(match[key]) for key in _CALENDAR)
-    fraction = match["fraction"] or b"0"
-    zone = 0
-    if match["sign"]:
-        zone = int(match["zone_hour"]) * 3600 + int(match["zone_minute"]) * 60
-        zone = -zone if match["sign"] == b"-" else zone
+    year, month, day, hour, minute, second = map(int, match.group(1, 2, 3, 4, 5, 6))
+    if hour > 23 or minute > 59 or second > 60:  # 60 is a leap second
+        return None
     try:
-        whole = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
+        days = date(year, month, day).toordinal() - _EPOCH_DAY
     except ValueError:
         return None
-    leap = second - min(second, 59)
-    if leap > 1:  # 60 is a leap second, more is no time
-        return None
-    return whole.timestamp() + leap - zone + int(fraction) / 10.0 ** len(fraction)
-
-
-_CALENDAR = ("year", "month", "day", "hour", "minute", "second")
+    seconds = ((days * 24 + hour) * 60 + minute) * 60 + second
+    if match["sign"]:
+        zone = int(match["zone_hour"]) * 3600 + int(match["zone_minute"]) * 60
+        seconds += zone if match["sign"] == b"-" else -zone
+    fraction = match["fraction"]
+    return seconds + int(fraction) / 10.0 ** len(fraction) if fraction else float(seconds)
