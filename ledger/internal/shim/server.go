@@ -12,8 +12,13 @@ import (
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
-// maxMessageBytes is Fabric's own limit for the chaincode stream.
-const maxMessageBytes = 100 << 20
+const (
+	// maxMessageBytes is Fabric's own limit for the chaincode stream.
+	maxMessageBytes = 100 << 20
+	// A fixed window, wide enough for many transactions at once, spares the pings
+	// with which gRPC otherwise estimates one.
+	windowBytes = 4 << 20
+)
 
 // Server is a chaincode as a service. The stream is plaintext, as Fabric has it
 // by default: chaincode and peer belong to one operator and one host.
@@ -29,6 +34,7 @@ func NewServer(id string, contract Contract) *Server {
 	s := &Server{id: id, contract: contract}
 	s.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes),
+		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
