@@ -1,0 +1,223 @@
+// Package deliver is Fabric's peer event service (protos.Deliver): whole blocks with
+// their validation flags, or filtered ones that tell ids, verdicts and the names of events.
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+var log = ops.Logger("peer.deliver")
+
+// readers is the policy that Fabric asks for block events (event/Block).
+const readers = "/Channel/Application/Readers"
+
+const (
+	maxStreams = 2500 // Fabric's default
+	// maxSkew is how old a request may be: a recorded one is of no use later. As in Fabric.
+	maxSkew = 15 * time.Minute
+)
+
+// Chain is what the service needs of a channel.
+type Chain interface {
+	ID() string
+	Bundle() *channelconfig.Bundle
+	Height() uint64
+	Block(number uint64) (*commonpb.Block, error)
+	UntilChanged() <-chan struct{}
+}
+
+// Service implements protos.Deliver.
+type Service struct {
+	peerpb.UnimplementedDeliverServer
+	channel func(id string) Chain // nil when the peer has not joined
+	streams atomic.Int64
+}
+
+// New makes the service.
+func New(channel func(id string) Chain) *Service { return &Service{channel: channel} }
+
+type stream interface {
+	Context() context.Context
+	Send(*peerpb.DeliverResponse) error
+	Recv() (*commonpb.Envelope, error)
+}
+
+// shape turns a block into what a kind of call sends.
+type shape func(channelID string, block *commonpb.Block) *peerpb.DeliverResponse
+
+// Deliver sends whole blocks.
+func (s *Service) Deliver(st peerpb.Deliver_DeliverServer) error { return s.serve(st, whole) }
+
+// DeliverFiltered sends filtered blocks.
+func (s *Service) DeliverFiltered(st peerpb.Deliver_DeliverFilteredServer) error {
+	return s.serve(st, filtered)
+}
+
+// DeliverWithPrivateData sends whole blocks; there is no private data.
+func (s *Service) DeliverWithPrivateData(st peerpb.Deliver_DeliverWithPrivateDataServer) error {
+	return s.serve(st, withPrivateData)
+}
+
+// serve answers one request after the other, each with blocks and then a status.
+func (s *Service) serve(st stream, form shape) error {
+	defer s.streams.Add(-1)
+	if s.streams.Add(1) > maxStreams {
+		return status.Errorf(codes.ResourceExhausted, "too many requests for /protos.Deliver, exceeding concurrency limit (%d)", maxStreams)
+	}
+	for {
+		env, err := st.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		code, err := s.answer(st, env, form)
+		if st.Context().Err() != nil {
+			return st.Context().Err()
+		}
+		if err != nil {
+			log.Debugf("a request ended with %s: %s", code, err)
+		}
+		if err := st.Send(&peerpb.DeliverResponse{Type: &peerpb.DeliverResponse_Status{Status: code}}); err != nil {
+			return err
+		}
+		if code != commonpb.Status_SUCCESS {
+			return nil
+		}
+	}
+}
+
+func (s *Service) answer(st stream, env *commonpb.Envelope, form shape) (commonpb.Status, error) {
+	ch, seek, code, err := s.open(env)
+	if err != nil {
+		return code, err
+	}
+	height := ch.Height()
+	from, err := position(seek.GetStart(), height)
+	if err != nil {
+		return commonpb.Status_BAD_REQUEST, err
+	}
+	last, err := stop(seek.GetStop(), height, from)
+	if err != nil {
+		return commonpb.Status_BAD_REQUEST, err
+	}
+	for number := from; ; number++ {
+		block, code, err := next(st.Context(), ch, number, seek.Behavior)
+		if err != nil {
+			return code, err
+		}
+		if seek.ContentType == ordererpb.SeekInfo_HEADER_WITH_SIG {
+			block = &commonpb.Block{Header: block.Header, Metadata: block.Metadata}
+		}
+		if err := st.Send(form(ch.ID(), block)); err != nil {
+			return commonpb.Status_INTERNAL_SERVER_ERROR, err
+		}
+		if number == last {
+			return commonpb.Status_SUCCESS, nil
+		}
+	}
+}
+
+// open checks who asks for what.
+func (s *Service) open(env *commonpb.Envelope) (Chain, *ordererpb.SeekInfo, commonpb.Status, error) {
+	msg, err := protoutil.OpenEnvelope(env)
+	if err != nil {
+		return nil, nil, commonpb.Status_BAD_REQUEST, err
+	}
+	if kind := commonpb.HeaderType(msg.Channel.Type); kind != commonpb.HeaderType_DELIVER_SEEK_INFO {
+		return nil, nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("header type %s: DELIVER_SEEK_INFO is accepted", kind)
+	}
+	if skew := time.Since(msg.Channel.GetTimestamp().AsTime()).Abs(); skew > maxSkew {
+		return nil, nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("the request's time is %s off: at most %s is accepted", skew, maxSkew)
+	}
+	ch := s.channel(msg.Channel.ChannelId)
+	if ch == nil {
+		return nil, nil, commonpb.Status_NOT_FOUND, fmt.Errorf("channel %q is not joined", msg.Channel.ChannelId)
+	}
+	bundle := ch.Bundle()
+	caller, err := bundle.MSP.Deserialize(msg.Signature.Creator)
+	if err == nil {
+		err = caller.Verify(env.Payload, env.Signature)
+	}
+	if err == nil && !bundle.Policy(readers).Evaluate([]*identity.Identity{caller}) {
+		err = fmt.Errorf("policy %s is not satisfied", readers)
+	}
+	if err != nil {
+		return nil, nil, commonpb.Status_FORBIDDEN, err
+	}
+	seek := &ordererpb.SeekInfo{}
+	if err := protoutil.Unmarshal(msg.Data, seek); err != nil {
+		return nil, nil, commonpb.Status_BAD_REQUEST, err
+	}
+	return ch, seek, commonpb.Status_SUCCESS, nil
+}
+
+// next waits for a block where the request says so.
+func next(ctx context.Context, ch Chain, number uint64, behavior ordererpb.SeekInfo_SeekBehavior) (*commonpb.Block, commonpb.Status, error) {
+	for {
+		changed := ch.UntilChanged()
+		if number < ch.Height() {
+			block, err := ch.Block(number)
+			return block, commonpb.Status_INTERNAL_SERVER_ERROR, err
+		}
+		if behavior == ordererpb.SeekInfo_FAIL_IF_NOT_READY {
+			return nil, commonpb.Status_NOT_FOUND, fmt.Errorf("block %d: %w", number, chain.ErrNotFound)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, commonpb.Status_SERVICE_UNAVAILABLE, ctx.Err()
+		}
+	}
+}
+
+func position(at *ordererpb.SeekPosition, height uint64) (uint64, error) {
+	switch kind := at.GetType().(type) {
+	case *ordererpb.SeekPosition_Oldest:
+		return 0, nil
+	case *ordererpb.SeekPosition_Newest:
+		return height - 1, nil
+	case *ordererpb.SeekPosition_NextCommit:
+		return height, nil
+	case *ordererpb.SeekPosition_Specified:
+		return kind.Specified.GetNumber(), nil
+	}
+	return 0, errors.New("a seek needs a start")
+}
+
+func stop(at *ordererpb.SeekPosition, height, from uint64) (uint64, error) {
+	last := uint64(math.MaxUint64)
+	switch kind := at.GetType().(type) {
+	case *ordererpb.SeekPosition_Oldest:
+		last = from
+	case *ordererpb.SeekPosition_Newest:
+		last = height - 1
+	case *ordererpb.SeekPosition_Specified:
+		last = kind.Specified.GetNumber()
+	case *ordererpb.SeekPosition_NextCommit:
+		return 0, errors.New("a seek cannot stop at the next commit")
+	}
+	if last < from {
+		return 0, fmt.Errorf("stop %d lies before start %d", last, from)
+	}
+	return last, nil
+}

@@ -1,0 +1,163 @@
+// Package follow receives a channel's transactions from the orderers: from one at
+// a time, as soon as they are ordered, and from the next one where that one fails. The
+// chain checks what is received; this package only fetches it, each position once.
+package follow
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+var log = ops.Logger("peer.follow")
+
+const (
+	windowBytes = 4 << 20
+	// messageSlack is what a batch may have beside its largest transaction.
+	messageSlack = 8 << 20
+	firstPause   = 50 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// Chain is where transactions go.
+type Chain interface {
+	ID() string
+	Bundle() *channelconfig.Bundle
+	Position() chain.Position
+	Add(ctx context.Context, raw []byte) error
+	Seal(ctx context.Context, header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error
+}
+
+// Follower follows one channel.
+type Follower struct {
+	Name        string // of this peer: peers start at different orderers
+	Signer      protoutil.Signer
+	Chain       Chain
+	TLS         bool
+	Certificate *tls.Certificate // shown where an orderer asks; may be nil
+}
+
+// Run follows until ctx ends (nil) or the chain stops (its error).
+func (f *Follower) Run(ctx context.Context) error {
+	pause, failures := firstPause, 0
+	for next := f.firstOrderer(); ; next++ {
+		addresses := f.Chain.Bundle().Orderer.Addresses
+		if len(addresses) == 0 {
+			return fmt.Errorf("channel %s names no orderer addresses", f.Chain.ID())
+		}
+		address := addresses[next%len(addresses)]
+		before := f.Chain.Position()
+		err := f.follow(ctx, address)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, chain.ErrStopped) {
+			return err
+		}
+		if f.Chain.Position() != before {
+			pause, failures = firstPause, 0
+		}
+		log.Warnf("[%s] orderer %s: %s", f.Chain.ID(), address, err)
+		if failures++; failures < len(addresses) {
+			continue // another one may well be there
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+		pause, failures = min(2*pause, longestPause), 0
+	}
+}
+
+// firstOrderer spreads the peers over the orderers.
+func (f *Follower) firstOrderer() int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(f.Name)) // a hash never errs
+	return int(h.Sum32() & 0xffff)
+}
+
+func (f *Follower) follow(ctx context.Context, address string) error {
+	orderer := f.Chain.Bundle().Orderer
+	creds := insecure.NewCredentials()
+	if f.TLS {
+		cfg := &tls.Config{RootCAs: orderer.TLSRoots, MinVersion: tls.VersionTLS12}
+		if f.Certificate != nil {
+			cfg.Certificates = []tls.Certificate{*f.Certificate}
+		}
+		creds = credentials.NewTLS(cfg)
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds),
+		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(orderer.AbsoluteMaxBytes+messageSlack)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	request, err := f.request()
+	if err != nil {
+		return err
+	}
+	stream, err := streampb.NewStreamClient(conn).Follow(ctx, request)
+	if err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		batch, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if first {
+			at := f.Chain.Position()
+			log.Infof("[%s] Following orderer %s from block [%d], transaction %d on", f.Chain.ID(), address, at.Block, at.Tx)
+		}
+		if err := f.take(ctx, batch); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *Follower) request() (*commonpb.Envelope, error) {
+	at := f.Chain.Position()
+	data, err := proto.Marshal(&streampb.Position{Block: at.Block, Tx: at.Tx})
+	if err != nil {
+		return nil, err
+	}
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, f.Chain.ID(), f.Signer, nil, data)
+	return env, err
+}
+
+func (f *Follower) take(ctx context.Context, batch *streampb.Batch) error {
+	for _, item := range batch.Items {
+		var err error
+		switch kind := item.Kind.(type) {
+		case *streampb.Item_Tx:
+			err = f.Chain.Add(ctx, kind.Tx)
+		case *streampb.Item_Seal:
+			err = f.Chain.Seal(ctx, kind.Seal.GetHeader(), kind.Seal.GetMetadata())
+		default:
+			err = errors.New("it sent an item that is neither a transaction nor a seal")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

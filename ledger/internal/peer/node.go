@@ -1,0 +1,175 @@
+// Package peer is a peer node: it follows its channels' orderers, keeps their
+// ledgers, and serves clients: endorsement, the gateway, block events.
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/peer/cchost"
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/internal/peer/deliver"
+	"github.com/qioi/qioi/ledger/internal/peer/endorser"
+	"github.com/qioi/qioi/ledger/internal/peer/follow"
+	"github.com/qioi/qioi/ledger/internal/peer/gateway"
+	"github.com/qioi/qioi/ledger/pb/gatewaypb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+var log = ops.Logger("nodeCmd")
+
+const (
+	maxMessageBytes = 100 << 20 // Fabric's
+	windowBytes     = 4 << 20
+	maxStreams      = 4096 // calls at once on one connection
+	// minPing lets clients keep their connections alive through firewalls.
+	minPing = 10 * time.Second
+)
+
+// Node is a peer.
+type Node struct {
+	cfg         *nodeconfig.Config
+	signer      *identity.SigningIdentity
+	certificate *tls.Certificate // nil: TLS is off
+	listener    net.Listener
+	ops         *ops.Server
+	channels    channels
+	chaincodes  *cchost.Host
+	endorser    *endorser.Endorser
+	gateway     *gateway.Server
+}
+
+// Open claims the node's addresses and rebuilds its ledgers; Run serves.
+func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
+	n := &Node{cfg: cfg, channels: channels{}}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", cfg.Name, errors.Join(err, n.close()))
+		}
+	}()
+	if n.signer, err = cfg.Signer(); err != nil {
+		return nil, err
+	}
+	if n.certificate, err = cfg.Certificate(); err != nil {
+		return nil, err
+	}
+	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return nil, fmt.Errorf("%w (a free host:port is accepted)", err)
+	}
+	if n.ops, err = ops.Listen(ops.Config{Listen: cfg.Operations.Listen, Pprof: cfg.Operations.Pprof}); err != nil {
+		return nil, err
+	}
+	if err := n.openChannels(); err != nil {
+		return nil, err
+	}
+	return n, n.openServices()
+}
+
+func (n *Node) openChannels() error {
+	metrics := chain.NewMetrics(n.ops.Registry())
+	for _, c := range n.cfg.Channels {
+		genesis, _, err := c.GenesisBlock()
+		if err != nil {
+			return err
+		}
+		ch, err := chain.Open(filepath.Join(n.cfg.Data, "channels", c.Name), genesis, chain.Options{Metrics: metrics})
+		if err != nil {
+			return err
+		}
+		n.channels[c.Name] = ch
+	}
+	return nil
+}
+
+func (n *Node) openServices() error {
+	chaincodes := make([]cchost.Chaincode, 0, len(n.cfg.Chaincodes))
+	for _, cc := range n.cfg.Chaincodes {
+		chaincodes = append(chaincodes, cchost.Chaincode{Name: cc.Name, Address: cc.Address})
+	}
+	var err error
+	if n.chaincodes, err = cchost.New(cchost.Config{Chaincodes: chaincodes}); err != nil {
+		return err
+	}
+	n.endorser = endorser.New(n.signer, n.channels.endorsing, n.chaincodes, endorser.NewMetrics(n.ops.Registry()))
+	n.gateway, err = gateway.New(gateway.Config{
+		MSPID: n.cfg.MSPID, Address: n.cfg.Listen, Channels: n.channels, Endorser: n.endorser, Commits: n.channels, Blocks: n.channels,
+		TLS: n.cfg.TLS.Enabled, Certificate: n.certificate,
+	})
+	return err
+}
+
+// Run serves until ctx ends, or until a ledger cannot go on: then the node stops
+// rather than report what it cannot keep.
+func (n *Node) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	server := n.newServer()
+	for _, ch := range n.channels {
+		f := &follow.Follower{Name: n.cfg.Name, Signer: n.signer, Chain: ch, TLS: n.cfg.TLS.Enabled, Certificate: n.certificate}
+		group.Go(func() error { return ch.Run(ctx) })
+		group.Go(func() error {
+			if err := f.Run(ctx); !errors.Is(err, chain.ErrStopped) {
+				return err
+			}
+			return nil // the chain itself says why it stopped
+		})
+	}
+	group.Go(func() error { return n.chaincodes.Run(ctx) })
+	group.Go(func() error { return n.gateway.Run(ctx) })
+	group.Go(func() error { return n.ops.Serve(ctx) })
+	group.Go(func() error { return server.Serve(n.listener) })
+	group.Go(func() error {
+		<-ctx.Done()
+		server.Stop() // event streams have no end of their own
+		return nil
+	})
+	log.Infof("Started peer %s of %s at %s with %d channel(s)", n.cfg.Name, n.cfg.MSPID, n.listener.Addr(), len(n.channels))
+	n.ops.SetReady()
+	err := group.Wait()
+	for _, ch := range n.channels {
+		err = errors.Join(err, ch.Close())
+	}
+	return err
+}
+
+func (n *Node) newServer() *grpc.Server {
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+	}
+	if n.certificate != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{*n.certificate}, MinVersion: tls.VersionTLS12,
+		})))
+	}
+	server := grpc.NewServer(options...)
+	peerpb.RegisterEndorserServer(server, &endorser.Service{Endorser: n.endorser})
+	peerpb.RegisterDeliverServer(server, deliver.New(n.channels.delivering))
+	gatewaypb.RegisterGatewayServer(server, n.gateway)
+	return server
+}
+
+// close releases what Open had got hold of before it failed.
+func (n *Node) close() error {
+	var errs []error
+	if n.listener != nil {
+		errs = append(errs, n.listener.Close())
+	}
+	for _, ch := range n.channels {
+		errs = append(errs, ch.Close())
+	}
+	return errors.Join(errs...)
+}
