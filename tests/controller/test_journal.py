@@ -44,7 +44,7 @@ def test_fsynced_before_store_returns_and_before_it_has_its_name(
     real = os.fsync
 
     def fsync(descriptor: int) -> None:
-        synced.append((Path(os.readlink(f"/proc/self/fd/{descriptor}")).name, journal.file.exists()))
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, journal.file.exists()))
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)

@@ -1,0 +1,173 @@
+"""The configuration: what is accepted, and every problem in one go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from qioi.config import ConfigError, load_config
+from qioi.types import Role
+
+GOOD: dict[str, Any] = {
+    "components": [{"name": "peer0", "role": "peer", "cgroup": "fab/peer0", "log": "peer0.log", "channels": ["red"]}],
+    "channels": {"red": {"threshold": 500, "law": "proportional"}},
+}
+
+
+def write(folder: Path, document: object) -> Path:
+    path = folder / "qioi.yaml"
+    path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
+    return path
+
+
+def problems(folder: Path, document: object) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_config(write(folder, document))
+    assert all(problem.startswith(str(folder)) for problem in caught.value.problems)
+    assert all("\n" not in problem for problem in caught.value.problems)
+    return [problem.removeprefix(f"{folder}/") for problem in caught.value.problems]
+
+
+def test_defaults(tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, GOOD))
+    assert config.period == 1.0
+    assert config.state_dir == Path("/run/qioi")
+    assert config.socket == Path("/run/qioi/qioi.sock")
+    assert (config.metrics.listen, config.metrics.port) == ("127.0.0.1", 9464)
+    assert config.components[0].role is Role.PEER
+    assert config.components[0].log == str(tmp_path / "peer0.log")
+    policy = config.policies["red"]
+    assert (policy.law, policy.threshold, policy.k) == ("proportional", 500.0, 4.0)
+
+
+def test_a_policy_is_completed_from_the_defaults(tmp_path: Path) -> None:
+    document = {**GOOD, "defaults": {"law": "proportional", "k": 7, "ceiling": 9000, "threshold": 5},
+                "channels": {"red": {"k": 2}}}  # fmt: skip
+    policy = load_config(write(tmp_path, document)).policies["red"]
+    assert (policy.law, policy.k, policy.ceiling, policy.threshold) == ("proportional", 2, 9000, 5)
+
+
+def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> None:
+    component = {**GOOD["components"][0], "channels": ["red", "blue"]}
+    config = load_config(write(tmp_path, {**GOOD, "components": [component]}))
+    assert config.policies["blue"].law == "adaptive"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"period": 0}, "qioi.yaml: period: 0: accepted is greater than or equal to 0.1"),
+        ({"period": 61}, "qioi.yaml: period: 61: accepted is less than or equal to 60"),
+        ({"period": "1"}, 'qioi.yaml: period: "1": accepted is a valid number'),
+        ({"period": float("nan")}, "qioi.yaml: period: NaN: accepted is"),
+        ({"perid": 1}, "qioi.yaml: perid: unknown key: accepted are period, lab, components"),
+        ({"actuator": "docker"}, "qioi.yaml: actuator: \"docker\": accepted is 'auto', 'libcgroup' or 'files'"),
+        ({"channels": {"red": {"threshold": 0}}}, "qioi.yaml: channels.red.threshold: 0: accepted is greater than 0"),
+        ({"channels": {"red": {"threshold": float("inf")}}}, "qioi.yaml: channels.red.threshold: Infinity: accepted"),
+        ({"channels": {"red": {"k": -1}}}, "qioi.yaml: channels.red.k: -1: accepted is greater than 0"),
+        ({"channels": {"red": {"law": "pid"}}}, "qioi.yaml: channels.red.law: \"pid\": accepted is 'proportional' or"),
+        (
+            {"channels": {"red": {"floor": 1}}},
+            "qioi.yaml: channels.red.floor: 1: accepted is greater than or equal to 2",
+        ),
+        ({"channels": {"red": {"k2": 1}}}, "qioi.yaml: channels.red.k2: unknown key: accepted are threshold, law, k"),
+        (
+            {"channels": {"red": {"floor": 5000, "ceiling": 4000}}},
+            "qioi.yaml: channels.red.floor: 5000: accepted is at most the ceiling, 4000",
+        ),
+        (
+            {"channels": {"red": {"law": "proportional"}}},
+            "qioi.yaml: channels.red.threshold: missing: law proportional needs a number",
+        ),
+        ({"channels": {"blue": {}}}, "qioi.yaml: channels.blue: no component with a `log` serves it"),
+        ({"metrics": {"port": 70000}}, "qioi.yaml: metrics.port: 70000: accepted is less than or equal to 65535"),
+        ({"own": {"nice": -21}}, "qioi.yaml: own.nice: -21: accepted is greater than or equal to -20"),
+        ({"dry_run": "yes"}, 'qioi.yaml: dry_run: "yes": accepted is a valid boolean'),
+        ({"components": []}, "qioi.yaml: components: none: accepted is at least one"),
+        ({"components": GOOD["components"] * 2}, "qioi.yaml: components: name 'peer0': more than once"),
+        ({"lab": "nowhere"}, "nowhere/lab.json: No such file or directory: accepted is the folder of a lab that is up"),
+    ],
+)
+def test_one_problem_one_line(tmp_path: Path, change: dict[str, Any], expected: str) -> None:
+    found = problems(tmp_path, {**GOOD, **change})
+    assert any(problem.startswith(expected) for problem in found), found
+
+
+@pytest.mark.parametrize("path", ["/abs", "../up", "a/../b", "", "a//b", "./a", "a/"])
+def test_a_cgroup_cannot_lead_out_of_the_mount(tmp_path: Path, path: str) -> None:
+    (found,) = problems(tmp_path, {**GOOD, "components": [{**GOOD["components"][0], "cgroup": path}]})
+    assert found.startswith(f'qioi.yaml: components.0.cgroup: "{path}": accepted is a path below')
+
+
+def test_every_problem_at_once(tmp_path: Path) -> None:
+    bad = {"period": 0, "nope": 1, "components": [{"name": "", "role": "king"}], "metrics": {"port": "x"}}
+    found = problems(tmp_path, bad)
+    keys = {problem.split(": ")[1] for problem in found}
+    assert keys == {
+        "period", "nope", "components.0.name", "components.0.role", "components.0.cgroup", "metrics.port"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("period: [1", "qioi.yaml: line 1"),
+        ("period: 1\nperiod: 2\n", "qioi.yaml: line 1: key 'period' stands twice"),
+        ("- 1\n", "qioi.yaml: (the whole file): [1]: accepted is"),
+        ("", "qioi.yaml: components: none"),
+        ("a: !!python/object:os.system x", "qioi.yaml: line 1: could not determine a constructor"),
+    ],
+)
+def test_what_is_no_configuration_at_all(tmp_path: Path, text: str, expected: str) -> None:
+    assert problems(tmp_path, text)[0].startswith(expected)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file or directory: accepted is a readable YAML file"):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "qioi.yaml").write_bytes(b"period: \xff\n")
+    with pytest.raises(ConfigError, match="accepted is YAML"):
+        load_config(tmp_path / "qioi.yaml")
+
+
+def test_a_labs_components_are_taken_in(tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    lab.mkdir()
+    (lab / "lab.json").write_text(json.dumps({"runtime": "process", "cgroup_root": "x", **GOOD, "channels": None}))
+    config = load_config(write(tmp_path, {"lab": "lab", "channels": {"red": {"threshold": 5}}}))
+    assert [component.name for component in config.components] == ["peer0"]
+    assert config.components[0].log == str(tmp_path / "peer0.log")
+
+
+@pytest.mark.parametrize(("content", "expected"), [("{", "accepted is the file that"), ("{}", "components: missing")])
+def test_a_broken_lab_file(tmp_path: Path, content: str, expected: str) -> None:
+    (tmp_path / "lab.json").write_text(content)
+    (found,) = problems(tmp_path, {"lab": "."})
+    assert found.startswith("lab.json: ")
+    assert expected in found
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@given(st.sampled_from(["period", "components", "channels", "defaults", "metrics", "own", "socket", "lab"]), json_like)
+def test_any_value_is_accepted_or_refused_in_words(tmp_path: Path, key: str, value: object) -> None:
+    try:
+        load_config(write(tmp_path, {**GOOD, key: value}))
+    except ConfigError as error:
+        assert error.problems
+        assert all(": " in problem for problem in error.problems)

@@ -1,0 +1,275 @@
+"""The daemon as a process: it raises, and it puts back, however it ends."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from running import Site, end, free_port, until
+
+#: Throughput is known after a window of 6 s, so most of these take that long.
+pytestmark = pytest.mark.slow
+
+
+def value(file: object) -> int:
+    return int(file.read_text())  # type: ignore[attr-defined]
+
+
+def raise_one(site: Site) -> tuple[object, object]:
+    """A daemon that has raised peer0."""
+    share = site.component("peer0")
+    process = site.start()
+    original = value(share)
+    site.commit_until(lambda: value(share) > original)
+    return process, share
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_raised_while_below_the_threshold_and_back_at_the_end(site: Site, number: int) -> None:
+    process, share = raise_one(site)
+    status, text = end(process, number)  # type: ignore[arg-type]
+    assert status == 0, text
+    assert value(share) == 1024
+    assert sorted(file.name for file in site.state.iterdir()) == ["lock"]
+    assert "its original" in text
+
+
+def test_after_a_sigkill_restore_brings_it_back(site: Site) -> None:
+    process, share = raise_one(site)
+    end(process, signal.SIGKILL)  # type: ignore[arg-type]
+    assert value(share) > 1024
+    done = site.qioi("restore", "--state-dir", str(site.state))
+    assert done.returncode == 0, done.stderr
+    assert value(share) == 1024
+    assert "nothing is to be restored" in site.qioi("restore", "--state-dir", str(site.state)).stdout
+
+
+def test_after_a_sigkill_the_next_start_begins_with_the_original(site: Site) -> None:
+    process, share = raise_one(site)
+    end(process, signal.SIGKILL)  # type: ignore[arg-type]
+    process = site.start()
+    until(lambda: (site.status() or {"totals": {"periods": 0}})["totals"]["periods"] > 0)
+    status = site.status()
+    assert status is not None
+    assert status["components"][0]["original"] == 1024
+    end(process)
+    assert value(share) == 1024
+
+
+def test_killed_at_random_moments_nothing_of_ours_outlives_it(site: Site) -> None:
+    chance = random.Random(7)
+    shares = [site.component(f"peer{i}") for i in range(3)]
+    originals = [700, 1024, 3000]
+    for share, original in zip(shares, originals, strict=True):
+        share.write_text(str(original))
+    for _ in range(10):
+        process = site.start()
+        stop = time.monotonic() + chance.uniform(0.05, 1.5)
+        while time.monotonic() < stop:
+            site.commit(chance.randint(1, 40))
+            time.sleep(0.01)
+        end(process, signal.SIGKILL)
+        assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
+        assert [value(share) for share in shares] == originals
+
+
+def test_what_somebody_else_sets_is_left_alone(site: Site) -> None:
+    process, share = raise_one(site)
+    share.write_text("777")  # type: ignore[attr-defined]
+    site.commit_until(lambda: site.status()["totals"]["writes"]["foreign"] > 0)  # type: ignore[index]
+    component = site.status()["components"][0]  # type: ignore[index]
+    assert "somebody else" in component["problem"]
+    status, _ = end(process)  # type: ignore[arg-type]
+    assert (status, value(share)) == (0, 777)
+
+
+def test_a_dry_run_decides_and_writes_nothing(site: Site) -> None:
+    share = site.component("peer0")
+    process = site.start("--dry-run")
+    site.commit_until(lambda: site.status()["totals"]["decisions"] > 0)  # type: ignore[index]
+    component = site.status()["components"][0]  # type: ignore[index]
+    assert component["wanted"] > component["share"] == 1024
+    status, text = end(process)
+    assert status == 0
+    assert "would set 1024 -> " in text
+    assert value(share) == 1024
+    assert not (site.state / "journal").exists()
+
+
+def test_a_component_whose_group_vanishes_does_not_stop_the_others(site: Site) -> None:
+    share = site.component("peer0")
+    gone = site.component("peer1")
+    process = site.start()
+    site.commit_until(lambda: value(share) > 1024 and value(gone) > 1024)
+    gone.parent.rmdir()
+    until(lambda: site.status()["components"][1]["problem"] is not None)  # type: ignore[index]
+    assert site.status()["components"][0]["problem"] is None  # type: ignore[index]
+    gone.parent.mkdir()  # and it comes again
+    site.commit_until(lambda: value(gone) > 1024)
+    status, text = end(process)
+    assert status == 0, text
+    assert "no such control group" in text
+    assert "peer1: well again" in text
+    assert value(share) == value(gone) == 1024
+
+
+def test_a_log_that_vanishes_is_said_and_tolerated(site: Site) -> None:
+    process, _ = raise_one(site)
+    site.log.unlink()
+    until(lambda: site.status()["sources"][0]["problem"] is not None)  # type: ignore[index]
+    site.log.touch()
+    site.commit_until(lambda: site.status()["sources"][0]["problem"] is None)  # type: ignore[index]
+    assert end(process)[0] == 0  # type: ignore[arg-type]
+
+
+def test_a_second_daemon_is_refused_and_so_is_restore(site: Site) -> None:
+    site.component("peer0")
+    process = site.start()
+    second = site.qioi("run", "-c", str(site.config()))
+    assert second.returncode == 1
+    assert second.stderr.strip().splitlines() == [
+        f"Error: {site.state}/lock: a QiOi daemon is running already (pid {process.pid}); stop that one first"
+    ]
+    restore = site.qioi("restore", "--state-dir", str(site.state))
+    assert restore.returncode == 1
+    assert "stop it, and it restores by itself" in restore.stderr
+    assert end(process)[0] == 0
+
+
+def test_a_busy_metrics_port_is_refused(site: Site) -> None:
+    share = site.component("peer0")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        site.changes = {"metrics": {"port": port}}
+        done = site.qioi("run", "-c", str(site.config()))
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert f"metrics 127.0.0.1:{port}: Address already in use; name a free one" in line
+    assert value(share) == 1024
+
+
+def test_every_missing_log_and_group_is_named_at_start(site: Site) -> None:
+    site.component("peer0")
+    site.component("peer1").parent.rmdir()
+    site.log.unlink()
+    done = site.qioi("run", "-c", str(site.config()))
+    assert done.returncode == 1
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 2
+    assert "component peer0: log:" in lines[0]
+    assert "no such file" in lines[0]
+    assert "component peer1: cgroup:" in lines[1]
+    assert "no such control group" in lines[1]
+    check = site.qioi("check", "-c", str(site.config()))
+    assert check.returncode == 1
+    assert check.stderr.strip().splitlines() == lines
+
+
+def test_a_corrupt_journal_is_said_in_one_line_and_kept(site: Site) -> None:
+    process, share = raise_one(site)
+    end(process, signal.SIGKILL)  # type: ignore[arg-type]
+    journal = site.state / "journal"
+    journal.write_bytes(journal.read_bytes() + b'0000 {"path":"half')
+    done = site.qioi("restore", "--state-dir", str(site.state))
+    assert done.returncode == 1
+    assert "line 3: half-written or damaged: what can be read is restored" in done.stdout
+    assert value(share) == 1024
+    assert (site.state / "journal.damaged").exists()
+    assert not journal.exists()
+
+
+def test_a_full_disk_under_the_journal_means_no_write(site: Site) -> None:
+    """The real thing: a file system with no room left."""
+    share = site.component("peer0")
+    site.state.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(site.state)], check=True)
+    process = site.start()
+    try:
+        (site.state / "ballast").write_bytes(b"x")
+        with (site.state / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space"):
+            for _ in range(100):
+                ballast.write(b"x" * 1024)
+        site.commit_until(lambda: site.status()["totals"]["writes"]["failed"] > 0)  # type: ignore[index]
+        assert value(share) == 1024
+        assert "nothing is written without it" in site.status()["components"][0]["problem"]  # type: ignore[index]
+        (site.state / "ballast").unlink()
+        site.commit_until(lambda: value(share) > 1024)
+        assert end(process)[0] == 0
+        assert value(share) == 1024
+    finally:
+        process.kill()
+        process.wait()
+        subprocess.run(["umount", str(site.state)], check=True)
+
+
+def test_own_shares_are_restored_too(site: Site) -> None:
+    site.component("peer0")
+    own = site.hierarchy.folder(f"{site.parent}/daemon")
+    own.mkdir()
+    site.changes = {"own": {"shares": 4096, "nice": None}}
+    join = f'echo $$ > {own}/cgroup.procs; exec "$@"'
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", join, "sh", *site.command("run", "-c", str(site.config()))], stderr=subprocess.PIPE, text=True
+    )
+    site.processes.append(process)
+    until(lambda: site.status() is not None)
+    assert value(own / site.hierarchy.file) == 4096
+    assert end(process)[0] == 0
+    assert value(own / site.hierarchy.file) == 1024
+
+
+def test_status_table_and_json_and_metrics(site: Site) -> None:
+    port = free_port()
+    site.changes = {"metrics": {"port": port}}
+    process, _ = raise_one(site)
+    table = site.qioi("status", "-c", str(site.folder / "qioi.yaml"))
+    assert table.returncode == 0, table.stderr
+    for word in ("Channel", "red", "1000.0 tps", "peer0", "1024", "< T 1000.0"):
+        assert word in table.stdout
+    document = json.loads(site.qioi("status", "--socket", str(site.socket), "--output", "json").stdout)
+    assert document["components"][0]["share"] > document["components"][0]["original"] == 1024
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    for line in (
+        'qioi_channel_threshold_tps{channel="red"} 1000.0',
+        'qioi_component_original_shares{component="peer0",role="peer"} 1024.0',
+        'qioi_writes_total{result="foreign"} 0.0',
+        "qioi_process_resident_memory_bytes ",
+    ):
+        assert line in text
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/status")
+    assert site.socket.stat().st_mode & 0o777 == 0o600
+    assert end(process)[0] == 0  # type: ignore[arg-type]
+
+
+def test_status_without_a_daemon(site: Site) -> None:
+    done = site.qioi("status", "--socket", str(site.folder / "none.sock"))
+    assert done.returncode == 1
+    assert "no daemon answers" in done.stderr
+
+
+def test_check_says_what_the_host_offers_and_touches_nothing(site: Site) -> None:
+    share = site.component("peer0")
+    done = site.qioi("check", "-c", str(site.config()), "--output", "json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["problems"] == []
+    assert "may raise peer0" in document["facts"]["channel red"]
+    assert value(share) == 1024
+    assert not site.state.exists()
+
+
+def test_restore_where_nothing_ever_ran(site: Site) -> None:
+    done = site.qioi("restore", "--state-dir", str(site.folder / "never"))
+    assert done.returncode == 0
+    assert "nothing is to be restored" in done.stdout
