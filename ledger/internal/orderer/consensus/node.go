@@ -105,6 +105,7 @@ type Node struct {
 	syncing       bool
 	timer         *time.Timer
 	timed         uint64 // block that the timer is for; 0: not armed
+	acked         ack
 }
 
 type report struct {

@@ -3,6 +3,7 @@ package consensus
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -79,10 +80,33 @@ func (n *Node) save(ctx context.Context, rd raft.Ready) error {
 
 func (n *Node) send(messages []*raftpb.Message) {
 	for _, m := range messages {
-		if m.GetTo() != n.cfg.ID {
+		if m.GetTo() != n.cfg.ID && !n.repeats(m) {
 			n.transport.Send(m.GetTo(), m)
 		}
 	}
+}
+
+// ack is the last acknowledgement that went out.
+type ack struct {
+	to, term, index uint64
+	at              time.Time
+}
+
+// repeats reports whether a message only acknowledges what the one before did:
+// Raft answers also the message that tells a follower what is committed, once for
+// each transaction on an idle ledger. After a tick it may go: should the first
+// have been lost, the leader's next heartbeat brings it about.
+func (n *Node) repeats(m *raftpb.Message) bool {
+	if m.GetType() != raftpb.MsgAppResp || m.GetReject() {
+		return false
+	}
+	now := time.Now()
+	before := n.acked
+	if before.to == m.GetTo() && before.term == m.GetTerm() && before.index == m.GetIndex() && now.Sub(before.at) < n.cfg.TickInterval {
+		return true
+	}
+	n.acked = ack{to: m.GetTo(), term: m.GetTerm(), index: m.GetIndex(), at: now}
+	return false
 }
 
 func (n *Node) apply(e *raftpb.Entry) error {
