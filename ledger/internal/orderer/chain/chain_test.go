@@ -1,0 +1,188 @@
+package chain
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+type fixture struct {
+	t       *testing.T
+	genesis *commonpb.Block
+	signer  *identity.SigningIdentity
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	a, err := ca.New("ca", "example.com")
+	require.NoError(t, err)
+	cert, key, err := a.Issue(ca.Request{CommonName: "orderer1", Unit: "orderer"})
+	require.NoError(t, err)
+	signer, err := identity.NewSigner("OrdererMSP", cert, key)
+	require.NoError(t, err)
+	genesis, err := channelconfig.NewGenesis(channelconfig.Genesis{
+		ChannelID: "ch", ConsensusType: channelconfig.Solo, Mode: channelconfig.Stream,
+		MaxMessageCount: 3, AbsoluteMaxBytes: 1 << 20, PreferredMaxBytes: 1 << 20, BatchTimeout: time.Second,
+		VirtualBlockTxs: 3, VirtualBlockInterval: time.Second,
+		OrdererOrgs: []channelconfig.GenesisOrg{{MSPID: "OrdererMSP", RootCert: a.CertPEM(), TLSCert: a.CertPEM()}},
+	})
+	require.NoError(t, err)
+	return &fixture{t: t, genesis: genesis, signer: signer}
+}
+
+func (f *fixture) open(dir string) *Chain {
+	f.t.Helper()
+	c, err := Open(dir, f.genesis, f.signer)
+	require.NoError(f.t, err)
+	return c
+}
+
+// entry makes a log entry of n transactions that nobody else has.
+func (f *fixture) entry(n int, cut bool) *streampb.LogEntry {
+	f.t.Helper()
+	e := &streampb.LogEntry{Cut: cut}
+	for i := range n {
+		env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_MESSAGE, "ch", f.signer, nil, []byte(fmt.Sprint(i)))
+		require.NoError(f.t, err)
+		raw, err := proto.Marshal(env)
+		require.NoError(f.t, err)
+		e.Txs = append(e.Txs, raw)
+	}
+	return e
+}
+
+func headers(t *testing.T, c *Chain) []string {
+	t.Helper()
+	var out []string
+	for n := range c.Height() {
+		b, err := c.Block(n)
+		require.NoError(t, err)
+		out = append(out, fmt.Sprintf("%x of %d", protoutil.BlockHeaderHash(b.Header), len(b.Data.Data)))
+	}
+	return out
+}
+
+// The same log gives the same blocks, wherever a node was stopped in between: the
+// log is replayed from the entry that the last sealed block ends in.
+func TestReplayAfterAStopAnywhere(t *testing.T) {
+	f := newFixture(t)
+	entries := []*streampb.LogEntry{f.entry(2, false), f.entry(5, false), f.entry(1, true), f.entry(0, true), f.entry(7, true), f.entry(1, false), f.entry(9, false)}
+	whole := f.open(t.TempDir())
+	for i, e := range entries {
+		require.NoError(t, whole.Apply(uint64(i)+2, e))
+	}
+	want := headers(t, whole)
+	require.Len(t, want, 1+2+1+3+3)
+	require.NoError(t, whole.Close())
+
+	for stop := range len(entries) + 1 {
+		dir := t.TempDir()
+		c := f.open(dir)
+		for i := range stop {
+			require.NoError(t, c.Apply(uint64(i)+2, entries[i]))
+		}
+		require.NoError(t, c.Close())
+		c = f.open(dir)
+		for i, e := range entries {
+			if index := uint64(i) + 2; index >= c.Applied().Index {
+				require.NoError(t, c.Apply(index, e))
+			}
+		}
+		assert.Equal(t, want, headers(t, c), "stopped after %d entries", stop)
+		require.NoError(t, c.Close())
+	}
+}
+
+func TestALedgerThatContradictsTheLogIsRefused(t *testing.T) {
+	f := newFixture(t)
+	dir := t.TempDir()
+	c := f.open(dir)
+	require.NoError(t, c.Apply(2, f.entry(2, false)))
+	require.NoError(t, c.Close())
+	c = f.open(dir)
+	require.ErrorContains(t, c.Apply(2, f.entry(2, false)), "is not the one in the log")
+	require.NoError(t, c.Close())
+
+	other := newFixture(t)
+	_, err := Open(dir, other.genesis, other.signer)
+	require.ErrorContains(t, err, "not the channel's genesis block")
+}
+
+func TestImportGoesOnWhereAnotherChainIs(t *testing.T) {
+	f := newFixture(t)
+	ahead, behind := f.open(t.TempDir()), f.open(t.TempDir())
+	first, second := f.entry(2, false), f.entry(5, false)
+	require.NoError(t, ahead.Apply(2, first))
+	require.NoError(t, ahead.Apply(3, second))
+	require.NoError(t, behind.Apply(2, first)) // it has a part of block 1 already
+	require.Equal(t, uint64(3), ahead.Height())
+	for n := uint64(1); n < 3; n++ {
+		block, err := ahead.Block(n)
+		require.NoError(t, err)
+		for what, change := range map[string]func(*commonpb.Block){
+			"expected":      func(b *commonpb.Block) { b.Header.Number++ },
+			"previous hash": func(b *commonpb.Block) { b.Header.PreviousHash = []byte("x") },
+			"data hash":     func(b *commonpb.Block) { b.Data.Data[0] = []byte("x") },
+			"metadata":      func(b *commonpb.Block) { b.Metadata = nil },
+		} {
+			bad := proto.Clone(block).(*commonpb.Block)
+			change(bad)
+			require.ErrorContains(t, behind.Import(bad), what)
+		}
+		require.NoError(t, behind.Import(block))
+	}
+	assert.Equal(t, headers(t, ahead), headers(t, behind))
+	assert.Equal(t, ahead.Applied(), behind.Applied())
+	last := f.entry(3, false)
+	// The log takes over again in the middle of the entry that block 2 ends in.
+	require.NoError(t, behind.Apply(3, second))
+	require.NoError(t, behind.Apply(4, last))
+	require.NoError(t, ahead.Apply(4, last))
+	require.Equal(t, uint64(4), ahead.Height())
+	assert.Equal(t, headers(t, ahead), headers(t, behind))
+	require.NoError(t, ahead.Close())
+	require.NoError(t, behind.Close())
+}
+
+func TestHeaderType(t *testing.T) {
+	f := newFixture(t)
+	for _, kind := range []commonpb.HeaderType{commonpb.HeaderType_MESSAGE, commonpb.HeaderType_CONFIG, commonpb.HeaderType_ENDORSER_TRANSACTION} {
+		env, _, err := protoutil.NewEnvelope(kind, "ch", f.signer, nil, []byte("x"))
+		require.NoError(t, err)
+		raw, err := proto.Marshal(env)
+		require.NoError(t, err)
+		assert.Equal(t, int32(kind), HeaderType(raw))
+		// The same fields again: protobuf would merge or take the last.
+		assert.Equal(t, int32(-1), HeaderType(append(append([]byte{}, raw...), raw...)))
+		assert.Equal(t, int32(-1), HeaderType(raw[:len(raw)/2]))
+	}
+	assert.Equal(t, int32(-1), HeaderType(nil))
+}
+
+func FuzzHeaderType(f *testing.F) {
+	f.Add([]byte{0x0a, 0x06, 0x0a, 0x04, 0x0a, 0x02, 0x08, 0x01})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		kind := HeaderType(raw)
+		if msg, err := protoutil.ParseEnvelope(raw); err == nil && kind >= 0 && kind != msg.Channel.Type {
+			t.Fatalf("reads %d, a full parse reads %d", kind, msg.Channel.Type)
+		}
+	})
+}
+
+func TestAnUnusableFolderIsRefused(t *testing.T) {
+	f := newFixture(t)
+	_, err := Open(filepath.Join("/proc", "no", "such"), f.genesis, f.signer)
+	require.Error(t, err)
+}
