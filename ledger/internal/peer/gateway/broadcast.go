@@ -1,0 +1,196 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+)
+
+// broadcaster keeps a stream to the orderers of each channel, which all callers share.
+type broadcaster struct {
+	dialer  *dialer
+	timeout time.Duration // of one answer
+	ctx     context.Context
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+
+	mu       sync.Mutex
+	channels map[string]*cluster
+	closed   bool
+}
+
+func newBroadcaster(d *dialer, timeout time.Duration) *broadcaster {
+	b := &broadcaster{dialer: d, timeout: timeout, channels: map[string]*cluster{}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b
+}
+
+// close ends all streams and returns when nothing of them is left.
+func (b *broadcaster) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.cancel()
+	b.done.Wait()
+}
+
+// goes starts a stream's reader, unless we are closing.
+func (b *broadcaster) goes(run func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.done.Go(run)
+	}
+	return !b.closed
+}
+
+// cluster is the orderers of a channel as one version of its configuration names them.
+type cluster struct {
+	bundle   *channelconfig.Bundle
+	orderers []*orderer
+	// preferred is the index of the orderer that took the last transaction, or that it
+	// named as the leader.
+	preferred atomic.Int64
+}
+
+// cluster returns the orderers of a channel; a new configuration keeps the streams to
+// those that stay.
+func (b *broadcaster) cluster(bundle *channelconfig.Bundle) *cluster {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old := b.channels[bundle.ChannelID]
+	if old != nil && old.bundle == bundle {
+		return old
+	}
+	fresh := &cluster{bundle: bundle}
+	owners := ordererOwners(bundle)
+	for _, address := range bundle.Orderer.Addresses {
+		fresh.orderers = append(fresh.orderers, &orderer{
+			node: node{address: address, mspID: owners[address], roots: bundle.Orderer.TLSRoots}, cast: b, turn: make(chan struct{}, 1),
+		})
+	}
+	if old != nil {
+		for i, o := range fresh.orderers {
+			if kept := old.find(o.address); kept >= 0 && old.orderers[kept].roots.Equal(o.roots) {
+				fresh.orderers[i] = old.orderers[kept]
+			}
+		}
+		for _, o := range old.orderers {
+			if !slices.Contains(fresh.orderers, o) {
+				b.done.Go(o.drop)
+			}
+		}
+	}
+	b.channels[bundle.ChannelID] = fresh
+	return fresh
+}
+
+func (c *cluster) find(address string) int {
+	return slices.IndexFunc(c.orderers, func(o *orderer) bool { return o.address == address })
+}
+
+// prefer notes who took a transaction. An orderer may name the leader in a SUCCESS
+// response's info, which Fabric leaves empty: asked directly it saves a hop.
+func (c *cluster) prefer(index int, response *ordererpb.BroadcastResponse) {
+	if leader := c.find(response.GetInfo()); leader >= 0 {
+		index = leader
+	}
+	c.preferred.Store(int64(index))
+}
+
+// orderer is one orderer of one channel.
+type orderer struct {
+	node
+	cast *broadcaster
+	turn chan struct{} // full while somebody sends, who may then change open
+	open *pipeline
+}
+
+// broadcast hands an envelope to the orderer and waits for its answer.
+func (o *orderer) broadcast(ctx context.Context, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
+	select {
+	case o.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	p, err := o.pipeline()
+	if err != nil {
+		<-o.turn
+		return nil, err
+	}
+	// An orderer that no longer reads blocks us in send; one that no longer answers, below.
+	silent := time.AfterFunc(o.cast.timeout, func() { p.fail(errSilent) })
+	defer silent.Stop()
+	answer, err := p.send(env)
+	<-o.turn
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-answer:
+		return a.response, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// pipeline is the open stream, opened again if need be; the caller holds the turn.
+func (o *orderer) pipeline() (*pipeline, error) {
+	if o.open == nil || o.open.failed() {
+		if err := o.connect(); err != nil {
+			return nil, err
+		}
+	}
+	return o.open, nil
+}
+
+// connect opens a stream. It outlives the caller: others share it.
+func (o *orderer) connect() error {
+	conn, err := o.cast.dialer.conn(o.node)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(o.cast.ctx)
+	stream, err := ordererpb.NewAtomicBroadcastClient(conn).Broadcast(ctx)
+	if err != nil {
+		cancel()
+		return err
+	}
+	p := &pipeline{stream: stream, cancel: cancel}
+	if !o.cast.goes(p.receive) {
+		cancel()
+		return errClosed
+	}
+	o.open = p
+	return nil
+}
+
+// drop ends the stream to an orderer that the channel no longer has.
+func (o *orderer) drop() {
+	o.turn <- struct{}{}
+	defer func() { <-o.turn }()
+	if o.open != nil {
+		o.open.fail(errStreamClosed)
+	}
+}
+
+// ordererOwners maps the orderers' addresses to their organisations.
+func ordererOwners(bundle *channelconfig.Bundle) map[string]string {
+	owners := map[string]string{}
+	for mspID, group := range bundle.Config.GetChannelGroup().GetGroups()["Orderer"].GetGroups() {
+		var endpoints commonpb.OrdererAddresses
+		if protoutil.Unmarshal(group.GetValues()["Endpoints"].GetValue(), &endpoints) == nil {
+			for _, address := range endpoints.Addresses {
+				owners[address] = mspID
+			}
+		}
+	}
+	return owners
+}

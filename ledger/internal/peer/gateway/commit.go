@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/gatewaypb"
+)
+
+// CommitStatus tells the fate of a transaction; it waits for one that is not committed yet.
+func (s *Server) CommitStatus(ctx context.Context, signed *gatewaypb.SignedCommitStatusRequest) (*gatewaypb.CommitStatusResponse, error) {
+	if err := s.waiting.enter(); err != nil {
+		return nil, err
+	}
+	defer s.waiting.leave()
+	if len(signed.GetRequest()) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "a commit status request is required")
+	}
+	var request gatewaypb.CommitStatusRequest
+	if err := protoutil.Unmarshal(signed.GetRequest(), &request); err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "invalid status request: %v", err)
+	}
+	if err := s.authorize(request.GetChannelId(), request.GetIdentity(), signed.GetRequest(), signed.GetSignature()); err != nil {
+		return nil, err
+	}
+	code, block, err := s.config.Commits.Status(ctx, request.GetChannelId(), request.GetTransactionId())
+	if err != nil {
+		return nil, contextError(err, codes.Aborted)
+	}
+	return &gatewaypb.CommitStatusResponse{Result: code, BlockNumber: block}, nil
+}
+
+// authorize checks that a reader of the channel has signed a request.
+func (s *Server) authorize(channelID string, creator, request, signature []byte) error {
+	bundle := s.config.Channels.Bundle(channelID)
+	if bundle == nil {
+		return status.Errorf(codes.PermissionDenied, "channel '%s' not found", channelID)
+	}
+	id, err := bundle.MSP.Deserialize(creator)
+	if err == nil {
+		err = id.Verify(request, signature)
+	}
+	if err == nil && !bundle.Policy(channelconfig.ChannelReaders).Evaluate([]*identity.Identity{id}) {
+		err = fmt.Errorf("%q of %s does not satisfy policy %s", id.Cert.Subject.CommonName, id.MSPID, channelconfig.ChannelReaders)
+	}
+	if err != nil {
+		return status.Errorf(codes.PermissionDenied, "access denied: channel [%s]: %s", channelID, err)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+const (
+	windowBytes     = 4 << 20 // fixed and wide: no pings to estimate one
+	maxMessageBytes = 100 << 20
+)
+
+var errClosed = errors.New("the peer is stopping")
+
+// node is a peer or an orderer; a local one is this peer itself.
+type node struct {
+	address, mspID string
+	roots          *x509.CertPool // nil: local
+}
+
+func (n node) local() bool { return n.roots == nil }
+
+// dialer keeps one connection to each node. gRPC itself reconnects.
+type dialer struct {
+	tls         bool
+	certificate *tls.Certificate
+
+	mu     sync.Mutex
+	conns  map[string]*dialled
+	closed bool
+}
+
+type dialled struct {
+	*grpc.ClientConn
+	roots *x509.CertPool
+}
+
+func newDialer(useTLS bool, certificate *tls.Certificate) *dialer {
+	return &dialer{tls: useTLS, certificate: certificate, conns: map[string]*dialled{}}
+}
+
+// conn returns the connection to a node, made again when its TLS roots have changed.
+func (d *dialer) conn(n node) (*grpc.ClientConn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, errClosed
+	}
+	known := d.conns[n.address]
+	if known != nil && known.roots.Equal(n.roots) {
+		return known.ClientConn, nil
+	}
+	creds := insecure.NewCredentials()
+	if d.tls {
+		config := &tls.Config{RootCAs: n.roots, MinVersion: tls.VersionTLS12}
+		if d.certificate != nil {
+			config.Certificates = []tls.Certificate{*d.certificate}
+		}
+		creds = credentials.NewTLS(config)
+	}
+	conn, err := grpc.NewClient(n.address, grpc.WithTransportCredentials(creds),
+		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
+		// A node that comes back is used again within a second.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: 3 * time.Second,
+		}))
+	if err != nil {
+		return nil, err
+	}
+	if known != nil {
+		_ = known.Close()
+	}
+	d.conns[n.address] = &dialled{ClientConn: conn, roots: n.roots}
+	return conn, nil
+}
+
+func (d *dialer) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, conn := range d.conns {
+		_ = conn.Close()
+	}
+}
