@@ -1,0 +1,165 @@
+package deliver_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/internal/peer/deliver"
+	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+type fixture struct {
+	t      *testing.T
+	w      *peertest.World
+	c      *chain.Chain
+	orders *peertest.Orderer
+	client peerpb.DeliverClient
+	ctx    context.Context
+}
+
+// start runs a chain and the service on it, over a real connection.
+func start(t *testing.T) *fixture {
+	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream})
+	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := grpc.NewServer()
+	peerpb.RegisterDeliverServer(s, deliver.New(func(id string) deliver.Chain {
+		if id == c.ID() {
+			return c
+		}
+		return nil
+	}))
+	go func() { _ = s.Serve(l) }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = conn.Close()
+		s.Stop()
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, c.Close())
+	})
+	return &fixture{t, w, c, w.NewOrderer(), peerpb.NewDeliverClient(conn), ctx}
+}
+
+// block commits a block of one transaction.
+func (f *fixture) block(tx peertest.Tx) string {
+	raw, id := f.w.Make(tx)
+	require.NoError(f.t, f.c.Add(f.ctx, raw))
+	header, metadata := f.orders.Seal([][]byte{raw})
+	require.NoError(f.t, f.c.Seal(f.ctx, header, metadata))
+	return id
+}
+
+func at(n uint64) *ordererpb.SeekPosition {
+	return &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Specified{Specified: &ordererpb.SeekSpecified{Number: n}}}
+}
+
+func (f *fixture) request(seek *ordererpb.SeekInfo, signer protoutil.Signer) *commonpb.Envelope {
+	data, err := proto.Marshal(seek)
+	require.NoError(f.t, err)
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, peertest.Channel, signer, nil, data)
+	require.NoError(f.t, err)
+	return env
+}
+
+func (f *fixture) ask(env *commonpb.Envelope) peerpb.Deliver_DeliverClient {
+	stream, err := f.client.Deliver(f.ctx)
+	require.NoError(f.t, err)
+	require.NoError(f.t, stream.Send(env))
+	return stream
+}
+
+func TestWholeBlocksOldAndNew(t *testing.T) {
+	f := start(t)
+	stream := f.ask(f.request(&ordererpb.SeekInfo{Start: at(0), Stop: at(2)}, f.w.Signer("Org1MSP", "client")))
+	f.block(peertest.Tx{})
+	f.block(peertest.Tx{Endorsers: nil, Change: func(p *peertest.Parts) {
+		p.Envelope = func(e *commonpb.Envelope) { e.Signature[9]++ }
+	}})
+	for n, flags := range [][]byte{{0}, {0}, {byte(peerpb.TxValidationCode_BAD_CREATOR_SIGNATURE)}} {
+		answer, err := stream.Recv()
+		require.NoError(t, err)
+		block := answer.GetBlock()
+		assert.EqualValues(t, n, block.Header.Number)
+		assert.Equal(t, flags, chain.Flags(block))
+		assert.Equal(t, protoutil.DataHash(block.Data.Data), block.Header.DataHash)
+	}
+	answer, err := stream.Recv()
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_SUCCESS, answer.GetStatus())
+}
+
+func TestFilteredBlocksKeepPayloadsBack(t *testing.T) {
+	f := start(t)
+	id := f.block(peertest.Tx{Event: &peerpb.ChaincodeEvent{EventName: "moved", Payload: []byte("secret")}})
+	stream, err := f.client.DeliverFiltered(f.ctx)
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(f.request(&ordererpb.SeekInfo{Start: at(1), Stop: at(1)}, f.w.Signer("Org2MSP", "client"))))
+	answer, err := stream.Recv()
+	require.NoError(t, err)
+	block := answer.GetFilteredBlock()
+	assert.Equal(t, peertest.Channel, block.ChannelId)
+	require.Len(t, block.FilteredTransactions, 1)
+	tx := block.FilteredTransactions[0]
+	assert.Equal(t, id, tx.Txid)
+	event := tx.GetTransactionActions().ChaincodeActions[0].ChaincodeEvent
+	assert.Equal(t, "moved", event.EventName)
+	assert.Empty(t, event.Payload)
+}
+
+func TestRefusals(t *testing.T) {
+	f := start(t)
+	good := &ordererpb.SeekInfo{Start: at(0), Stop: at(0)}
+	client := f.w.Signer("Org1MSP", "client")
+	foreign := peertest.New(t, peertest.Options{}).Signer("Org1MSP", "client")
+	spoiled := f.request(good, client)
+	spoiled.Signature[9]++
+	otherType, _, err := protoutil.NewEnvelope(commonpb.HeaderType_MESSAGE, peertest.Channel, client, nil, nil)
+	require.NoError(t, err)
+	otherChannel, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, "other", client, nil, nil)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		env  *commonpb.Envelope
+		want commonpb.Status
+	}{
+		"foreign":          {f.request(good, foreign), commonpb.Status_FORBIDDEN},
+		"signature":        {spoiled, commonpb.Status_FORBIDDEN},
+		"type":             {otherType, commonpb.Status_BAD_REQUEST},
+		"channel":          {otherChannel, commonpb.Status_NOT_FOUND},
+		"no start":         {f.request(&ordererpb.SeekInfo{}, client), commonpb.Status_BAD_REQUEST},
+		"backwards":        {f.request(&ordererpb.SeekInfo{Start: at(2), Stop: at(1)}, client), commonpb.Status_BAD_REQUEST},
+		"empty":            {&commonpb.Envelope{}, commonpb.Status_BAD_REQUEST},
+		"not there (yet)":  {f.request(&ordererpb.SeekInfo{Start: at(9), Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY}, client), commonpb.Status_NOT_FOUND},
+		"good, to be sure": {f.request(&ordererpb.SeekInfo{Start: at(0), Stop: at(0)}, client), commonpb.Status_SUCCESS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer, err := f.ask(c.env).Recv()
+			require.NoError(t, err)
+			if c.want == commonpb.Status_SUCCESS {
+				assert.NotNil(t, answer.GetBlock())
+				return
+			}
+			assert.Equal(t, c.want, answer.GetStatus())
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package endorser_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/cchost"
+	"github.com/qioi/qioi/ledger/internal/peer/endorser"
+	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/internal/peer/validate"
+	"github.com/qioi/qioi/ledger/internal/statedb"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+// fakeChannel is a channel without a ledger.
+type fakeChannel struct {
+	bundle *channelconfig.Bundle
+	state  *statedb.DB
+	taken  map[validate.TxKey]bool
+}
+
+func (c *fakeChannel) Bundle() *channelconfig.Bundle  { return c.bundle }
+func (c *fakeChannel) Snapshot() *statedb.Snapshot    { return c.state.Snapshot() }
+func (c *fakeChannel) Exists(key validate.TxKey) bool { return c.taken[key] }
+
+// script runs in place of a chaincode.
+type script func(in cchost.Invocation, l cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error)
+
+func (s script) Execute(_ context.Context, in cchost.Invocation, l cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+	return s(in, l)
+}
+
+func setup(t *testing.T, run script) (*peertest.World, *fakeChannel, *endorser.Endorser) {
+	w := peertest.New(t, peertest.Options{})
+	ch := &fakeChannel{bundle: w.Bundle, state: statedb.New(), taken: map[validate.TxKey]bool{}}
+	lookup := func(id string) endorser.Channel {
+		if id == peertest.Channel {
+			return ch
+		}
+		return nil
+	}
+	return w, ch, endorser.New(w.Signer("Org1MSP", "peer"), lookup, run, nil)
+}
+
+// TestWhatIsEndorsedIsValid: the stages that follow accept what the endorser made.
+func TestWhatIsEndorsedIsValid(t *testing.T) {
+	w, _, e := setup(t, func(in cchost.Invocation, l cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		assert.Equal(t, "kv", in.Chaincode)
+		assert.Equal(t, "put", string(in.Input.Args[0]))
+		assert.True(t, in.Defined("both"))
+		assert.False(t, in.Defined("none"))
+		_, err := l.GetState("kv", "a")
+		require.NoError(t, err)
+		it, err := l.Range("kv", "", "")
+		require.NoError(t, err)
+		_, _, err = it.Next(1)
+		require.NoError(t, err)
+		require.NoError(t, l.DelState("kv", "b"))
+		event := &peerpb.ChaincodeEvent{ChaincodeId: "kv", TxId: in.TxID, EventName: "done"}
+		return &peerpb.Response{Status: 200, Payload: []byte("ok")}, event, l.PutState("kv", "a", []byte("1"))
+	})
+	client := w.Signer("Org2MSP", "client")
+	signed, id := w.Propose(peertest.Proposal{Client: client, Args: []string{"put"}, Transient: map[string][]byte{"secret": []byte("hush")}})
+	answer, err := e.ProcessProposal(context.Background(), signed)
+	require.NoError(t, err)
+	assert.Equal(t, "ok", string(answer.Response.Payload))
+	raw := w.Assemble(client, signed, answer)
+	assert.NotContains(t, string(raw), "hush")
+	tx, code := validate.Check(raw, w.Bundle)
+	assert.Equal(t, peerpb.TxValidationCode_VALID, code)
+	assert.Equal(t, id, tx.ID)
+	assert.Equal(t, "done", tx.Event.EventName)
+	assert.Equal(t, "1.0", tx.Version)
+	assert.Len(t, tx.Set.Writes, 2)
+}
+
+func TestFailuresAreFabrics(t *testing.T) {
+	refuse := func(cchost.Invocation, cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		return &peerpb.Response{Status: 500, Message: "no such account"}, nil, nil
+	}
+	w, ch, e := setup(t, refuse)
+	signed, id := w.Propose(peertest.Proposal{})
+	answer, err := e.ProcessProposal(context.Background(), signed)
+	require.NoError(t, err)
+	assert.Equal(t, "no such account", answer.Response.Message)
+	assert.NotEmpty(t, answer.Payload, "how a gateway knows that it was the chaincode")
+	assert.Nil(t, answer.Endorsement)
+
+	key, _ := validate.ParseTxID(id)
+	ch.taken[key] = true
+	_, err = e.ProcessProposal(context.Background(), signed)
+	assert.ErrorContains(t, err, "duplicate transaction found")
+
+	signed, _ = w.Propose(peertest.Proposal{Chaincode: "none"})
+	answer, err = e.ProcessProposal(context.Background(), signed)
+	require.NoError(t, err)
+	assert.EqualValues(t, 500, answer.Response.Status)
+	assert.Contains(t, answer.Response.Message, "make sure the chaincode none has been successfully defined on channel mychannel")
+	assert.Nil(t, answer.Payload)
+
+	signed, _ = w.Propose(peertest.Proposal{Change: func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.ChannelId = "other" }})
+	answer, err = e.ProcessProposal(context.Background(), signed)
+	require.NoError(t, err)
+	assert.Equal(t, "channel 'other' not found", answer.Response.Message)
+
+	w, _, e = setup(t, func(cchost.Invocation, cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		return nil, nil, errors.New("it is gone")
+	})
+	signed, _ = w.Propose(peertest.Proposal{})
+	answer, err = e.ProcessProposal(context.Background(), signed)
+	require.NoError(t, err)
+	assert.Contains(t, answer.Response.Message, "it is gone")
+	assert.Nil(t, answer.Payload)
+}
+
+// TestRefusals spoils one thing of a proposal at a time; the chaincode must not run.
+func TestRefusals(t *testing.T) {
+	w, _, e := setup(t, func(cchost.Invocation, cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		t.Error("a refused proposal was executed")
+		return nil, nil, errors.New("refused")
+	})
+	foreign := peertest.New(t, peertest.Options{})
+	header := func(f func(*commonpb.ChannelHeader, *commonpb.SignatureHeader)) peertest.Proposal {
+		return peertest.Proposal{Change: f}
+	}
+	for name, c := range map[string]struct {
+		proposal peertest.Proposal
+		want     string
+	}{
+		"foreign client":   {peertest.Proposal{Client: foreign.Signer("Org1MSP", "client")}, "access denied"},
+		"an orderer":       {peertest.Proposal{Client: w.Signer("OrdererMSP", "orderer")}, "access denied"},
+		"wrong type":       {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Type = 1 }), "invalid header type CONFIG"},
+		"epoch":            {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Epoch = 2 }), "epoch is non-zero"},
+		"no nonce":         {header(func(_ *commonpb.ChannelHeader, s *commonpb.SignatureHeader) { s.Nonce = nil }), "nonce is empty"},
+		"other id":         {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.TxId = "ab" }), "incorrectly computed txid 'ab'"},
+		"before its time":  {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Timestamp.Seconds = 1 }), "not valid at the proposal's time"},
+		"without time":     {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Timestamp = nil }), "not valid at the proposal's time"},
+		"no chaincode":     {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Extension = nil }), "ChaincodeId.Name is empty"},
+		"channel of bytes": {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Extension = []byte{0xff} }), "malformed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			signed, _ := w.Propose(c.proposal)
+			_, err := e.ProcessProposal(context.Background(), signed)
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+	signed, _ := w.Propose(peertest.Proposal{})
+	signed.Signature[9]++
+	_, err := e.ProcessProposal(context.Background(), signed)
+	assert.ErrorContains(t, err, "access denied")
+	_, err = e.ProcessProposal(context.Background(), nil)
+	assert.ErrorContains(t, err, "empty proposal bytes")
+}
+
+func FuzzProcessProposal(f *testing.F) {
+	w := peertest.New(f, peertest.Options{})
+	signed, _ := w.Propose(peertest.Proposal{Args: []string{"a"}})
+	f.Add(signed.ProposalBytes)
+	ch := &fakeChannel{bundle: w.Bundle, state: statedb.New()}
+	e := endorser.New(w.Signer("Org1MSP", "peer"), func(string) endorser.Channel { return ch }, script(nil), nil)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		// Whatever was changed, the signature is not of it.
+		_, err := e.ProcessProposal(context.Background(), &peerpb.SignedProposal{ProposalBytes: data, Signature: []byte("x")})
+		require.Error(t, err)
+	})
+}

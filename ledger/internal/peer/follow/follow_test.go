@@ -1,0 +1,122 @@
+package follow_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/internal/peer/follow"
+	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// orderer serves a fixed order, from where it is asked, and then breaks off.
+type orderer struct {
+	streampb.UnimplementedStreamServer
+	t     *testing.T
+	items [][]*streampb.Item // by block, from block 1 on
+	serve int                // items a connection
+
+	mu    sync.Mutex
+	asked []chain.Position
+}
+
+func (o *orderer) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServer) error {
+	msg, err := protoutil.OpenEnvelope(env)
+	require.NoError(o.t, err)
+	assert.Equal(o.t, int32(commonpb.HeaderType_DELIVER_SEEK_INFO), msg.Channel.Type)
+	var at streampb.Position
+	require.NoError(o.t, protoutil.Unmarshal(msg.Data, &at))
+	o.mu.Lock()
+	o.asked = append(o.asked, chain.Position{Block: at.Block, Tx: at.Tx})
+	o.mu.Unlock()
+	left := o.serve
+	for b := at.Block; b-1 < uint64(len(o.items)); b++ {
+		items := o.items[b-1]
+		if b == at.Block {
+			items = items[at.Tx:]
+		}
+		for _, item := range items {
+			if left--; left < 0 {
+				return status.Error(codes.Unavailable, "broken off")
+			}
+			if err := stream.Send(&streampb.Batch{Items: []*streampb.Item{item}}); err != nil {
+				return err
+			}
+		}
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func listen(t *testing.T, o *orderer) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := grpc.NewServer()
+	streampb.RegisterStreamServer(s, o)
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	return l.Addr().String()
+}
+
+// TestFailover: two orderers that break off every few items and one that is not there;
+// every position is received once, in order.
+func TestFailover(t *testing.T) {
+	one, two := &orderer{t: t, serve: 3}, &orderer{t: t, serve: 4}
+	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{"127.0.0.1:1", listen(t, one), listen(t, two)}})
+	sealer := w.NewOrderer()
+	var ids []string
+	for range 4 {
+		var txs [][]byte
+		var items []*streampb.Item
+		for range 5 {
+			raw, id := w.Make(peertest.Tx{})
+			ids = append(ids, id)
+			txs = append(txs, raw)
+			items = append(items, &streampb.Item{Kind: &streampb.Item_Tx{Tx: raw}})
+		}
+		header, metadata := sealer.Seal(txs)
+		items = append(items, &streampb.Item{Kind: &streampb.Item_Seal{Seal: &streampb.Seal{Header: header, Metadata: metadata}}})
+		one.items, two.items = append(one.items, items), append(two.items, items)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	group.Add(2)
+	go func() { defer group.Done(); assert.NoError(t, c.Run(ctx)) }()
+	f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: c}
+	go func() { defer group.Done(); assert.NoError(t, f.Run(ctx)) }()
+	for i, id := range ids {
+		s, err := c.Status(ctx, id)
+		require.NoError(t, err)
+		assert.Equal(t, chain.Status{Position: chain.Position{Block: uint64(1 + i/5), Tx: uint64(i % 5)}}, s)
+	}
+	for c.Height() < 5 {
+		changed := c.UntilChanged()
+		if c.Height() < 5 {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				t.Fatal("the last seal did not arrive")
+			}
+		}
+	}
+	cancel()
+	group.Wait()
+	require.NoError(t, c.Close())
+	assert.NotEmpty(t, one.asked)
+	assert.NotEmpty(t, two.asked)
+}
