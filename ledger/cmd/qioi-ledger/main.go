@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qioi/qioi/ledger/internal/contracts"
+	"github.com/qioi/qioi/ledger/internal/inspect"
 	"github.com/qioi/qioi/ledger/internal/load"
 	"github.com/qioi/qioi/ledger/internal/orderer"
+	"github.com/qioi/qioi/ledger/internal/peer"
 	"github.com/qioi/qioi/ledger/internal/setup"
 )
 
@@ -23,7 +25,7 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(setup.Command(), orderer.Command(), contracts.Command(), load.Command())
+	root.AddCommand(setup.Command(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command())
 	if err := root.ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
