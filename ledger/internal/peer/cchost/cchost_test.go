@@ -301,6 +301,25 @@ func TestCallersLearnAtOnceThatTheirChaincodeDied(t *testing.T) {
 	f.ok("probe", "put", "a", "b")
 }
 
+func TestTheFirstTransactionWaitsForAChaincodeThatStartsLater(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	f := start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "probe", Address: address}}})
+	result := make(chan error)
+	go func() {
+		_, _, _, err := f.simulate(context.Background(), "1", "probe", "put", "a", "b")
+		result <- err
+	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _, _, err = f.simulate(ctx, "2", "probe", "put", "a", "b")
+	require.ErrorIs(t, err, context.Canceled, "it is not there yet")
+	serve(t, "probe", address, probe(nil, nil))
+	require.NoError(t, <-result)
+}
+
 func TestATransactionHasALimitOfTime(t *testing.T) {
 	entered, release := make(chan string, 1), make(chan struct{})
 	at, _ := serve(t, "probe", "127.0.0.1:0", probe(entered, release))

@@ -84,6 +84,7 @@ func (h *Host) connectOnce(ctx context.Context, client *grpc.ClientConn, cc *cha
 	overdue.Stop()
 	log.Infof("chaincode %s at %s is connected", cc.Name, cc.Address)
 	cc.connection.Store(conn)
+	cc.seenOnce.Do(func() { close(cc.seen) })
 	defer conn.fail() // callers learn it at once, before anything is dialled again
 	defer cc.connection.Store(nil)
 	stop := conn.watch(cancel)

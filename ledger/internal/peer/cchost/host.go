@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,10 @@ const (
 	defaultMessages = 100 << 20
 )
 
+// startGrace is how long after the host's own start transactions wait for a chaincode
+// that has not been there yet: peers and chaincodes are started together.
+const startGrace = 5 * time.Second
+
 // Config says which chaincodes to dial. Zero values mean the defaults.
 type Config struct {
 	Chaincodes      []Chaincode
@@ -54,6 +59,7 @@ type Chaincode struct {
 type Host struct {
 	config     Config
 	chaincodes map[string]*chaincode
+	graceEnds  time.Time
 }
 
 // chaincode is a process that is dialled again and again; connection is nil while
@@ -61,6 +67,8 @@ type Host struct {
 type chaincode struct {
 	Chaincode
 	connection atomic.Pointer[connection]
+	seen       chan struct{} // closed when it is connected for the first time
+	seenOnce   sync.Once
 }
 
 // New prepares a host; Run connects it. It errs on a chaincode that is named twice or
@@ -75,7 +83,7 @@ func New(config Config) (*Host, error) {
 	if config.MaxMessageBytes <= 0 {
 		config.MaxMessageBytes = defaultMessages
 	}
-	h := &Host{config: config, chaincodes: map[string]*chaincode{}}
+	h := &Host{config: config, chaincodes: map[string]*chaincode{}, graceEnds: time.Now().Add(startGrace)}
 	for _, cc := range config.Chaincodes {
 		if _, _, err := net.SplitHostPort(cc.Address); err != nil {
 			return nil, fmt.Errorf("chaincode %q, address %q: host:port is accepted", cc.Name, cc.Address)
@@ -83,7 +91,7 @@ func New(config Config) (*Host, error) {
 		if cc.Name == "" || h.chaincodes[cc.Name] != nil {
 			return nil, fmt.Errorf("chaincode name %q: a name that is not empty and given once is accepted", cc.Name)
 		}
-		h.chaincodes[cc.Name] = &chaincode{Chaincode: cc}
+		h.chaincodes[cc.Name] = &chaincode{Chaincode: cc, seen: make(chan struct{})}
 	}
 	return h, nil
 }
@@ -139,9 +147,9 @@ func (h *Host) run(tx *transaction, name string, input *peerpb.ChaincodeInput) (
 	if cc == nil {
 		return nil, ErrUnknown
 	}
-	conn := cc.connection.Load()
-	if conn == nil {
-		return nil, fmt.Errorf("%w (%s)", ErrNotConnected, cc.Address)
+	conn, err := h.connectionOf(tx, cc)
+	if err != nil {
+		return nil, err
 	}
 	payload, err := proto.Marshal(input)
 	if err != nil {
@@ -168,4 +176,24 @@ func (h *Host) run(tx *transaction, name string, input *peerpb.ChaincodeInput) (
 	case <-tx.ctx.Done():
 		return nil, context.Cause(tx.ctx)
 	}
+}
+
+func (h *Host) connectionOf(tx *transaction, cc *chaincode) (*connection, error) {
+	if conn := cc.connection.Load(); conn != nil {
+		return conn, nil
+	}
+	if wait := time.Until(h.graceEnds); wait > 0 {
+		grace := time.NewTimer(wait)
+		defer grace.Stop()
+		select {
+		case <-cc.seen:
+		case <-grace.C:
+		case <-tx.ctx.Done():
+			return nil, context.Cause(tx.ctx)
+		}
+	}
+	if conn := cc.connection.Load(); conn != nil {
+		return conn, nil
+	}
+	return nil, fmt.Errorf("%w (%s)", ErrNotConnected, cc.Address)
 }
