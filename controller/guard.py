@@ -45,6 +45,7 @@ class Guard:
         self._journal = journal
         self._held: dict[str, Entry] = {}
         self._foreign: set[str] = set()
+        self._recorded: set[tuple[str, int, int, int]] = set()
 
     def hold(self, path: str) -> int:
         """Take a group into care; return the share it was found with, in v1 units. Writes nothing."""
@@ -55,6 +56,10 @@ class Guard:
             self._held[path] = Entry(path, self._hierarchy.file, device, inode, found, ())
             self._foreign.discard(path)
         return self.found(path)
+
+    def record(self) -> None:
+        """Make the originals of all held groups durable, so that no later write waits for a disk. OSError."""
+        self._store(self._held)
 
     def found(self, path: str) -> int:
         """Give the share that a held group was found with, in v1 units."""
@@ -88,7 +93,7 @@ class Guard:
         if not intents:
             return outcomes
         try:
-            self._journal.store(self._durable({**self._held, **intents}.values()))
+            self._store({**self._held, **intents})
         except OSError as error:
             why = f"journal {self._journal.file}: {error.strerror}: nothing is written without it"
             return outcomes + [Outcome(path, Result.FAILED, None, why) for path in intents]
@@ -97,8 +102,9 @@ class Guard:
 
     def restore(self) -> list[Outcome]:
         """Put every value that is ours back, carry on past failures, and keep those in the journal."""
-        outcomes, left = restore_entries(self._hierarchy, self._access, self._durable(self._held.values()))
+        outcomes, left = restore_entries(self._hierarchy, self._access, self._held.values())
         self._journal.store(left)
+        self._recorded = set()
         self._held = {entry.path: entry for entry in left}
         return outcomes
 
@@ -146,10 +152,14 @@ class Guard:
         result = Result.GONE if isinstance(error, CgroupGoneError) else Result.FAILED
         return Outcome(path, result, None, str(error))
 
-    @staticmethod
-    def _durable(entries: Iterable[Entry]) -> list[Entry]:
-        """Entries of which something may be in force by our doing."""
-        return [entry for entry in entries if entry.ours]
+    def _store(self, held: Mapping[str, Entry]) -> None:
+        """Journal every held group; wait for the disk only if it does not have all the originals yet."""
+        entries = [entry for path, entry in held.items() if path not in self._foreign]
+        originals = {(entry.path, entry.device, entry.inode, entry.original) for entry in entries}
+        new = not originals <= self._recorded
+        self._journal.store(entries, durable=new)
+        if new:
+            self._recorded = originals
 
 
 def identity(hierarchy: Hierarchy, path: str) -> tuple[int, int]:
@@ -171,6 +181,8 @@ def restore_entries(
     outcomes: list[Outcome] = []
     left: list[Entry] = []
     for entry in entries:
+        if not entry.ours:  # never changed by us
+            continue
         try:
             outcomes.append(restore_entry(hierarchy, access, entry))
         except CgroupGoneError as error:

@@ -53,21 +53,27 @@ class Journal:
         self._boot = boot_id.read_text().strip()
         self.file = folder / "journal"
 
-    def store(self, entries: Iterable[Entry]) -> None:
-        """Make exactly these entries durable; without any, there is no file. OSError: nothing has changed."""
+    def store(self, entries: Iterable[Entry], *, durable: bool = True) -> None:
+        """Keep exactly these entries; without any, there is no file. OSError: nothing has changed.
+
+        Not ``durable`` is enough where the originals are on the disk already: what is ours among the values
+        matters after a crash of the daemon, which the page cache survives. A crash of the host ends every
+        control group. And a disk may take seconds to answer on a host that is short of CPU.
+        """
         lines = [encode(entry) for entry in entries]
         if lines:
             temporary = self.file.with_name("journal.new")
             content = "".join([seal({"journal": VERSION, "boot": self._boot}), *lines])
             try:
-                write_durably(temporary, content.encode())
+                write_file(temporary, content.encode(), durable=durable)
                 temporary.replace(self.file)
             except OSError:
                 temporary.unlink(missing_ok=True)
                 raise
         else:
             self.file.unlink(missing_ok=True)
-        sync_folder(self._folder)
+        if durable:
+            sync_folder(self._folder)
 
     def load(self) -> Loaded:
         """Read what is there. OSError, except that the file is missing, is the caller's."""
@@ -149,14 +155,15 @@ def whole(value: object) -> int:
     return value
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a file of our own and have the disk hold it before returning."""
+def write_file(path: Path, content: bytes, *, durable: bool) -> None:
+    """Write a file of our own; ``durable``: have the disk hold it before returning."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         rest = memoryview(content)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

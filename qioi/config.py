@@ -74,9 +74,10 @@ class MetricsConfig(Strict):
 
 
 class OwnConfig(Strict):
-    """The daemon's own protection: its nice value, and the shares of the group that it runs in."""
+    """The daemon's own protection: its priority, and the shares of the group that it runs in."""
 
     nice: Annotated[int, Field(ge=-20, le=19)] | None = -10
+    realtime: bool = True
     shares: Shares | None = None
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,8 @@ from qioi.controller.law import HostLoad
 from qioi.types import DelayReading
 
 STAT = Path("/proc/stat")
+#: Longest time that the loop may run in real time without a pause.
+RT_MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,33 @@ def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | No
     return None
 
 
-def lower_nice(value: int) -> str | None:
-    """Give the daemon precedence, since its loop starves just when it is needed; say why if it is refused."""
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, value)
-    except OSError as error:
-        return f"own nice value {value}: {error.strerror}; the loop may run late on a busy host"
-    return None
+def protect_loop(nice: int | None, realtime: bool) -> str | None:
+    """Give the daemon precedence, since its loop starves just when it is needed; say why if all is refused.
+
+    A nice value counts inside the daemon's own control group or autogroup only (sched(7)), so beside a
+    crowd in other groups it does nothing. The lowest real-time priority counts everywhere. What the loop may
+    take of it is bounded: RLIMIT_RTTIME sends SIGXCPU after a second without a pause, and that gives it up.
+    Both end with the process. Where real-time is refused (a group without cpu.rt_runtime_us), nice is left.
+    """
+    refusals = []
+    if nice is not None:
+        try:
+            os.setpriority(os.PRIO_PROCESS, 0, nice)
+        except OSError as error:
+            refusals.append(f"nice {nice}: {error.strerror}")
+    if realtime:
+        try:
+            signal.signal(signal.SIGXCPU, give_up_realtime)
+            resource.setrlimit(resource.RLIMIT_RTTIME, (RT_MICROSECONDS, resource.RLIM_INFINITY))
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+            return None
+        except (OSError, ValueError) as error:
+            refusals.append(f"real-time priority: {error}")
+    if not refusals:
+        return None
+    return f"own protection: {'; '.join(refusals)}: the loop may run late on a busy host"
+
+
+def give_up_realtime(_number: int, _frame: object) -> None:
+    """Go back to an ordinary process: this one has not paused for a second."""
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

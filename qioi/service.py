@@ -21,7 +21,7 @@ from qioi.controller.guard import Guard, Result
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
 from qioi.daemon import Daemon, StopSignal, run_loop
-from qioi.host import HostWatch, lower_nice, own_cgroup
+from qioi.host import HostWatch, own_cgroup, protect_loop
 from qioi.lock import HostLock, LockedError
 from qioi.metrics import CONTENT_TYPE, render
 from qioi.recover import recover, tell
@@ -77,6 +77,7 @@ def run(config: Config) -> int:
         protect_itself(config)
         guard = Guard(hierarchy, access, Journal(config.state_dir))
         with restoring(guard, config) as restored:
+            record_originals(config, guard)
             raise_own_shares(config, guard, hierarchy)
             channels = LogChannels(config.components, config.policies)
             cleanup.callback(channels.close)
@@ -127,11 +128,22 @@ def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str
 
 
 def protect_itself(config: Config) -> None:
-    """Lower the daemon's own nice value; it ends with the process, so nothing is to be restored."""
-    if config.own.nice is not None and not config.dry_run:
-        refusal = lower_nice(config.own.nice)
-        if refusal:
-            log.warning("%s", refusal)
+    """Give the loop precedence; that ends with the process, so nothing is to be restored."""
+    refusal = protect_loop(config.own.nice, config.own.realtime)
+    if refusal:
+        log.warning("%s", refusal)
+
+
+def record_originals(config: Config, guard: Guard) -> None:
+    """Have every original on the disk before the host is short of anything."""
+    if config.dry_run:
+        return
+    try:
+        for component in config.components:
+            guard.hold(component.cgroup)
+        guard.record()
+    except (CgroupError, OSError) as error:
+        log.warning("originals are not recorded yet: %s; each is before its first change", error)
 
 
 def raise_own_shares(config: Config, guard: Guard, hierarchy: Hierarchy) -> None:

@@ -71,6 +71,38 @@ def test_journalled_before_the_write(host: Host, journal: Journal) -> None:
         assert results(guard.apply({path: shares})) == [Result.OK]
 
 
+def test_the_disk_is_waited_for_only_while_originals_are_new(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [host.make("a"), host.make("b")]
+    guard = host.guard(journal)
+    for path in paths:
+        guard.hold(path)
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    guard.record()
+    assert len(synced) == 2  # the file and its folder
+    assert {entry.path for entry in journal.load().entries} == set(paths)
+    for shares in (2048, 4096):
+        assert results(guard.apply(dict.fromkeys(paths, shares))) == [Result.OK, Result.OK]
+    assert len(synced) == 2
+    guard.hold(host.make("c"))
+    guard.apply({paths[0]: 1536})
+    assert len(synced) == 4
+
+
+def test_recorded_but_never_changed_is_nothing_to_restore(host: Host, journal: Journal) -> None:
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    guard.record()
+    host.set(path, 333)
+    assert restore_entries(host.hierarchy, host.access, journal.load().entries) == ([], [])
+    assert guard.restore() == []
+    assert host.get(path) == 333
+    assert not journal.file.exists()
+
+
 def test_full_disk_under_the_journal_means_no_write(
     host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +111,7 @@ def test_full_disk_under_the_journal_means_no_write(
     guard.hold(other)
     before = host.get(path), host.get(other)
 
-    def full(entries: object) -> None:
+    def full(entries: object, *, durable: bool) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(journal, "store", full)
