@@ -223,7 +223,7 @@ class Tree:
             group.signal(signal.SIGTERM)
         wait_empty(chosen, grace)
         deadline = time.monotonic() + 10
-        while any(group.signal(signal.SIGKILL) for group in chosen):
+        while sum(group.signal(signal.SIGKILL) for group in chosen):
             wait_empty(chosen, 0.2)
             if time.monotonic() > deadline:
                 left = [pid for group in chosen for pid in group.pids()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import http.client
 import json
 import os
 import shutil
@@ -24,8 +23,8 @@ from qioi.lab.cgroups import Group, Hierarchy, Tree, find_hierarchy
 from qioi.lab.errors import LabError
 from qioi.lab.launch import last_lines, launch
 from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_network
+from qioi.lab.readiness import leaderless, refuse_busy_ports, serves
 from qioi.lab.signals import uninterrupted
-from qioi.types import Role
 
 #: On a disk: below /run, mostly a tmpfs, flushing the ledger would cost nothing and prove nothing.
 DEFAULT_DIRECTORY = Path("/var/lib/qioi-lab")
@@ -133,7 +132,7 @@ class Lab:
                 return self._start(binary, options, timeout, die_with_parent, say)
             except BaseException:
                 with uninterrupted():
-                    self._remove(keep_files=False)
+                    self._remove(keep_files=False, grace=1.0)
                 raise
 
     def _start(self, binary: Path, options: LabOptions, timeout: float, die_with_parent: bool, say: Say) -> Network:
@@ -182,6 +181,13 @@ class Lab:
                 node = waiting[0]
                 raise LabError(
                     f"{node.name} does not serve after {timeout:.0f} s; its log ends:\n{last_lines(node.log)}"
+                )
+            time.sleep(0.05)
+        while channels := leaderless(network):
+            self.check()
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"no orderer leads on {', '.join(channels)} after {timeout:.0f} s; see {self.directory}/log"
                 )
             time.sleep(0.05)
 
@@ -237,8 +243,8 @@ class Lab:
         """Whether anything is there that a lab in this folder has made."""
         return bool(self.tree.children()) or self.tree.root.exists or (self.directory / MARKER).exists()
 
-    def _remove(self, *, keep_files: bool) -> None:
-        self.tree.remove()
+    def _remove(self, *, keep_files: bool, grace: float = 5.0) -> None:
+        self.tree.remove(grace=grace)
         for _, process in self._processes.values():
             process.wait()
         self._processes.clear()
@@ -292,39 +298,3 @@ class Lab:
             yield
         finally:
             lock.close()
-
-
-def serves(node: Node) -> bool:
-    """Whether a node answers: its health check, or, where it has none, its port."""
-    if node.operations:
-        connection = http.client.HTTPConnection(node.operations, timeout=1)
-        try:
-            connection.request("GET", "/healthz")
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
-    host, _, port = node.address.rpartition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=1):
-            return True
-    except OSError:
-        return False
-
-
-def refuse_busy_ports(network: Network) -> None:
-    """Raise if somebody else listens where a node shall: his answer would pass for the node's."""
-    for node in network.nodes:
-        for address in filter(None, (node.address, node.operations)):
-            host, _, port = address.rpartition(":")
-            try:
-                socket.create_server((host, int(port))).close()
-            except OSError as error:
-                why = os.strerror(error.errno or 0)
-                raise LabError(f"{node.name} cannot have {address}: {why}; `--base-port` moves all ports") from error
-
-
-def roles(network: Network) -> tuple[Role, ...]:
-    """Roles that occur, peers first."""
-    return tuple(role for role in (Role.PEER, Role.ORDERER, Role.CHAINCODE) if network.named(role))

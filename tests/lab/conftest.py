@@ -10,8 +10,6 @@ import pytest
 from qioi.lab.cgroups import Tree, find_hierarchy
 from qioi.lab.lab import Lab
 
-FAKE = Path(__file__).with_name("fake_ledger.py")
-
 
 @pytest.fixture
 def tree() -> Iterator[Tree]:
@@ -34,11 +32,6 @@ def base_port() -> int:
             continue
         return base
     raise RuntimeError("no hundred free ports")
-
-
-@pytest.fixture(autouse=True)
-def ledger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QIOI_LEDGER", str(FAKE))
 
 
 @pytest.fixture

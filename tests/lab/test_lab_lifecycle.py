@@ -193,10 +193,15 @@ def test_the_command_line_walks_through_a_whole_life(lab: Lab, base_port: int) -
 
 def test_the_load_client_has_a_group_and_a_high_share(lab: Lab, base_port: int) -> None:
     lab.up(small(base_port))
-    client = lab.client_group()
-    assert client.shares() == CLIENT_SHARES
-    command_line = [sys.executable, "-m", "qioi.cli", "lab", "load", "--dir", str(lab.directory), "--help"]
-    assert subprocess.run(command_line, check=False, capture_output=True).returncode == 0
+    command_line = [sys.executable, "-m", "qioi.cli", "lab", "load", "--dir", str(lab.directory)]
+    times = ("--warmup", "0s", "--duration", "2s")
+    client = subprocess.Popen([*command_line, "--rate", "10", *times], stdout=subprocess.PIPE, text=True)
+    wait_for(lambda: lab.tree.group("client").pids() or client.poll() is not None)
+    assert lab.tree.group("client").pids() == (client.pid,)
+    assert lab.client_group().shares() == CLIENT_SHARES
+    output, _ = client.communicate(timeout=60)
+    assert client.returncode == 0, output
+    assert "tps" in output
 
 
 def start_up(lab: Lab, base_port: int) -> subprocess.Popen[bytes]:

@@ -1,0 +1,62 @@
+"""When a network can be used: every node serves, and on every channel some orderer leads."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import socket
+
+from qioi.lab.errors import LabError
+from qioi.lab.network import Network, Node
+from qioi.types import Role
+
+_LEADS = re.compile(r'^consensus_etcdraft_is_leader\{channel="([^"]+)"\} 1$', re.MULTILINE)
+
+
+def serves(node: Node) -> bool:
+    """Whether a node answers: its health check, or, where it has none, its port."""
+    if node.operations:
+        return ask(node.operations, "/healthz") is not None
+    host, _, port = node.address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def leaderless(network: Network) -> tuple[str, ...]:
+    """Name the channels on which no orderer leads yet: transactions would fail there. Solo needs no leader."""
+    if network.consenter != "raft":
+        return ()
+    led: set[str] = set()
+    for node in network.nodes:
+        if node.role is Role.ORDERER:
+            led.update(_LEADS.findall(ask(node.operations, "/metrics") or ""))
+    return tuple(channel for channel in network.channels if channel not in led)
+
+
+def ask(address: str, path: str) -> str | None:
+    """Get a page of a node's operations endpoint; ``None`` unless it answers with 200."""
+    connection = http.client.HTTPConnection(address, timeout=1)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.read().decode(errors="replace") if answer.status == 200 else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def refuse_busy_ports(network: Network) -> None:
+    """Raise if somebody else listens where a node shall: his answer would pass for the node's."""
+    for node in network.nodes:
+        for address in filter(None, (node.address, node.operations)):
+            host, _, port = address.rpartition(":")
+            try:
+                socket.create_server((host, int(port))).close()
+            except OSError as error:
+                why = os.strerror(error.errno or 0)
+                raise LabError(f"{node.name} cannot have {address}: {why}; `--base-port` moves all ports") from error
