@@ -4,7 +4,7 @@
 // policy AND(Org1MSP.peer, Org2MSP.peer) on a channel of its own. It prints what a client sees, with all that
 // differs from run to run (ids, addresses) taken out; data/gateway-session.txt is what Fabric 2.5.16 answers.
 //
-//   node gateway-session.js DESCRIPTION.json     (network.json, as the ledger's init writes it)
+//   node gateway-session.js DESCRIPTION.json CHANNEL     (network.json, as the ledger's init writes it)
 
 const crypto = require('crypto');
 const fs = require('fs');
@@ -12,7 +12,7 @@ const path = require('path');
 const grpc = require('@grpc/grpc-js');
 const { connect, signers } = require('@hyperledger/fabric-gateway');
 
-const file = process.argv[2];
+const [file, channelName] = process.argv.slice(2);
 const network = JSON.parse(fs.readFileSync(file));
 const read = (name) => fs.readFileSync(path.resolve(path.dirname(file), name));
 
@@ -25,10 +25,11 @@ function open(mspId, claimed = mspId) {
         identity: { mspId: claimed, credentials: read(user.cert) },
         signer: signers.newPrivateKeySigner(crypto.createPrivateKey(read(user.key))),
     });
-    return { gateway, channel: gateway.getNetwork(network.channels[0]), close: () => { gateway.close(); client.close(); } };
+    return { gateway, channel: gateway.getNetwork(channelName), close: () => { gateway.close(); client.close(); } };
 }
 
 const normal = (text) => String(text)
+    .replaceAll(channelName, 'CHANNEL')
     .replace(/[0-9a-f]{64}/g, 'TXID')
     .replace(/(127\.0\.0\.1|localhost|peer\d[\w.-]*):\d+/g, 'ADDRESS');
 
@@ -76,7 +77,7 @@ async function errors(channel, contract) {
 }
 
 async function wrongChannel(gateway) {
-    const contract = gateway.getNetwork('nochannel').getContract('marbles');
+    const contract = gateway.getNetwork('nowhere').getContract('marbles');
     await refused('unknown channel', () => contract.submitTransaction('f'));
     await refused('evaluate on unknown channel', () => contract.evaluateTransaction('f'));
 }

@@ -16,6 +16,7 @@ from qioi.lab.network import find_binary, parse_node
 from qioi.lab.npm import install
 
 CHAINCODE = Path(__file__).parent / "chaincode-node"
+CHANNELS = ("mychannel", "session")
 POLICIES = {
     "smallbank": "OR('Org1MSP.peer','Org2MSP.peer')",
     "simple": "OR('Org1MSP.peer','Org2MSP.peer')",
@@ -50,15 +51,22 @@ class NodeNetwork:
         binary = str(find_binary())
         chaincodes = [text for name, policy in POLICIES.items() for text in ("--chaincode", f"{name}={policy}")]
         sizes = ["--orderers", "1", "--peers-per-org", "1", "--base-port", str(free_ports())]
+        sizes += [text for channel in CHANNELS for text in ("--channel", channel)]
         subprocess.run(
             [binary, "init", "--dir", str(self.folder), *sizes, *chaincodes], check=True, capture_output=True
         )
         nodes: list[dict[str, Any]] = json.loads(self.description.read_text())["nodes"]
-        for node in nodes:
-            if node["role"] == "chaincode":
-                self.start(node, [str(CHAINCODE / "serve.sh")], {"NODE_PATH": str(modules), **served(node)})
-            else:
-                self.start(node, [binary, *node["args"]], {})
+        contracts = [node for node in nodes if node["role"] == "chaincode"]
+        for node in contracts:
+            self.start(node, [str(CHAINCODE / "serve.sh")], {"NODE_PATH": str(modules), **served(node)})
+        self.wait(contracts)
+        others = [node for node in nodes if node["role"] != "chaincode"]
+        for node in others:
+            self.start(node, [binary, *node["args"]], {})
+        self.wait(others)
+
+    def wait(self, nodes: list[dict[str, Any]]) -> None:
+        """Return when all of them answer."""
         deadline = time.monotonic() + 60
         waiting = [parse_node(node, self.folder) for node in nodes]
         while waiting:

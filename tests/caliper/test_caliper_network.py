@@ -62,12 +62,12 @@ def test_a_client_sees_what_fabric_shows(network: NodeNetwork, configs: Path, da
     node, _ = find_node()
     script = Path(__file__).with_name("gateway-session.js")
     done = subprocess.run(
-        [node, "--no-deprecation", str(script), str(network.description)],
+        [node, "--no-deprecation", str(script), str(network.description), "session"],
         env={**os.environ, "NODE_PATH": str(install(configs))},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert done.stderr == ""
+    assert done.stderr == "", done.stdout
     assert done.stdout.splitlines() == (data / "gateway-session.txt").read_text().splitlines()
