@@ -1,0 +1,164 @@
+package test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
+)
+
+// workload is `load` in the background; it notes what it was told is committed.
+type workload struct {
+	g      *grid
+	cmd    *exec.Cmd
+	record string
+}
+
+func (g *grid) load(seconds int, args ...string) *workload {
+	g.t.Helper()
+	w := &workload{g: g, record: g.path(fmt.Sprintf("told-%d", time.Now().UnixNano()))}
+	w.cmd = g.command(context.Background(), "load", append([]string{
+		"--network", g.path("network.json"), "--duration", fmt.Sprintf("%ds", seconds), "--warmup", "1s", "--timeout", "5s", "--progress", "0s", "--record", w.record,
+	}, args...)...)
+	require.NoError(g.t, w.cmd.Start())
+	g.t.Cleanup(func() {
+		if w.cmd.ProcessState == nil {
+			_ = w.cmd.Process.Kill()
+			_ = w.cmd.Wait()
+		}
+	})
+	return w
+}
+
+// wait gives "ID BLOCK" of all that was reported as committed and valid.
+func (w *workload) wait() (told []string) {
+	w.g.t.Helper()
+	_ = w.cmd.Wait() // transactions fail while nodes are away: that is no matter here
+	file, err := os.Open(w.record)
+	require.NoError(w.g.t, err)
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		told = append(told, lines.Text())
+	}
+	return told
+}
+
+// progress waits until a peer has committed n more transactions.
+func (g *grid) progress(peer string, n float64) {
+	g.t.Helper()
+	const series, code = "ledger_transaction_count", `validation_code="VALID"`
+	start := g.counter(peer, series, code)
+	g.eventually(fmt.Sprintf("%s commits %v more", peer, n), func() bool { return g.counter(peer, series, code) >= start+n })
+}
+
+// settle waits until all peers have the same height and nothing moves.
+func (g *grid) settle() {
+	g.t.Helper()
+	last, same := "", 0
+	g.eventually("all peers have the same height", func() bool {
+		heights := map[float64]bool{}
+		for _, peer := range g.named("peer") {
+			heights[g.counter(peer, "ledger_blockchain_height")] = true
+		}
+		now := fmt.Sprint(heights)
+		if now != last || len(heights) != 1 {
+			last, same = now, 0
+			return false
+		}
+		same++
+		return same > 25 // half a second: longer than a virtual block stays open
+	})
+}
+
+// agree stops the network and holds all ledgers against each other and against what clients were told.
+func (g *grid) agree(told []string) chain.Report {
+	g.t.Helper()
+	g.settle()
+	g.stopAll()
+	peers := g.named("peer")
+	first := g.inspect(peers[0])
+	for _, peer := range peers[1:] {
+		other := g.inspect(peer)
+		assert.Equal(g.t, first.Verdicts, other.Verdicts, "verdicts of %s and %s", peers[0], peer)
+		bare := first
+		bare.Verdicts, other.Verdicts = nil, nil
+		assert.Equal(g.t, bare, other, "%s and %s", peers[0], peer)
+	}
+	valid := map[string]bool{}
+	for _, line := range first.Verdicts {
+		f := strings.Fields(line) // block, number, verdict, id
+		if len(f) == 4 && f[2] == "VALID" {
+			assert.False(g.t, valid[f[3]+" "+f[0]], "%s is valid twice", f[3])
+			valid[f[3]+" "+f[0]] = true
+		}
+	}
+	lost := 0
+	for _, line := range told {
+		if !valid[line] {
+			lost++
+			g.t.Logf("lost: %s", line)
+		}
+	}
+	assert.Zero(g.t, lost, "of %d transactions that were reported as committed", len(told))
+	return first
+}
+
+const kv = "kv=OR('Org1MSP.peer','Org2MSP.peer')"
+
+// TestKillPeersAndOrderersUnderLoad kills nodes in turn while clients write to a few keys.
+func TestKillPeersAndOrderersUnderLoad(t *testing.T) {
+	for _, mode := range []string{"stream", "block"} {
+		t.Run(mode, func(t *testing.T) {
+			g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--mode", mode, "--batch-timeout", "200ms")
+			w := g.load(20, "--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
+			g.progress("peer0-org1", 50)
+			for _, victim := range []string{"peer0-org1", "orderer1", "peer0-org2", "orderer2", "orderer3"} {
+				witness := "peer0-org1"
+				if victim == witness {
+					witness = "peer0-org2"
+				}
+				_ = g.kill(victim, syscall.SIGKILL)
+				g.progress(witness, 10)
+				g.start(victim)
+				g.awaitReady(victim)
+			}
+			told := w.wait()
+			require.NotEmpty(t, told)
+			report := g.agree(told)
+			t.Logf("told %d, ledger: %v", len(told), report.Codes)
+		})
+	}
+}
+
+// TestKillEverythingAtOnce is a power cut, but for the disks.
+func TestKillEverythingAtOnce(t *testing.T) {
+	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv)
+	w := g.load(4, "--chaincode", "kv", "--clients", "8", "--value-size", "100")
+	g.progress("peer0-org1", 100)
+	for _, n := range g.file.Nodes {
+		_ = g.nodes[n.Name].cmd.Process.Signal(syscall.SIGKILL)
+	}
+	for _, n := range g.file.Nodes {
+		_ = g.kill(n.Name, syscall.SIGKILL)
+	}
+	for _, n := range g.file.Nodes {
+		g.start(n.Name)
+	}
+	for _, n := range g.file.Nodes {
+		g.awaitReady(n.Name)
+	}
+	told := w.wait()
+	after := g.load(1, "--chaincode", "kv", "--clients", "2").wait()
+	assert.NotEmpty(t, after, "the network commits again")
+	g.agree(append(told, after...))
+}

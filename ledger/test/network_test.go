@@ -1,0 +1,265 @@
+// Package test runs whole networks of real processes and kills them.
+package test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
+)
+
+// binary is qioi-ledger, built once for all tests.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "qioi-ledger-test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary = filepath.Join(dir, "qioi-ledger")
+	build := exec.Command("go", "build", "-o", binary, "../cmd/qioi-ledger")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %s\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// grid is a network of processes in a temporary folder.
+type grid struct {
+	t     testing.TB
+	dir   string
+	file  network.File
+	nodes map[string]*process
+}
+
+type process struct {
+	node network.Node
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// newGrid makes and starts a network.
+func newGrid(t testing.TB, options ...string) *grid {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a network of processes")
+	}
+	g := &grid{t: t, dir: filepath.Join(t.TempDir(), "net"), nodes: map[string]*process{}}
+	g.must("init", append([]string{"--dir", g.dir, "--base-port", strconv.Itoa(freePorts(t))}, options...)...)
+	raw, err := os.ReadFile(filepath.Join(g.dir, network.FileName))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &g.file))
+	t.Cleanup(func() {
+		for name := range g.nodes {
+			g.kill(name, syscall.SIGKILL)
+		}
+		if t.Failed() {
+			g.showLogs()
+		}
+	})
+	for _, n := range g.file.Nodes {
+		g.start(n.Name)
+	}
+	for _, n := range g.file.Nodes {
+		g.awaitReady(n.Name)
+	}
+	return g
+}
+
+// freePorts finds a run of ports that nobody listens on.
+func freePorts(t testing.TB) int {
+	t.Helper()
+	const run = 40
+next:
+	for base := 22000 + os.Getpid()%100*run; base < 60000; base += run {
+		for port := base; port < base+run; port++ {
+			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			if err != nil {
+				continue next
+			}
+			_ = l.Close()
+		}
+		return base
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+func (g *grid) node(name string) network.Node {
+	for _, n := range g.file.Nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	g.t.Fatalf("no node %s", name)
+	return network.Node{}
+}
+
+func (g *grid) named(role string) (names []string) {
+	for _, n := range g.file.Nodes {
+		if n.Role == role {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+func (g *grid) start(name string) {
+	g.t.Helper()
+	n := g.node(name)
+	log, err := os.OpenFile(filepath.Join(g.dir, n.Log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	require.NoError(g.t, err)
+	defer func() { _ = log.Close() }()
+	p := &process{node: n, cmd: exec.Command(binary, n.Args...), done: make(chan error, 1)}
+	p.cmd.Dir, p.cmd.Stderr = g.dir, log
+	require.NoError(g.t, p.cmd.Start())
+	go func() { p.done <- p.cmd.Wait() }()
+	g.nodes[name] = p
+}
+
+// awaitReady waits until a node serves.
+func (g *grid) awaitReady(name string) {
+	g.t.Helper()
+	n := g.node(name)
+	g.eventually(name+" is ready", func() bool {
+		if n.Operations == "" {
+			conn, err := net.DialTimeout("tcp", n.Address, time.Second)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err == nil
+		}
+		response, err := http.Get("http://" + n.Operations + "/healthz")
+		if err != nil {
+			return false
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// eventually waits for what must come; the bound only ends a test that has failed.
+func (g *grid) eventually(what string, reached func() bool) {
+	g.t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if reached() {
+			return
+		}
+	}
+	g.t.Fatalf("it did not come about: %s", what)
+}
+
+// kill ends a node with a signal and gives its exit.
+func (g *grid) kill(name string, signal syscall.Signal) error {
+	p := g.nodes[name]
+	if p == nil {
+		return nil
+	}
+	delete(g.nodes, name)
+	_ = p.cmd.Process.Signal(signal) // it may have ended by itself: done tells
+	return <-p.done
+}
+
+// stopAll ends all nodes in an orderly way.
+func (g *grid) stopAll() {
+	g.t.Helper()
+	for name := range g.nodes {
+		require.NoError(g.t, g.kill(name, syscall.SIGTERM), name)
+	}
+}
+
+func (g *grid) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, binary, append([]string{name}, args...)...)
+	cmd.Dir = g.dir
+	return cmd
+}
+
+func (g *grid) must(name string, args ...string) []byte {
+	g.t.Helper()
+	cmd := exec.Command(binary, append([]string{name}, args...)...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		g.t.Fatalf("%s %s: %s\n%s", name, strings.Join(args, " "), err, exit.Stderr)
+	}
+	require.NoError(g.t, err)
+	return out
+}
+
+func (g *grid) path(parts ...string) string {
+	return filepath.Join(append([]string{g.dir}, parts...)...)
+}
+
+func (g *grid) ledger(node string) string {
+	return g.path(g.node(node).Data, "channels", g.file.Channels[0])
+}
+
+func (g *grid) inspect(node string) chain.Report {
+	g.t.Helper()
+	var report chain.Report
+	require.NoError(g.t, json.Unmarshal(g.must("inspect", "--json", "--verdicts", g.ledger(node)), &report), node)
+	return report
+}
+
+// counter sums the samples of a series whose labels contain all of these texts.
+func (g *grid) counter(node, series string, labels ...string) (sum float64) {
+	response, err := http.Get("http://" + g.node(node).Operations + "/metrics")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = response.Body.Close() }()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(response.Body); err != nil {
+		return 0
+	}
+next:
+	for line := range strings.Lines(text.String()) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 || !strings.HasPrefix(line, series+"{") {
+			continue
+		}
+		for _, label := range labels {
+			if !strings.Contains(line, label) {
+				continue next
+			}
+		}
+		if value, err := strconv.ParseFloat(fields[1], 64); err == nil {
+			sum += value
+		}
+	}
+	return sum
+}
+
+func (g *grid) showLogs() {
+	for _, n := range g.file.Nodes {
+		raw, err := os.ReadFile(g.path(n.Log))
+		if err != nil {
+			continue
+		}
+		if len(raw) > 2000 {
+			raw = raw[len(raw)-2000:]
+		}
+		g.t.Logf("%s:\n%s", n.Name, raw)
+	}
+}
