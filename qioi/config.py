@@ -90,7 +90,7 @@ class FileConfig(Strict):
     channels: dict[str, PolicyConfig] = {}
     defaults: PolicyConfig = PolicyConfig()
     actuator: Literal["auto", "libcgroup", "files"] = "auto"
-    state_dir: str = "/run/qioi"
+    state_dir: str = "/run/qioi"  # in memory: a disk may take seconds to answer when its threads starve
     socket: str | None = None
     metrics: MetricsConfig = MetricsConfig()
     own: OwnConfig = OwnConfig()

@@ -208,9 +208,9 @@ class Daemon:
         self._said[about] = message
         log.log(logging.WARNING if problem else logging.INFO, "%s: %s", about, message)
 
-    def count_late(self) -> None:
-        """Note that a period began late."""
-        self._totals = replace(self._totals, late=self._totals.late + 1)
+    def count_late(self, periods: int) -> None:
+        """Note periods that began late, or were left out."""
+        self._totals = replace(self._totals, late=self._totals.late + periods)
 
 
 def why_not(component: Component) -> str:
@@ -252,9 +252,10 @@ def run_loop(daemon: Daemon, first: Snapshot, stop: StopSignal, publish: Callabl
     while not stop.wait(deadline - time.monotonic()):
         now = time.monotonic()
         if now - deadline > LATE * first.period:
-            daemon.count_late()
+            daemon.count_late(1)
         snapshot = daemon.period(now, snapshot)
         publish(snapshot)
         # Periods that were missed are left out: catching up would only look at the same instant twice.
         missed = int((time.monotonic() - deadline) / first.period)
+        daemon.count_late(missed)
         deadline += (missed + 1) * first.period

@@ -51,7 +51,7 @@ class Totals:
     """Running totals since the start."""
 
     periods: int = 0
-    late: int = 0  # periods that began more than 20 % of a period late
+    late: int = 0  # periods that began more than 20 % of a period late, or were left out
     decisions: int = 0  # that asked for another share than the one in force
     writes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
 
