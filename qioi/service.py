@@ -61,6 +61,7 @@ class Publisher:
 def run(config: Config) -> int:
     """Run until SIGTERM or SIGINT; return the exit status: 1 if something of ours could not be put back."""
     stop = StopSignal()
+    protect_itself(config)
     with ExitStack() as cleanup:
         hierarchy, access = means(config)
         prepare_state(config.state_dir)
@@ -74,7 +75,6 @@ def run(config: Config) -> int:
         missing = list(absent(config, hierarchy, access))
         if missing:
             raise StartError(*missing)
-        protect_itself(config)
         guard = Guard(hierarchy, access, Journal(config.state_dir))
         with restoring(guard, config) as restored:
             record_originals(config, guard)
