@@ -27,7 +27,7 @@ type Options struct {
 type Chain struct {
 	ledger   *ledger
 	store    *blockfile.Store
-	feed     *feed
+	feed     feed
 	pipeline *pipeline
 	metrics  *channelMetrics
 	stopped  chan struct{}
@@ -43,7 +43,7 @@ func Open(dir string, genesis *commonpb.Block, opts Options) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Chain{ledger: newLedger(bundle.ChannelID), store: store, feed: newFeed(), stopped: make(chan struct{})}
+	c := &Chain{ledger: newLedger(bundle.ChannelID), store: store, stopped: make(chan struct{})}
 	if err := c.load(genesis); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -83,12 +83,7 @@ func (c *Chain) load(genesis *commonpb.Block) error {
 
 func (c *Chain) replay() error {
 	l, start := c.ledger, time.Now()
-	height := c.store.Height()
-	err := l.replay(c.store, func(at Position, tx *validate.Tx, code Code) {
-		if at.Block == height {
-			c.feed.add(newRecord(tx, code))
-		}
-	})
+	err := l.replay(c.store, nil)
 	if err == nil {
 		log.Infof("[%s] Replayed %d block(s) and %d transaction(s) of the open one in %s", l.channelID, l.next.Block, l.next.Tx, time.Since(start).Round(time.Millisecond))
 	}
@@ -154,7 +149,7 @@ func (c *Chain) Find(txID string) (Status, bool) {
 func (c *Chain) Exists(key validate.TxKey) bool { return c.ledger.index.has(key) }
 
 // Height is the number of blocks that are sealed and durable.
-func (c *Chain) Height() uint64 { return c.feed.sealedHeight() }
+func (c *Chain) Height() uint64 { return c.feed.sealed() }
 
 // Block reads a sealed, durable block.
 func (c *Chain) Block(number uint64) (*commonpb.Block, error) {
@@ -164,34 +159,5 @@ func (c *Chain) Block(number uint64) (*commonpb.Block, error) {
 	return c.store.Block(number)
 }
 
-// UntilChanged closes when more is durable; ask for it before looking.
+// UntilChanged closes when Height rises; ask for it before asking for Height.
 func (c *Chain) UntilChanged() <-chan struct{} { return c.feed.untilChanged() }
-
-// Records are a block's durable transactions; those of the open block (sealed is
-// false) grow.
-func (c *Chain) Records(block uint64) (recs []Record, sealed bool, err error) {
-	recs, sealed, known := c.feed.records(block)
-	if known {
-		return recs, sealed, nil
-	}
-	kept, err := c.store.Block(block)
-	if err != nil {
-		return nil, false, err
-	}
-	return RecordsOf(kept, c.ID()), true, nil
-}
-
-// RecordsOf reads the records out of a kept block.
-func RecordsOf(block *commonpb.Block, channelID string) []Record {
-	flags := Flags(block)
-	recs := make([]Record, 0, len(block.GetData().GetData()))
-	for i, raw := range block.GetData().GetData() {
-		code := Code(255)
-		if i < len(flags) {
-			code = Code(flags[i])
-		}
-		tx, _ := validate.Parse(raw, channelID)
-		recs = append(recs, newRecord(tx, code))
-	}
-	return recs
-}

@@ -64,11 +64,9 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 		d := &group[i]
 		p.bytes.Release(d.weight)
 		if d.header != nil {
-			c.feed.seal()
 			continue
 		}
 		keys = append(keys, d.tx.Key)
-		c.feed.add(newRecord(d.tx, d.code))
 		c.metrics.transaction(d.tx, d.code)
 	}
 	last := &group[len(group)-1]
@@ -77,9 +75,9 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 		upTo = Position{Block: last.header.Number + 1}
 	}
 	c.ledger.index.publish(upTo, keys)
-	c.feed.wake()
 	for i := range group {
 		if group[i].header != nil {
+			c.feed.rise()
 			c.commit(&group[i], *storage)
 			*storage = 0
 		}

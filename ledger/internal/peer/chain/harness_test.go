@@ -63,17 +63,14 @@ func (r *rig) seal() {
 // settle waits until everything received is durable.
 func (r *rig) settle() {
 	r.t.Helper()
-	for {
-		changed := r.UntilChanged()
-		if r.durable() == r.Position() {
-			return
-		}
+	for deadline := time.Now().Add(30 * time.Second); r.durable() != r.Position() || r.Height() != r.Position().Block; time.Sleep(time.Millisecond) {
 		select {
-		case <-changed:
 		case err := <-r.ended:
 			r.ended <- err
 			r.t.Fatalf("the chain ended: %v", err)
-		case <-time.After(30 * time.Second):
+		default:
+		}
+		if time.Now().After(deadline) {
 			r.t.Fatal("nothing moves")
 		}
 	}

@@ -38,6 +38,9 @@ func Inspect(dir string, verdicts bool) (*Report, error) {
 		return nil, err
 	}
 	defer func() { _ = store.Close() }() // nothing was written
+	if store.Height() == 0 {
+		return nil, fmt.Errorf("%s holds no blocks: the folder of a channel's ledger is accepted, DATA/channels/CHANNEL of a peer, DATA/channels/CHANNEL/blocks of an orderer", dir)
+	}
 	first, err := store.Block(0)
 	if err != nil {
 		return nil, err
@@ -57,6 +60,7 @@ func Inspect(dir string, verdicts bool) (*Report, error) {
 
 func (r *Report) readPeer(store *blockfile.Store, verdicts bool) error {
 	l := newLedger(r.Channel)
+	l.audit = true
 	r.Codes = map[string]uint64{}
 	err := l.replay(store, func(at Position, tx *validate.Tx, code Code) {
 		r.Transactions++

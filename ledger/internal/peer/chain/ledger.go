@@ -49,13 +49,15 @@ type ledger struct {
 	flags    []byte // verdicts of the open block
 	updates  hash.Hash
 	commit   []byte // hash after the last sealed block
+
+	// audit makes the replay check the orderers' signatures as well.
+	audit bool
 }
 
 func newLedger(channelID string) *ledger {
-	l := &ledger{
+	return &ledger{
 		channelID: channelID, state: statedb.New(), index: newIndex(), data: protoutil.NewDataHasher(), updates: sha256.New(),
 	}
-	return l
 }
 
 // decide gives the final verdict on the next transaction, which stage 1 judged as code.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -39,6 +40,11 @@ func (l *ledger) replayBlock(block *commonpb.Block, visit func(Position, *valida
 	flags := Flags(block)
 	if len(flags) != len(txs) {
 		return fmt.Errorf("%d validation flags for %d transactions", len(flags), len(txs))
+	}
+	if bundle := l.bundle.Load(); l.audit && bundle != nil { // nobody signs block 0
+		if err := protoutil.VerifyBlock(block.Header, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation)); err != nil {
+			return err
+		}
 	}
 	for i, raw := range txs {
 		if err := l.replayTx(raw, Code(flags[i]), visit); err != nil {
