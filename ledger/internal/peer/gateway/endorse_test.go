@@ -184,7 +184,7 @@ func TestThePolicyOfEveryChaincodeTouchedCounts(t *testing.T) {
 }
 
 func TestEndorsementHasALimitOfTime(t *testing.T) {
-	f := start(t, func(c *gateway.Config) { c.EndorsementTimeout = 200 * time.Millisecond })
+	f := start(t, func(c *gateway.Config) { c.EndorsementTimeout = 2 * time.Second })
 	f.set("peer0-org2", stuck)
 	_, err := f.client.Endorse(context.Background(), f.request(peertest.Proposal{Chaincode: "both"}))
 	assert.Contains(t, f.described(err), "DeadlineExceeded: endorsement timeout expired while collecting endorsements")

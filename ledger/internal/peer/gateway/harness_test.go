@@ -177,10 +177,12 @@ func (l *ledger) until(ctx context.Context, ready func() bool) error {
 }
 
 func (l *ledger) Status(ctx context.Context, _, id string) (code peerpb.TxValidationCode, block uint64, err error) {
-	err = l.until(ctx, func() bool { block = l.at[id]; code, ok := l.fates[id]; _ = code; return ok })
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.fates[id], block, err
+	err = l.until(ctx, func() (known bool) {
+		code, known = l.fates[id]
+		block = l.at[id]
+		return known
+	})
+	return code, block, err
 }
 
 func (l *ledger) Height(string) (uint64, error) {
@@ -232,7 +234,7 @@ func start(t *testing.T, change func(*gateway.Config)) *fixture {
 		return l
 	}
 	serve := func(l net.Listener, register func(*grpc.Server)) *grpc.Server {
-		server := grpc.NewServer(grpc.Creds(creds))
+		server := grpc.NewServer(grpc.Creds(creds), grpc.MaxRecvMsgSize(100<<20))
 		register(server)
 		go func() { _ = server.Serve(l) }()
 		t.Cleanup(server.Stop)
