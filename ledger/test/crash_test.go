@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -113,6 +114,18 @@ func (g *grid) agree(told []string) chain.Report {
 	return first
 }
 
+// tear cuts bytes off the end of a peer's ledger, as if its last write had not been finished.
+func (g *grid) tear(peer string, bytes int64) {
+	g.t.Helper()
+	segments, err := filepath.Glob(filepath.Join(g.ledger(peer), "segment-*.blk"))
+	require.NoError(g.t, err)
+	require.NotEmpty(g.t, segments)
+	last := segments[len(segments)-1]
+	info, err := os.Stat(last)
+	require.NoError(g.t, err)
+	require.NoError(g.t, os.Truncate(last, info.Size()-bytes))
+}
+
 const kv = "kv=OR('Org1MSP.peer','Org2MSP.peer')"
 
 // TestKillPeersAndOrderersUnderLoad kills nodes in turn while clients write to a few keys.
@@ -129,6 +142,9 @@ func TestKillPeersAndOrderersUnderLoad(t *testing.T) {
 				}
 				_ = g.kill(victim, syscall.SIGKILL)
 				g.progress(witness, 10)
+				if strings.HasPrefix(victim, "peer") {
+					g.tear(victim, 100)
+				}
 				g.start(victim)
 				g.awaitReady(victim)
 			}
