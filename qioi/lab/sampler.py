@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.lab.cgroups import Group
+from qioi.lab.errors import LabError
 from qioi.lab.figures import RoleFigures, Series
 from qioi.lab.machine import Quiet, Snapshot, between, snapshot
 from qioi.monitor.schedstat import SchedstatReader
@@ -116,7 +117,10 @@ def window(samples: Sequence[Sample], begin: float, start: float, end: float) ->
     """Cut out [start, end], and from ``begin``, the start of the warm-up, for the plots."""
     inside = [sample for sample in samples if start <= sample.time <= end]
     if len(inside) < 2:
-        raise ValueError(f"{len(inside)} samples between {start} and {end}: at least 2 are needed")
+        raise LabError(
+            f"{len(inside)} samples in a window of {end - start:.0f} s, at least 2 are needed: "
+            "the machine is too busy with other work, or the window too short"
+        )
     return Window(start, inside, [sample for sample in samples if begin <= sample.time <= end])
 
 

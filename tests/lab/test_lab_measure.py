@@ -51,7 +51,7 @@ def test_a_role_that_never_ran_has_no_delay() -> None:
 
 
 def test_a_window_without_samples_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 2"):
+    with pytest.raises(LabError, match="at least 2"):
         window([sample(0, 0)], 0, 0, 10)
 
 
