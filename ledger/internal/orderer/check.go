@@ -58,6 +58,9 @@ func checkTransaction(b *channelconfig.Bundle, raw []byte, msg *protoutil.Messag
 	if len(raw) > b.Orderer.AbsoluteMaxBytes {
 		return fmt.Errorf("%w: %d bytes, at most %d are accepted", errTooLarge, len(raw), b.Orderer.AbsoluteMaxBytes)
 	}
+	if !msg.HasNonce() {
+		return fmt.Errorf("%w: a transaction without nonce", protoutil.ErrMalformed)
+	}
 	kind := chain.HeaderType(raw)
 	if kind != msg.Channel.Type {
 		return fmt.Errorf("%w: envelope with fields twice or out of order", protoutil.ErrMalformed)

@@ -251,18 +251,43 @@ func (c *testCluster) follow(ctx context.Context, i int, channel string, at *str
 	return stream
 }
 
+// withoutNonce is a client's envelope that has none.
+func (c *testCluster) withoutNonce(kind commonpb.HeaderType, channel string, data []byte) *commonpb.Envelope {
+	marshal := func(m proto.Message) []byte {
+		raw, err := proto.Marshal(m)
+		require.NoError(c.t, err)
+		return raw
+	}
+	env := &commonpb.Envelope{Payload: marshal(&commonpb.Payload{
+		Header: &commonpb.Header{
+			ChannelHeader:   marshal(&commonpb.ChannelHeader{Type: int32(kind), ChannelId: channel}),
+			SignatureHeader: marshal(&commonpb.SignatureHeader{Creator: c.client.Serialized()}),
+		},
+		Data: data,
+	})}
+	var err error
+	env.Signature, err = c.client.Sign(env.Payload)
+	require.NoError(c.t, err)
+	return env
+}
+
 // blocks asks Deliver for a range of blocks.
 func (c *testCluster) blocks(i int, channel string, from, to uint64) ([]*commonpb.Block, error) {
+	seek, err := proto.Marshal(&ordererpb.SeekInfo{Start: seekNumber(from), Stop: seekNumber(to)})
+	require.NoError(c.t, err)
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, channel, c.client, nil, seek)
+	require.NoError(c.t, err)
+	return c.deliver(i, env)
+}
+
+// deliver sends a request for blocks and collects them.
+func (c *testCluster) deliver(i int, env *commonpb.Envelope) ([]*commonpb.Block, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(i)).Deliver(ctx, grpc.WaitForReady(true))
 	if err != nil {
 		return nil, err
 	}
-	seek, err := proto.Marshal(&ordererpb.SeekInfo{Start: seekNumber(from), Stop: seekNumber(to)})
-	require.NoError(c.t, err)
-	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, channel, c.client, nil, seek)
-	require.NoError(c.t, err)
 	if err := stream.Send(env); err != nil {
 		return nil, err
 	}

@@ -104,7 +104,8 @@ func ParseEnvelope(raw []byte) (*Message, error) {
 }
 
 // OpenEnvelope reads the headers of an envelope; it errs when one is missing or
-// out of bounds.
+// out of bounds. The nonce may be empty: clients ask for blocks without one. Whoever
+// takes a transaction must insist on it (HasNonce).
 func OpenEnvelope(env *commonpb.Envelope) (*Message, error) {
 	if len(env.GetPayload()) == 0 {
 		return nil, fmt.Errorf("%w: an envelope without payload", ErrMalformed)
@@ -126,11 +127,14 @@ func OpenEnvelope(env *commonpb.Envelope) (*Message, error) {
 	if n := len(m.Channel.ChannelId); n == 0 || n > maxChannelID {
 		return nil, fmt.Errorf("%w: channel id of %d bytes, 1 to %d are accepted", ErrMalformed, n, maxChannelID)
 	}
-	if n := len(m.Signature.Nonce); n == 0 || n > maxNonce {
-		return nil, fmt.Errorf("%w: nonce of %d bytes, 1 to %d are accepted", ErrMalformed, n, maxNonce)
+	if n := len(m.Signature.Nonce); n > maxNonce {
+		return nil, fmt.Errorf("%w: nonce of %d bytes, at most %d are accepted", ErrMalformed, n, maxNonce)
 	}
 	return m, nil
 }
+
+// HasNonce reports whether there is a nonce, without which a transaction's id would be its creator's.
+func (m *Message) HasNonce() bool { return len(m.Signature.Nonce) > 0 }
 
 // HasOwnTxID reports whether the transaction id is the one that nonce and creator give.
 func (m *Message) HasOwnTxID() bool {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
@@ -125,6 +126,38 @@ func TestFilteredBlocksKeepPayloadsBack(t *testing.T) {
 	event := tx.GetTransactionActions().ChaincodeActions[0].ChaincodeEvent
 	assert.Equal(t, "moved", event.EventName)
 	assert.Empty(t, event.Payload)
+}
+
+// TestARequestNeedsNoNonce: fabric-gateway asks without one, and without a transaction id.
+func TestARequestNeedsNoNonce(t *testing.T) {
+	f := start(t)
+	marshal := func(m proto.Message) []byte {
+		raw, err := proto.Marshal(m)
+		require.NoError(t, err)
+		return raw
+	}
+	client := f.w.Signer("Org1MSP", "client")
+	env := &commonpb.Envelope{Payload: marshal(&commonpb.Payload{
+		Header: &commonpb.Header{
+			ChannelHeader: marshal(&commonpb.ChannelHeader{
+				Type: int32(commonpb.HeaderType_DELIVER_SEEK_INFO), ChannelId: peertest.Channel, Timestamp: timestamppb.Now(),
+			}),
+			SignatureHeader: marshal(&commonpb.SignatureHeader{Creator: client.Serialized()}),
+		},
+		Data: marshal(&ordererpb.SeekInfo{Start: at(0), Stop: at(0)}),
+	})}
+	var err error
+	env.Signature, err = client.Sign(env.Payload)
+	require.NoError(t, err)
+	answer, err := f.ask(env).Recv()
+	require.NoError(t, err)
+	assert.NotNil(t, answer.GetBlock(), answer)
+	filtered, err := f.client.DeliverFiltered(f.ctx)
+	require.NoError(t, err)
+	require.NoError(t, filtered.Send(env))
+	answer, err = filtered.Recv()
+	require.NoError(t, err)
+	assert.NotNil(t, answer.GetFilteredBlock(), answer)
 }
 
 func TestRefusals(t *testing.T) {

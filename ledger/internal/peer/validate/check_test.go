@@ -71,6 +71,7 @@ func TestVerdicts(t *testing.T) {
 		"before the certificate began":   {change(func(p *peertest.Parts) { p.Channel.Timestamp.Seconds = 1000 }), "BAD_CREATOR_SIGNATURE"},
 		"other channel":                  {change(func(p *peertest.Parts) { p.Channel.ChannelId = "other" }), "TARGET_CHAIN_NOT_FOUND"},
 		"other type":                     {change(func(p *peertest.Parts) { p.Channel.Type = 0 }), "UNKNOWN_TX_TYPE"},
+		"no nonce":                       {peertest.Tx{Nonce: []byte{}}, "BAD_COMMON_HEADER"},
 		"epoch":                          {change(func(p *peertest.Parts) { p.Channel.Epoch = 1 }), "BAD_COMMON_HEADER"},
 		"id of somebody else":            {change(func(p *peertest.Parts) { p.Channel.TxId = "00" + p.Channel.TxId[2:] }), "BAD_PROPOSAL_TXID"},
 		"id in capitals":                 {change(func(p *peertest.Parts) { p.Channel.TxId = "AB" + p.Channel.TxId[2:] }), "BAD_PROPOSAL_TXID"},

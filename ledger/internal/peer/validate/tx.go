@@ -72,6 +72,9 @@ func Parse(raw []byte, channelID string) (*Tx, Code) {
 	}
 	tx.Message = msg
 	tx.Type, tx.ID = commonpb.HeaderType(msg.Channel.Type), msg.Channel.TxId
+	if !msg.HasNonce() {
+		return tx, peerpb.TxValidationCode_BAD_COMMON_HEADER
+	}
 	if msg.Channel.ChannelId != channelID {
 		return tx, peerpb.TxValidationCode_TARGET_CHAIN_NOT_FOUND
 	}
