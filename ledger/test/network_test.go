@@ -159,6 +159,15 @@ func (g *grid) awaitReady(name string) {
 	})
 }
 
+// awaitLog waits until a node has logged a text.
+func (g *grid) awaitLog(name, text string) {
+	g.t.Helper()
+	g.eventually(name+" logs "+text, func() bool {
+		log, err := os.ReadFile(g.path(g.node(name).Log))
+		return err == nil && strings.Contains(string(log), text)
+	})
+}
+
 // eventually waits for what must come; the bound only ends a test that has failed.
 func (g *grid) eventually(what string, reached func() bool) {
 	g.t.Helper()
