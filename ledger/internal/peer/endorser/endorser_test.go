@@ -133,7 +133,7 @@ func TestRefusals(t *testing.T) {
 		proposal peertest.Proposal
 		want     string
 	}{
-		"foreign client":   {peertest.Proposal{Client: foreign.Signer("Org1MSP", "client")}, "access denied"},
+		"foreign client":   {peertest.Proposal{Client: foreign.Signer("Org1MSP", "client")}, "access denied: channel [mychannel] creator org unknown, creator is malformed"},
 		"an orderer":       {peertest.Proposal{Client: w.Signer("OrdererMSP", "orderer")}, "access denied"},
 		"wrong type":       {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Type = 1 }), "invalid header type CONFIG"},
 		"epoch":            {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Epoch = 2 }), "epoch is non-zero"},

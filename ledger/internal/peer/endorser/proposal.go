@@ -12,6 +12,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
@@ -85,12 +86,14 @@ func (p *proposal) check(bundle *channelconfig.Bundle) error {
 	}
 	p.key = key
 	creator, err := bundle.MSP.Deserialize(p.signature.Creator)
-	if errors.Is(err, identity.ErrUnknownMSP) || errors.Is(err, identity.ErrMalformed) {
+	if errors.Is(err, identity.ErrUnknownMSP) || errors.Is(err, identity.ErrMalformed) || errors.Is(err, identity.ErrUntrusted) {
 		return fmt.Errorf("access denied: channel [%s] creator org unknown, creator is malformed", bundle.ChannelID)
 	}
 	if err != nil {
 		log.Debugf("[%s] proposal %s: %s", bundle.ChannelID, p.channel.TxId, err)
-		return fmt.Errorf("access denied: channel [%s] creator is not accepted", bundle.ChannelID)
+		var claimed msppb.SerializedIdentity
+		_ = protoutil.Unmarshal(p.signature.Creator, &claimed) // it was read once already
+		return fmt.Errorf("access denied: channel [%s] creator org [%s]", bundle.ChannelID, claimed.Mspid)
 	}
 	// The transaction will be judged by the proposal's time, so that must be a time at which the creator may act.
 	if dated := p.channel.GetTimestamp().AsTime(); !creator.ValidAt(dated) {

@@ -48,14 +48,13 @@ func (s *Server) Endorse(ctx context.Context, request *gatewaypb.EndorseRequest)
 	return &gatewaypb.EndorseResponse{PreparedTransaction: prepared}, nil
 }
 
-// defined looks up the channel of a proposal and makes sure that it has the chaincode.
+// defined looks up the channel of a proposal that has to be endorsed, and makes sure that it
+// has the chaincode. Fabric's words are those of its discovery service.
 func (s *Server) defined(p *proposal) (*channelconfig.Bundle, error) {
 	bundle := s.config.Channels.Bundle(p.channel)
-	if bundle == nil {
-		return nil, status.Errorf(codes.FailedPrecondition, "channel '%s' not found", p.channel)
-	}
-	if bundle.Chaincodes[p.chaincode] == nil {
-		return nil, status.Errorf(codes.FailedPrecondition, "no peers available to run chaincode %s in channel %s: it is not defined there", p.chaincode, p.channel)
+	if bundle == nil || bundle.Chaincodes[p.chaincode] == nil {
+		return nil, status.Errorf(codes.FailedPrecondition, "no combination of peers can be derived which satisfy the endorsement policy: "+
+			"No metadata was found for chaincode %s in channel %s", p.chaincode, p.channel)
 	}
 	return bundle, nil
 }

@@ -156,10 +156,10 @@ func TestProposalsAreChecked(t *testing.T) {
 		"signature": {func(r *gatewaypb.EndorseRequest) { r.ProposedTransaction.Signature[10] ^= 1 }, "Aborted: failed to endorse transaction, see attached details for more info\npeer0-org1 Org1MSP: error validating proposal"},
 		"channel": {func(r *gatewaypb.EndorseRequest) {
 			r.ProposedTransaction, _ = f.Propose(peertest.Proposal{Change: func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.ChannelId = "other" }})
-		}, "FailedPrecondition: channel 'other' not found"},
+		}, "FailedPrecondition: no combination of peers can be derived which satisfy the endorsement policy: No metadata was found for chaincode kv in channel other"},
 		"chaincode": {func(r *gatewaypb.EndorseRequest) {
 			r.ProposedTransaction, _ = f.Propose(peertest.Proposal{Chaincode: "nope"})
-		}, "FailedPrecondition: no peers available to run chaincode nope in channel mychannel"},
+		}, "FailedPrecondition: no combination of peers can be derived which satisfy the endorsement policy: No metadata was found for chaincode nope in channel mychannel"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := f.request(peertest.Proposal{})
@@ -168,6 +168,16 @@ func TestProposalsAreChecked(t *testing.T) {
 			assert.Contains(t, f.described(err), c.want)
 		})
 	}
+}
+
+func TestWhatAQueryCannotReach(t *testing.T) {
+	f := start(t, nil)
+	_, err := f.client.Evaluate(context.Background(), evaluate(f.request(peertest.Proposal{Chaincode: "nope"})))
+	assert.Equal(t, "FailedPrecondition: no peers available to evaluate chaincode nope in channel mychannel", f.described(err))
+	request := f.request(peertest.Proposal{})
+	request.ProposedTransaction, _ = f.Propose(peertest.Proposal{Change: func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.ChannelId = "other" }})
+	_, err = f.client.Evaluate(context.Background(), evaluate(request))
+	assert.Equal(t, "Unavailable: failed to get config for channel [other]: could not get last config for channel other", f.described(err))
 }
 
 // A chaincode that another one called has its own policy.

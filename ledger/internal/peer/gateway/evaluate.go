@@ -23,11 +23,14 @@ func (s *Server) Evaluate(ctx context.Context, request *gatewaypb.EvaluateReques
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "failed to unpack transaction proposal: %s", err)
 	}
-	bundle, err := s.defined(p)
-	if err != nil {
-		return nil, err
+	bundle := s.config.Channels.Bundle(p.channel)
+	if bundle == nil {
+		return nil, status.Errorf(codes.Unavailable, "failed to get config for channel [%s]: could not get last config for channel %s", p.channel, p.channel)
 	}
-	candidates := s.evaluators(bundle, p, request.GetTargetOrganizations())
+	var candidates []node
+	if bundle.Chaincodes[p.chaincode] != nil {
+		candidates = s.evaluators(bundle, p, request.GetTargetOrganizations())
+	}
 	if len(candidates) == 0 {
 		return nil, status.Errorf(codes.FailedPrecondition, "no peers available to evaluate chaincode %s in channel %s", p.chaincode, p.channel)
 	}
