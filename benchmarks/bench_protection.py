@@ -89,6 +89,7 @@ def measure(
         return Benchmark(offered, maximum, runner.cores, law, threshold, tuple(done))
     finally:
         with uninterrupted():
+            lab.keep_logs(directory / "logs")
             lab.down()
 
 

@@ -83,7 +83,7 @@ class Demo:
             return self._measure(lab, network, host)
         finally:
             with uninterrupted():
-                self._keep_logs(lab)
+                lab.keep_logs(self._directory / "logs")
                 lab.down()
 
     def _measure(self, lab: Lab, network: Network, host: Machine) -> DemoResult:
@@ -122,15 +122,6 @@ class Demo:
 
     def _step(self, label: str, seconds: float) -> None:
         self._progress(label, min(self._done + seconds, self._total), self._total)
-
-    def _keep_logs(self, lab: Lab) -> None:
-        """Keep the nodes' logs beside the figures: they are what QiOi saw."""
-        logs = lab.directory / "log"
-        if logs.is_dir():
-            target = self._directory / "logs"
-            target.mkdir(parents=True, exist_ok=True)
-            for log in logs.glob("*.log"):
-                (target / log.name).write_bytes(log.read_bytes())
 
 
 def default_threshold(law: str, alone: float, maximum: float | None) -> float:

@@ -256,6 +256,14 @@ class Lab:
         else:
             shutil.rmtree(self.directory)
 
+    def keep_logs(self, target: Path) -> None:
+        """Copy the nodes' logs to a folder that outlives the lab."""
+        logs = self.directory / "log"
+        if logs.is_dir():
+            target.mkdir(parents=True, exist_ok=True)
+            for log in logs.glob("*.log"):
+                shutil.copyfile(log, target / log.name)
+
     def status(self) -> list[NodeStatus]:
         """Look at every node."""
         return [self._node_status(node) for node in self.network().nodes]
