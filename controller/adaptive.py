@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass, replace
 
 from qioi.controller.law import UNBOUNDED, Bounds, Seen, Verdict
-from qioi.types import DEFAULT_SHARES, DelayReading
+from qioi.types import DEFAULT_SHARES, DelayReading, Working
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,7 @@ class Memory:
     """All that the law carries from one period to the next. ``None``: not yet, or not now."""
 
     share: float
+    wanted: float | None = None  # what this period's step asked for before the bounds; None: no step
     begun_at: float = -math.inf
     asked_at: float | None = None
     elapsed: float = 0.0  # between the last two times the law was asked
@@ -117,9 +118,19 @@ class Adaptive:
     def step(self, seen: Seen) -> tuple[Adaptive, Verdict]:
         """Remember what was seen, then take the first rule that applies."""
         law = self._remember(seen)
-        memory, reason = law._without_input(seen) or law._raise(seen) or law._room(seen) or law._probe(seen)
+        rule, (memory, reason) = law._rule(seen)
         law = replace(law, memory=memory)
-        return law, Verdict(law.bounds.clamp(law.memory.share), reason, shortfall(seen))
+        asked = memory.share if memory.wanted is None else memory.wanted
+        working = Working(rule, asked, law.bounds.floor, law.bounds.ceiling)
+        return law, Verdict(law.bounds.clamp(memory.share), reason, shortfall(seen), working)
+
+    def _rule(self, seen: Seen) -> tuple[str, tuple[Memory, str]]:
+        """Name and apply the first rule that has something to say."""
+        for rule, apply in (("no input", self._without_input), ("raise", self._raise), ("room", self._room)):
+            applied = apply(seen)
+            if applied is not None:
+                return rule, applied
+        return "probe", self._probe(seen)
 
     def _remember(self, seen: Seen) -> Adaptive:
         """Feed the filters, and note how long there has been input and room."""
@@ -140,7 +151,7 @@ class Adaptive:
         if memory.asked_at is None:
             memory = replace(memory, begun_at=seen.now)
         elapsed = 0.0 if memory.asked_at is None else max(0.0, seen.now - memory.asked_at)
-        return replace(self, memory=replace(memory, asked_at=seen.now, elapsed=elapsed))
+        return replace(self, memory=replace(memory, asked_at=seen.now, elapsed=elapsed, wanted=None))
 
     def _without_input(self, seen: Seen) -> tuple[Memory, str] | None:
         """Stale or missing input: hold, then go back. Without commits nobody is known to wait for any."""
@@ -181,8 +192,10 @@ class Adaptive:
             return memory, f"{why}, but is at its ceiling"
         if growth < tuning.dead_band:
             return memory, f"{why}: within the dead band"
-        share = float(self.bounds.clamp(memory.share * (1 + growth)))
-        return self._learn(replace(memory, share=share, raised_at=seen.now), seen.now), f"{why}: raised"
+        asked = memory.share * (1 + growth)
+        share = float(self.bounds.clamp(asked))
+        raised = replace(memory, share=share, wanted=asked, raised_at=seen.now)
+        return self._learn(raised, seen.now), f"{why}: raised"
 
     def _learn(self, memory: Memory, now: float) -> Memory:
         """Let a raise that closely follows a release or a probe put off the next one."""

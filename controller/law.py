@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from qioi.types import MAX_SHARES, MIN_SHARES, DelayReading
+from qioi.types import MAX_SHARES, MIN_SHARES, DelayReading, Working
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The shares a law asks for, one clause for people, and diff/T where the law computed one."""
+    """The shares a law asks for, one clause for people, diff/T where the law computed one, and how it got there."""
 
     shares: int
     reason: str
     error: float | None = None
+    working: Working | None = None
 
 
 class Law(Protocol):

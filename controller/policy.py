@@ -95,7 +95,15 @@ class Controller:
             )
             laws[policy.channel], verdict = law.step(seen)
             if best is None or verdict.shares > best.shares:
-                best = Decision(component.name, share, verdict.shares, verdict.reason, verdict.error, policy.channel)
+                best = Decision(
+                    component.name,
+                    share,
+                    verdict.shares,
+                    verdict.reason,
+                    verdict.error,
+                    policy.channel,
+                    verdict.working,
+                )
         return best
 
     def forget(self, component: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from qioi.controller.law import UNBOUNDED, Bounds, Seen, Verdict
-from qioi.types import DEFAULT_SHARES
+from qioi.types import DEFAULT_SHARES, Working
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,17 @@ class Proportional:
         """Apply the algorithm once."""
         throughput, threshold = seen.throughput, seen.threshold
         if throughput is None or threshold is None:
-            return self._next(self.share, "throughput not known yet: share stays")
+            return self._next("hold", self.share, "throughput not known yet: share stays")
         error = (threshold - throughput) / threshold
         if throughput >= threshold:
-            return self._next(self.share, f"A {throughput:.1f} >= T {threshold:.1f} tps: share stays", error)
+            return self._next("hold", self.share, f"A {throughput:.1f} >= T {threshold:.1f} tps: share stays", error)
         wanted = self.default + self.default * self.k * error
         reason = f"A {throughput:.1f} < T {threshold:.1f} tps: {self.default} + {self.default}*{self.k:g}*{error:.3f}"
         if not self.bounds.floor <= wanted <= self.bounds.ceiling:
             reason += f", bounded to {self.bounds.floor}..{self.bounds.ceiling}"
-        return self._next(wanted, reason, error)
+        return self._next("raise", wanted, reason, error)
 
-    def _next(self, wanted: float, reason: str, error: float | None = None) -> tuple[Proportional, Verdict]:
+    def _next(self, rule: str, wanted: float, reason: str, error: float | None = None) -> tuple[Proportional, Verdict]:
         shares = self.bounds.clamp(wanted)
-        return replace(self, share=shares), Verdict(shares, reason, error)
+        working = Working(rule, wanted, self.bounds.floor, self.bounds.ceiling)
+        return replace(self, share=shares), Verdict(shares, reason, error, working)

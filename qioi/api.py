@@ -13,12 +13,19 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 #: Seconds a client may take; the next one waits behind it.
 TIMEOUT = 2.0
 
-#: Path -> content type and a function that makes the body.
-Routes = Mapping[str, tuple[str, Callable[[], bytes]]]
+#: What stands behind the question mark of a request, by key.
+Query = Mapping[str, str]
+#: Method and path -> content type and a function that makes the body.
+Routes = Mapping[str, tuple[str, Callable[[Query], bytes]]]
+
+
+class RefusedError(Exception):
+    """A request names something that is not there, or a value that is not accepted; the message says which."""
 
 
 class BusyError(Exception):
@@ -30,16 +37,31 @@ class UnreachableError(Exception):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET on a table of routes."""
+    """Requests on a table of routes."""
 
     timeout = TIMEOUT
     routes: Routes = MappingProxyType({})
 
     def do_GET(self) -> None:
-        """Answer one request."""
-        route = self.routes.get(self.path.partition("?")[0])
-        kind, body = (route[0], route[1]()) if route else ("text/plain", b"accepted: " + " ".join(self.routes).encode())
-        self.send_response(200 if route else 404)
+        """Answer a question."""
+        self._answer("GET")
+
+    def do_POST(self) -> None:
+        """Take an order."""
+        self._answer("POST")
+
+    def _answer(self, method: str) -> None:
+        path, _, query = self.path.partition("?")
+        route = self.routes.get(f"{method} {path}")
+        status, kind = 200, "text/plain"
+        if route is None:
+            status, body = 404, b"accepted: " + ", ".join(self.routes).encode()
+        else:
+            try:
+                kind, body = route[0], route[1](dict(parse_qsl(query)))
+            except RefusedError as error:
+                status, kind, body = 400, "text/plain", str(error).encode()
+        self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -129,13 +151,20 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def get_json(path: Path, route: str) -> Any:
+def get_json(path: Path, route: str, **query: str) -> Any:
     """Ask the daemon behind a socket file."""
+    return request_json(path, "GET", route, query)
+
+
+def request_json(path: Path, method: str, route: str, query: Query) -> Any:
+    """Send a question or an order to the daemon behind a socket file; RefusedError says what it did not accept."""
     connection = UnixConnection(path)
     try:
-        connection.request("GET", route)
+        connection.request(method, f"{route}?{urlencode(query)}" if query else route)
         response = connection.getresponse()
         body = response.read()
+        if response.status == 400:
+            raise RefusedError(body.decode(errors="replace"))
         if response.status != 200:
             raise UnreachableError(f"{path}{route}: HTTP status {response.status}")
         return json.loads(body)

@@ -21,6 +21,7 @@ from qioi.controller.guard import Guard, Outcome, Result
 from qioi.controller.law import HostLoad
 from qioi.controller.policy import Controller
 from qioi.host import HostWatch
+from qioi.news import Said, news
 from qioi.snapshot import ChannelState, ComponentState, Snapshot, Totals
 from qioi.sources import Channels, Delays
 from qioi.types import ChannelReading, Component, Decision, DelayReading
@@ -43,6 +44,7 @@ class Daemon:
         self._controller = Controller(config.policies)
         self._originals: dict[str, int] = {}
         self._said: dict[str, str] = {}
+        self._news: dict[str, Said | None] = {}
         self._totals = Totals()
 
     def blank(self, actuator: str, cgroup_version: int) -> Snapshot:
@@ -103,6 +105,7 @@ class Daemon:
         self._guard.drop(cgroup)
         self._controller.forget(name)
         self._originals.pop(name, None)
+        self._news.pop(name, None)
 
     # ---- readings -> laws -> decisions
 
@@ -119,7 +122,9 @@ class Daemon:
         for component in self._config.components:
             state = states[component.name]
             if state.share is None or state.original is None:
-                after[component.name] = replace(state, wanted=None, reason="its control group is not there")
+                after[component.name] = replace(
+                    state, wanted=None, working=None, reason="its control group is not there"
+                )
                 continue
             decision = self._controller.decide(
                 now, component, state.share, state.original, channels, delays.get(component.name), host
@@ -130,10 +135,12 @@ class Daemon:
             decisions.append(decision)
             after[component.name] = replace(
                 state,
+                previous=decision.previous,
                 wanted=decision.shares,
                 reason=decision.reason,
                 channel=decision.channel,
                 error=decision.error,
+                working=decision.working,
             )
         return after, decisions
 
@@ -158,12 +165,20 @@ class Daemon:
             if outcome.result in (Result.OK, Result.SKIPPED):
                 after[decision.component] = replace(state, share=outcome.shares)
                 if outcome.result is Result.OK:
-                    log.info("%s: %d -> %s: %s", state.name, decision.previous, outcome.shares, decision.reason)
+                    self._tell_change(state, decision, outcome.shares)
             else:
                 after[decision.component] = replace(state, problem=outcome.message)
                 if outcome.result is Result.GONE:
                     self._let_go(state.name, state.cgroup)
         return after
+
+    def _tell_change(self, state: ComponentState, decision: Decision, shares: int | None) -> None:
+        """Log a change; one that is no news, for those only who want to see more."""
+        what = None
+        if shares is not None and state.original is not None:
+            self._news[state.name], what = news(self._news.get(state.name), state.original, shares)
+        level, what = (logging.INFO, what) if what else (logging.DEBUG, "moved")
+        log.log(level, "%s: %s: %d -> %s: %s", state.name, what, decision.previous, shares, decision.reason)
 
     def _count(self, outcome: Outcome) -> None:
         writes = {**self._totals.writes, outcome.result: self._totals.writes[outcome.result] + 1}

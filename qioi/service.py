@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from qioi.api import BusyError, Routes, serve_tcp, serve_unix
+from qioi.api import BusyError, Query, RefusedError, Routes, serve_tcp, serve_unix
 from qioi.config import Config
 from qioi.controller.actuator import choose_access
 from qioi.controller.errors import CgroupError
@@ -21,6 +21,7 @@ from qioi.controller.guard import Guard, Result
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
 from qioi.daemon import Daemon, StopSignal, run_loop
+from qioi.explain import explain
 from qioi.host import HostWatch, own_cgroup, protect_loop
 from qioi.lock import HostLock, LockedError
 from qioi.metrics import CONTENT_TYPE, render
@@ -42,19 +43,28 @@ class StartError(Exception):
 class Publisher:
     """The newest snapshot, for those who ask over HTTP."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, hierarchy: Hierarchy) -> None:
         self._snapshot = snapshot
+        self._hierarchy = hierarchy
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace it; readers have the old one or the new one, never a mixture."""
         self._snapshot = snapshot
 
+    def _explain(self, query: Query) -> bytes:
+        try:
+            document = explain(self._snapshot, query.get("component", ""), self._hierarchy)
+        except KeyError as error:
+            raise RefusedError(str(error.args[0])) from None
+        return json.dumps(document).encode()
+
     def routes(self) -> Routes:
         """Say what is served where."""
         return {
-            "/status": ("application/json", lambda: json.dumps(self._snapshot.document()).encode()),
-            "/metrics": (CONTENT_TYPE, lambda: render(self._snapshot)),
-            "/healthz": ("text/plain", lambda: b"OK\n"),
+            "GET /status": ("application/json", lambda _: json.dumps(self._snapshot.document()).encode()),
+            "GET /explain": ("application/json", self._explain),
+            "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot)),
+            "GET /healthz": ("text/plain", lambda _: b"OK\n"),
         }
 
 
@@ -85,7 +95,7 @@ def run(config: Config) -> int:
             cleanup.callback(delays.close)
             daemon = Daemon(config, guard, channels, delays, HostWatch())
             first = daemon.blank(access.name, hierarchy.version)
-            publisher = Publisher(first)
+            publisher = Publisher(first, hierarchy)
             serve(config, publisher, cleanup)
             log.info("%s", banner(config, hierarchy, access))
             run_loop(daemon, first, stop, publisher.publish)
@@ -196,7 +206,7 @@ def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> None:
         cleanup.callback(status.close)
         if config.metrics.port:
             listen, port = config.metrics.listen, config.metrics.port
-            only = {path: route for path, route in routes.items() if path != "/status"}
+            only = {path: routes[path] for path in ("GET /metrics", "GET /healthz")}
             cleanup.callback(serve_tcp(listen, port, only).close)
     except BusyError as error:
         raise StartError(f"{config.file}: {error}") from None

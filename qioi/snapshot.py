@@ -9,6 +9,7 @@ from typing import Any
 from qioi.controller.guard import Result
 from qioi.controller.law import HostLoad
 from qioi.sources import SourceState
+from qioi.types import Working
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class ChannelState:
 class ComponentState:
     """One component. Shares in v1 units, ``delay`` in seconds per time slice, ``cores`` is CPU it used.
 
-    ``wanted`` differs from ``share`` in a dry run, and where a write failed or was not ours to make.
+    ``previous`` was in force when the decision was made, ``wanted`` is what it asks for: it differs
+    from ``share`` in a dry run, and where a write failed or was not ours to make.
     ``problem`` is ``None`` while all is well.
     """
 
@@ -36,6 +38,7 @@ class ComponentState:
     cgroup: str
     share: int | None = None
     original: int | None = None
+    previous: int | None = None
     wanted: int | None = None
     delay: float | None = None
     waiting_share: float | None = None
@@ -43,6 +46,7 @@ class ComponentState:
     reason: str = "not looked at yet"
     channel: str | None = None
     error: float | None = None
+    working: Working | None = None
     problem: str | None = None
 
 

@@ -117,6 +117,19 @@ class DelayReading:
 
 
 @dataclass(frozen=True, slots=True)
+class Working:
+    """How a law came to its shares: the rule it applied, what that asked for, and the bounds put on it.
+
+    ``wanted`` is in cgroup v1 units, before rounding and before ``floor`` and ``ceiling``.
+    """
+
+    rule: str
+    wanted: float
+    floor: int
+    ceiling: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What a control law wants for one component, and why.
 
@@ -130,6 +143,7 @@ class Decision:
     reason: str
     error: float | None = None
     channel: str | None = None
+    working: Working | None = None
 
     @property
     def changes(self) -> bool:

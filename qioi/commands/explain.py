@@ -1,0 +1,88 @@
+"""``qioi explain``: how one component's share was decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qioi.api import RefusedError, UnreachableError, get_json
+from qioi.commands.failing import fail
+from qioi.commands.options import socket_of
+
+
+@click.command()
+@click.argument("component")
+@click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `socket` from this configuration.")
+@click.option("--socket", type=click.Path(path_type=Path), help="The daemon's socket.  [default: /run/qioi/qioi.sock]")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(component: str, config: Path | None, socket: Path | None, output: str) -> None:
+    """Show the last decision about COMPONENT: inputs, rule, error, step, clamp, result, and the level it counts at."""
+    try:
+        document = get_json(socket or socket_of(config), "/explain", component=component)
+    except (UnreachableError, RefusedError) as error:
+        fail(str(error))
+    if output == "json":
+        click.echo(json.dumps(document, indent=2))
+        return
+    for key, text in lines(document):
+        click.echo(f"{key:<10} {text}")
+
+
+def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Say everything in one line each, the way of the decision from top to bottom."""
+    inputs, result = document["inputs"], document["result"]
+    yield "component", f"{document['component']} ({document['role']})"
+    yield (
+        "inputs",
+        (
+            f"channel {inputs['channel'] or '-'}: A {value(inputs['throughput'], '{:.1f} tps')}, "
+            f"T {value(inputs['threshold'], '{:.1f} tps')}, last commit {value(inputs['commit_age'], '{:.1f} s ago')}"
+        ),
+    )
+    delay = None if inputs["delay"] is None else 1000 * inputs["delay"]
+    yield (
+        "",
+        (
+            f"delay {value(delay, '{:.2f} ms')} per slice, waiting {value(inputs['waiting_share'], '{:.0%}')} "
+            f"of runnable time, {value(inputs['cores'], '{:.2f}')} cores"
+        ),
+    )
+    yield "", f"host {value(inputs['host_idle'], '{:.0%}')} idle, {value(inputs['host_foreign'], '{:.0%}')} foreign"
+    yield "rule", f"{document['law'] or 'no law'}: {document['rule'] or '-'}: {document['reason']}"
+    yield "error", f"(T - A) / T = {value(document['error'], '{:+.3f}')}"
+    yield "step", value(document["step"], "{:+.1f} shares")
+    clamp = document["clamp"]
+    if clamp is not None:
+        bounded = "bounded" if clamp["bounded"] else "within bounds"
+        yield "clamp", f"{clamp['wanted']:.1f} in {clamp['floor']}..{clamp['ceiling']}: {bounded}"
+    dry = " (dry run: not written)" if result["dry_run"] else ""
+    yield (
+        "result",
+        (
+            f"{value(result['previous'], '{}')} -> {value(result['decided'], '{}')}{dry}; in force "
+            f"{value(result['in_force'], '{}')}, found with {value(result['original'], '{}')}"
+        ),
+    )
+    if result["problem"]:
+        yield "problem", result["problem"]
+    for number, level in enumerate(document["levels"]):
+        yield "" if number else "level", describe(level)
+
+
+def describe(level: dict[str, Any]) -> str:
+    """Say where a group stands among its siblings."""
+    siblings = ", ".join(f"{name} {weight}" for name, weight in level["siblings"].items()) or "none"
+    others = f" and {level['others']} more" if level["others"] else ""
+    return (
+        f"{level['group']}: {level['file']} {level['value']}, {level['part']:.0%} of its parent's CPU while all are "
+        f"busy; siblings: {siblings}{others}"
+    )
+
+
+def value(number: Any, form: str) -> str:
+    """Show a number, or a dash for one that is not known."""
+    return "-" if number is None else form.format(number)

@@ -1,0 +1,113 @@
+"""How one component's share was decided: inputs, rule, error, step, clamp, result, and the level where it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from qioi.controller.hierarchy import Hierarchy
+from qioi.snapshot import ComponentState, Snapshot
+
+#: Siblings named at one level; the rest is summed up.
+NAMED = 8
+
+
+def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, Any]:
+    """Give the last decision about a component as plain values; KeyError says which names are accepted."""
+    state = next((one for one in snapshot.components if one.name == name), None)
+    if state is None:
+        known = ", ".join(one.name for one in snapshot.components)
+        raise KeyError(f"component {name!r}: not watched: accepted are {known or 'none: nothing is watched'}")
+    channel = next((one for one in snapshot.channels if one.name == state.channel), None)
+    working = state.working
+    return {
+        "component": state.name,
+        "role": state.role,
+        "time": snapshot.time,
+        "period": snapshot.period,
+        "inputs": {
+            "channel": state.channel,
+            "throughput": channel.throughput if channel else None,
+            "threshold": channel.threshold if channel else None,
+            "commit_age": channel.age if channel else None,
+            "delay": state.delay,
+            "waiting_share": state.waiting_share,
+            "cores": state.cores,
+            "host_idle": snapshot.host.idle if snapshot.host else None,
+            "host_foreign": snapshot.host.foreign if snapshot.host else None,
+        },
+        "law": channel.law if channel else None,
+        "rule": working.rule if working else None,
+        "reason": state.reason,
+        "error": state.error,
+        "step": step(state),
+        "clamp": None
+        if working is None
+        else {
+            "floor": working.floor,
+            "ceiling": working.ceiling,
+            "wanted": working.wanted,
+            "bounded": not working.floor <= working.wanted <= working.ceiling,
+        },
+        "result": {
+            "previous": state.previous,
+            "decided": state.wanted,
+            "in_force": state.share,
+            "original": state.original,
+            "dry_run": snapshot.dry_run,
+            "problem": state.problem,
+        },
+        "levels": list(levels(hierarchy, state.cgroup)),
+    }
+
+
+def step(state: ComponentState) -> float | None:
+    """Give what the rule asked for beyond the share that was in force, before the clamp."""
+    if state.working is None or state.previous is None:
+        return None
+    return state.working.wanted - state.previous
+
+
+def levels(hierarchy: Hierarchy, cgroup: str) -> Iterator[dict[str, Any]]:
+    """Look at every level from the component up: a weight counts among its siblings only.
+
+    Values are in the kernel's own unit. ``part`` is what the group gets of its parent's CPU while
+    every sibling is busy. A group that vanishes meanwhile is left out.
+    """
+    for path in (PurePosixPath(cgroup), *PurePosixPath(cgroup).parents):
+        if str(path) == ".":
+            return
+        own = read(hierarchy.folder(str(path)) / hierarchy.file)
+        if own is None:
+            continue
+        siblings = dict(weights(hierarchy, hierarchy.folder(str(path)).parent, path.name))
+        largest = sorted(siblings, key=lambda name: -siblings[name])[:NAMED]
+        yield {
+            "group": str(path),
+            "file": hierarchy.file,
+            "value": own,
+            "siblings": {name: siblings[name] for name in largest},
+            "others": len(siblings) - len(largest),
+            "part": own / (own + sum(siblings.values())),
+        }
+
+
+def weights(hierarchy: Hierarchy, parent: Path, but: str) -> Iterator[tuple[str, int]]:
+    """Give the weight of every group directly below ``parent`` but one."""
+    try:
+        names = [entry.name for entry in parent.iterdir() if entry.is_dir() and entry.name != but]
+    except OSError:
+        return
+    for name in names:
+        value = read(parent / name / hierarchy.file)
+        if value is not None:
+            yield name, value
+
+
+def read(file: Path) -> int | None:
+    """Read one weight; ``None`` where there is none."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,40 @@
+"""Which changes of a share are news to an operator.
+
+A share moves a little in many periods. What matters is that it was raised, that its release has begun,
+and that it is back where it was found; the rest is for those who look closely.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: A share this part above the last one that was said is news again.
+RISE = 0.25
+#: A share this part below it says that the release has begun.
+FALL = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What was said of one component last: a share, and whether its release has been said too."""
+
+    share: int
+    releasing: bool = False
+
+
+def news(said: Said | None, original: int, share: int) -> tuple[Said | None, str | None]:
+    """Take a new share in; give what is remembered from now on, and what is to be said, if anything.
+
+    ``said`` is ``None`` while the share is where it was found.
+    """
+    if share == original:
+        return None, "back at its default" if said else None
+    if said is None:
+        return Said(share, share < original), "raised" if share > original else "lowered"
+    if share > said.share * (1 + RISE):
+        return Said(share), "raised"
+    if said.releasing:
+        return Said(min(said.share, share), True), None
+    if share < said.share * (1 - FALL):
+        return Said(share, True), "release begun"
+    return said, None
