@@ -180,6 +180,25 @@ func TestMixSetsItsAccountsUpOnce(t *testing.T) {
 	}
 }
 
+func TestTheSetUpWaitsForALeaderButNotForAWrongName(t *testing.T) {
+	var n atomic.Int64
+	late := &fakeGateway{verdict: func([]string) (peerpb.TxValidationCode, error) {
+		if n.Add(1) < 3 {
+			return 0, status.Error(codes.Unavailable, "no Raft leader at the moment")
+		}
+		return peerpb.TxValidationCode_VALID, nil
+	}}
+	mix := []string{"--clients", "1", "--workload", "mix", "--accounts", "2", "--warmup", "0s", "--duration", "50ms", "--network"}
+	_, err := execute(context.Background(), t, append(mix, startNetwork(t, late))...)
+	require.NoError(t, err)
+
+	wrong := &fakeGateway{verdict: func([]string) (peerpb.TxValidationCode, error) {
+		return 0, status.Error(codes.NotFound, "no such chaincode")
+	}}
+	_, err = execute(context.Background(), t, append(mix, startNetwork(t, wrong))...)
+	require.ErrorContains(t, err, `endorse of "create_account" failed: NOT_FOUND no such chaincode`)
+}
+
 func TestRecordAndTimeseriesHoldWhatWasReported(t *testing.T) {
 	var n atomic.Int64
 	g := &fakeGateway{verdict: func([]string) (peerpb.TxValidationCode, error) {

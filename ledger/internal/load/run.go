@@ -17,8 +17,9 @@ import (
 const (
 	// setupWorkers is how many accounts are under way at once before a run.
 	setupWorkers = 64
-	// setupTries covers conflicts and a network that is still finding its leader.
-	setupTries = 5
+	// setupPatience covers a network that is still finding its leader.
+	setupPatience = 15 * time.Second
+	setupPause    = 200 * time.Millisecond
 	// failurePause keeps a closed loop from spinning on a network that refuses.
 	failurePause = 20 * time.Millisecond
 )
@@ -63,20 +64,32 @@ func (r *run) prepare(ctx context.Context) error {
 	return group.Wait()
 }
 
+// prepareOne tries again what can get better, through the next peer.
 func (r *run) prepareOne(ctx context.Context, i int, c call) error {
-	var o outcome
-	for try := range setupTries {
+	for began, try := time.Now(), 0; ; try++ {
 		limited, cancel := context.WithTimeout(ctx, r.timeout)
-		o = r.clients[(i+try)%len(r.clients)].transact(limited, c)
+		o := r.clients[(i+try)%len(r.clients)].transact(limited, c)
 		cancel()
-		if o.failedAt == "" || alreadyThere(o) {
+		switch {
+		case o.failedAt == "" || alreadyThere(o):
 			return nil
-		}
-		if !sleep(ctx, time.Duration(try+1)*100*time.Millisecond) {
+		case !mayPass(o) || time.Since(began) > setupPatience:
+			return fmt.Errorf("setting up the workload: %s of %q failed: %s %s", o.failedAt, c[0], o.code, o.detail)
+		case !sleep(ctx, setupPause):
 			return ctx.Err()
 		}
 	}
-	return fmt.Errorf("setting up the workload: %s of %q failed %d times: %s %s", o.failedAt, c[0], setupTries, o.code, o.detail)
+}
+
+// mayPass says whether another try is of use: the network is not ready or busy, or
+// two transactions were in each other's way.
+func mayPass(o outcome) bool {
+	switch o.code {
+	case "UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED":
+		return true
+	default:
+		return o.failedAt == stageCommit
+	}
 }
 
 // measure sends the workload and waits for what is under way. It returns what it
