@@ -53,8 +53,11 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 				return ctx.Err()
 			}
 			response := &ordererpb.BroadcastResponse{Status: statusOf(err)}
-			if err != nil {
+			switch {
+			case err != nil:
 				response.Info = err.Error()
+			case w.channel != nil:
+				response.Info = w.channel.leaderHint()
 			}
 			if err := stream.Send(response); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -46,6 +47,7 @@ type channel struct {
 	members map[uint64]member
 	signer  protoutil.Signer
 	metrics *metrics
+	hint    atomic.Pointer[string] // the leader's address; empty when that is us, or nobody
 }
 
 // member is a consenter of the channel.
@@ -149,6 +151,7 @@ func (ch *channel) cutInterval() time.Duration {
 // submit brings a checked transaction into the log, here or through the leader.
 func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *waiter {
 	w := ch.waiting.add(raw)
+	w.channel = ch
 	refuse := func(err error) { ch.waiting.refuse(w.key, err) }
 	leader := ch.node.Leader()
 	var err error
@@ -213,8 +216,22 @@ func (ch *channel) Apply(index uint64, entry *streampb.LogEntry) error {
 // LeaderChanged implements consensus.StateMachine: what the old leader had not
 // answered, nobody will answer.
 func (ch *channel) LeaderChanged(leader uint64) {
+	hint := ""
+	if leader != ch.id {
+		hint = ch.members[leader].address
+	}
+	ch.hint.Store(&hint)
 	ch.waiting.refuseAll(errLeaderChanged)
 	ch.metrics.leader(ch.name, leader == ch.id)
+}
+
+// leaderHint tells a client whom to ask the next time, which saves a forwarding hop;
+// empty when it asked the right one.
+func (ch *channel) leaderHint() string {
+	if hint := ch.hint.Load(); hint != nil {
+		return *hint
+	}
+	return ""
 }
 
 // Send implements consensus.Transport.

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
@@ -155,6 +157,7 @@ func (n *Node) newServer() *grpc.Server {
 	ordererpb.RegisterAtomicBroadcastServer(server, n)
 	ordererpb.RegisterClusterServer(server, n)
 	streampb.RegisterStreamServer(server, n)
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer()) // peers ask it whether this node still runs
 	return server
 }
 

@@ -74,6 +74,31 @@ func TestOneClientThroughEveryOrderer(t *testing.T) {
 	}
 }
 
+// TestTheLeaderIsNamed: whoever asks another orderer learns the leader's address, as peers know it.
+func TestTheLeaderIsNamed(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	for i := range 3 {
+		c.start(i)
+	}
+	c.order(c.message(ch, "first"))
+	named := map[string]int{}
+	for i := range 3 {
+		r, err := c.broadcast(context.Background(), i, c.message(ch, fmt.Sprint(i)))
+		require.NoError(t, err)
+		require.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
+		if r.Info == "" {
+			r.Info = c.node(i).Address // it leads itself
+		}
+		named[r.Info]++
+	}
+	require.Len(t, named, 1, "all name the same one: %v", named)
+	_, bundle, err := nodeconfig.Channel{Name: ch, Genesis: c.dir + "/channels/" + ch + ".block"}.GenesisBlock()
+	require.NoError(t, err)
+	for address := range named {
+		assert.Contains(t, bundle.Orderer.Addresses, address)
+	}
+}
+
 func TestFollowFromTheMiddleOfABlock(t *testing.T) {
 	c := newCluster(t, func(o *setup.Options) { solo(o); o.VirtualBlockTxs = 3; o.VirtualBlockInterval = time.Hour })
 	c.start(0)

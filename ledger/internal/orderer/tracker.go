@@ -14,8 +14,9 @@ type tracker struct {
 
 // waiter gets one result: nil for ordered, or why not.
 type waiter struct {
-	key    [sha256.Size]byte
-	result chan error
+	key     [sha256.Size]byte
+	result  chan error
+	channel *channel // that it is for; nil where it was refused before that was known
 }
 
 func newTracker() *tracker { return &tracker{waiting: map[[sha256.Size]byte][]*waiter{}} }

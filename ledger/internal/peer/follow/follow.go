@@ -19,6 +19,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/internal/probe"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -109,8 +110,9 @@ func (f *Follower) follow(ctx context.Context, address string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	var heard probe.Watch
+	ctx, stop := attend(ctx, conn, &heard)
+	defer stop()
 	request, err := f.request()
 	if err != nil {
 		return err
@@ -121,7 +123,11 @@ func (f *Follower) follow(ctx context.Context, address string) error {
 	}
 	for first := true; ; first = false {
 		batch, err := stream.Recv()
+		heard.Heard()
 		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				return cause
+			}
 			return err
 		}
 		if first {
@@ -131,6 +137,23 @@ func (f *Follower) follow(ctx context.Context, address string) error {
 		if err := f.take(ctx, batch); err != nil {
 			return err
 		}
+	}
+}
+
+// attend gives a context that ends when the orderer no longer runs, until stop is called:
+// an idle stream and one from a frozen orderer look alike.
+func attend(parent context.Context, conn grpc.ClientConnInterface, heard *probe.Watch) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := heard.Run(ctx, conn, func() bool { return true }); err != nil {
+			cancel(err)
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
 	}
 }
 

@@ -164,7 +164,7 @@ func (o *orderer) connect() error {
 		return err
 	}
 	p := &pipeline{stream: stream, cancel: cancel}
-	if !o.cast.goes(p.receive) {
+	if !o.cast.goes(p.receive) || !o.cast.goes(func() { p.attend(ctx, conn) }) {
 		cancel()
 		return errClosed
 	}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/qioi/qioi/ledger/internal/probe"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
@@ -35,6 +36,7 @@ type answered struct {
 type pipeline struct {
 	stream broadcastStream
 	cancel context.CancelFunc
+	watch  probe.Watch
 
 	mu      sync.Mutex
 	waiting []chan answered
@@ -66,6 +68,7 @@ func (p *pipeline) send(env *commonpb.Envelope) (<-chan answered, error) {
 func (p *pipeline) receive() {
 	for {
 		response, err := p.stream.Recv()
+		p.watch.Heard()
 		if errors.Is(err, io.EOF) {
 			err = errStreamClosed
 		}
@@ -80,6 +83,19 @@ func (p *pipeline) receive() {
 		}
 		answer <- answered{response: response}
 	}
+}
+
+// attend fails the stream when the orderer no longer runs while answers are due.
+func (p *pipeline) attend(ctx context.Context, conn grpc.ClientConnInterface) {
+	if err := p.watch.Run(ctx, conn, p.expects); err != nil {
+		p.fail(err)
+	}
+}
+
+func (p *pipeline) expects() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting) > 0
 }
 
 func (p *pipeline) oldest() chan answered {
