@@ -100,6 +100,30 @@ class Guard:
         self._held.update(intents)
         return outcomes + [self._write(entry) for entry in intents.values()]
 
+    def adopt(self, entry: Entry) -> bool:
+        """Go on with a group that a daemon before this one has left changed on purpose; say whether it is still so."""
+        try:
+            ours = identity(self._hierarchy, entry.path) == (entry.device, entry.inode)
+            current = self._access.read(entry.path)
+        except CgroupError:
+            return False
+        if not ours or entry.file != self._hierarchy.file or current not in entry.ours:
+            return False
+        self._held[entry.path] = replace(entry, ours=(current,))
+        return True
+
+    def release(self, path: str) -> Outcome | None:
+        """Put one group back and let go of it; ``None`` if nothing of ours is in it. A failure keeps it held."""
+        entry = self._held.get(path)
+        outcomes, left = restore_entries(self._hierarchy, self._access, [entry] if entry else [])
+        if not left:
+            self.drop(path)
+        return outcomes[0] if outcomes else None
+
+    def keep(self) -> None:
+        """Leave every value as it is, with its original in the journal for whoever comes next. OSError."""
+        self._journal.store([entry for entry in self._held.values() if entry.ours])
+
     def restore(self) -> list[Outcome]:
         """Put every value that is ours back, carry on past failures, and keep those in the journal."""
         outcomes, left = restore_entries(self._hierarchy, self._access, self._held.values())

@@ -8,7 +8,7 @@ no raise, and takes none away from another.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qioi.controller.adaptive import Adaptive
 from qioi.controller.law import Bounds, HostLoad, Law, Seen
@@ -43,12 +43,25 @@ class Policy:
 
     def start(self, found: int) -> Law:
         """Make the law for one component that was found with that share."""
-        default = self.default or found
-        floor = self.floor or default
-        bounds = Bounds(floor, max(floor, self.ceiling))
+        default, bounds = self._frame(found)
         if self.law == "proportional":
             return Proportional(bounds.clamp(default), self.k, default, bounds)
         return Adaptive.start(default, bounds)
+
+    def resume(self, before: Law | None, found: int, share: int) -> Law:
+        """Make the law go on where another one, or a daemon before this one, has left the share."""
+        default, bounds = self._frame(found)
+        if self.law == "proportional":
+            return Proportional(bounds.clamp(share), self.k, default, bounds)
+        law = before if isinstance(before, Adaptive) else Adaptive.start(default, bounds)
+        at = law.memory.share if law is before else share
+        return replace(law, default=default, bounds=bounds, memory=replace(law.memory, share=float(bounds.clamp(at))))
+
+    def _frame(self, found: int) -> tuple[int, Bounds]:
+        """Give S_default and the bounds for a component that was found with that share."""
+        default = self.default or found
+        floor = self.floor or default
+        return default, Bounds(floor, max(floor, self.ceiling))
 
 
 class Controller:
@@ -57,6 +70,15 @@ class Controller:
     def __init__(self, policies: Mapping[str, Policy]) -> None:
         self._policies = dict(policies)
         self._laws: dict[str, dict[str, Law]] = {}
+        #: The policy that each law was made for, by component and channel.
+        self._made_for: dict[tuple[str, str], Policy] = {}
+
+    def adopt(self, policies: Mapping[str, Policy]) -> None:
+        """Go on with other policies; a law keeps its memory, and its share stays until a rule moves it."""
+        self._policies = dict(policies)
+        for laws in self._laws.values():
+            for channel in [one for one in laws if one not in policies]:
+                del laws[channel]
 
     def policies_for(self, component: Component) -> list[Policy]:
         """Policies that may raise this component; a component without channels serves all of them."""
@@ -65,6 +87,10 @@ class Controller:
             for channel, policy in self._policies.items()
             if component.role in policy.roles and (not component.channels or channel in component.channels)
         ]
+
+    def owe(self, channel: str, threshold: float | None) -> None:
+        """Change what a channel is owed."""
+        self._policies[channel] = replace(self._policies[channel], threshold=threshold)
 
     def decide(
         self,
@@ -83,7 +109,7 @@ class Controller:
         laws = self._laws.setdefault(component.name, {})
         best: Decision | None = None
         for policy in self.policies_for(component):
-            law = laws.get(policy.channel) or policy.start(found)
+            law = self._law(laws.get(policy.channel), component.name, policy, found, share)
             reading = channels.get(policy.channel)
             seen = Seen(
                 now=now,
@@ -106,6 +132,15 @@ class Controller:
                 )
         return best
 
+    def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
+        """Find the law to ask: the one from before, unless its policy has changed since it was made."""
+        made = replace(policy, threshold=None)  # it is told to the law in every period
+        if known is not None and self._made_for.get((component, policy.channel)) == made:
+            return known
+        self._made_for[component, policy.channel] = made
+        return policy.start(found) if known is None and share == found else policy.resume(known, found, share)
+
     def forget(self, component: str) -> None:
         """Drop what is remembered of a component that is gone, or was made anew."""
-        self._laws.pop(component, None)
+        for channel in self._laws.pop(component, {}):
+            self._made_for.pop((component, channel), None)

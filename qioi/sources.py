@@ -37,6 +37,10 @@ class Channels(Protocol):
         """Say how each log is doing."""
         ...
 
+    def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
+        """Go on with these components and channels; what stays is not disturbed."""
+        ...
+
     def close(self) -> None:
         """Let go of files."""
         ...
@@ -49,6 +53,10 @@ class Delays(Protocol):
         """Account for the time since the last call; a component that could not be read is missing."""
         ...
 
+    def watch(self, components: Iterable[Component]) -> None:
+        """Go on with these components; what stays is not disturbed."""
+        ...
+
     def close(self) -> None:
         """Let go of files."""
         ...
@@ -58,18 +66,26 @@ class LogChannels:
     """Follows every component's log, from its end on."""
 
     def __init__(self, components: Iterable[Component], channels: Iterable[str]) -> None:
-        self._channels = tuple(channels)
+        self._channels: tuple[str, ...] = ()
         self._throughput = Throughput()
-        self._sources = [
-            LogSource(one.log, one.name, log_format=one.log_format, channels=one.channels)
-            for one in components
-            if one.log
-        ]
+        self._sources: dict[tuple[str, str, str, tuple[str, ...]], LogSource] = {}
+        self.watch(components, channels)
+
+    def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
+        """Open the logs that are new, at their end, and close those that are not wanted any more."""
+        self._channels = tuple(channels)
+        wanted = [(one.name, one.log, one.log_format, one.channels) for one in components if one.log]
+        for key in [key for key in self._sources if key not in wanted]:
+            self._sources.pop(key).close()
+            self._throughput.forget(key[0])
+        for key in [key for key in wanted if key not in self._sources]:
+            name, path, form, serves = key
+            self._sources[key] = LogSource(path, name, log_format=form, channels=serves)
 
     def read(self, now: float) -> dict[str, ChannelReading]:
         """Read on in every log, then ask every channel's window."""
         wall = time.time()
-        for source in self._sources:
+        for source in self._sources.values():
             for event in source.poll():
                 if isinstance(event, Commit):
                     self._throughput.observe(event, commit_instant(event.time, now, wall))
@@ -86,12 +102,12 @@ class LogChannels:
                 source.counters.commits,
                 source.counters.leader_changes,
             )
-            for source in self._sources
+            for source in self._sources.values()
         ]
 
     def close(self) -> None:
         """Close every log."""
-        for source in self._sources:
+        for source in self._sources.values():
             source.close()
 
 
@@ -100,7 +116,12 @@ class CgroupDelays:
 
     def __init__(self, components: Iterable[Component], mount: Path) -> None:
         self._reader = SchedstatReader()
-        self._reader.watch({one.name: mount / one.cgroup for one in components})
+        self._mount = mount
+        self.watch(components)
+
+    def watch(self, components: Iterable[Component]) -> None:
+        """Go on with these components."""
+        self._reader.watch({one.name: self._mount / one.cgroup for one in components})
 
     def read(self, now: float) -> dict[str, DelayReading]:
         """Read every component; one whose group is gone is missing."""
