@@ -94,6 +94,7 @@ class FileConfig(Strict):
     socket: str | None = None
     metrics: MetricsConfig = MetricsConfig()
     own: OwnConfig = OwnConfig()
+    on_exit: Literal["restore", "keep"] = "restore"
     dry_run: bool = False
 
 
@@ -118,6 +119,7 @@ class Config:
     socket: Path
     metrics: MetricsConfig
     own: OwnConfig
+    on_exit: str
     dry_run: bool
 
 
@@ -147,6 +149,7 @@ def load_config(path: Path) -> Config:
         socket=path.parent / raw.socket if raw.socket else state_dir / "qioi.sock",
         metrics=raw.metrics,
         own=raw.own,
+        on_exit=raw.on_exit,
         dry_run=raw.dry_run,
     )
 

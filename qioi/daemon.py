@@ -6,6 +6,7 @@ component, log or control group does can end the loop: it is counted, said once,
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import select
@@ -22,7 +23,8 @@ from qioi.controller.law import HostLoad
 from qioi.controller.policy import Controller
 from qioi.host import HostWatch
 from qioi.news import Said, news
-from qioi.snapshot import ChannelState, ComponentState, Snapshot, Totals
+from qioi.notify import Notifier
+from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.sources import Channels, Delays
 from qioi.types import ChannelReading, Component, Decision, DelayReading
 
@@ -60,7 +62,48 @@ class Daemon:
             cgroup_version=cgroup_version,
             channels=tuple(ChannelState(c, p.law, p.threshold) for c, p in config.policies.items()),
             components=tuple(ComponentState(c.name, c.role.value, c.cgroup) for c in config.components),
+            configuration=ConfigState(str(config.file), time.time()),
         )
+
+    def adopt(self, config: Config, before: Snapshot) -> Snapshot:
+        """Go on with other components, policies, or another period; to be called between two periods.
+
+        Who stays keeps its share and what its laws remember. Who goes, or is nobody's to raise any more, is restored.
+        """
+        blank = {one.name: ComponentState(one.name, one.role.value, one.cgroup) for one in config.components}
+        known = {one.name: one for one in before.components}
+        self._controller.adopt(config.policies)
+        raised = {one.name for one in config.components if self._controller.policies_for(one)}
+        for name, state in known.items():
+            if name not in raised or state.cgroup != blank[name].cgroup:
+                self._release(name, state.cgroup)
+        self._config = config
+        self._channels.watch(config.components, config.policies)
+        self._delays.watch(config.components)
+        rows = {one.name: one for one in before.channels}
+        return replace(
+            before,
+            period=config.period,
+            channels=tuple(
+                replace(rows.get(channel) or ChannelState(channel, one.law, None), law=one.law, threshold=one.threshold)
+                for channel, one in config.policies.items()
+            ),
+            components=tuple(
+                replace(known[name], role=state.role) if name in known and known[name].cgroup == state.cgroup else state
+                for name, state in blank.items()
+            ),
+        )
+
+    def _release(self, name: str, cgroup: str) -> None:
+        """Put back what is not ours to raise any more."""
+        outcome = self._guard.release(cgroup)
+        self._controller.forget(name)
+        self._originals.pop(name, None)
+        self._news.pop(name, None)
+        self._say(name, None)
+        if outcome is not None:
+            self._count(outcome)
+            log.info("%s: let go: %s: %s", name, outcome.result, outcome.message)
 
     def period(self, now: float, before: Snapshot) -> Snapshot:
         """Do one period's work at the monotonic time ``now``."""
@@ -240,37 +283,66 @@ def update(state: ChannelState, reading: ChannelReading | None) -> ChannelState:
     return replace(state, throughput=reading.throughput, age=reading.age, height=reading.height)
 
 
-class StopSignal:
-    """SIGTERM, SIGINT and a closed terminal as something to wait for: a pipe that the handler writes to."""
+class Signals:
+    """Signals as something to wait for: a pipe that the handler writes to.
+
+    SIGTERM and SIGINT stop, SIGHUP reloads; but SIGHUP from a terminal that was closed stops.
+    """
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self.number: int | None = None
+        self.stopped = False
+        self._reload = False
+        self._by_hand = os.isatty(2)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._handle)
 
     def _handle(self, number: int, frame: object) -> None:
-        self.number = number
-        os.write(self._write, b".")
+        if number == signal.SIGHUP and not self._by_hand:
+            self._reload = True
+        else:
+            self.stopped = True
+        with contextlib.suppress(BlockingIOError):  # full: the waiter wakes up anyway
+            os.write(self._write, b".")
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a signal, at most so long; say whether one came."""
-        if self.number is None:
-            select.select([self._read], [], [], max(0.0, seconds))
-        return self.number is not None
+        """Wait at most so long; say whether a signal came."""
+        if select.select([self._read], [], [], max(0.0, seconds))[0]:
+            os.read(self._read, 4096)
+        return self.stopped or self._reload
+
+    def take_reload(self) -> bool:
+        """Say whether a reload was asked for since the last call."""
+        asked, self._reload = self._reload, False
+        return asked
 
 
-def run_loop(daemon: Daemon, first: Snapshot, stop: StopSignal, publish: Callable[[Snapshot], None]) -> None:
-    """Run one period after the other, each at its deadline on the monotonic clock, until the signal."""
+def run_loop(
+    daemon: Daemon,
+    first: Snapshot,
+    signals: Signals,
+    publish: Callable[[Snapshot], None],
+    reload: Callable[[Snapshot], Snapshot],
+    notifier: Notifier,
+) -> None:
+    """Run one period after the other, each at its deadline on the monotonic clock, until a signal to stop."""
     snapshot = first
     deadline = time.monotonic()
-    while not stop.wait(deadline - time.monotonic()):
+    while not signals.stopped:
+        notifier.beat(time.monotonic())
+        if signals.take_reload():
+            snapshot = reload(snapshot)
+            publish(snapshot)
+            deadline = min(deadline, time.monotonic() + snapshot.period)
+        remaining = deadline - time.monotonic()
+        if signals.wait(min(remaining, notifier.pause)) or remaining > notifier.pause:
+            continue
         now = time.monotonic()
-        if now - deadline > LATE * first.period:
+        if now - deadline > LATE * snapshot.period:
             daemon.count_late(1)
         snapshot = daemon.period(now, snapshot)
         publish(snapshot)
         # Periods that were missed are left out: catching up would only look at the same instant twice.
-        missed = int((time.monotonic() - deadline) / first.period)
+        missed = int((time.monotonic() - deadline) / snapshot.period)
         daemon.count_late(missed)
-        deadline += (missed + 1) * first.period
+        deadline += (missed + 1) * snapshot.period

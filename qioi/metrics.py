@@ -57,6 +57,11 @@ class SnapshotCollector:
         yield gauge("qioi_loop_seconds", "Time that the last period's work took", [], [([], snapshot.loop)])
         yield gauge("qioi_input_age_seconds", "Time since the last period ended", [],
                     [([], max(0.0, time.time() - snapshot.time))])  # fmt: skip
+        configuration = snapshot.configuration
+        yield gauge("qioi_config_last_reload_successful", "Whether the last reload was accepted", [],
+                    [([], float(not configuration.problems))])  # fmt: skip
+        yield gauge("qioi_config_loaded_timestamp_seconds", "When the configuration in force was read", [],
+                    [([], configuration.loaded)])  # fmt: skip
         yield gauge("qioi_dry_run", "Whether nothing is written", [], [([], float(snapshot.dry_run))])
         if snapshot.host is not None:
             yield gauge("qioi_host_idle_ratio", "Idle share of the host's CPUs", [], [([], snapshot.host.idle)])

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.api import BusyError, Query, RefusedError, Routes, serve_tcp, serve_unix
@@ -20,12 +21,15 @@ from qioi.controller.files import Access
 from qioi.controller.guard import Guard, Result
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
-from qioi.daemon import Daemon, StopSignal, run_loop
+from qioi.daemon import Daemon, Signals, run_loop
 from qioi.explain import explain
 from qioi.host import HostWatch, own_cgroup, protect_loop
+from qioi.kept import keep, take_over
 from qioi.lock import HostLock, LockedError
 from qioi.metrics import CONTENT_TYPE, render
+from qioi.notify import Notifier
 from qioi.recover import recover, tell
+from qioi.reload import Reloader, summary
 from qioi.snapshot import Snapshot
 from qioi.sources import CgroupDelays, LogChannels
 
@@ -68,9 +72,12 @@ class Publisher:
         }
 
 
-def run(config: Config) -> int:
-    """Run until SIGTERM or SIGINT; return the exit status: 1 if something of ours could not be put back."""
-    stop = StopSignal()
+def run(config: Config, load: Callable[[], Config]) -> int:
+    """Run until SIGTERM or SIGINT; return the exit status: 1 if something of ours could not be put back.
+
+    ``load`` reads the configuration again, for SIGHUP.
+    """
+    signals, notifier = Signals(), Notifier()
     protect_itself(config)
     with ExitStack() as cleanup:
         hierarchy, access = means(config)
@@ -80,13 +87,13 @@ def run(config: Config) -> int:
         except LockedError as error:
             raise StartError(f"{error}; stop that one first") from None
         cleanup.callback(lock.close)
-        if not config.dry_run:
-            tell(recover(config.state_dir, hierarchy), log.warning)
-        missing = list(absent(config, hierarchy, access))
-        if missing:
-            raise StartError(*missing)
         guard = Guard(hierarchy, access, Journal(config.state_dir))
-        with restoring(guard, config) as restored:
+        if not config.dry_run:
+            inherit(config, guard, hierarchy)
+        with restoring(guard, config.state_dir) as ending:
+            missing = list(absent(config, hierarchy, access))
+            if missing:
+                raise StartError(*missing)
             record_originals(config, guard)
             raise_own_shares(config, guard, hierarchy)
             channels = LogChannels(config.components, config.policies)
@@ -98,9 +105,14 @@ def run(config: Config) -> int:
             publisher = Publisher(first, hierarchy)
             serve(config, publisher, cleanup)
             log.info("%s", banner(config, hierarchy, access))
-            run_loop(daemon, first, stop, publisher.publish)
+            reloader = Reloader(config, load, lambda new: absent(new, hierarchy, access), daemon, notifier)
+            notifier.ready(summary(first))
+            run_loop(daemon, first, signals, publisher.publish, reloader.reload, notifier)
             log.info("stopping")
-    return 0 if restored == [True] else 1
+            notifier.stopping()
+            ending.keep = reloader.config.on_exit == "keep" and not config.dry_run
+            ending.own = own_cgroup(hierarchy.version)
+    return 0 if ending.clean else 1
 
 
 def means(config: Config) -> tuple[Hierarchy, Access]:
@@ -174,14 +186,45 @@ def raise_own_shares(config: Config, guard: Guard, hierarchy: Hierarchy) -> None
             log.warning("own.shares: %s: %s", group, outcome.message)
 
 
+@dataclass(slots=True)
+class Ending:
+    """How the daemon is to end, and whether it ended well. ``own`` is its own group, which is never kept."""
+
+    keep: bool = False
+    own: str | None = None
+    clean: bool = False
+
+
+def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
+    """Go on with what a daemon before this one has kept on purpose; put back what one that died has left."""
+    outcomes = take_over(config.state_dir, guard, {one.cgroup for one in config.components})
+    if outcomes is None:
+        tell(recover(config.state_dir, hierarchy), log.warning)
+        return
+    log.info("going on with the shares that the daemon before this one has kept")
+    for outcome in outcomes:
+        log.warning("%s: %s: %s", outcome.path, outcome.result, outcome.message)
+
+
 @contextmanager
-def restoring(guard: Guard, config: Config) -> Iterator[list[bool]]:
-    """Put every share back at the end, also after an error; tell by one element whether all went well."""
-    done: list[bool] = []
+def restoring(guard: Guard, state_dir: Path) -> Iterator[Ending]:
+    """Put every share back at the end, also after an error, unless it was said at the very end to keep them."""
+    ending = Ending()
     try:
-        yield done
+        yield ending
     finally:
-        done.append(config.dry_run or put_back(guard))
+        ending.clean = keep_shares(guard, state_dir, ending.own) if ending.keep else put_back(guard)
+
+
+def keep_shares(guard: Guard, state_dir: Path, own: str | None) -> bool:
+    """Leave the components' shares for the next daemon; if that cannot be written down, put them back."""
+    try:
+        keep(state_dir, guard, own)
+    except OSError as error:
+        log.error("on_exit keep: the journal cannot be written: %s; everything is put back", error)
+        return put_back(guard)
+    log.info("on_exit keep: shares are left as they are; the next start goes on with them, `qioi restore` ends it")
+    return True
 
 
 def put_back(guard: Guard) -> bool:

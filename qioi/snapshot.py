@@ -51,6 +51,18 @@ class ComponentState:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigState:
+    """The configuration in force. ``loaded`` is the wall clock's, ``problems`` are the last reload's."""
+
+    file: str
+    loaded: float
+    reloads: int = 0
+    refused: int = 0
+    problems: tuple[str, ...] = ()
+    at_next_start: tuple[str, ...] = ()  # keys that were changed, and take effect then
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
     """Running totals since the start."""
 
@@ -73,6 +85,7 @@ class Snapshot:
     cgroup_version: int
     channels: tuple[ChannelState, ...]
     components: tuple[ComponentState, ...]
+    configuration: ConfigState
     sources: tuple[SourceState, ...] = ()
     host: HostLoad | None = None
     loop: float = 0.0

@@ -10,6 +10,7 @@ from qioi.commands.failing import fail
 from qioi.commands.options import state_dir_of
 from qioi.controller.errors import CgroupError
 from qioi.controller.hierarchy import find_hierarchy
+from qioi.kept import mark
 from qioi.lock import HostLock, LockedError
 from qioi.recover import recover, tell
 
@@ -17,7 +18,8 @@ from qioi.recover import recover, tell
 @click.command()
 @click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `state_dir` from this configuration.")
 @click.option("--state-dir", type=click.Path(path_type=Path), help="Where the journal is.  [default: /run/qioi]")
-def command(config: Path | None, state_dir: Path | None) -> None:
+@click.option("--unless-kept", is_flag=True, help="Leave what a daemon with `on_exit: keep` has left on purpose.")
+def command(config: Path | None, state_dir: Path | None, unless_kept: bool) -> None:
     """Put back every share that a dead daemon left changed.
 
     What somebody else has changed since is left alone. Exit status 1 if something could not be read or restored.
@@ -36,7 +38,13 @@ def command(config: Path | None, state_dir: Path | None) -> None:
     except OSError as error:
         fail(f"{folder}: {error.strerror}: root, or the daemon's own user, is needed")
     try:
+        if unless_kept and mark(folder).exists():
+            click.echo(
+                f"{folder}: shares were kept on purpose (on_exit: keep); without --unless-kept they are restored"
+            )
+            return
         recovery = recover(folder, hierarchy)
+        mark(folder).unlink(missing_ok=True)
     finally:
         lock.close()
     tell(recovery, click.echo)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from qioi.commands.failing import fail
-from qioi.config import ConfigError, load_config
+from qioi.config import Config, ConfigError, load_config
 
 DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
 
@@ -21,7 +21,7 @@ DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
 @click.option("--dry-run", is_flag=True, help="Decide and log, but write no share.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def command(path: Path, dry_run: bool, verbose: bool) -> None:
-    """Watch the ledger and move CPU shares, until SIGTERM or ctrl-C.
+    """Watch the ledger and move CPU shares, until SIGTERM or ctrl-C; SIGHUP reads the configuration again.
 
     Every share that is changed is put back at the end; after a crash, at the next start or by `qioi restore`.
     """
@@ -32,9 +32,12 @@ def command(path: Path, dry_run: bool, verbose: bool) -> None:
     )
     from qioi.service import StartError, run
 
-    try:
+    def load() -> Config:
         config = load_config(path)
-        status = run(replace(config, dry_run=config.dry_run or dry_run))
+        return replace(config, dry_run=config.dry_run or dry_run)
+
+    try:
+        status = run(load(), load)
     except (ConfigError, StartError) as error:
         fail(*error.problems)
     sys.exit(status)

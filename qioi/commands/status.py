@@ -48,6 +48,11 @@ def show(document: dict[str, Any]) -> None:
     if document["host"]:
         host = document["host"]
         console.print(f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger")
+    configuration = document["configuration"]
+    for problem in configuration["problems"]:
+        console.print(f"Reload refused, the configuration from before is in force: {problem}")
+    if configuration["at_next_start"]:
+        console.print(f"Takes effect at the next start only: {', '.join(configuration['at_next_start'])}")
     channels = Table("Channel", "Law", *right("Throughput", "Threshold", "Last commit", "Height"))
     for one in document["channels"]:
         channels.add_row(one["name"], one["law"], number(one["throughput"], "{:.1f} tps"),

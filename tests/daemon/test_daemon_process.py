@@ -31,7 +31,7 @@ def raise_one(site: Site) -> tuple[object, object]:
     return process, share
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_raised_while_below_the_threshold_and_back_at_the_end(site: Site, number: int) -> None:
     process, share = raise_one(site)
     status, text = end(process, number)  # type: ignore[arg-type]

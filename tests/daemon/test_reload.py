@@ -1,0 +1,170 @@
+"""SIGHUP, `on_exit: keep` and the talk with systemd, on a real daemon."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running import PATIENCE, Site, end, until
+
+pytestmark = pytest.mark.slow
+
+
+def value(file: Path) -> int:
+    return int(file.read_text())
+
+
+def reloads(site: Site) -> tuple[int, int]:
+    configuration = (site.status() or {})["configuration"]
+    return configuration["reloads"], configuration["refused"]
+
+
+def raised(site: Site, *shares: Path) -> None:
+    site.commit_until(lambda: all(value(share) > 1024 for share in shares))
+
+
+def test_a_broken_configuration_keeps_the_old_one_and_says_so(site: Site) -> None:
+    share = site.component("peer0")
+    process = site.start()
+    raised(site, share)
+    (site.folder / "qioi.yaml").write_text("period: 0\nperiod: 1\n")
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (0, 1))
+    assert "key 'period' stands twice" in site.status()["configuration"]["problems"][0]  # type: ignore[index]
+    assert "Reload refused" in site.qioi("status", "--socket", str(site.socket)).stdout
+    assert value(share) > 1024
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (1, 1))
+    assert site.status()["configuration"]["problems"] == []  # type: ignore[index]
+    status, text = end(process)
+    assert status == 0, text
+    assert "reload refused: " in text
+    assert "stays in force" in text
+
+
+def test_a_good_one_takes_effect_and_no_share_falls_back(site: Site) -> None:
+    stays, goes = site.component("peer0"), site.component("peer1")
+    process = site.start()
+    raised(site, stays, goes)
+    gone = site.components.pop()
+    comes = site.component("peer2")
+    site.changes = {"period": 0.2, "channels": {"red": {"threshold": 900, "law": "proportional", "ceiling": 8000}}}
+    site.config()
+    seen: list[int] = []
+
+    def done() -> bool:
+        seen.append(value(stays))
+        return reloads(site) == (1, 0) and value(comes) > 1024
+
+    process.send_signal(signal.SIGHUP)
+    site.commit_until(done)
+    assert min(seen) > 1024
+    assert value(goes) == 1024
+    document = site.status()
+    assert document is not None
+    assert document["period"] == 0.2
+    assert [one["name"] for one in document["components"]] == ["peer0", "peer2"]
+    assert document["channels"][0]["threshold"] == 900
+    assert document["components"][0]["original"] == 1024
+    assert document["components"][0]["working"]["ceiling"] == 8000
+    status, text = end(process)
+    assert status == 0, text
+    assert f"{gone['name']}: let go: ok: " in text
+    assert value(stays) == value(goes) == value(comes) == 1024
+
+
+def test_what_is_used_at_the_start_only_is_named(site: Site) -> None:
+    site.component("peer0")
+    process = site.start()
+    site.changes = {"state_dir": str(site.folder / "elsewhere"), "own": {"nice": 0}}
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (1, 0))
+    assert site.status()["configuration"]["at_next_start"] == ["state_dir", "socket", "own"]  # type: ignore[index]
+    assert end(process)[0] == 0
+
+
+def test_a_group_that_is_not_there_refuses_the_whole_reload(site: Site) -> None:
+    site.component("peer0")
+    process = site.start()
+    site.component("peer1").parent.rmdir()
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (0, 1))
+    assert len(site.status()["components"]) == 1  # type: ignore[index]
+    assert end(process)[0] == 0
+
+
+def test_kept_shares_are_gone_on_with_by_the_next_daemon(site: Site) -> None:
+    site.changes = {"on_exit": "keep"}
+    share, dropped = site.component("peer0"), site.component("peer1")
+    process = site.start()
+    raised(site, share, dropped)
+    status, text = end(process)
+    assert status == 0, text
+    kept = value(share)
+    assert kept > 1024
+    spared = site.qioi("restore", "--state-dir", str(site.state), "--unless-kept")
+    assert "kept on purpose" in spared.stdout
+    assert value(share) == kept
+    site.components.pop()
+    process = site.start()
+    until(lambda: site.status()["totals"]["periods"] > 2)  # type: ignore[index]
+    assert value(share) == kept  # nothing was committed since: no rule has moved it
+    assert value(dropped) == 1024
+    assert site.status()["components"][0]["original"] == 1024  # type: ignore[index]
+    end(process)
+    assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
+    assert value(share) == 1024
+
+
+def test_keep_is_not_for_a_daemon_that_was_killed(site: Site) -> None:
+    site.changes = {"on_exit": "keep"}
+    share = site.component("peer0")
+    process = site.start()
+    raised(site, share)
+    end(process, signal.SIGKILL)
+    assert site.qioi("restore", "--state-dir", str(site.state), "--unless-kept").returncode == 0
+    assert value(share) == 1024
+
+
+@pytest.fixture
+def manager(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """What listens on systemd's side."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(site.folder / "notify"))
+        listener.settimeout(PATIENCE)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(site.folder / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "400000")
+        yield listener
+
+
+def test_systemd_is_told_of_every_turn(site: Site, manager: socket.socket) -> None:
+    site.component("peer0")
+    site.changes = {"period": 30.0}  # the watchdog is fed in between
+    process = site.start()
+
+    def words() -> list[str]:
+        return manager.recv(4096).decode().split("\n")
+
+    def until_said(first: str) -> list[str]:
+        while True:
+            said = words()
+            if said[0] == first:
+                return said
+
+    assert until_said("READY=1")[1].startswith("STATUS=watching 1 components and 1 channels")
+    assert [until_said("WATCHDOG=1") for _ in range(3)] == [["WATCHDOG=1"]] * 3
+    process.send_signal(signal.SIGHUP)
+    assert until_said("RELOADING=1")[1].startswith("MONOTONIC_USEC=")
+    until_said("READY=1")
+    process.send_signal(signal.SIGTERM)
+    until_said("STOPPING=1")
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert os.environ["NOTIFY_SOCKET"]
