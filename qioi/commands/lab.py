@@ -57,6 +57,15 @@ def command() -> None:
 @click.option("--consenter", type=click.Choice(["raft", "solo"]), default="raft", show_default=True)
 @click.option("--channel", "channels", multiple=True, default=("mychannel",), show_default=True, help="Repeatable.")
 @click.option(
+    "--chaincode",
+    "chaincodes",
+    multiple=True,
+    default=("smallbank",),
+    show_default=True,
+    metavar="NAME[=POLICY]",
+    help="Bundled contract (smallbank, simple, marbles, fabcoin, kv), with its endorsement policy. Repeatable.",
+)
+@click.option(
     "--base-port",
     type=click.IntRange(1024, 65_000),
     default=17_000,
@@ -72,11 +81,13 @@ def up(
     mode: str,
     consenter: str,
     channels: tuple[str, ...],
+    chaincodes: tuple[str, ...],
     base_port: int,
     timeout: float,
 ) -> None:
     """Start the network and leave it running; `qioi lab down` ends it."""
-    options = LabOptions(orgs, peers_per_org, orderers, mode, consenter, base_port, channels)
+    extra = tuple(text for chaincode in chaincodes for text in ("--chaincode", chaincode))
+    options = LabOptions(orgs, peers_per_org, orderers, mode, consenter, base_port, channels, extra)
     with one_line_errors():
         lab = Lab(directory)
         network = lab.up(options, timeout=timeout, say=click.echo)

@@ -13,7 +13,7 @@ import pytest
 from node_network import free_ports
 
 from qioi.lab.errors import LabError
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.npm import find_node
 
 COMMAND = [sys.executable, "-m", "qioi.cli", "lab", "caliper"]
@@ -27,7 +27,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         pytest.skip(str(error))
     lab = Lab(tmp_path_factory.mktemp("caliper") / "lab")
     try:
-        lab.up(LabOptions(peers_per_org=1, base_port=free_ports()))
+        up = [*COMMAND[:-1], "up", "--dir", str(lab.directory), "--peers-per-org", "1"]
+        up += ["--base-port", str(free_ports())]
+        up += ["--chaincode", "smallbank", "--chaincode", "simple"]
+        up += ["--chaincode", "marbles=AND('Org1MSP.peer','Org2MSP.peer')"]
+        subprocess.run(up, check=True, capture_output=True, text=True, timeout=120)
         yield lab
     finally:
         lab.down()
@@ -61,6 +65,23 @@ def test_smallbank_in_the_lab(lab: Lab, tmp_path: Path) -> None:
     assert rounds["mix-load"]["succeeded"] > 0
     assert "create" in done.stdout
     assert lab.client_group().pids() == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "peaceful"), [("simple", {"open", "query"}), ("marbles", {"init", "read"})])
+def test_the_other_contracts_in_the_lab(lab: Lab, tmp_path: Path, name: str, peaceful: set[str]) -> None:
+    out = tmp_path / "out"
+    sizes = ["--transactions", "40", "--rate", "40", "--output", str(out)]
+    done = subprocess.run(
+        [*COMMAND, name, "--dir", str(lab.directory), *sizes], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rounds = {entry["label"]: entry for entry in json.loads((out / "result.json").read_text())["rounds"]}
+    assert peaceful < set(rounds)
+    for label, entry in rounds.items():
+        assert entry["succeeded"] > 0, label
+        if label in peaceful:
+            assert entry["failed"] == 0, label
 
 
 @pytest.mark.slow

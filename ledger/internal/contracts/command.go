@@ -15,7 +15,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/qioi/qioi/ledger/internal/contracts/fabcoin"
 	"github.com/qioi/qioi/ledger/internal/contracts/kv"
+	"github.com/qioi/qioi/ledger/internal/contracts/marbles"
+	"github.com/qioi/qioi/ledger/internal/contracts/simple"
 	"github.com/qioi/qioi/ledger/internal/contracts/smallbank"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/shim"
@@ -26,6 +29,9 @@ var log = ops.Logger("chaincode")
 // bundled are the contracts by the name that the command takes.
 var bundled = map[string]func() shim.Contract{
 	"smallbank": smallbank.New,
+	"simple":    simple.New,
+	"marbles":   marbles.New,
+	"fabcoin":   fabcoin.New,
 	"kv":        kv.New,
 }
 

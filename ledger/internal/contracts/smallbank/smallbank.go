@@ -11,17 +11,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 
+	"github.com/qioi/qioi/ledger/internal/contracts/record"
 	"github.com/qioi/qioi/ledger/internal/shim"
 )
 
 // What a transaction can be refused for.
 var (
-	ErrArguments    = errors.New("wrong arguments")
+	ErrArguments    = record.ErrArguments
 	ErrNoAccount    = errors.New("account does not exist")
 	ErrExists       = errors.New("account exists already")
-	ErrInsufficient = errors.New("insufficient funds")
+	ErrInsufficient = record.ErrInsufficient
 )
 
 // Account is the stored record.
@@ -35,38 +35,29 @@ type Account struct {
 // New returns the contract. The short names are what people call the three
 // operations that Caliper knows under the names of the H-Store benchmark.
 func New() shim.Contract {
-	deposit := arity(2, "amount, customer_id", depositChecking)
-	check := arity(2, "amount, customer_id", writeCheck)
-	payment := arity(3, "amount, dest_customer_id, source_customer_id", sendPayment)
+	deposit := record.Arity(2, "amount, customer_id", depositChecking)
+	check := record.Arity(2, "amount, customer_id", writeCheck)
+	payment := record.Arity(3, "amount, dest_customer_id, source_customer_id", sendPayment)
 	return shim.Functions{
-		"create_account":   arity(4, "customer_id, customer_name, initial_checking_balance, initial_savings_balance", createAccount),
+		"create_account":   record.Arity(4, "customer_id, customer_name, initial_checking_balance, initial_savings_balance", createAccount),
 		"deposit_checking": deposit,
 		"deposit":          deposit,
-		"transact_savings": arity(2, "amount, customer_id", transactSavings),
+		"transact_savings": record.Arity(2, "amount, customer_id", transactSavings),
 		"write_check":      check,
 		"withdraw":         check,
 		"send_payment":     payment,
 		"transfer":         payment,
-		"amalgamate":       arity(2, "dest_customer_id, source_customer_id", amalgamate),
-		"query":            arity(1, "customer_id", query),
-	}
-}
-
-func arity(n int, names string, f shim.Function) shim.Function {
-	return func(stub *shim.Stub, args []string) ([]byte, error) {
-		if len(args) != n {
-			return nil, fmt.Errorf("%w: %d (%s) are taken, %d came", ErrArguments, n, names, len(args))
-		}
-		return f(stub, args)
+		"amalgamate":       record.Arity(2, "dest_customer_id, source_customer_id", amalgamate),
+		"query":            record.Arity(1, "customer_id", query),
 	}
 }
 
 func createAccount(stub *shim.Stub, args []string) ([]byte, error) {
-	checking, err := amount(args[2])
+	checking, err := record.Amount(args[2])
 	if err != nil {
 		return nil, err
 	}
-	savings, err := amount(args[3])
+	savings, err := record.Amount(args[3])
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +94,7 @@ func transactSavings(stub *shim.Stub, args []string) ([]byte, error) {
 }
 
 func sendPayment(stub *shim.Stub, args []string) ([]byte, error) {
-	n, err := amount(args[0])
+	n, err := record.Amount(args[0])
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +125,7 @@ func query(stub *shim.Stub, args []string) ([]byte, error) {
 
 // change applies one amount to one account.
 func change(stub *shim.Stub, text, id string, apply func(a *Account, n int64) error) error {
-	n, err := amount(text)
+	n, err := record.Amount(text)
 	if err != nil {
 		return err
 	}
@@ -165,15 +156,6 @@ func between(stub *shim.Stub, destID, sourceID string, apply func(dest, source *
 		return err
 	}
 	return errors.Join(save(stub, source), save(stub, dest))
-}
-
-// amount reads a sum of money: whole units, not negative.
-func amount(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%w: %q is not a whole amount from 0 to %d", ErrArguments, text, int64(math.MaxInt64))
-	}
-	return n, nil
 }
 
 func add(balance *int64, n int64) error {
