@@ -27,6 +27,7 @@ from qioi.lab.machine import machine
 from qioi.lab.signals import ending_signals_interrupt
 
 POLICY = "OR('Org1MSP.peer','Org2MSP.peer')"
+KV = ("--chaincode", "kv")
 WARMUP = 3.0
 
 
@@ -110,7 +111,10 @@ def main(repeats: int, clients: int, duration: float, base_port: int, output: Pa
     directory.mkdir(parents=True, exist_ok=True)
     host = machine()
     found: dict[str, dict[str, list[Figures]]] = {each.name: {"one": [], "many": []} for each in SETTINGS}
-    plans = {"one": LoadPlan(duration, WARMUP, clients=1), "many": LoadPlan(duration, WARMUP, clients=clients)}
+    plans = {
+        "one": LoadPlan(duration, WARMUP, clients=1, extra=KV),
+        "many": LoadPlan(duration, WARMUP, clients=clients, extra=KV),
+    }
     try:
         with ending_signals_interrupt(), tempfile.TemporaryDirectory(dir=directory) as folder:
             lab = Lab(Path(folder) / "lab")
