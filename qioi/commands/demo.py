@@ -16,6 +16,7 @@ from qioi.lab.table import Row, build_rows
 
 try:
     from qioi.lab.demo import DURATION, WARMUP, Demo, DemoOptions, DemoResult, explain_threshold, write_results
+    from qioi.lab.report import noise_notes
 except ModuleNotFoundError as error:
     if error.name not in {"jinja2", "matplotlib"}:
         raise
@@ -66,6 +67,8 @@ def command(
         result = measure(options, directory, console)
         report = write_results(result, directory)
     console.print(as_table(result))
+    for note in noise_notes(result.arms, result.machine.cores):
+        console.print(f"note: {note}", style="yellow", highlight=False)
     console.print("Ratios are against alone; sysbench's is the part of its due that it got.", style="dim")
     console.print(f"threshold {explain_threshold(result)}; law {law}", highlight=False)
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
