@@ -26,6 +26,7 @@ class Policy:
     """What one channel is owed, and by which law.
 
     ``default`` is S_default; ``None`` takes the share that the component was found with. So does ``floor``.
+    ``auto`` says that the threshold is learned.
     """
 
     channel: str
@@ -35,6 +36,7 @@ class Policy:
     default: int | None = None
     floor: int | None = None
     ceiling: int = 16_384
+    auto: bool = False
 
     @property
     def roles(self) -> frozenset[Role]:

@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("qioi.commands.run", "Watch the ledger and move CPU shares (the daemon)."),
     "status": ("qioi.commands.status", "Show what a running daemon sees and does."),
     "explain": ("qioi.commands.explain", "Show how one component's share was decided."),
+    "threshold": ("qioi.commands.threshold", "Set what a channel is owed, or have it learned."),
     "check": ("qioi.commands.check", "Check a configuration and what this host offers."),
     "restore": ("qioi.commands.restore", "Put back every value that a dead daemon left changed."),
     "replay": ("qioi.commands.replay", "Read recorded peer logs and say what QiOi would have done."),

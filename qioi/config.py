@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from qioi.controller.policy import Policy
+from qioi.thresholds import AUTO
 from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
 
 Shares = Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES)]
@@ -38,6 +39,15 @@ def inside_the_mount(path: str) -> str:
     return path
 
 
+def owed(value: object) -> float | str:
+    """Accept a number of transactions per second, or the word for a learned one."""
+    if value == AUTO:
+        return AUTO
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise ValueError(f"accepted is greater than 0 (transactions per second), or {AUTO}")
+    return float(value)
+
+
 class Strict(BaseModel):
     """No unknown keys, no conversions, no changes afterwards."""
 
@@ -58,7 +68,7 @@ class ComponentConfig(Strict):
 class PolicyConfig(Strict):
     """A channel's policy; what is left out is taken from ``defaults``, and then from the law."""
 
-    threshold: Positive | None = None
+    threshold: Annotated[float | str, PlainValidator(owed)] | None = None
     law: Literal["proportional", "adaptive"] | None = None
     k: Positive | None = None
     default: Shares | None = None
@@ -163,7 +173,10 @@ def component(raw: ComponentConfig, folder: Path) -> Component:
 def policy(channel: str, own: PolicyConfig, defaults: PolicyConfig) -> Policy:
     """Complete a channel's policy."""
     given = {**defaults.model_dump(exclude_none=True), **own.model_dump(exclude_none=True)}
-    return Policy(channel, law=given.pop("law", "adaptive"), **given)
+    learned = given.get("threshold") == AUTO
+    if learned:
+        del given["threshold"]
+    return Policy(channel, law=given.pop("law", "adaptive"), auto=learned, **given)
 
 
 def contradictions(components: tuple[Component, ...], policies: Mapping[str, Policy]) -> Iterable[str]:
@@ -177,7 +190,7 @@ def contradictions(components: tuple[Component, ...], policies: Mapping[str, Pol
         yield "channels: none: accepted is at least one, here or among the channels of a component"
     for channel, one in policies.items():
         key = f"channels.{channel}"
-        if one.law == "proportional" and one.threshold is None:
+        if one.law == "proportional" and one.threshold is None and not one.auto:
             yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
         if one.floor is not None and one.floor > one.ceiling:
             yield f"{key}.floor: {one.floor}: accepted is at most the ceiling, {one.ceiling}"

@@ -26,6 +26,7 @@ from qioi.news import Said, news
 from qioi.notify import Notifier
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.sources import Channels, Delays
+from qioi.thresholds import Threshold, Thresholds
 from qioi.types import ChannelReading, Component, Decision, DelayReading
 
 log = logging.getLogger("qioi")
@@ -48,6 +49,7 @@ class Daemon:
         self._said: dict[str, str] = {}
         self._news: dict[str, Said | None] = {}
         self._totals = Totals()
+        self.thresholds = Thresholds(config.policies)
 
     def blank(self, actuator: str, cgroup_version: int) -> Snapshot:
         """Make the snapshot from before the first period."""
@@ -78,6 +80,7 @@ class Daemon:
             if name not in raised or state.cgroup != blank[name].cgroup:
                 self._release(name, state.cgroup)
         self._config = config
+        self.thresholds.adopt(config.policies)
         self._channels.watch(config.components, config.policies)
         self._delays.watch(config.components)
         rows = {one.name: one for one in before.channels}
@@ -85,7 +88,7 @@ class Daemon:
             before,
             period=config.period,
             channels=tuple(
-                replace(rows.get(channel) or ChannelState(channel, one.law, None), law=one.law, threshold=one.threshold)
+                replace(rows.get(channel) or ChannelState(channel, one.law, one.threshold), law=one.law)
                 for channel, one in config.policies.items()
             ),
             components=tuple(
@@ -110,10 +113,13 @@ class Daemon:
         channels = self._channels.read(now)
         delays = self._delays.read(now)
         host = self._host.read(delays.values())
+        owed = self.thresholds.step(now, self._config.components, channels, delays, host)
+        for channel, threshold in owed.items():
+            self._controller.owe(channel, threshold.value)
         states = self._look(before.components, delays)
         states, decisions = self._decide(now, states, channels, delays, host)
         states = self._act(states, decisions)
-        return self._report(before, channels, states, host, now)
+        return self._report(before, channels, owed, states, host, now)
 
     # ---- logs and scheduler -> readings
 
@@ -233,6 +239,7 @@ class Daemon:
         self,
         before: Snapshot,
         channels: Mapping[str, ChannelReading],
+        owed: Mapping[str, Threshold],
         states: Mapping[str, ComponentState],
         host: HostLoad | None,
         now: float,
@@ -247,7 +254,7 @@ class Daemon:
         return replace(
             before,
             time=time.time(),
-            channels=tuple(update(one, channels.get(one.name)) for one in before.channels),
+            channels=tuple(update(one, channels.get(one.name), owed[one.name]) for one in before.channels),
             components=tuple(states.values()),
             sources=sources,
             host=host or before.host,
@@ -276,8 +283,9 @@ def why_not(component: Component) -> str:
     return f"no policy raises a {component.role.value} that serves {', '.join(component.channels) or 'every channel'}"
 
 
-def update(state: ChannelState, reading: ChannelReading | None) -> ChannelState:
-    """Take a reading over."""
+def update(state: ChannelState, reading: ChannelReading | None, owed: Threshold) -> ChannelState:
+    """Take a reading and what is owed over."""
+    state = replace(state, threshold=owed.value, source=owed.source, evidence=owed.evidence)
     if reading is None:
         return state
     return replace(state, throughput=reading.throughput, age=reading.age, height=reading.height)

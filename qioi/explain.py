@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -30,6 +31,8 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "channel": state.channel,
             "throughput": channel.throughput if channel else None,
             "threshold": channel.threshold if channel else None,
+            "threshold_source": channel.source if channel else None,
+            "evidence": asdict(channel.evidence) if channel and channel.evidence else None,
             "commit_age": channel.age if channel else None,
             "delay": state.delay,
             "waiting_share": state.waiting_share,

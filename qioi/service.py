@@ -32,6 +32,8 @@ from qioi.recover import recover, tell
 from qioi.reload import Reloader, summary
 from qioi.snapshot import Snapshot
 from qioi.sources import CgroupDelays, LogChannels
+from qioi.thresholds import Thresholds
+from qioi.thresholds import parse as parse_threshold
 
 log = logging.getLogger("qioi")
 
@@ -47,8 +49,9 @@ class StartError(Exception):
 class Publisher:
     """The newest snapshot, for those who ask over HTTP."""
 
-    def __init__(self, snapshot: Snapshot, hierarchy: Hierarchy) -> None:
+    def __init__(self, snapshot: Snapshot, hierarchy: Hierarchy, thresholds: Thresholds) -> None:
         self._snapshot = snapshot
+        self._thresholds = thresholds
         self._hierarchy = hierarchy
 
     def publish(self, snapshot: Snapshot) -> None:
@@ -62,10 +65,24 @@ class Publisher:
             raise RefusedError(str(error.args[0])) from None
         return json.dumps(document).encode()
 
+    def _order(self, query: Query) -> bytes:
+        channel, known = query.get("channel", ""), [one.name for one in self._snapshot.channels]
+        if channel not in known:
+            raise RefusedError(f"channel {channel!r}: not watched: accepted are {', '.join(known)}")
+        try:
+            value = parse_threshold(query.get("tps", ""))
+        except ValueError as error:
+            raise RefusedError(f"threshold {error}") from None
+        self._thresholds.order(channel, value)
+        what = "is learned from now on" if value is None else f"is {value:g} tps"
+        log.info("threshold of channel %s, over the socket: %s", channel, what)
+        return json.dumps({"message": f"{channel}: the threshold {what}, from the next period on"}).encode()
+
     def routes(self) -> Routes:
         """Say what is served where."""
         return {
             "GET /status": ("application/json", lambda _: json.dumps(self._snapshot.document()).encode()),
+            "POST /threshold": ("application/json", self._order),
             "GET /explain": ("application/json", self._explain),
             "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot)),
             "GET /healthz": ("text/plain", lambda _: b"OK\n"),
@@ -102,7 +119,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             cleanup.callback(delays.close)
             daemon = Daemon(config, guard, channels, delays, HostWatch())
             first = daemon.blank(access.name, hierarchy.version)
-            publisher = Publisher(first, hierarchy)
+            publisher = Publisher(first, hierarchy, daemon.thresholds)
             serve(config, publisher, cleanup)
             log.info("%s", banner(config, hierarchy, access))
             reloader = Reloader(config, load, lambda new: absent(new, hierarchy, access), daemon, notifier)

@@ -8,13 +8,17 @@ from typing import Any
 
 from qioi.controller.guard import Result
 from qioi.controller.law import HostLoad
+from qioi.controller.learned import Evidence
 from qioi.sources import SourceState
 from qioi.types import Working
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelState:
-    """One channel. Rates in transactions per second, ``age`` in seconds since its last commit."""
+    """One channel. Rates in transactions per second, ``age`` in seconds since its last commit.
+
+    ``source`` says on whose word the threshold stands, ``evidence`` what a learned one rests on.
+    """
 
     name: str
     law: str
@@ -22,6 +26,8 @@ class ChannelState:
     throughput: float | None = None
     age: float | None = None
     height: int | None = None
+    source: str = "none"
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def config_facts(config: Config) -> dict[str, Any]:
         "metrics": f"http://{config.metrics.listen}:{config.metrics.port}/metrics" if config.metrics.port else "off",
     }
     for name, one in config.policies.items():
-        threshold = "none" if one.threshold is None else f"{one.threshold:g} tps"
+        threshold = "learned" if one.auto else "none" if one.threshold is None else f"{one.threshold:g} tps"
         raised = [c.name for c in config.components if c.role in one.roles and (not c.channels or name in c.channels)]
         facts[f"channel {name}"] = (
             f"law {one.law}, threshold {threshold}, shares {one.floor or one.default or 'as found'}..{one.ceiling}"

@@ -11,7 +11,7 @@ import click
 
 from qioi.api import RefusedError, UnreachableError, get_json
 from qioi.commands.failing import fail
-from qioi.commands.options import socket_of
+from qioi.commands.options import evidence, socket_of
 
 
 @click.command()
@@ -40,9 +40,12 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         "inputs",
         (
             f"channel {inputs['channel'] or '-'}: A {value(inputs['throughput'], '{:.1f} tps')}, "
-            f"T {value(inputs['threshold'], '{:.1f} tps')}, last commit {value(inputs['commit_age'], '{:.1f} s ago')}"
+            f"T {value(inputs['threshold'], '{:.1f} tps')} ({inputs['threshold_source'] or 'none'}), "
+            f"last commit {value(inputs['commit_age'], '{:.1f} s ago')}"
         ),
     )
+    if inputs["evidence"]:
+        yield "", f"T is learned from {evidence(inputs['evidence'])}"
     delay = None if inputs["delay"] is None else 1000 * inputs["delay"]
     yield (
         "",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from qioi.commands.failing import fail
 from qioi.config import Config, ConfigError, load_config
@@ -16,6 +18,14 @@ def configuration(path: Path) -> Config:
         return load_config(path)
     except ConfigError as error:
         fail(*error.problems)
+
+
+def evidence(document: Mapping[str, Any]) -> str:
+    """Say what a learned threshold rests on."""
+    text = f"{document['samples']} periods without waiting (at least {document['needed']} are needed)"
+    if not document["samples"]:
+        return text
+    return f"{text}: {document['lowest']:.1f} to {document['highest']:.1f} tps, the last {document['age']:.0f} s ago"
 
 
 def state_dir_of(path: Path | None) -> Path:

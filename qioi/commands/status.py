@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 
 from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
-from qioi.commands.options import socket_of
+from qioi.commands.options import evidence, socket_of
 
 
 @click.command()
@@ -48,15 +49,10 @@ def show(document: dict[str, Any]) -> None:
     if document["host"]:
         host = document["host"]
         console.print(f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger")
-    configuration = document["configuration"]
-    for problem in configuration["problems"]:
-        console.print(f"Reload refused, the configuration from before is in force: {problem}")
-    if configuration["at_next_start"]:
-        console.print(f"Takes effect at the next start only: {', '.join(configuration['at_next_start'])}")
     channels = Table("Channel", "Law", *right("Throughput", "Threshold", "Last commit", "Height"))
     for one in document["channels"]:
         channels.add_row(one["name"], one["law"], number(one["throughput"], "{:.1f} tps"),
-                         number(one["threshold"], "{:.1f} tps"), number(one["age"], "{:.1f} s ago"),
+                         threshold(one), number(one["age"], "{:.1f} s ago"),
                          number(one["height"], "{}"))  # fmt: skip
     console.print(channels)
     components = Table("Component", "Role", *right("Share", "Original", "Delay", "Waiting", "Cores"), "Last decision")
@@ -68,9 +64,29 @@ def show(document: dict[str, Any]) -> None:
                            milliseconds(one["delay"]), number(one["waiting_share"], "{:.0%}"),
                            number(one["cores"], "{:.2f}"), reason)  # fmt: skip
     console.print(components)
+    for note in notes(document):
+        console.print(note)
+
+
+def notes(document: dict[str, Any]) -> Iterator[str]:
+    """Say what does not stand in a table."""
+    for one in document["channels"]:
+        if one["evidence"]:
+            yield f"Threshold of {one['name']}: learned from {evidence(one['evidence'])}"
     for one in document["sources"]:
         if one["problem"]:
-            console.print(f"log of {one['component']}: {one['problem']}")
+            yield f"log of {one['component']}: {one['problem']}"
+    configuration = document["configuration"]
+    for problem in configuration["problems"]:
+        yield f"Reload refused, the configuration from before is in force: {problem}"
+    if configuration["at_next_start"]:
+        yield f"Takes effect at the next start only: {', '.join(configuration['at_next_start'])}"
+
+
+def threshold(channel: dict[str, Any]) -> str:
+    """Show what a channel is owed, and where that comes from unless it is the configuration."""
+    source = f" ({channel['source']})" if channel["source"] in ("auto", "socket") else ""
+    return number(channel["threshold"], "{:.1f} tps") + source
 
 
 def right(*names: str) -> list[Any]:

@@ -1,0 +1,30 @@
+"""``qioi threshold``: what a channel is owed, by word of whoever runs the ledger's service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qioi.api import RefusedError, UnreachableError, request_json
+from qioi.commands.failing import fail
+from qioi.commands.options import socket_of
+
+
+@click.command()
+@click.argument("channel")
+@click.argument("tps")
+@click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `socket` from this configuration.")
+@click.option("--socket", type=click.Path(path_type=Path), help="The daemon's socket.  [default: /run/qioi/qioi.sock]")
+def command(channel: str, tps: str, config: Path | None, socket: Path | None) -> None:
+    """Set what CHANNEL is owed: TPS committed transactions per second, or `auto` to have it learned.
+
+    It holds from the next period until the daemon's next start, or until a reloaded configuration says another
+    threshold for the channel.
+    """
+    query = {"channel": channel, "tps": tps}
+    try:
+        answer = request_json(socket or socket_of(config), "POST", "/threshold", query)
+    except (UnreachableError, RefusedError) as error:
+        fail(str(error))
+    click.echo(answer["message"])

@@ -1,0 +1,94 @@
+"""What every channel is owed, and on whose word: the configuration's, an operator's over the socket, or learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from qioi.controller.law import HostLoad
+from qioi.controller.learned import Evidence, Learner
+from qioi.controller.policy import Policy
+from qioi.types import ChannelReading, Component, DelayReading, Role
+
+#: The word for a threshold that is learned.
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """One channel's. ``source`` is configuration, socket, auto, or none; ``evidence`` is that of a learned one."""
+
+    value: float | None
+    source: str
+    evidence: Evidence | None = None
+
+
+class Thresholds:
+    """All of them. :meth:`order` may be called from any thread, the rest belongs to the loop."""
+
+    def __init__(self, policies: Mapping[str, Policy]) -> None:
+        self._policies = dict(policies)
+        self._orders: SimpleQueue[tuple[str, float | None]] = SimpleQueue()
+        self._set: dict[str, float | None] = {}  # by an operator; None: learned
+        self._learners: dict[str, Learner] = {}
+
+    def order(self, channel: str, value: float | None) -> None:
+        """Set what a channel is owed from the next period on, until the next start; ``None``: learn it."""
+        self._orders.put((channel, value))
+
+    def adopt(self, policies: Mapping[str, Policy]) -> None:
+        """Go on with other policies. An operator's word holds until the file says something new about it."""
+        for channel in list(self._set):
+            old, new = self._policies.get(channel), policies.get(channel)
+            if old is None or new is None or (old.threshold, old.auto) != (new.threshold, new.auto):
+                del self._set[channel]
+        self._policies = dict(policies)
+        self._learners = {channel: one for channel, one in self._learners.items() if channel in policies}
+
+    def step(
+        self,
+        now: float,
+        components: Iterable[Component],
+        readings: Mapping[str, ChannelReading],
+        delays: Mapping[str, DelayReading],
+        host: HostLoad | None,
+    ) -> dict[str, Threshold]:
+        """Take orders and one period in; give what is owed in it."""
+        self._take_orders()
+        served = [one for one in components if one.role is not Role.CLIENT]
+        after = {}
+        for channel, policy in self._policies.items():
+            ordered = channel in self._set
+            value = self._set[channel] if ordered else policy.threshold
+            if value is not None or not (ordered or policy.auto):
+                source = "socket" if ordered else "configuration" if value is not None else "none"
+                after[channel] = Threshold(value, source)
+                continue
+            learner = self._learners.setdefault(channel, Learner())
+            its = [one.name for one in served if not one.channels or channel in one.channels]
+            learner.observe(now, readings.get(channel), [delays[name] for name in its if name in delays], host)
+            after[channel] = Threshold(learner.threshold, AUTO, learner.evidence(now))
+        return after
+
+    def _take_orders(self) -> None:
+        while True:
+            try:
+                channel, value = self._orders.get_nowait()
+            except Empty:
+                return
+            if channel in self._policies:
+                self._set[channel] = value
+
+
+def parse(text: str) -> float | None:
+    """Read a threshold: a number of transactions per second, or ``auto`` (None). ValueError says what is accepted."""
+    if text == AUTO:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{text!r}: accepted is a number of transactions per second > 0, or {AUTO}")
+    return value
