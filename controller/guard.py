@@ -2,6 +2,9 @@
 
 Every change is compare-and-set: journalled first, made only if the value is still the one we left
 there (or found), and read back. A value that somebody else has changed since is left alone from then on.
+
+A group may have an owner with a record of its own (owner.py). Then what is ours may come back by the owner's
+doing: late, or in a new group of the same container. Such values count as ours as long as they are on record.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Access
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Entry, Journal
+from qioi.controller.owner import Nobody, Owners
 
 
 class Result(StrEnum):
@@ -39,23 +43,32 @@ class Outcome:
 class Guard:
     """Holds groups by path: what was found in them, and what is ours in them now."""
 
-    def __init__(self, hierarchy: Hierarchy, access: Access, journal: Journal) -> None:
+    def __init__(self, hierarchy: Hierarchy, access: Access, journal: Journal, owners: Owners | None = None) -> None:
         self._hierarchy = hierarchy
         self._access = access
         self._journal = journal
+        self._owners: Owners = owners or Nobody()
         self._held: dict[str, Entry] = {}
+        self._former: dict[str, Entry] = {}  # by owner: groups that are gone, while the record is not put back
         self._foreign: set[str] = set()
         self._recorded: set[tuple[str, int, int, int]] = set()
 
-    def hold(self, path: str) -> int:
+    def hold(self, path: str, owner: str = "") -> int:
         """Take a group into care; return the share it was found with, in v1 units. Writes nothing."""
         device, inode = identity(self._hierarchy, path)
         held = self._held.get(path)
         if held is None or (held.device, held.inode) != (device, inode):
-            found = self._access.read(path)
-            self._held[path] = Entry(path, self._hierarchy.file, device, inode, found, ())
-            self._foreign.discard(path)
+            self.drop(path)
+            self._held[path] = self._meet(Entry(path, self._hierarchy.file, device, inode, 0, (), owner))
         return self.found(path)
+
+    def _meet(self, entry: Entry) -> Entry:
+        """Fill in what a group was found with. A container that starts again has what is on its record."""
+        found = self._access.read(entry.path)
+        former = self._former.pop(entry.owner, None)
+        if former is not None and found in former.ours:
+            return replace(entry, original=former.original, ours=(found, former.original))
+        return replace(entry, original=found)
 
     def record(self) -> None:
         """Make the originals of all held groups durable, so that no later write waits for a disk. OSError."""
@@ -77,9 +90,20 @@ class Guard:
         return path in self._foreign
 
     def drop(self, path: str) -> None:
-        """Let go of a group that is gone."""
-        self._held.pop(path, None)
+        """Let go of a group that is gone. What its owner has on record of ours is put back by the owner."""
+        entry = self._held.pop(path, None)
+        if entry is not None and entry.owner and path not in self._foreign and self._changed(entry):
+            entry = self._former[entry.owner] = replace(entry, ours=self._ours(entry))
+            self._owners.release(entry.owner, entry.original, entry.ours)
         self._foreign.discard(path)
+
+    def _ours(self, entry: Entry) -> tuple[int, ...]:
+        """Give all values of ours that may be in force in a group, now or by its owner's doing."""
+        return tuple(dict.fromkeys((*entry.ours, *self._owners.kept(entry.owner))))
+
+    def _changed(self, entry: Entry) -> bool:
+        """Whether anything but the original may be in force by our doing."""
+        return any(value != entry.original for value in self._ours(entry))
 
     def apply(self, wanted: Mapping[str, int]) -> list[Outcome]:
         """Set shares (v1 units) of held groups: compare, journal all, then write one by one."""
@@ -106,40 +130,56 @@ class Guard:
             ours = identity(self._hierarchy, entry.path) == (entry.device, entry.inode)
             current = self._access.read(entry.path)
         except CgroupError:
-            return False
+            ours, current = False, 0
         if not ours or entry.file != self._hierarchy.file or current not in entry.ours:
+            if entry.owner:
+                self._former[entry.owner] = entry
+                self._owners.release(entry.owner, entry.original, entry.ours)
             return False
-        self._held[entry.path] = replace(entry, ours=(current,))
+        self._held[entry.path] = entry if entry.owner else replace(entry, ours=(current,))
         return True
 
     def release(self, path: str) -> Outcome | None:
         """Put one group back and let go of it; ``None`` if nothing of ours is in it. A failure keeps it held."""
-        entry = self._held.get(path)
-        outcomes, left = restore_entries(self._hierarchy, self._access, [entry] if entry else [])
+        held = self._held.get(path)
+        entries = [replace(held, ours=self._ours(held))] if held else []
+        outcomes, left = restore_entries(self._hierarchy, self._access, entries, Nobody())
+        if outcomes and outcomes[0].result is Result.FOREIGN:
+            self._foreign.add(path)
         if not left:
             self.drop(path)
         return outcomes[0] if outcomes else None
 
     def keep(self) -> None:
         """Leave every value as it is, with its original in the journal for whoever comes next. OSError."""
-        self._journal.store([entry for entry in self._held.values() if entry.ours])
+        held = [replace(one, ours=self._ours(one)) for one in self._held.values() if one.path not in self._foreign]
+        self._journal.store([entry for entry in [*held, *self._formers()] if entry.ours])
 
     def restore(self) -> list[Outcome]:
         """Put every value that is ours back, carry on past failures, and keep those in the journal."""
-        outcomes, left = restore_entries(self._hierarchy, self._access, self._held.values())
+        held = [replace(one, ours=self._ours(one)) for one in self._held.values() if one.path not in self._foreign]
+        entries = [*held, *self._formers()]
+        outcomes, left = restore_entries(self._hierarchy, self._access, entries, self._owners)
         self._journal.store(left)
         self._recorded = set()
         self._held = {entry.path: entry for entry in left}
+        self._former = {}
         return outcomes
+
+    def _formers(self) -> list[Entry]:
+        """Give the groups that are gone while the record is not put back, and forget the others."""
+        self._former = {owner: entry for owner, entry in self._former.items() if self._owners.kept(owner)}
+        return list(self._former.values())
 
     def _compare(self, path: str, shares: int, intents: dict[str, Entry], outcomes: list[Outcome]) -> None:
         """Note the intent to write, or the outcome where nothing is to be written."""
         entry = self._held[path]
         self._check_identity(entry)
         current = self._access.read(path)
-        if not entry.ours and path not in self._foreign:
+        ours = self._ours(entry)
+        if not self._changed(entry) and path not in self._foreign:
             entry = self._held[path] = replace(entry, original=current)  # not touched by us yet: as found now
-        elif current not in entry.ours:
+        elif current not in ours or path in self._foreign:
             self._foreign.add(path)
             self._held[path] = replace(entry, ours=())
             raw = self._hierarchy.shares(current, entry.original)
@@ -160,11 +200,13 @@ class Guard:
         except CgroupError as error:
             return self._failed(entry.path, error)
         shares = self._hierarchy.shares(current, entry.original)
-        if current != target:
+        if current != target and current not in self._owners.kept(entry.owner):
             self._foreign.add(entry.path)
             self._held[entry.path] = replace(entry, ours=())
             return Outcome(entry.path, Result.FOREIGN, shares, f"wrote {target}, reads {current}: left alone")
         self._held[entry.path] = replace(entry, ours=() if current == entry.original else (current,))
+        if entry.owner:
+            self._owners.tell(entry.owner, target)
         return Outcome(entry.path, Result.OK, shares, f"{self._hierarchy.file} = {current}")
 
     def _check_identity(self, entry: Entry) -> None:
@@ -178,7 +220,8 @@ class Guard:
 
     def _store(self, held: Mapping[str, Entry]) -> None:
         """Journal every held group; wait for the disk only if it does not have all the originals yet."""
-        entries = [entry for path, entry in held.items() if path not in self._foreign]
+        entries = [replace(one, ours=self._ours(one)) for path, one in held.items() if path not in self._foreign]
+        entries += self._formers()
         originals = {(entry.path, entry.device, entry.inode, entry.original) for entry in entries}
         new = not originals <= self._recorded
         self._journal.store(entries, durable=new)
@@ -199,11 +242,12 @@ def identity(hierarchy: Hierarchy, path: str) -> tuple[int, int]:
 
 
 def restore_entries(
-    hierarchy: Hierarchy, access: Access, entries: Iterable[Entry]
+    hierarchy: Hierarchy, access: Access, entries: Iterable[Entry], owners: Owners
 ) -> tuple[list[Outcome], list[Entry]]:
     """Put originals back; return what came of each, and the entries that are still to be restored."""
     outcomes: list[Outcome] = []
     left: list[Entry] = []
+    released: dict[str, tuple[int, Entry]] = {}
     for entry in entries:
         if not entry.ours:  # never changed by us
             continue
@@ -214,12 +258,23 @@ def restore_entries(
         except CgroupError as error:
             outcomes.append(Outcome(entry.path, Result.FAILED, None, str(error)))
             left.append(entry)
+            continue
+        if entry.owner and outcomes[-1].result is not Result.FOREIGN:
+            owners.release(entry.owner, entry.original, entry.ours)
+            released[entry.owner] = len(outcomes) - 1, entry
+    for owner, problem in owners.settle().items() if released else ():
+        if owner in released:
+            place, entry = released[owner]
+            message = f"{outcomes[place].message}; the record of its owner is not put back yet: {problem}"
+            outcomes[place] = replace(outcomes[place], message=message)
+            left.append(entry)
     return outcomes, left
 
 
 def restore_entry(hierarchy: Hierarchy, access: Access, entry: Entry) -> Outcome:
-    """Put one original back if the group is the same and the value still ours."""
-    if identity(hierarchy, entry.path) != (entry.device, entry.inode) or entry.file != hierarchy.file:
+    """Put one original back if the value is still ours, and the group the same or, by its owner, made anew."""
+    same = identity(hierarchy, entry.path) == (entry.device, entry.inode)
+    if not (same or entry.owner) or entry.file != hierarchy.file:
         raise CgroupGoneError(f"{hierarchy.folder(entry.path)}: another group has that path now")
     current = access.read(entry.path)
     shares = hierarchy.shares(current, entry.original)

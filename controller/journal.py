@@ -3,7 +3,8 @@
 One small file, replaced as a whole (write, fsync, rename, fsync of the folder), so that a crash
 leaves the old one or the new one. Each line carries its own checksum: of a file that was damaged by
 other means, what can be read is used and the rest is named, never guessed. The first line names the
-boot: after a restart of the host its control groups are new ones, and nothing is left to restore.
+boot: after a restart of the host its control groups are new ones, and nothing is left to restore but what
+their owners have on record, where there is one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Entry:
 
     ``device`` and ``inode`` are the group's identity, since paths are recycled and inodes of cgroup
     folders are not. ``ours`` are all values that may be in force without anybody else's doing: the last
-    one and, while a write is on its way, the next.
+    one and, while a write is on its way, the next, and what the group's ``owner`` has on record. ``owner``
+    is empty where the group has none.
     """
 
     path: str
@@ -34,6 +36,7 @@ class Entry:
     inode: int
     original: int
     ours: tuple[int, ...]
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +86,22 @@ class Journal:
             return Loaded()
         entries: list[Entry] = []
         problems: list[str] = []
+        other_boot = False
         for number, line in enumerate(lines, 1):
             try:
                 document = unseal(line)
                 if number == 1 and "journal" in document:
                     if document["journal"] != VERSION:
                         return Loaded((), (f"line 1: version {document['journal']!r}, accepted is {VERSION}",))
-                    if document["boot"] != self._boot:
-                        return Loaded(other_boot=True)
+                    other_boot = document["boot"] != self._boot
                 else:
                     entries.append(decode(document))
             except (ValueError, KeyError, TypeError) as error:
                 problems.append(f"line {number}: {error}")
         if not lines:
             problems.append("the file is empty")
+        if other_boot:
+            return Loaded(tuple(entry for entry in entries if entry.owner), (), other_boot=True)
         return Loaded(tuple(entries), tuple(problems))
 
     def set_aside(self) -> Path:
@@ -134,18 +139,19 @@ def encode(entry: Entry) -> str:
             "inode": entry.inode,
             "original": entry.original,
             "ours": entry.ours,
+            **({"owner": entry.owner} if entry.owner else {}),
         }
     )
 
 
 def decode(document: dict[str, object]) -> Entry:
     """Read an entry, strictly."""
-    path, file, ours = document["path"], document["file"], document["ours"]
+    path, file, ours, owner = document["path"], document["file"], document["ours"], document.get("owner", "")
     numbers = [document[key] for key in ("device", "inode", "original")]
-    if not (isinstance(path, str) and isinstance(file, str) and isinstance(ours, list)):
+    if not (isinstance(path, str) and isinstance(file, str) and isinstance(ours, list) and isinstance(owner, str)):
         raise ValueError("no journal entry")
     device, inode, original, *values = (whole(number) for number in (*numbers, *ours))
-    return Entry(path, file, device, inode, original, tuple(values))
+    return Entry(path, file, device, inode, original, tuple(values), owner)
 
 
 def whole(value: object) -> int:

@@ -27,9 +27,10 @@ def keep(state_dir: Path, guard: Guard, own: str | None) -> None:
         mark(state_dir).touch()
 
 
-def take_over(state_dir: Path, guard: Guard, groups: Collection[str]) -> list[Outcome] | None:
+def take_over(state_dir: Path, guard: Guard, groups: Collection[str], *, owned: bool = False) -> list[Outcome] | None:
     """Let the guard go on with what was kept of these groups, and put the rest back; say what came of the rest.
 
+    ``owned``: groups that have an owner stay too, since they are found only later.
     ``None``: nothing was kept on purpose, or the journal cannot be believed, so that all of it is to be restored.
     """
     if not mark(state_dir).exists():
@@ -44,6 +45,6 @@ def take_over(state_dir: Path, guard: Guard, groups: Collection[str]) -> list[Ou
         return None
     outcomes = []
     for entry in loaded.entries:
-        if guard.adopt(entry) and entry.path not in groups:
+        if guard.adopt(entry) and entry.path not in groups and not (owned and entry.owner):
             outcomes.append(guard.release(entry.path))
     return [outcome for outcome in outcomes if outcome is not None]

@@ -10,6 +10,7 @@ from qioi.controller.files import Files
 from qioi.controller.guard import Outcome, Result, restore_entries
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Journal
+from qioi.discovery.owners import EngineOwners
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,11 @@ def recover(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
         except OSError as error:
             kept = f"it cannot be set aside: {error.strerror}"
         problems.append(f"{journal.file}: {what}: what can be read is restored, the rest is left alone; {kept}")
-    outcomes, left = restore_entries(hierarchy, Files(hierarchy), loaded.entries)
+    owners = EngineOwners(hierarchy.version)
+    try:
+        outcomes, left = restore_entries(hierarchy, Files(hierarchy), loaded.entries, owners)
+    finally:
+        owners.close()
     try:
         journal.store(left)
     except OSError as error:

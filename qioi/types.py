@@ -34,6 +34,7 @@ class Component:
     ``cgroup`` is the group's path below the CPU controller's mount, without a leading slash.
     ``channels`` are the channels that it serves; empty means every channel.
     ``log`` is the file its commits are read from (peers only), ``log_format`` how that file wraps lines.
+    ``owner`` names who has the group's share on a record of its own (a container engine); empty if nobody has.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Component:
     channels: tuple[str, ...] = ()
     log: str | None = None
     log_format: str = "plain"
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Files
 from qioi.controller.guard import Guard, Result, restore_entries
 from qioi.controller.journal import Entry, Journal
+from qioi.controller.owner import Nobody
 
 
 def results(outcomes: list[object]) -> list[Result]:
@@ -97,7 +98,7 @@ def test_recorded_but_never_changed_is_nothing_to_restore(host: Host, journal: J
     guard.hold(path)
     guard.record()
     host.set(path, 333)
-    assert restore_entries(host.hierarchy, host.access, journal.load().entries) == ([], [])
+    assert restore_entries(host.hierarchy, host.access, journal.load().entries, Nobody()) == ([], [])
     assert guard.restore() == []
     assert host.get(path) == 333
     assert not journal.file.exists()
@@ -283,7 +284,7 @@ def test_an_entry_of_another_cgroup_version_is_none_of_ours(host: Host, journal:
     _, path = raised(host, journal)
     (entry,) = journal.load().entries
     other = Entry(path, "cpu.other", entry.device, entry.inode, entry.original, entry.ours)
-    outcomes, left = restore_entries(host.hierarchy, host.access, [other])
+    outcomes, left = restore_entries(host.hierarchy, host.access, [other], Nobody())
     assert results(outcomes) == [Result.GONE]
     assert left == []
 
@@ -294,10 +295,10 @@ def test_a_crash_between_journal_and_write_is_restored_either_way(host: Host, jo
     (entry,) = journal.load().entries
     for current in entry.ours:
         host.set(path, current)
-        outcomes, left = restore_entries(host.hierarchy, host.access, [entry])
+        outcomes, left = restore_entries(host.hierarchy, host.access, [entry], Nobody())
         assert (results(outcomes), left) == ([Result.SKIPPED if current == entry.original else Result.OK], [])
         assert host.get(path) == entry.original
-    outcomes, _ = restore_entries(host.hierarchy, host.access, [entry])
+    outcomes, _ = restore_entries(host.hierarchy, host.access, [entry], Nobody())
     assert results(outcomes) == [Result.SKIPPED]
 
 
@@ -329,7 +330,7 @@ def test_restore_is_the_identity(
     if crash_after >= len(writes):
         guard.restore()
     else:  # the process is gone; the next one has the journal only
-        _, left = restore_entries(host.hierarchy, host.access, journal.load().entries)
+        _, left = restore_entries(host.hierarchy, host.access, journal.load().entries, Nobody())
         assert left == []
     assert (host.get(paths["a"]), host.get(paths["b"])) == (a, b)
 

@@ -1,0 +1,1 @@
+"""Where components come from: a fixed list, or a container engine that is watched."""

@@ -1,0 +1,95 @@
+"""What every discovery gives: the components that are there now. One implementation is a fixed list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from qioi.types import Component
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is there at one time.
+
+    ``thresholds`` are those that containers' labels name, by channel, in transactions per second.
+    ``problems`` say, by what they are about, what could not be used and why; each is one line.
+    """
+
+    components: tuple[Component, ...] = ()
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
+class Discovery(Protocol):
+    """A source of components. It never lets the loop wait."""
+
+    def found(self) -> Found:
+        """Give what is there now: the same object as long as nothing has changed."""
+        ...
+
+    def close(self) -> None:
+        """Stop looking."""
+        ...
+
+
+class Fixed:
+    """The list that stands in the configuration."""
+
+    def __init__(self, components: Iterable[Component]) -> None:
+        self._found = Found(tuple(components))
+
+    def found(self) -> Found:
+        """Give the list."""
+        return self._found
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Together:
+    """Several discoveries as one. Who is named first wins, so a fixed list overrides what is found."""
+
+    def __init__(self, *parts: Discovery) -> None:
+        self._parts = parts
+        self._last: tuple[Found, ...] = ()
+        self._found = Found()
+
+    def found(self) -> Found:
+        """Join what all parts have found."""
+        now = tuple(part.found() for part in self._parts)
+        if len(now) != len(self._last) or any(new is not old for new, old in zip(now, self._last, strict=True)):
+            self._last, self._found = now, join(now)
+        return self._found
+
+    def close(self) -> None:
+        """Close every part."""
+        for part in self._parts:
+            part.close()
+
+
+def join(parts: Iterable[Found]) -> Found:
+    """Keep each control group once, and give each component a name of its own."""
+    by_name: dict[str, Component] = {}
+    groups: set[str] = set()
+    thresholds: dict[str, float] = {}
+    problems: dict[str, str] = {}
+    for part in parts:
+        for component in part.components:
+            if component.cgroup in groups:
+                continue
+            groups.add(component.cgroup)
+            name = free_name(component, by_name)
+            by_name[name] = replace(component, name=name)
+        for channel, threshold in part.thresholds.items():
+            thresholds[channel] = max(threshold, thresholds.get(channel, threshold))
+        problems.update(part.problems)
+    return Found(tuple(by_name.values()), thresholds, problems)
+
+
+def free_name(component: Component, taken: Mapping[str, Component]) -> str:
+    """Tell two components of one name apart by the end of their control groups' paths (12 characters)."""
+    if component.name not in taken:
+        return component.name
+    return f"{component.name}@{component.cgroup.rsplit('/', 1)[-1].removeprefix('docker-')[:12]}"

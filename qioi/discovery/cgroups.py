@@ -1,0 +1,43 @@
+"""Which control group a container is in, from the kernel's own account of its first process.
+
+The path depends on the engine's driver (cgroupfs: ``docker/ID``, systemd: ``system.slice/docker-ID.scope``), on
+``--cgroup-parent`` and on the cgroup version; but its folder always has the container's id in its name.
+Source: cgroups(7), /proc/PID/cgroup.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+class NoGroupError(Exception):
+    """The container's group cannot be told; the message says why."""
+
+
+def container_group(pid: int, container: str, version: int, proc: Path = PROC) -> str | None:
+    """Give the group of a container below the CPU controller's mount; ``None`` if its process has ended."""
+    try:
+        text = (proc / str(pid) / "cgroup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    path = cpu_path(text, version)
+    if path is None:
+        raise NoGroupError(f"process {pid} is in no control group that has the CPU controller")
+    parts = path.strip("/").split("/")
+    depth = next((depth for depth, part in enumerate(parts, 1) if container in part), None)
+    if depth is None:  # the number may be another process's by now
+        raise NoGroupError(f"process {pid} is in control group {path}, which does not name the container")
+    if ".." in parts:
+        raise NoGroupError(f"control group {path} is outside of what this daemon sees (a cgroup namespace)")
+    return "/".join(parts[:depth])  # a container may have groups of its own below
+
+
+def cpu_path(text: str, version: int) -> str | None:
+    """Find the line of the hierarchy that has the CPU controller."""
+    for line in text.splitlines():
+        number, controllers, path = line.split(":", 2)
+        if (version == 1 and "cpu" in controllers.split(",")) or (version == 2 and number == "0"):
+            return path
+    return None

@@ -1,0 +1,223 @@
+"""The components among an engine's containers, kept up to date by its events.
+
+Two threads, so that the loop never waits for an engine: one reads the events into a bounded queue, the other
+asks the engine about each container and publishes what is there as one value. When the queue overflows or
+the engine goes away, everything is listed anew; meanwhile what was there stays, because containers may
+outlive their engine (`live-restore`), and the loop sees by itself when a control group is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qioi.discovery.base import Found
+from qioi.discovery.cgroups import NoGroupError, container_group
+from qioi.discovery.engine import Engine, EngineError, Events, NoContainerError
+from qioi.discovery.owners import docker_owner
+from qioi.discovery.recognise import Rule, recognise
+from qioi.types import Component, Role
+
+log = logging.getLogger("qioi")
+
+#: Events that wait for the second thread; beyond it they are thrown away, and everything is listed.
+QUEUE = 1024
+#: Seconds between attempts to reach an engine that is away: within a second of its return we are back.
+RETRY = 0.3
+#: Seconds after which everything is listed all the same: an engine drops events of a slow listener.
+RELIST = 30.0
+#: Roles whose logs say something: peers commit, orderers elect.
+LOGGED = frozenset({Role.PEER, Role.ORDERER})
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One container that is a component, or would be but for a problem."""
+
+    component: Component | None
+    threshold: float | None = None
+    problems: tuple[str, ...] = ()
+    name: str = ""
+
+
+class DockerDiscovery:
+    """Watches one engine from construction until :meth:`close`."""
+
+    def __init__(
+        self,
+        socket: str,
+        cgroup_version: int,
+        rules: Sequence[Rule] = (),
+        *,
+        fabric: bool = True,
+        owned: bool = True,
+    ) -> None:
+        self._socket = socket
+        self._version = cgroup_version
+        self._rules = tuple(rules)
+        self._fabric = fabric
+        self._owned = owned
+        self._sights: dict[str, Sight] = {}
+        self._found = Found(problems={self._about: "not asked yet"})
+        self._stop = threading.Event()
+        self._listed = threading.Event()
+        self._events: Events | None = None
+        self._thread = threading.Thread(target=self._run, name="qioi-docker", daemon=True)
+        self._thread.start()
+
+    @property
+    def _about(self) -> str:
+        return f"docker engine {self._socket}"
+
+    def found(self) -> Found:
+        """Give what is there now."""
+        return self._found
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the first complete list, at most so long; say whether there is one."""
+        return self._listed.wait(seconds)
+
+    def close(self) -> None:
+        """Stop listening. A thread that waits for an answer of the engine ends by itself."""
+        self._stop.set()
+        self._hang_up()
+        self._thread.join(timeout=2.0)
+
+    def _hang_up(self) -> None:
+        events = self._events
+        if events is not None:
+            try:
+                events.close()
+            except Exception as error:  # the SDK reaches into three libraries to find its socket
+                log.debug("closing the engine's events: %s", error)
+
+    # ---- the second thread: engine -> what is there
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._session()
+                problem = f"{self._socket}: it has closed the connection"
+            except EngineError as error:
+                problem = str(error)
+            except Exception as error:  # an engine's answer is untrusted: nothing in it may end the watch
+                log.exception("docker engine %s", self._socket)
+                problem = f"{self._socket}: {type(error).__name__}: {error}"
+            self._publish(f"{problem}: asked again until it answers; what was found stays")
+            self._stop.wait(RETRY)
+
+    def _session(self) -> None:
+        """Listen, list, and follow until the stream ends."""
+        engine = Engine(self._socket)
+        try:
+            events = self._events = engine.events()
+            waiting: queue.Queue[Mapping[str, Any] | None] = queue.Queue(QUEUE)
+            missed = threading.Event()
+            reader = threading.Thread(
+                target=pump, args=(events, waiting, missed), name="qioi-docker-events", daemon=True
+            )
+            reader.start()
+            self._list(engine)  # after the subscription, so that nothing falls between the two
+            while not self._stop.is_set():
+                try:
+                    event = waiting.get(timeout=RELIST)
+                except queue.Empty:
+                    missed.set()
+                else:
+                    if event is None:
+                        return
+                    self._take(engine, event)
+                if missed.is_set():
+                    missed.clear()
+                    self._list(engine)
+                elif waiting.empty():
+                    self._publish(None)
+        finally:
+            self._hang_up()
+            self._events = None
+            engine.close()
+
+    def _list(self, engine: Engine) -> None:
+        """Look at every running container, and forget the others."""
+        running = engine.running()
+        self._sights = {one: sight for one in running if (sight := self._look(engine, one)) is not None}
+        self._publish(None)
+        self._listed.set()
+
+    def _take(self, engine: Engine, event: Mapping[str, Any]) -> None:
+        """Follow one event. What it says may be past by now, so the container itself is asked."""
+        container = str(event.get("id") or event.get("Actor", {}).get("ID", ""))
+        if not container:
+            return
+        sight = None
+        if event.get("Action", event.get("status")) not in ("die", "destroy") or container in self._sights:
+            sight = self._look(engine, container)
+        if sight is None:
+            self._sights.pop(container, None)
+        else:
+            self._sights[container] = sight
+
+    def _look(self, engine: Engine, container: str) -> Sight | None:
+        """Recognise one container; ``None`` for one that is not running, or nothing to the ledger."""
+        try:
+            facts = engine.inspect(container)
+        except NoContainerError:
+            return None
+        if not facts["State"]["Running"] or not facts["State"]["Pid"]:
+            return None
+        name, config = str(facts["Name"]).lstrip("/"), facts["Config"]
+        what = recognise(name, str(config["Image"]), config.get("Labels") or {}, self._rules, self._fabric)
+        if what.role is None:
+            return Sight(None, problems=what.problems, name=name) if what.problems else None
+        try:
+            group = container_group(int(facts["State"]["Pid"]), container, self._version)
+        except NoGroupError as error:
+            return Sight(None, problems=(*what.problems, str(error)), name=name)
+        if group is None:
+            return None
+        problems = what.problems
+        log_path, driver = facts.get("LogPath") or None, facts["HostConfig"]["LogConfig"]["Type"]
+        if what.role not in LOGGED:
+            log_path = None
+        elif driver != "json-file" or log_path is None:
+            problems += (f"log driver {driver}: its log cannot be followed: accepted is json-file",)
+            log_path = None
+        owner = docker_owner(self._socket, container) if self._owned else ""
+        component = Component(name, what.role, group, what.channels, log_path, "docker-json", owner)
+        return Sight(component, what.threshold, problems, name)
+
+    def _publish(self, problem: str | None) -> None:
+        """Make one value of it; readers have the old one or the new one."""
+        components: list[Component] = []
+        thresholds: dict[str, float] = {}
+        problems: dict[str, str] = {}
+        for sight in sorted(self._sights.values(), key=lambda one: one.name):
+            if sight.component is not None:
+                components.append(sight.component)
+                if sight.threshold is not None:
+                    for channel in sight.component.channels:
+                        thresholds[channel] = max(sight.threshold, thresholds.get(channel, 0.0))
+            if sight.problems:
+                problems[f"container {sight.name}"] = "; ".join(sight.problems)
+        if problem is not None:
+            problems[self._about] = problem
+        found = Found(tuple(components), thresholds, problems)
+        if found != self._found:
+            self._found = found
+
+
+def pump(events: Events, waiting: queue.Queue[Mapping[str, Any] | None], missed: threading.Event) -> None:
+    """Read events into the queue, at the end ``None``; say when one had to be thrown away."""
+    try:
+        for event in events:
+            try:
+                waiting.put_nowait(event)
+            except queue.Full:
+                missed.set()
+    except Exception as error:  # a stream that is cut off ends in whatever error its libraries have for that
+        log.debug("the engine's events: %s", error)
+    waiting.put(None)

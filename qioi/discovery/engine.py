@@ -1,0 +1,121 @@
+"""The few calls to a Docker engine that QiOi makes, over the engine's Unix socket, with errors in one line.
+
+The SDK (package ``docker``, the extra ``qioi[docker]``) is imported when an engine is first spoken to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, cast
+
+DEFAULT_SOCKET = "/var/run/docker.sock"
+#: Seconds that one call may take. On a host that is short of CPU the engine is, too.
+TIMEOUT = 10
+#: What may change the set of running containers, or a name.
+EVENTS = ("start", "die", "rename", "destroy")
+
+
+class EngineError(Exception):
+    """The engine does not answer, or refuses; the message is one line."""
+
+
+class NoContainerError(Exception):
+    """The engine knows no such container (any more)."""
+
+
+class Events(Protocol):
+    """A stream of events; closing it, from another thread, ends it."""
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Give one event after the other."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class Engine:
+    """A connection. Not to be shared between threads, except for closing what :meth:`events` gave."""
+
+    def __init__(self, socket: str, timeout: int = TIMEOUT) -> None:
+        self.socket = socket
+        self._runc: str | None = None
+        try:
+            import docker
+        except ImportError:
+            raise EngineError("the Docker SDK is not installed: pip install 'qioi[docker]'") from None
+        with self._translated():
+            self._api = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=timeout)
+
+    def close(self) -> None:
+        """Close the connection."""
+        with suppress(Exception):
+            self._api.close()
+
+    def events(self) -> Events:
+        """Begin to listen to the containers' comings and goings."""
+        with self._translated():
+            stream = self._api.events(decode=True, filters={"type": "container", "event": list(EVENTS)})
+        return cast(Events, stream)
+
+    def running(self) -> list[str]:
+        """List the ids of all running containers."""
+        with self._translated():
+            return [str(one["Id"]) for one in self._api.containers()]
+
+    def inspect(self, container: str) -> Mapping[str, Any]:
+        """Give all that the engine knows about a container."""
+        with self._translated():
+            return cast(Mapping[str, Any], self._api.inspect_container(container))
+
+    def shares(self, container: str) -> int:
+        """Give the share on record, in v1 units; 0 where none was ever given."""
+        return int(self.inspect(container)["HostConfig"]["CpuShares"])
+
+    def set_shares(self, container: str, shares: int) -> None:
+        """Put a share on record; a running container gets it at once."""
+        with self._translated():
+            self._api.update_container(container, cpu_shares=shares)
+
+    def runc_version(self) -> str:
+        """Give the version of runc; empty where the engine has none."""
+        if self._runc is None:
+            with self._translated():
+                parts = self._api.version().get("Components") or []
+            self._runc = next((str(one["Version"]) for one in parts if one.get("Name") == "runc"), "")
+        return self._runc
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the SDK's many errors into ours."""
+        import docker.errors
+        import requests
+
+        try:
+            yield
+        except docker.errors.NotFound:
+            raise NoContainerError from None
+        except docker.errors.APIError as error:
+            if error.status_code == 409 and "marked for removal" in str(error.explanation):
+                raise NoContainerError from None
+            raise EngineError(f"{self.socket}: {first_line(error.explanation or error)}") from None
+        except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
+            raise EngineError(f"{self.socket}: {reason(error)}") from None
+
+
+def reason(error: BaseException) -> str:
+    """Find the words of the operating system under the layers of libraries."""
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, OSError) and below.strerror:
+            return below.strerror
+        arguments = [one for one in below.args if isinstance(one, BaseException)]
+        below = below.__cause__ or below.__context__ or (arguments[0] if arguments else None)
+    return first_line(error)
+
+
+def first_line(text: object) -> str:
+    """Cut a message to one line of at most 200 characters."""
+    return (str(text).splitlines() or ["unknown error"])[0][:200]

@@ -1,0 +1,222 @@
+"""Keeps the engine's records of shares in step with what the guard has written.
+
+The guard writes the control group, at once; one thread tells the engine, by its update call, so that
+`docker inspect` agrees and the engine's next write of that group is no other value. The loop never waits
+for an engine: beside a crowd one call can take seconds. Only the newest value of a container is told, and at
+most one in :data:`PAUSE`, because a call costs the host 10 to 30 ms of CPU (it starts the container runtime).
+
+A record outlives its container's process, the engine, and the host's restart. So what is told here is put
+back here, also for a container that has stopped meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from qioi.discovery.engine import Engine, EngineError, NoContainerError
+from qioi.discovery.weights import conversion, shares_for
+
+#: Seconds between two updates of one container.
+PAUSE = 2.0
+#: Seconds between attempts while an engine does not answer.
+RETRY = 0.5
+#: Seconds that :meth:`EngineOwners.settle` waits at most.
+SETTLE = 20.0
+
+_PREFIX = "docker"
+
+
+def docker_owner(socket: str, container: str) -> str:
+    """Name a container's record; it stands in the journal, so that `qioi restore` finds it alone."""
+    return f"{_PREFIX} {container} {socket}"
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known and wanted of one record. ``wanted`` is ``None`` when nothing is to be done.
+
+    ``only_from``: the record is put back only if it says one of these; ``None`` to write it anyway.
+    """
+
+    kept: set[int] = field(default_factory=set)
+    wanted: int | None = None
+    only_from: frozenset[int] | None = None
+    busy: bool = False
+    not_before: float = 0.0
+    problem: str | None = None
+
+
+class EngineOwners:
+    """All containers' records, in any number of engines. Its thread starts when it is first needed."""
+
+    def __init__(self, cgroup_version: int, *, pause: float = PAUSE) -> None:
+        self._version = cgroup_version
+        self._pause = pause
+        self._records: dict[str, Record] = {}
+        self._engines: dict[str, Engine] = {}
+        self._changed = threading.Condition()
+        self._hurry = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    # ---- for the guard
+
+    def tell(self, owner: str, value: int) -> None:
+        """Have the record say ``value``, soon."""
+        self._ask(owner, value, (), None)
+
+    def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:
+        """Have the record say ``original``, soon, if it says one of ``ours``."""
+        self._ask(owner, original, ours, frozenset(ours))
+
+    def kept(self, owner: str) -> tuple[int, ...]:
+        """Values of ours that the record may hold, or that are on their way to it."""
+        with self._changed:
+            record = self._records.get(owner)
+            return tuple(sorted(record.kept)) if record else ()
+
+    def settle(self) -> Mapping[str, str]:
+        """Do all that is left, without pauses; say which records could not be reached, and why."""
+        deadline = time.monotonic() + SETTLE
+        with self._changed:
+            self._hurry = True
+            for record in self._records.values():
+                record.problem = None
+            self._changed.notify_all()
+            while (left := self._unsettled()) and time.monotonic() < deadline:
+                self._changed.wait(deadline - time.monotonic())
+            self._hurry = False
+            for owner in left:
+                self._records[owner].problem = "it does not answer in time"
+            return {owner: record.problem for owner, record in self._records.items() if record.problem}
+
+    # ---- for people
+
+    def problem(self) -> str | None:
+        """Say in one line which containers could not be told."""
+        with self._changed:
+            waiting = [record.problem for record in self._records.values() if record.problem]
+        return f"{len(waiting)} shares are in force but not on the engine's record: {waiting[0]}" if waiting else None
+
+    def close(self) -> None:
+        """End the thread; what was not done stays undone."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout=2.0)
+
+    # ---- the thread
+
+    def _ask(self, owner: str, value: int, ours: tuple[int, ...], only_from: frozenset[int] | None) -> None:
+        with self._changed:
+            record = self._records.setdefault(owner, Record())
+            if only_from is not None:
+                only_from |= record.kept
+            record.kept.update(ours, () if only_from is not None else (value,))
+            record.wanted, record.only_from = value, only_from
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="qioi-docker-owners", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _unsettled(self) -> list[str]:
+        """Name the records that something is yet to be done about, and may be."""
+        return [o for o, one in self._records.items() if one.busy or (one.wanted is not None and one.problem is None)]
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                owner = self._next()
+                while owner is None and not self._closed:
+                    self._changed.wait(self._until_next())
+                    owner = self._next()
+                if self._closed or owner is None:
+                    break
+                record = self._records[owner]
+                wanted, only_from = record.wanted, record.only_from
+                record.wanted, record.busy = None, True
+                record.not_before = time.monotonic() + self._pause
+            assert wanted is not None  # else _next would not have given it
+            self._do(owner, wanted, only_from)
+        for engine in self._engines.values():
+            engine.close()
+
+    def _next(self) -> str | None:
+        """Choose a record that something is to be done about now; the longest waiting first."""
+        now = time.monotonic()
+        ready = [
+            (record.not_before, owner)
+            for owner, record in self._records.items()
+            if record.wanted is not None and (record.not_before <= now or (self._hurry and record.problem is None))
+        ]
+        return min(ready)[1] if ready else None
+
+    def _until_next(self) -> float | None:
+        times = [record.not_before for record in self._records.values() if record.wanted is not None]
+        return max(0.001, min(times) - time.monotonic()) if times else None
+
+    def _do(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> None:
+        """Make one update, and note what the record may hold after it."""
+        kept: set[int] | None
+        problem = None
+        try:
+            kept = self._update(owner, wanted, only_from)
+        except NoContainerError:
+            kept = set()
+        except EngineError as error:
+            kept, problem = None, str(error)
+        with self._changed:
+            record = self._records[owner]
+            record.problem, record.busy = problem, False
+            if kept is None:
+                if record.wanted is None:  # nothing newer was asked for meanwhile
+                    record.wanted, record.only_from = wanted, only_from
+                record.not_before = time.monotonic() + RETRY
+                self._fail_alike(owner, problem)
+            elif record.wanted is None:
+                record.kept = kept
+                if not kept:
+                    del self._records[owner]
+            elif record.only_from is None:
+                record.kept = kept | {record.wanted}
+            self._changed.notify_all()
+
+    def _fail_alike(self, owner: str, problem: str | None) -> None:
+        """What one call has shown about an engine holds for all its records, until it is asked again."""
+        socket = owner.split(" ", 2)[2]
+        for other, record in self._records.items():
+            if record.wanted is not None and other.split(" ", 2)[2] == socket:
+                record.problem = problem
+                record.not_before = max(record.not_before, time.monotonic() + RETRY)
+
+    def _update(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> set[int]:
+        """Speak to the engine; return what of ours is on the record after it."""
+        _, container, socket = owner.split(" ", 2)
+        engine = self._engines.get(socket)
+        try:
+            if engine is None:
+                engine = self._engines[socket] = Engine(socket)
+            if only_from is not None and engine.shares(container) not in {
+                self._shares(engine, one) for one in only_from
+            }:
+                return set()  # never told, or changed by somebody else since
+            engine.set_shares(container, self._shares(engine, wanted))
+        except EngineError:
+            dropped = self._engines.pop(socket, None)
+            if dropped is not None:
+                dropped.close()
+            raise
+        return set() if only_from is not None else {wanted}
+
+    def _shares(self, engine: Engine, value: int) -> int:
+        """Convert from the control group's unit to the engine's."""
+        if self._version == 1:
+            return value
+        convert = conversion(engine.runc_version())
+        if convert is None:
+            raise EngineError(f"{engine.socket}: its runtime is not runc: how it makes weights of shares is unknown")
+        return shares_for(value, convert)

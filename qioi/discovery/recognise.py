@@ -1,0 +1,129 @@
+"""What a container is to the ledger, by its labels, by the configuration's rules, or by Fabric's own names.
+
+Labels win over rules, rules over Fabric's names. Sources: Hyperledger Fabric's images are called
+``hyperledger/fabric-peer`` and ``-orderer`` in every registry; the chaincode images that a peer builds are
+``dev-<peer>-<label>-<hash>`` (core/container/dockercontroller, 64 hexadecimal digits at the end); chaincode
+that is started as a service has ``ccaas`` in its name in Fabric's own samples.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from qioi.types import Role
+
+ROLE_LABEL = "io.qioi.role"
+CHANNEL_LABEL = "io.qioi.channel"
+THRESHOLD_LABEL = "io.qioi.threshold"
+IGNORE_LABEL = "io.qioi.ignore"
+
+_FABRIC_IMAGES = {
+    "fabric-peer": Role.PEER,
+    "fabric-orderer": Role.ORDERER,
+    "fabric-kafka": Role.BROKER,  # Fabric 1.x
+}
+_BUILT_CHAINCODE = re.compile(r"(?:.*/)?dev-.+-[0-9a-f]{64}")
+_CCAAS = re.compile(r"(?:^|[^a-z0-9])ccaas(?:$|[^a-z0-9])")
+_CHANNEL = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,248}")  # Fabric: configtx.validateChannelID
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One of the configuration's rules: shell patterns for image and name, and what a match is."""
+
+    role: Role
+    image: str = "*"
+    name: str = "*"
+    channels: tuple[str, ...] = ()
+
+    def matches(self, name: str, image: str) -> bool:
+        """Whether both patterns match; the image's also without its tag or digest."""
+        return fnmatchcase(name, self.name) and any(fnmatchcase(one, self.image) for one in (image, repository(image)))
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What a container is. ``role`` is ``None`` where it is nothing to the ledger, or must be left alone."""
+
+    role: Role | None = None
+    channels: tuple[str, ...] = ()
+    threshold: float | None = None
+    problems: tuple[str, ...] = ()
+
+
+def recognise(
+    name: str, image: str, labels: Mapping[str, str], rules: Sequence[Rule] = (), fabric: bool = True
+) -> Recognised:
+    """Say what a container is; a label that makes no sense is a problem, and counts as not there."""
+    if IGNORE_LABEL in labels and labels[IGNORE_LABEL].strip().lower() not in ("false", "0", "no"):
+        return Recognised()
+    problems: list[str] = []
+    rule = next((rule for rule in rules if rule.matches(name, image)), None)
+    role = role_label(labels, problems) or (rule.role if rule else fabric_role(name, image) if fabric else None)
+    if role is None:
+        return Recognised(problems=tuple(problems))
+    channels = channel_label(labels, problems) or (rule.channels if rule else ())
+    threshold = threshold_label(labels, problems)
+    if threshold is not None and not channels:
+        problems.append(f"label {THRESHOLD_LABEL}: no channel is named that it could be owed to: {CHANNEL_LABEL} is")
+        threshold = None
+    return Recognised(role, channels, threshold, tuple(problems))
+
+
+def role_label(labels: Mapping[str, str], problems: list[str]) -> Role | None:
+    """Read the role."""
+    if ROLE_LABEL not in labels:
+        return None
+    try:
+        return Role(labels[ROLE_LABEL].strip())
+    except ValueError:
+        problems.append(f"label {ROLE_LABEL}: {labels[ROLE_LABEL]!r}: accepted are {', '.join(Role)}")
+        return None
+
+
+def channel_label(labels: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
+    """Read the channels: one, or several with commas between them."""
+    channels = [one.strip() for one in labels.get(CHANNEL_LABEL, "").split(",") if one.strip()]
+    for one in channels:
+        if not _CHANNEL.fullmatch(one):
+            problems.append(f"label {CHANNEL_LABEL}: {one!r}: accepted are names of channels, with commas between them")
+    return tuple(dict.fromkeys(one for one in channels if _CHANNEL.fullmatch(one)))
+
+
+def threshold_label(labels: Mapping[str, str], problems: list[str]) -> float | None:
+    """Read the isolation threshold, in transactions per second."""
+    if THRESHOLD_LABEL not in labels:
+        return None
+    text = labels[THRESHOLD_LABEL].strip()
+    try:
+        threshold = float(text)
+    except ValueError:
+        threshold = math.nan
+    if math.isfinite(threshold) and threshold > 0:
+        return threshold
+    problems.append(f"label {THRESHOLD_LABEL}: {text!r}: accepted is a number of transactions per second > 0")
+    return None
+
+
+def fabric_role(name: str, image: str) -> Role | None:
+    """Recognise Fabric's own images and names."""
+    bare = repository(image)
+    if _BUILT_CHAINCODE.fullmatch(bare) or _BUILT_CHAINCODE.fullmatch(name):
+        return Role.CHAINCODE
+    *folders, last = bare.split("/")
+    if last in _FABRIC_IMAGES and folders[-1:] == ["hyperledger"]:
+        return _FABRIC_IMAGES[last]
+    if any(_CCAAS.search(one.replace("_", "-").lower()) for one in (name, bare)):
+        return Role.CHAINCODE
+    return None
+
+
+def repository(image: str) -> str:
+    """Take an image's tag and digest off; a colon before a slash belongs to the registry's port."""
+    image = image.partition("@")[0]
+    head, slash, last = image.rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}"
