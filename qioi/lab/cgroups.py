@@ -176,9 +176,8 @@ def enable_cpu(directory: Path) -> None:
 class Tree:
     """A parent group and its children, one per process of the lab.
 
-    The parent keeps the default share, as the parent group of a container engine does. More would
-    look like less noise, and starve the kernel's own threads, which stay in the root group: with 16
-    times the default, each flush of the ledger waited seconds for the file system's journal thread.
+    The parent keeps the default share, as the parent group of a container engine does. A larger one
+    looks like less noise, and starves what stays in the root group: the process that measures, for one.
     """
 
     def __init__(self, name: str, hierarchy: Hierarchy | None = None) -> None:
