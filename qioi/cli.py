@@ -14,6 +14,7 @@ import click
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("qioi.commands.run", "Watch the ledger and move CPU shares (the daemon)."),
     "status": ("qioi.commands.status", "Show what a running daemon sees and does."),
+    "top": ("qioi.commands.top", "Watch a running daemon live."),
     "explain": ("qioi.commands.explain", "Show how one component's share was decided."),
     "threshold": ("qioi.commands.threshold", "Set what a channel is owed, or have it learned."),
     "check": ("qioi.commands.check", "Check a configuration and what this host offers."),

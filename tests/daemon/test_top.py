@@ -1,0 +1,71 @@
+"""The live view: its sparklines, and the command on a real terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+
+import pytest
+from running import Site, end
+
+from qioi.top import BARS, WIDTH, History, sparkline
+
+
+def status(periods: int, share: int | None, name: str = "peer0") -> dict[str, object]:
+    component = {"name": name, "share": share, "delay": 0.001}
+    return {"totals": {"periods": periods}, "channels": [{"name": "red", "throughput": 5.0}], "components": [component]}
+
+
+def test_a_sparkline_goes_from_nothing_to_the_largest_with_gaps_for_the_unknown() -> None:
+    assert sparkline([0, 50, None, 100]) == f"{BARS[0]}{BARS[4]} {BARS[-1]}"
+    assert sparkline([]) == ""
+    assert sparkline([0.0, 0.0]) == BARS[0] * 2
+
+
+def test_a_period_that_is_seen_twice_counts_once() -> None:
+    history = History()
+    for periods in (1, 1, 2):
+        history.take(status(periods, 1024))
+    assert len(history.line("share", "peer0")) == 2
+
+
+def test_it_is_bounded_and_forgets_who_is_gone() -> None:
+    history = History()
+    for periods in range(3 * WIDTH):
+        history.take(status(periods, periods))
+    assert len(history.line("share", "peer0")) == WIDTH
+    history.take(status(1000, 5, "peer1"))
+    assert history.line("share", "peer0") == ""
+
+
+@pytest.mark.slow
+def test_on_a_terminal(site: Site) -> None:
+    share = site.component("peer0")
+    process = site.start()
+    site.commit_until(lambda: int(share.read_text()) > 1024)
+    master, slave = pty.openpty()
+    top = subprocess.Popen(
+        site.command("top", "--socket", str(site.socket), "-i", "0.2", "-n", "3"),
+        stdout=slave, stdin=slave, env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+    )  # fmt: skip
+    os.close(slave)
+    screen = b""
+    while True:
+        try:
+            screen += os.read(master, 65536)
+        except OSError:  # the other side is closed and all is read
+            break
+    os.close(master)
+    assert top.wait(30) == 0
+    text = screen.decode()
+    for word in ("peer0", "red", "Share over time", BARS[-1], "\x1b[?1049h", "\x1b[?1049l"):
+        assert word in text
+    assert end(process)[0] == 0
+
+
+@pytest.mark.slow
+def test_without_a_daemon(site: Site) -> None:
+    done = site.qioi("top", "--socket", str(site.folder / "none.sock"))
+    assert done.returncode == 1
+    assert "no daemon answers" in done.stderr
