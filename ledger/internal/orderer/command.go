@@ -1,9 +1,6 @@
 package orderer
 
 import (
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
 
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
@@ -11,26 +8,5 @@ import (
 
 // Command is `qioi-ledger orderer`.
 func Command() *cobra.Command {
-	var path string
-	cmd := &cobra.Command{
-		Use:   "orderer --config FILE",
-		Short: "Run an ordering node",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-			cfg, err := nodeconfig.Load(path, nodeconfig.RoleOrderer)
-			if err != nil {
-				return err
-			}
-			node, err := Open(cfg)
-			if err != nil {
-				return err
-			}
-			return node.Run(ctx)
-		},
-	}
-	cmd.Flags().StringVar(&path, "config", "", "the node's configuration, DIR/nodes/NAME.yaml")
-	_ = cmd.MarkFlagRequired("config") // the flag exists: the line above made it
-	return cmd
+	return nodeconfig.Command(nodeconfig.RoleOrderer, "Run an ordering node", Open)
 }

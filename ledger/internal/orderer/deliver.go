@@ -51,13 +51,9 @@ func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *comm
 	if err := protoutil.Unmarshal(data, &seek); err != nil {
 		return err
 	}
-	from, err := startOf(&seek, ch.Height())
+	from, last, err := protoutil.SeekRange(&seek, ch.Height())
 	if err != nil {
 		return err
-	}
-	last := stopOf(&seek, ch.Height(), from)
-	if last < from {
-		return fmt.Errorf("%w: stop %d lies before start %d", protoutil.ErrMalformed, last, from)
 	}
 	for number := from; ; number++ {
 		if err := ch.untilBlock(stream.Context(), number, seek.Behavior); err != nil {
@@ -93,35 +89,6 @@ func (n *Node) openRequest(env *commonpb.Envelope) (*channel, []byte, error) {
 		return nil, nil, err
 	}
 	return ch, msg.Data, checkSigned(ch.Bundle(), channelconfig.ChannelReaders, msg)
-}
-
-func startOf(seek *ordererpb.SeekInfo, height uint64) (uint64, error) {
-	switch at := seek.GetStart().GetType().(type) {
-	case *ordererpb.SeekPosition_Oldest:
-		return 0, nil
-	case *ordererpb.SeekPosition_Newest:
-		return height - 1, nil
-	case *ordererpb.SeekPosition_NextCommit:
-		return height, nil
-	case *ordererpb.SeekPosition_Specified:
-		return at.Specified.GetNumber(), nil
-	default:
-		return 0, fmt.Errorf("%w: a seek without start", protoutil.ErrMalformed)
-	}
-}
-
-// stopOf is the last block to send; without a stop there is no end.
-func stopOf(seek *ordererpb.SeekInfo, height, from uint64) uint64 {
-	switch at := seek.GetStop().GetType().(type) {
-	case *ordererpb.SeekPosition_Oldest:
-		return from
-	case *ordererpb.SeekPosition_Newest:
-		return max(height-1, from)
-	case *ordererpb.SeekPosition_Specified:
-		return at.Specified.GetNumber()
-	default:
-		return ^uint64(0)
-	}
 }
 
 var errNotReady = fmt.Errorf("%w: the block does not exist yet", chain.ErrPosition)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -111,12 +110,7 @@ func (s *Service) answer(st stream, env *commonpb.Envelope, form shape) (commonp
 	if err != nil {
 		return code, err
 	}
-	height := ch.Height()
-	from, err := position(seek.GetStart(), height)
-	if err != nil {
-		return commonpb.Status_BAD_REQUEST, err
-	}
-	last, err := stop(seek.GetStop(), height, from)
+	from, last, err := protoutil.SeekRange(seek, ch.Height())
 	if err != nil {
 		return commonpb.Status_BAD_REQUEST, err
 	}
@@ -188,36 +182,4 @@ func next(ctx context.Context, ch Chain, number uint64, behavior ordererpb.SeekI
 			return nil, commonpb.Status_SERVICE_UNAVAILABLE, ctx.Err()
 		}
 	}
-}
-
-func position(at *ordererpb.SeekPosition, height uint64) (uint64, error) {
-	switch kind := at.GetType().(type) {
-	case *ordererpb.SeekPosition_Oldest:
-		return 0, nil
-	case *ordererpb.SeekPosition_Newest:
-		return height - 1, nil
-	case *ordererpb.SeekPosition_NextCommit:
-		return height, nil
-	case *ordererpb.SeekPosition_Specified:
-		return kind.Specified.GetNumber(), nil
-	}
-	return 0, errors.New("a seek needs a start")
-}
-
-func stop(at *ordererpb.SeekPosition, height, from uint64) (uint64, error) {
-	last := uint64(math.MaxUint64)
-	switch kind := at.GetType().(type) {
-	case *ordererpb.SeekPosition_Oldest:
-		last = from
-	case *ordererpb.SeekPosition_Newest:
-		last = height - 1
-	case *ordererpb.SeekPosition_Specified:
-		last = kind.Specified.GetNumber()
-	case *ordererpb.SeekPosition_NextCommit:
-		return 0, errors.New("a seek cannot stop at the next commit")
-	}
-	if last < from {
-		return 0, fmt.Errorf("stop %d lies before start %d", last, from)
-	}
-	return last, nil
 }

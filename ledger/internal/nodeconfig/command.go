@@ -1,0 +1,41 @@
+package nodeconfig
+
+import (
+	"context"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Node is an opened node of either role: Run serves until ctx ends.
+type Node interface {
+	Run(ctx context.Context) error
+}
+
+// Command is `qioi-ledger ROLE --config FILE`: it opens the node that the file
+// describes and runs it until SIGINT or SIGTERM.
+func Command[N Node](role, short string, open func(*Config) (N, error)) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   role + " --config FILE",
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			cfg, err := Load(path, role)
+			if err != nil {
+				return err
+			}
+			node, err := open(cfg)
+			if err != nil {
+				return err
+			}
+			return node.Run(ctx)
+		},
+	}
+	cmd.Flags().StringVar(&path, "config", "", "the node's configuration, DIR/nodes/NAME.yaml")
+	_ = cmd.MarkFlagRequired("config") // the flag exists: the line above made it
+	return cmd
+}
