@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/qioi/qioi/ledger/internal/configtool"
 	"github.com/qioi/qioi/ledger/internal/contracts"
 	"github.com/qioi/qioi/ledger/internal/inspect"
 	"github.com/qioi/qioi/ledger/internal/load"
@@ -25,7 +26,7 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(setup.Command(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command())
+	root.AddCommand(setup.Command(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command(), configtool.Command())
 	if err := root.ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)

@@ -121,10 +121,11 @@ func FromMessage(msg *protoutil.Message) (*Bundle, error) {
 	if err := protoutil.Unmarshal(msg.Data, &cfg); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return newBundle(msg.Channel.ChannelId, cfg.Config)
+	return FromConfig(msg.Channel.ChannelId, cfg.Config)
 }
 
-func newBundle(channelID string, cfg *commonpb.Config) (*Bundle, error) {
+// FromConfig decodes a channel's configuration.
+func FromConfig(channelID string, cfg *commonpb.Config) (*Bundle, error) {
 	b := &Bundle{
 		ChannelID: channelID, Sequence: cfg.GetSequence(), Config: cfg,
 		Orgs: map[string]Org{}, Chaincodes: map[string]*Chaincode{}, policies: map[string]policy.Evaluator{},

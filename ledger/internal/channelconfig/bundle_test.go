@@ -116,7 +116,7 @@ func TestChaincodeByPolicyReference(t *testing.T) {
 	set(root.Groups[applicationGroup], keyChaincodes, &streampb.ChaincodeDefinitions{Chaincodes: map[string]*streampb.ChaincodeDefinition{
 		"kv": {Name: "kv", Version: "1", Sequence: 1, EndorsementPolicy: mustMarshal(reference)},
 	}})
-	b, err := newBundle("c", &commonpb.Config{ChannelGroup: root})
+	b, err := FromConfig("c", &commonpb.Config{ChannelGroup: root})
 	require.NoError(t, err)
 	assert.Equal(t, []policy.Layout{{{MSPID: "Org1MSP", Role: identity.Peer}: 1, {MSPID: "Org2MSP", Role: identity.Peer}: 1}}, b.Chaincodes["kv"].Layouts)
 }
@@ -127,7 +127,7 @@ func TestAChannelOfFabricsToolsIsInBlockMode(t *testing.T) {
 	require.NoError(t, err)
 	delete(root.Groups[ordererGroup].Values, keyMode)
 	delete(root.Groups[applicationGroup].Values, keyChaincodes)
-	b, err := newBundle("c", &commonpb.Config{ChannelGroup: root})
+	b, err := FromConfig("c", &commonpb.Config{ChannelGroup: root})
 	require.NoError(t, err)
 	assert.Equal(t, Block, b.Orderer.Mode)
 	assert.Empty(t, b.Chaincodes)
@@ -166,7 +166,7 @@ func TestInvalidConfigurations(t *testing.T) {
 		root, err := g.channelGroup()
 		require.NoError(t, err)
 		change(root)
-		_, err = newBundle("c", &commonpb.Config{ChannelGroup: root})
+		_, err = FromConfig("c", &commonpb.Config{ChannelGroup: root})
 		require.ErrorIs(t, err, ErrInvalid, want)
 		require.ErrorContains(t, err, want)
 	}

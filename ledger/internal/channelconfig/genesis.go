@@ -147,20 +147,10 @@ func (g *Genesis) ordererGroup() (*commonpb.ConfigGroup, error) {
 func (g *Genesis) applicationGroup() (*commonpb.ConfigGroup, error) {
 	group := newGroup()
 	for _, org := range g.ApplicationOrgs {
-		sub, err := org.group(identity.Client, identity.Peer)
+		sub, err := org.application()
 		if err != nil {
 			return nil, err
 		}
-		peers := &peerpb.AnchorPeers{}
-		for _, endpoint := range org.Endpoints {
-			host, port, err := net.SplitHostPort(endpoint)
-			number, convErr := strconv.ParseUint(port, 10, 16)
-			if err != nil || convErr != nil {
-				return nil, fmt.Errorf("%s: peer address %q is not host:port", org.MSPID, endpoint)
-			}
-			peers.AnchorPeers = append(peers.AnchorPeers, &peerpb.AnchorPeer{Host: host, Port: int32(number)})
-		}
-		set(sub, keyAnchorPeers, peers)
 		group.Groups[org.MSPID] = sub
 	}
 	definitions := &streampb.ChaincodeDefinitions{Chaincodes: map[string]*streampb.ChaincodeDefinition{}}
@@ -179,6 +169,20 @@ func (g *Genesis) applicationGroup() (*commonpb.ConfigGroup, error) {
 	setMetaPolicies(group)
 	setMeta(group, policyEndorsement, policyEndorsement, commonpb.ImplicitMetaPolicy_MAJORITY)
 	return group, nil
+}
+
+// anchorPeers lists an organisation's peers as the configuration has them.
+func anchorPeers(mspID string, endpoints []string) (*peerpb.AnchorPeers, error) {
+	peers := &peerpb.AnchorPeers{}
+	for _, endpoint := range endpoints {
+		host, port, err := net.SplitHostPort(endpoint)
+		number, convErr := strconv.ParseUint(port, 10, 16)
+		if err != nil || convErr != nil {
+			return nil, fmt.Errorf("%s: peer address %q is not host:port", mspID, endpoint)
+		}
+		peers.AnchorPeers = append(peers.AnchorPeers, &peerpb.AnchorPeer{Host: host, Port: int32(number)})
+	}
+	return peers, nil
 }
 
 // group is the organisation's part of the tree; writers are the roles that may write, besides its admins.

@@ -1,9 +1,7 @@
 package load
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,15 +26,11 @@ type endpoint struct {
 }
 
 func readNetwork(file string) (*description, error) {
-	text, err := os.ReadFile(file)
+	described, err := network.Load(file)
 	if err != nil {
-		return nil, fmt.Errorf("network file: %w (`qioi-ledger init` writes one)", err)
+		return nil, err
 	}
-	n := &description{file: file}
-	if err := json.Unmarshal(text, &n.File); err != nil {
-		return nil, fmt.Errorf("network file %s: %w", file, err)
-	}
-	return n, nil
+	return &description{File: *described, file: file}, nil
 }
 
 func (n *description) path(relative string) string {

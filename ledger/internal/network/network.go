@@ -4,6 +4,7 @@ package network
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -43,6 +44,19 @@ type Client struct {
 	Name  string `json:"name"`
 	Cert  string `json:"cert"`
 	Key   string `json:"key"`
+}
+
+// Load reads a description.
+func Load(path string) (*File, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("network file: %w (`qioi-ledger init` writes one)", err)
+	}
+	f := &File{}
+	if err := json.Unmarshal(raw, f); err != nil {
+		return nil, fmt.Errorf("network file %s: %w", path, err)
+	}
+	return f, nil
 }
 
 // Save writes the description into a network's folder, whole or not at all.

@@ -86,6 +86,11 @@ func (n *Node) accept(env *commonpb.Envelope) *waiter {
 	if err := checkTransaction(bundle, raw, msg); err != nil {
 		return refused(err)
 	}
+	if commonpb.HeaderType(msg.Channel.Type) == commonpb.HeaderType_CONFIG_UPDATE {
+		if env, raw, err = ch.configTransaction(bundle, msg); err != nil {
+			return refused(err)
+		}
+	}
 	return ch.submit(env, raw, bundle.Sequence)
 }
 

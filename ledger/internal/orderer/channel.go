@@ -32,6 +32,7 @@ import (
 var (
 	errNoLeader      = errors.New("no Raft leader at the moment")
 	errLeaderChanged = errors.New("the Raft leader changed: the transaction may or may not get ordered")
+	errConfigured    = errors.New("the configuration has changed since this one was made")
 	errConnection    = errors.New("lost the connection to the leader: the transaction may or may not get ordered")
 )
 
@@ -177,7 +178,12 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 		key := sha256.Sum256(raw)
 		refused(&ordererpb.SubmitResponse{Channel: ch.name, Status: statusOf(err), Info: hex.EncodeToString(key[:]) + " " + err.Error()})
 	}
-	if bundle := ch.Bundle(); err == nil && request.LastValidationSeq != bundle.Sequence {
+	bundle := ch.Bundle()
+	switch {
+	case err != nil || request.LastValidationSeq == bundle.Sequence:
+	case chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG):
+		err = errConfigured
+	default:
 		var msg *protoutil.Message
 		if msg, err = protoutil.OpenEnvelope(request.Payload); err == nil {
 			err = checkTransaction(bundle, raw, msg)

@@ -13,25 +13,22 @@ import (
 
 // Why an envelope is refused; statusOf gives the answer on the wire.
 var (
-	errForbidden      = errors.New("permission denied")
-	errTooLarge       = errors.New("message is too large")
-	errNotImplemented = errors.New("not implemented")
-	errNoChannel      = errors.New("channel does not exist")
+	errForbidden = errors.New("permission denied")
+	errTooLarge  = errors.New("message is too large")
+	errNoChannel = errors.New("channel does not exist")
 )
 
 func statusOf(err error) commonpb.Status {
 	switch {
 	case err == nil:
 		return commonpb.Status_SUCCESS
-	case errors.Is(err, errForbidden):
+	case errors.Is(err, errForbidden), errors.Is(err, channelconfig.ErrUnauthorized):
 		return commonpb.Status_FORBIDDEN
 	case errors.Is(err, errTooLarge):
 		return commonpb.Status_REQUEST_ENTITY_TOO_LARGE
-	case errors.Is(err, errNotImplemented):
-		return commonpb.Status_NOT_IMPLEMENTED
 	case errors.Is(err, errNoChannel), errors.Is(err, chain.ErrPosition):
 		return commonpb.Status_NOT_FOUND
-	case errors.Is(err, protoutil.ErrMalformed):
+	case errors.Is(err, protoutil.ErrMalformed), errors.Is(err, channelconfig.ErrInvalid):
 		return commonpb.Status_BAD_REQUEST
 	default:
 		return commonpb.Status_SERVICE_UNAVAILABLE
@@ -66,9 +63,7 @@ func checkTransaction(b *channelconfig.Bundle, raw []byte, msg *protoutil.Messag
 		return fmt.Errorf("%w: envelope with fields twice or out of order", protoutil.ErrMalformed)
 	}
 	switch commonpb.HeaderType(kind) {
-	case commonpb.HeaderType_ENDORSER_TRANSACTION, commonpb.HeaderType_MESSAGE:
-	case commonpb.HeaderType_CONFIG_UPDATE:
-		return fmt.Errorf("%w: configuration updates", errNotImplemented)
+	case commonpb.HeaderType_ENDORSER_TRANSACTION, commonpb.HeaderType_MESSAGE, commonpb.HeaderType_CONFIG_UPDATE:
 	default:
 		return fmt.Errorf("%w: header type %d, ENDORSER_TRANSACTION is accepted", protoutil.ErrMalformed, kind)
 	}

@@ -229,16 +229,16 @@ func (c *Chain) appendTx(tx []byte) error {
 }
 
 // sealConfig seals a block of its own for a configuration and puts it into force.
-// One that cannot be decoded was refused at the door; should it be in the log
-// nevertheless, it stays in the chain without effect.
+// One that is not what is due stays in the chain without effect, on every orderer and
+// every peer: for example the second of two updates of one configuration.
 func (c *Chain) sealConfig(tx []byte, at Applied) error {
+	var bundle *channelconfig.Bundle
 	msg, err := protoutil.ParseEnvelope(tx)
-	if err != nil {
-		return err
+	if err == nil {
+		bundle, err = c.Bundle().Next(msg)
 	}
-	bundle, err := channelconfig.FromMessage(msg)
 	if err != nil {
-		log.Errorf("[channel: %s] configuration in block [%d] is ignored: %s", c.id, c.number, err)
+		log.Warnf("[channel: %s] configuration in block [%d] is ignored: %s", c.id, c.number, err)
 		return c.sealBlock(at)
 	}
 	c.lastConfig = c.number

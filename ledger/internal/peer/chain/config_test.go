@@ -2,32 +2,47 @@ package chain
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
-	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
-// reconfigure is a configuration transaction that asks of kv what is asked of "both".
-func reconfigure(t *testing.T, w *peertest.World, sequence uint64) []byte {
-	cfg := proto.Clone(w.Bundle.Config).(*commonpb.Config)
+// reconfigure is a configuration transaction that asks of kv what is asked of "both"; those
+// whose administrators sign decide whether it counts.
+func reconfigure(t *testing.T, w *peertest.World, sequence uint64, admins ...string) []byte {
+	patch := channelconfig.Patch{Chaincodes: map[string]channelconfig.ChaincodePatch{"kv": {Version: "2.0", Policy: "AND('Org1MSP.peer','Org2MSP.peer')"}}}
+	to, err := patch.Apply(w.Bundle.Config)
+	require.NoError(t, err)
+	update, err := channelconfig.NewUpdate(peertest.Channel, w.Bundle.Config, to)
+	require.NoError(t, err)
+	for _, msp := range admins {
+		require.NoError(t, channelconfig.SignUpdate(update, w.Signer(msp, "admin")))
+	}
+	data, err := proto.Marshal(update)
+	require.NoError(t, err)
+	signed, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG_UPDATE, peertest.Channel, w.Signer("Org1MSP", "admin"), nil, data)
+	require.NoError(t, err)
+	full := proto.Clone(update).(*commonpb.ConfigUpdateEnvelope)
+	full.Signatures = nil
+	for _, msp := range []string{"Org1MSP", "Org2MSP"} {
+		require.NoError(t, channelconfig.SignUpdate(full, w.Signer(msp, "admin")))
+	}
+	msg, err := protoutil.OpenEnvelope(signed)
+	require.NoError(t, err)
+	msg.Data, err = proto.Marshal(full)
+	require.NoError(t, err)
+	cfg, err := w.Bundle.Updated(msg, time.Now())
+	require.NoError(t, err)
 	cfg.Sequence = sequence
-	value := cfg.ChannelGroup.Groups["Application"].Values["Chaincodes"]
-	var definitions streampb.ChaincodeDefinitions
-	require.NoError(t, proto.Unmarshal(value.Value, &definitions))
-	definitions.Chaincodes["kv"].EndorsementPolicy = definitions.Chaincodes["both"].EndorsementPolicy
-	var err error
-	value.Value, err = proto.Marshal(&definitions)
-	require.NoError(t, err)
-	data, err := proto.Marshal(&commonpb.ConfigEnvelope{Config: cfg})
-	require.NoError(t, err)
-	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG, peertest.Channel, w.Signer("OrdererMSP", "orderer"), nil, data)
+	env, err := channelconfig.NewConfigTransaction(cfg, signed, peertest.Channel, w.Signer("OrdererMSP", "orderer"))
 	require.NoError(t, err)
 	raw, err := proto.Marshal(env)
 	require.NoError(t, err)
@@ -47,9 +62,10 @@ func TestAConfigurationTakesEffectAtOnePoint(t *testing.T) {
 		r.add(byOne())
 	}
 	r.seal()
-	r.add(reconfigure(t, w, 2)) // not the one that is due
+	r.add(reconfigure(t, w, 2, "Org1MSP", "Org2MSP")) // not the one that is due
+	r.add(reconfigure(t, w, 1, "Org1MSP"))            // not by the majority
 	r.seal()
-	r.add(reconfigure(t, w, 1))
+	r.add(reconfigure(t, w, 1, "Org1MSP", "Org2MSP"))
 	r.seal()
 	for range after {
 		r.add(byOne())
@@ -62,7 +78,8 @@ func TestAConfigurationTakesEffectAtOnePoint(t *testing.T) {
 		return Flags(b)
 	}
 	assert.Equal(t, make([]byte, before), flags(1))
-	assert.Equal(t, []byte{byte(peerpb.TxValidationCode_INVALID_CONFIG_TRANSACTION)}, flags(2))
+	invalid := byte(peerpb.TxValidationCode_INVALID_CONFIG_TRANSACTION)
+	assert.Equal(t, []byte{invalid, invalid}, flags(2))
 	assert.Equal(t, []byte{0}, flags(3))
 	for _, f := range flags(4) {
 		assert.Equal(t, peerpb.TxValidationCode_ENDORSEMENT_POLICY_FAILURE, Code(f))

@@ -69,7 +69,8 @@ func (l *ledger) decide(tx *validate.Tx, code Code) Code {
 		return code
 	}
 	if tx.Type == commonpb.HeaderType_CONFIG {
-		if _, err := l.nextBundle(tx); err != nil {
+		if _, err := l.bundle.Load().Next(tx.Message); err != nil {
+			log.Warnf("[%s] configuration in block [%d] is ignored: %s", l.channelID, l.next.Block, err)
 			return peerpb.TxValidationCode_INVALID_CONFIG_TRANSACTION
 		}
 		return valid
@@ -128,8 +129,7 @@ func (l *ledger) hashField(b []byte) {
 	_, _ = l.updates.Write(b)
 }
 
-// nextBundle decodes a configuration transaction and checks that it is the one due.
-// Who may change the configuration is what the orderers checked before they ordered it.
+// nextBundle decodes a configuration transaction that was found valid.
 func (l *ledger) nextBundle(tx *validate.Tx) (*channelconfig.Bundle, error) {
 	bundle, err := channelconfig.FromMessage(tx.Message)
 	if err != nil {

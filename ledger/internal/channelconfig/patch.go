@@ -1,0 +1,183 @@
+package channelconfig
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/policy"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// Patch is a change of a configuration as people write it. What it does not mention stays.
+type Patch struct {
+	// Chaincodes are defined, or given a new version or policy, by name.
+	Chaincodes map[string]ChaincodePatch `yaml:"chaincodes"`
+	// Policies are set by path: "/Channel/Application/Writers": "ANY Writers", or a signature
+	// policy such as "OR('Org1MSP.admin')".
+	Policies map[string]string `yaml:"policies"`
+	// Organisations are added to those that use the channel. Certificates are PEM.
+	Organisations []OrganisationPatch `yaml:"organisations"`
+	// BatchTimeout and MaxMessageCount are Fabric's cutting rules.
+	BatchTimeout    time.Duration `yaml:"batch_timeout"`
+	MaxMessageCount uint32        `yaml:"max_message_count"`
+}
+
+// ChaincodePatch is a chaincode's new definition. An empty version or policy stays what it was.
+type ChaincodePatch struct {
+	Version string `yaml:"version"`
+	Policy  string `yaml:"policy"`
+}
+
+// OrganisationPatch is a new organisation.
+type OrganisationPatch struct {
+	MSPID    string   `yaml:"msp_id"`
+	RootCert string   `yaml:"root_cert"`
+	TLSCert  string   `yaml:"tls_cert"`
+	Peers    []string `yaml:"peers"` // host:port
+}
+
+// Apply gives the configuration with the changes in it.
+func (p *Patch) Apply(config *commonpb.Config) (*commonpb.Config, error) {
+	out := proto.Clone(config).(*commonpb.Config)
+	root := out.GetChannelGroup()
+	application, orderer := root.GetGroups()[applicationGroup], root.GetGroups()[ordererGroup]
+	if application == nil || orderer == nil {
+		return nil, fmt.Errorf("%w: it has no group %s or %s", ErrInvalid, applicationGroup, ordererGroup)
+	}
+	for _, group := range []*commonpb.ConfigGroup{root, application, orderer} {
+		fill(group)
+	}
+	for _, step := range []func() error{
+		func() error { return p.organisations(application) },
+		func() error { return p.chaincodes(application) },
+		func() error { return p.policies(root) },
+		func() error { return p.batches(orderer) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (p *Patch) organisations(application *commonpb.ConfigGroup) error {
+	for _, o := range p.Organisations {
+		if application.Groups[o.MSPID] != nil || o.MSPID == "" {
+			return fmt.Errorf("%w: organisation %q: a name that the channel does not have yet is accepted", ErrInvalid, o.MSPID)
+		}
+		org := GenesisOrg{MSPID: o.MSPID, RootCert: []byte(o.RootCert), TLSCert: []byte(o.TLSCert), Endpoints: o.Peers}
+		group, err := org.application()
+		if err != nil {
+			return err
+		}
+		application.Groups[o.MSPID] = group
+	}
+	return nil
+}
+
+func (p *Patch) chaincodes(application *commonpb.ConfigGroup) error {
+	if len(p.Chaincodes) == 0 {
+		return nil
+	}
+	var all streampb.ChaincodeDefinitions
+	if application.Values[keyChaincodes] != nil {
+		if err := get(application, keyChaincodes, &all); err != nil {
+			return err
+		}
+	}
+	if all.Chaincodes == nil {
+		all.Chaincodes = map[string]*streampb.ChaincodeDefinition{}
+	}
+	for name, change := range p.Chaincodes {
+		definition := all.Chaincodes[name]
+		if definition == nil {
+			if change.Policy == "" || change.Version == "" {
+				return fmt.Errorf("%w: chaincode %q is new: it needs a version and a policy", ErrInvalid, name)
+			}
+			definition = &streampb.ChaincodeDefinition{Name: name}
+			all.Chaincodes[name] = definition
+		}
+		definition.Sequence++
+		if change.Version != "" {
+			definition.Version = change.Version
+		}
+		if change.Policy != "" {
+			parsed, err := policy.Parse(change.Policy)
+			if err != nil {
+				return fmt.Errorf("%w: chaincode %s: %w", ErrInvalid, name, err)
+			}
+			definition.EndorsementPolicy = mustMarshal(&peerpb.ApplicationPolicy{Type: &peerpb.ApplicationPolicy_SignaturePolicy{SignaturePolicy: parsed}})
+		}
+	}
+	set(application, keyChaincodes, &all)
+	return nil
+}
+
+func (p *Patch) policies(root *commonpb.ConfigGroup) error {
+	for _, path := range slices.Sorted(maps.Keys(p.Policies)) {
+		names := strings.Split(strings.TrimPrefix(path, rootPath+"/"), "/")
+		group := root
+		for _, name := range names[:len(names)-1] {
+			group = group.GetGroups()[name]
+		}
+		if group == nil || !strings.HasPrefix(path, rootPath+"/") {
+			return fmt.Errorf("%w: policy %q: the path of a group and a name are accepted, such as %s", ErrInvalid, path, ChannelWriters)
+		}
+		fill(group)
+		name := names[len(names)-1]
+		if rule, sub, ok := strings.Cut(p.Policies[path], " "); ok && isRule(rule) {
+			setMeta(group, name, sub, commonpb.ImplicitMetaPolicy_Rule(commonpb.ImplicitMetaPolicy_Rule_value[rule]))
+			continue
+		}
+		parsed, err := policy.Parse(p.Policies[path])
+		if err != nil {
+			return fmt.Errorf("%w: policy %s: %w", ErrInvalid, path, err)
+		}
+		setPolicy(group, name, commonpb.Policy_SIGNATURE, parsed)
+	}
+	return nil
+}
+
+func isRule(word string) bool {
+	_, ok := commonpb.ImplicitMetaPolicy_Rule_value[word]
+	return ok
+}
+
+func (p *Patch) batches(orderer *commonpb.ConfigGroup) error {
+	if p.BatchTimeout != 0 {
+		set(orderer, keyBatchTimeout, &ordererpb.BatchTimeout{Timeout: p.BatchTimeout.String()})
+	}
+	if p.MaxMessageCount == 0 {
+		return nil
+	}
+	var size ordererpb.BatchSize
+	if err := get(orderer, keyBatchSize, &size); err != nil {
+		return err
+	}
+	size.MaxMessageCount = p.MaxMessageCount
+	set(orderer, keyBatchSize, &size)
+	return nil
+}
+
+// application is the group of an organisation whose peers and clients use the channel.
+func (o *GenesisOrg) application() (*commonpb.ConfigGroup, error) {
+	group, err := o.group(identity.Client, identity.Peer)
+	if err != nil {
+		return nil, err
+	}
+	peers, err := anchorPeers(o.MSPID, o.Endpoints)
+	if err != nil {
+		return nil, err
+	}
+	set(group, keyAnchorPeers, peers)
+	return group, nil
+}

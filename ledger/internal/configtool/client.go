@@ -1,0 +1,212 @@
+// Package configtool is `qioi-ledger config`: it makes, signs and sends updates of a
+// channel's configuration.
+package configtool
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+)
+
+const (
+	maxMessageBytes = 100 << 20
+	// callTimeout is for one call; an orderer that is away must not hold the others up.
+	callTimeout = 15 * time.Second
+	retryPause  = 200 * time.Millisecond
+)
+
+// ErrOvertaken says that another update of the same configuration came first.
+var ErrOvertaken = errors.New("another update came first: make this one again")
+
+// client talks to the orderers of a channel, as somebody.
+type client struct {
+	channel   string
+	addresses []string
+	creds     credentials.TransportCredentials
+	signer    protoutil.Signer
+}
+
+func newClient(channel string, addresses []string, tlsCA string, signer protoutil.Signer) (*client, error) {
+	c := &client{channel: channel, addresses: addresses, creds: insecure.NewCredentials(), signer: signer}
+	if len(addresses) == 0 {
+		return nil, errors.New("the network names no orderer")
+	}
+	if tlsCA == "" {
+		return c, nil
+	}
+	text, err := os.ReadFile(tlsCA)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s: a PEM certificate is accepted", tlsCA)
+	}
+	c.creds = credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
+	return c, nil
+}
+
+// each calls one orderer after the other until one succeeds.
+func (c *client) each(ctx context.Context, call func(context.Context, ordererpb.AtomicBroadcastClient) error) error {
+	var errs []error
+	for _, address := range c.addresses {
+		if err := c.one(ctx, address, call); err == nil {
+			return nil
+		} else {
+			errs = append(errs, fmt.Errorf("%s: %w", address, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *client) one(ctx context.Context, address string, call func(context.Context, ordererpb.AtomicBroadcastClient) error) error {
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(c.creds),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return call(ctx, ordererpb.NewAtomicBroadcastClient(conn))
+}
+
+// current is the configuration in force.
+type current struct {
+	block      uint64
+	config     *commonpb.Config
+	lastUpdate *commonpb.Envelope
+}
+
+// fetch asks for the configuration in force.
+func (c *client) fetch(ctx context.Context) (found *current, err error) {
+	err = c.each(ctx, func(ctx context.Context, orderer ordererpb.AtomicBroadcastClient) error {
+		found, err = c.fetchFrom(ctx, orderer)
+		return err
+	})
+	return found, err
+}
+
+func (c *client) fetchFrom(ctx context.Context, orderer ordererpb.AtomicBroadcastClient) (*current, error) {
+	newest, err := c.block(ctx, orderer, &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Newest{Newest: &ordererpb.SeekNewest{}}})
+	if err != nil {
+		return nil, err
+	}
+	last, _, err := protoutil.OrdererMetadata(newest.GetMetadata())
+	if err != nil {
+		return nil, err
+	}
+	block, err := c.block(ctx, orderer, &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Specified{Specified: &ordererpb.SeekSpecified{Number: last}}})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := channelconfig.FromBlock(block); err != nil {
+		return nil, err
+	}
+	msg, err := protoutil.ParseEnvelope(block.Data.Data[0])
+	if err != nil {
+		return nil, err
+	}
+	var envelope commonpb.ConfigEnvelope
+	if err := protoutil.Unmarshal(msg.Data, &envelope); err != nil {
+		return nil, err
+	}
+	return &current{block: last, config: envelope.Config, lastUpdate: envelope.LastUpdate}, nil
+}
+
+// block asks for one block.
+func (c *client) block(ctx context.Context, orderer ordererpb.AtomicBroadcastClient, at *ordererpb.SeekPosition) (*commonpb.Block, error) {
+	seek, err := proto.Marshal(&ordererpb.SeekInfo{Start: at, Stop: at, Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY})
+	if err != nil {
+		return nil, err
+	}
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, c.channel, c.signer, nil, seek)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := orderer.Deliver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.Send(env); err != nil {
+		return nil, err
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	if answer.GetBlock() == nil {
+		return nil, fmt.Errorf("no block: %s", answer.GetStatus())
+	}
+	return answer.GetBlock(), nil
+}
+
+// send brings an update about, and returns the configuration that it became. An orderer
+// that is away or without a leader is no reason to give up before ctx ends.
+func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope) (*current, error) {
+	data, err := proto.Marshal(update)
+	if err != nil {
+		return nil, err
+	}
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG_UPDATE, c.channel, c.signer, nil, data)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		var told *ordererpb.BroadcastResponse
+		sendErr := c.each(ctx, func(ctx context.Context, orderer ordererpb.AtomicBroadcastClient) (err error) {
+			told, err = broadcast(ctx, orderer, env)
+			return err
+		})
+		// Whatever was said: what counts is whether it is in force.
+		now, err := c.fetch(ctx)
+		if err == nil && now.lastUpdate != nil && bytes.Equal(now.lastUpdate.Payload, env.Payload) {
+			return now, nil
+		}
+		switch {
+		case sendErr == nil && err == nil && told.Status == commonpb.Status_SUCCESS:
+			return nil, ErrOvertaken
+		case sendErr == nil && told.Status < commonpb.Status_INTERNAL_SERVER_ERROR && told.Status != commonpb.Status_SUCCESS:
+			return nil, fmt.Errorf("refused: %s: %s", told.Status, told.Info)
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			if sendErr == nil && told.Status != commonpb.Status_SUCCESS {
+				sendErr = fmt.Errorf("%s: %s", told.Status, told.Info)
+			}
+			return nil, errors.Join(ctx.Err(), sendErr, err)
+		}
+	}
+}
+
+// broadcast errs where another orderer may do better.
+func broadcast(ctx context.Context, orderer ordererpb.AtomicBroadcastClient, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
+	stream, err := orderer.Broadcast(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.Send(env); err != nil {
+		return nil, err
+	}
+	response, err := stream.Recv()
+	if err == nil && response.Status >= commonpb.Status_INTERNAL_SERVER_ERROR {
+		err = fmt.Errorf("%s: %s", response.Status, response.Info)
+	}
+	return response, err
+}

@@ -1,0 +1,289 @@
+package configtool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// options are what all subcommands take.
+type options struct {
+	network string
+	channel string
+	signers []string
+	out     string
+	timeout time.Duration
+}
+
+// Command is `qioi-ledger config`.
+func Command() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show and change a channel's configuration while the network runs",
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&o.network, "network", "network.json", "description that `init` wrote")
+	flags.StringVar(&o.channel, "channel", "", "channel (default: the network's first)")
+	flags.StringSliceVar(&o.signers, "signers", nil, "organisations whose administrators sign; the first one also sends (default: all whose keys are in the network's folder)")
+	flags.DurationVar(&o.timeout, "timeout", time.Minute, "time to get it into force")
+	cmd.AddCommand(o.show(), o.apply(), o.upgrade(), o.addOrg(), o.sign(), o.send())
+	return cmd
+}
+
+func (o *options) show() *cobra.Command {
+	return &cobra.Command{
+		Use: "show", Short: "Print what is in force, as JSON", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, c, err := o.open()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			now, err := c.fetch(ctx)
+			if err != nil {
+				return err
+			}
+			return describe(cmd.OutOrStdout(), c.channel, now)
+		},
+	}
+}
+
+func (o *options) apply() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "apply PATCH.yaml", Short: "Make an update of a YAML or JSON patch, sign it and bring it about", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return err
+			}
+			var patch channelconfig.Patch
+			decoder := yaml.NewDecoder(bytes.NewReader(text))
+			decoder.KnownFields(true)
+			if err := decoder.Decode(&patch); err != nil && !errors.Is(err, io.EOF) {
+				return fmt.Errorf("%s: %w (chaincodes, policies, organisations, batch_timeout and max_message_count are accepted)", args[0], err)
+			}
+			return o.change(cmd, patch)
+		},
+	}
+	o.outFlag(cmd)
+	return cmd
+}
+
+func (o *options) upgrade() *cobra.Command {
+	var change channelconfig.ChaincodePatch
+	cmd := &cobra.Command{
+		Use: "upgrade-chaincode NAME", Short: "Give a chaincode a new version or policy, or define a new one", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.change(cmd, channelconfig.Patch{Chaincodes: map[string]channelconfig.ChaincodePatch{args[0]: change}})
+		},
+	}
+	cmd.Flags().StringVar(&change.Version, "version", "", "new version (default: as it is)")
+	cmd.Flags().StringVar(&change.Policy, "policy", "", "new endorsement policy, for example AND('Org1MSP.peer','Org2MSP.peer') (default: as it is)")
+	o.outFlag(cmd)
+	return cmd
+}
+
+func (o *options) addOrg() *cobra.Command {
+	var mspID, dir string
+	var peers []string
+	cmd := &cobra.Command{
+		Use: "add-org --msp-id ID --msp DIR", Short: "Let another organisation use the channel", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			org, err := readOrganisation(mspID, dir, peers)
+			if err != nil {
+				return err
+			}
+			return o.change(cmd, channelconfig.Patch{Organisations: []channelconfig.OrganisationPatch{org}})
+		},
+	}
+	cmd.Flags().StringVar(&mspID, "msp-id", "", "the organisation's MSP id")
+	cmd.Flags().StringVar(&dir, "msp", "", "its folder msp, with cacerts and tlscacerts")
+	cmd.Flags().StringSliceVar(&peers, "peer", nil, "host:port of a peer; repeat for several")
+	_ = cmd.MarkFlagRequired("msp-id") // the flags exist: the lines above made them
+	_ = cmd.MarkFlagRequired("msp")
+	o.outFlag(cmd)
+	return cmd
+}
+
+func (o *options) outFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.out, "out", "", "write the signed update to this file for others to sign, and do not send it")
+}
+
+func (o *options) sign() *cobra.Command {
+	return &cobra.Command{
+		Use: "sign UPDATE", Short: "Add the --signers' signatures to an update that `--out` wrote", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			signers, _, err := o.open()
+			if err != nil {
+				return err
+			}
+			update, err := readUpdate(args[0])
+			if err != nil {
+				return err
+			}
+			return writeUpdate(args[0], update, signers)
+		},
+	}
+}
+
+func (o *options) send() *cobra.Command {
+	return &cobra.Command{
+		Use: "send UPDATE", Short: "Bring an update about that `--out` wrote and enough have signed", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, c, err := o.open()
+			if err != nil {
+				return err
+			}
+			update, err := readUpdate(args[0])
+			if err != nil {
+				return err
+			}
+			return o.bringAbout(cmd, c, update)
+		},
+	}
+}
+
+// open loads the signers and gives a client that speaks for the first of them.
+func (o *options) open() ([]*identity.SigningIdentity, *client, error) {
+	f, err := openFolder(o.network)
+	if err != nil {
+		return nil, nil, err
+	}
+	names := o.signers
+	if len(names) == 0 {
+		names = f.organisations()
+	}
+	var signers []*identity.SigningIdentity
+	for _, name := range names {
+		signer, err := f.admin(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		signers = append(signers, signer)
+	}
+	if len(signers) == 0 {
+		return nil, nil, fmt.Errorf("%s names no organisation", o.network)
+	}
+	c, err := f.client(o.channel, signers[0])
+	return signers, c, err
+}
+
+// change makes an update of what is in force now.
+func (o *options) change(cmd *cobra.Command, patch channelconfig.Patch) error {
+	signers, c, err := o.open()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+	defer cancel()
+	now, err := c.fetch(ctx)
+	if err != nil {
+		return err
+	}
+	to, err := patch.Apply(now.config)
+	if err != nil {
+		return err
+	}
+	update, err := channelconfig.NewUpdate(c.channel, now.config, to)
+	if err != nil {
+		return err
+	}
+	if o.out != "" {
+		return writeUpdate(o.out, update, signers)
+	}
+	for _, s := range signers {
+		if err := channelconfig.SignUpdate(update, s); err != nil {
+			return err
+		}
+	}
+	return o.bringAbout(cmd, c, update)
+}
+
+func (o *options) bringAbout(cmd *cobra.Command, c *client, update *commonpb.ConfigUpdateEnvelope) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+	defer cancel()
+	now, err := c.send(ctx, update)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "channel %s: configuration %d is in force from block %d on\n", c.channel, now.config.Sequence, now.block)
+	return err
+}
+
+func readUpdate(file string) (*commonpb.ConfigUpdateEnvelope, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	update := &commonpb.ConfigUpdateEnvelope{}
+	if err := protoutil.Unmarshal(raw, update); err != nil || len(update.ConfigUpdate) == 0 {
+		return nil, fmt.Errorf("%s: an update that `--out` wrote is accepted", file)
+	}
+	return update, nil
+}
+
+func writeUpdate(file string, update *commonpb.ConfigUpdateEnvelope, signers []*identity.SigningIdentity) error {
+	for _, s := range signers {
+		if err := channelconfig.SignUpdate(update, s); err != nil {
+			return err
+		}
+	}
+	raw, err := proto.Marshal(update)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, raw, 0o644)
+}
+
+// Description is what `show` prints.
+type Description struct {
+	Channel       string               `json:"channel"`
+	Sequence      uint64               `json:"sequence"`
+	Block         uint64               `json:"block"`
+	Mode          string               `json:"mode"`
+	Organisations map[string][]string  `json:"organisations"` // their peers
+	Orderers      []string             `json:"orderers"`
+	Chaincodes    map[string]Chaincode `json:"chaincodes"`
+}
+
+// Chaincode is a definition as `show` prints it.
+type Chaincode struct {
+	Version  string `json:"version"`
+	Sequence uint64 `json:"sequence"`
+}
+
+func describe(out io.Writer, channel string, now *current) error {
+	bundle, err := channelconfig.FromConfig(channel, now.config)
+	if err != nil {
+		return err
+	}
+	d := Description{
+		Channel: channel, Sequence: bundle.Sequence, Block: now.block, Mode: bundle.Orderer.Mode.String(), Orderers: bundle.Orderer.Addresses,
+		Organisations: map[string][]string{}, Chaincodes: map[string]Chaincode{},
+	}
+	for name, org := range bundle.Orgs {
+		d.Organisations[name] = org.Peers
+	}
+	for name, cc := range bundle.Chaincodes {
+		d.Chaincodes[name] = Chaincode{cc.Version, cc.Sequence}
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(d)
+}

@@ -1,0 +1,111 @@
+package configtool
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/network"
+)
+
+// folder is a network's description and the folder it lies in.
+type folder struct {
+	*network.File
+	dir string
+}
+
+func openFolder(file string) (*folder, error) {
+	described, err := network.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	return &folder{File: described, dir: filepath.Dir(file)}, nil
+}
+
+// admin loads an organisation's administrator, whose key `init` left in the folder.
+func (f *folder) admin(mspID string) (*identity.SigningIdentity, error) {
+	tlsCA, ok := f.TLSCA[mspID]
+	if !ok {
+		return nil, fmt.Errorf("organisation %q is not in the network: %s are", mspID, strings.Join(f.organisations(), ", "))
+	}
+	// crypto/peerOrganizations/DOMAIN/tlsca/tlsca.DOMAIN-cert.pem
+	home := filepath.Join(f.dir, filepath.FromSlash(tlsCA), "..", "..", "users", "Admin@*", "msp")
+	cert, err := single(filepath.Join(home, "signcerts", "*.pem"))
+	if err != nil {
+		return nil, fmt.Errorf("administrator of %s: %w", mspID, err)
+	}
+	key, err := single(filepath.Join(home, "keystore", "*"))
+	if err != nil {
+		return nil, fmt.Errorf("administrator of %s: %w", mspID, err)
+	}
+	return identity.LoadSigner(mspID, cert, key)
+}
+
+// organisations lists those whose administrators' keys may be in the folder, the orderers' last.
+func (f *folder) organisations() (out []string) {
+	for _, c := range f.Clients {
+		out = append(out, c.MSPID)
+	}
+	if msp := f.ordererMSP(); msp != "" {
+		out = append(out, msp)
+	}
+	return out
+}
+
+func (f *folder) ordererMSP() string {
+	for _, n := range f.Nodes {
+		if n.Role == "orderer" {
+			return n.MSPID
+		}
+	}
+	return ""
+}
+
+// client talks to the network's orderers as the first administrator of these.
+func (f *folder) client(channel string, signer *identity.SigningIdentity) (*client, error) {
+	if channel == "" && len(f.Channels) > 0 {
+		channel = f.Channels[0]
+	}
+	var addresses []string
+	for _, n := range f.Nodes {
+		if n.Role == "orderer" {
+			addresses = append(addresses, n.Address)
+		}
+	}
+	tlsCA := ""
+	if f.TLS {
+		tlsCA = filepath.Join(f.dir, filepath.FromSlash(f.TLSCA[f.ordererMSP()]))
+	}
+	return newClient(channel, addresses, tlsCA, signer)
+}
+
+// readOrganisation reads a folder "msp" as Fabric lays it out: cacerts and tlscacerts.
+func readOrganisation(mspID, dir string, peers []string) (channelconfig.OrganisationPatch, error) {
+	org := channelconfig.OrganisationPatch{MSPID: mspID, Peers: peers}
+	for sub, into := range map[string]*string{"cacerts": &org.RootCert, "tlscacerts": &org.TLSCert} {
+		file, err := single(filepath.Join(dir, sub, "*"))
+		if err != nil {
+			return org, fmt.Errorf("organisation %s: %w", mspID, err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return org, err
+		}
+		*into = string(text)
+	}
+	return org, nil
+}
+
+func single(pattern string) (string, error) {
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		return "", err
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s: one file is accepted, %d are there", pattern, len(found))
+	}
+	return found[0], nil
+}

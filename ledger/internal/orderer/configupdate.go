@@ -1,0 +1,34 @@
+package orderer
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// configTransaction turns a client's configuration update into the transaction that is
+// ordered. Everybody checks it again where it stands in the order: of two that were made
+// from the same configuration the first one counts.
+func (ch *channel) configTransaction(bundle *channelconfig.Bundle, update *protoutil.Message) (*commonpb.Envelope, []byte, error) {
+	config, err := bundle.Updated(update, time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	env, err := channelconfig.NewConfigTransaction(config, update.Envelope, ch.name, ch.signer)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := proto.Marshal(env)
+	if err != nil {
+		return nil, nil, err
+	}
+	if limit := bundle.Orderer.AbsoluteMaxBytes; len(raw) > limit {
+		return nil, nil, fmt.Errorf("%w: a configuration of %d bytes, at most %d are accepted", errTooLarge, len(raw), limit)
+	}
+	return env, raw, nil
+}

@@ -1,0 +1,107 @@
+package orderer
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// update is an update of the genesis configuration, signed by an organisation's administrator.
+func (c *testCluster) update(patch channelconfig.Patch, org string) *commonpb.Envelope {
+	c.t.Helper()
+	users := filepath.Join(c.dir, "crypto", org, "users")
+	load := func(name string) string {
+		found, err := filepath.Glob(filepath.Join(users, "Admin@*", "msp", name))
+		require.NoError(c.t, err)
+		require.Len(c.t, found, 1)
+		return found[0]
+	}
+	msp := map[bool]string{true: "OrdererMSP", false: "Org1MSP"}[org[:7] == "orderer"]
+	admin, err := identity.LoadSigner(msp, load("signcerts/*.pem"), load("keystore/*"))
+	require.NoError(c.t, err)
+	_, bundle, err := nodeconfig.Channel{Name: ch, Genesis: c.dir + "/channels/" + ch + ".block"}.GenesisBlock()
+	require.NoError(c.t, err)
+	to, err := patch.Apply(bundle.Config)
+	require.NoError(c.t, err)
+	update, err := channelconfig.NewUpdate(ch, bundle.Config, to)
+	require.NoError(c.t, err)
+	require.NoError(c.t, channelconfig.SignUpdate(update, admin))
+	data, err := proto.Marshal(update)
+	require.NoError(c.t, err)
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG_UPDATE, ch, admin, nil, data)
+	require.NoError(c.t, err)
+	return env
+}
+
+const (
+	org1Admin     = "peerOrganizations/org1.example.com"
+	ordererAdmins = "ordererOrganizations/example.com"
+)
+
+func chaincode(version string) channelconfig.Patch {
+	return channelconfig.Patch{Chaincodes: map[string]channelconfig.ChaincodePatch{"kv": {Version: version, Policy: "OR('Org1MSP.peer')"}}}
+}
+
+// TestConfigurationsChangeAtOnePoint sends competing updates to all orderers at once, amid
+// transactions: the same one wins everywhere, in a block of its own, and lasts over a restart.
+func TestConfigurationsChangeAtOnePoint(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	stops := make([]func(), 3)
+	for i := range 3 {
+		stops[i] = c.start(i)
+	}
+	c.order(c.message(ch, "before"))
+	refused, err := c.broadcast(context.Background(), 1, c.update(chaincode("1.0"), ordererAdmins))
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_FORBIDDEN, refused.Status, refused.Info)
+
+	l, stop := startLoad(c, 3)
+	l.waitFor(t, 20)
+	var wg sync.WaitGroup
+	for i := range 3 {
+		update := c.update(chaincode(fmt.Sprintf("%d.0", i+2)), org1Admin)
+		wg.Go(func() { _, _ = c.broadcast(context.Background(), i, update) }) // at most one comes into force
+	}
+	wg.Wait()
+	l.waitFor(t, 20)
+	stop()
+	level(t, c)
+	again, err := c.broadcast(context.Background(), 0, c.update(chaincode("9.0"), org1Admin))
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, again.Status, again.Info)
+
+	// Its orderers' part is not the peers' organisations' to change, and the other way about.
+	r, err := c.broadcast(context.Background(), 2, c.update(channelconfig.Patch{MaxMessageCount: 7}, ordererAdmins))
+	require.NoError(t, err)
+	require.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
+	for i := range 3 {
+		stops[i]()
+	}
+	l.check(t, c)
+	var versions []string
+	for i := range 3 {
+		cfg, err := nodeconfig.Load(c.config(i), nodeconfig.RoleOrderer)
+		require.NoError(t, err)
+		node, err := Open(cfg)
+		require.NoError(t, err)
+		bundle := node.channels[ch].Bundle()
+		assert.EqualValues(t, 2, bundle.Sequence)
+		assert.Equal(t, 7, bundle.Orderer.MaxMessageCount)
+		versions = append(versions, bundle.Chaincodes["kv"].Version)
+		require.NoError(t, node.close())
+	}
+	assert.Equal(t, []string{versions[0], versions[0], versions[0]}, versions)
+}
