@@ -25,6 +25,7 @@ from qioi.lab.launch import last_lines, launch
 from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_network
 from qioi.lab.readiness import leaderless, refuse_busy_ports, serves
 from qioi.lab.signals import uninterrupted
+from qioi.types import Role
 
 #: On a disk: below /run, mostly a tmpfs, flushing the ledger would cost nothing and prove nothing.
 DEFAULT_DIRECTORY = Path("/var/lib/qioi-lab")
@@ -211,6 +212,15 @@ class Lab:
             }
             for node in network.nodes
         ]
+        # The load client is nobody's to raise, but neither is it a neighbour: its work is the ledger's own.
+        components.append(
+            {
+                "name": CLIENT_GROUP,
+                "role": Role.CLIENT.value,
+                "cgroup": self.client_group().path,
+                "channels": list(network.channels),
+            }
+        )
         state = {
             "runtime": "process",
             "cgroup_root": self.tree.name,

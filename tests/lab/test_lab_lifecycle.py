@@ -43,7 +43,9 @@ def test_every_node_serves_from_a_group_of_its_own(lab: Lab, base_port: int) -> 
     state = json.loads(lab.state_file.read_text())
     assert state["runtime"] == "process"
     assert state["cgroup_root"] == lab.tree.name
-    for component in state["components"]:
+    *nodes, client = state["components"]
+    assert (client["role"], client["cgroup"]) == ("client", f"{lab.tree.name}/client")
+    for component in nodes:
         assert component["cgroup"] == f"{lab.tree.name}/{component['name']}"
         assert component["channels"] == ["mychannel"]
         assert component["log_format"] == "plain"
