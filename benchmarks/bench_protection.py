@@ -20,7 +20,7 @@ import click
 
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
-from qioi.lab.demo import DEMO_DIRECTORY, LOAD_PART, default_threshold
+from qioi.lab.demo import LOAD_PART, default_threshold, demo_directory, explain_directory
 from qioi.lab.errors import LabError
 from qioi.lab.figures import ArmFigures, Ratios, ratios
 from qioi.lab.lab import Lab, LabOptions
@@ -62,9 +62,16 @@ def plan_arms(counts: Sequence[int], load: LoadPlan, config: str) -> list[Arm]:
 
 
 def measure(
-    directory: Path, counts: Sequence[int], repeats: int, law: str, rate: float | None, duration: float, base_port: int
+    directory: Path,
+    counts: Sequence[int],
+    repeats: int,
+    law: str,
+    rate: float | None,
+    duration: float,
+    base_port: int,
+    folder: Path,
 ) -> Benchmark:
-    lab = Lab(DEMO_DIRECTORY)
+    lab = Lab(folder)
     network = lab.up(LabOptions(base_port=base_port), die_with_parent=True, say=click.echo)
     try:
         runner = Runner(lab, network, directory)
@@ -126,6 +133,7 @@ def table(benchmark: Benchmark) -> str:
             spread([each.load.p99 for each in figures], milliseconds),
             spread([each.roles[Role.PEER].delay for each in figures], milliseconds),
             spread([each.roles[Role.ORDERER].delay for each in figures], milliseconds),
+            spread([each.flush.p95 for each in figures], milliseconds),
             spread(owed, percent) if owed else "-",
         )
         lines.append("| " + " | ".join(cells) + " |")
@@ -139,6 +147,7 @@ def table(benchmark: Benchmark) -> str:
 @click.option("--rate", type=float, help="Offered tps [default: 60 % of the maximum].")
 @click.option("--duration", type=float, default=25.0, show_default=True, help="Seconds measured per arm.")
 @click.option("--base-port", type=int, default=17_000, show_default=True)
+@click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where the ledgers stand.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
 def main(
     counts: tuple[int, ...],
@@ -147,6 +156,7 @@ def main(
     rate: float | None,
     duration: float,
     base_port: int,
+    folder: Path | None,
     output: Path | None,
 ) -> None:
     """Measure, write protection.json and protection.md, and print the table."""
@@ -155,13 +165,15 @@ def main(
     host = machine()
     try:
         with ending_signals_interrupt():
-            benchmark = measure(directory, counts, repeats, law, rate, duration, base_port)
+            place = folder or demo_directory()
+            benchmark = measure(directory, counts, repeats, law, rate, duration, base_port, place)
     except LabError as error:
         raise click.ClickException(str(error)) from error
     document = {"machine": asdict(host), **asdict(benchmark)}
     (directory / "protection.json").write_text(json.dumps(document, indent=2, default=str) + "\n")
     (directory / "protection.md").write_text(table(benchmark))
     click.echo(table(benchmark))
+    click.echo(f"ledgers in {explain_directory(place)}")
     click.echo(f"written to {directory}")
 
 

@@ -15,7 +15,16 @@ from qioi.commands.lab import one_line_errors
 from qioi.lab.table import Row, build_rows
 
 try:
-    from qioi.lab.demo import DURATION, WARMUP, Demo, DemoOptions, DemoResult, explain_threshold, write_results
+    from qioi.lab.demo import (
+        DURATION,
+        WARMUP,
+        Demo,
+        DemoOptions,
+        DemoResult,
+        explain_directory,
+        explain_threshold,
+        write_results,
+    )
     from qioi.lab.report import noise_notes
 except ModuleNotFoundError as error:
     if error.name not in {"jinja2", "matplotlib"}:
@@ -40,6 +49,12 @@ COLOURS = {"good": "green", "bad": "red"}
 @click.option("--warmup", type=click.FloatRange(min=1), default=WARMUP, show_default=True, help="Seconds before.")
 @click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
 @click.option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the ledgers stand meanwhile, an empty or new folder [default: in memory if there is room].",
+)
+@click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for report.html and the raw data [default: results/<time>].",
@@ -52,6 +67,7 @@ def command(
     duration: float,
     warmup: float,
     base_port: int,
+    folder: Path | None,
     output: Path | None,
 ) -> None:
     """Measure the bundled ledger alone, beside sysbench, and beside sysbench with QiOi.
@@ -59,7 +75,7 @@ def command(
     Takes under four minutes, runs for real, and leaves only the results behind, also after ctrl-C.
     """
     options = DemoOptions(sysbench, law, rate, threshold, duration, warmup)
-    options = replace(options, lab=replace(options.lab, base_port=base_port))
+    options = replace(options, lab=replace(options.lab, base_port=base_port), directory=folder or options.directory)
     directory = (output or Path("results") / time.strftime("%Y%m%d-%H%M%S")).resolve()
     console = Console()
     with one_line_errors():
@@ -67,6 +83,7 @@ def command(
         result = measure(options, directory, console)
         report = write_results(result, directory)
     console.print(as_table(result))
+    console.print(f"ledgers in {explain_directory(options.directory)}", highlight=False)
     for note in noise_notes(result.arms, result.machine.cores):
         console.print(f"note: {note}", style="yellow", highlight=False)
     console.print("Ratios are against alone; sysbench's is the part of its due that it got.", style="dim")

@@ -16,6 +16,7 @@ from pathlib import Path
 from qioi.interference import Sysbench, rates, total_over_time
 from qioi.lab.daemon import DAEMON_GROUP, Daemon
 from qioi.lab.figures import ArmFigures, InterfererFigures, Series, SeriesFigures
+from qioi.lab.flush import FlushProbe, flush_figures
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun
 from qioi.lab.machine import machine
@@ -81,11 +82,12 @@ class Runner:
             load = stack.enter_context(LoadRun(self._lab, arm.load, directory))
             sampler = self._sampler(sysbench)
             stack.callback(sampler.close)
+            probe = stack.enter_context(FlushProbe(self._lab.directory))
             self._watch(load, sampler, sysbench, daemon, tick)
             result = load.result()
         write_samples(directory / "samples.csv", sampler.samples, self._roles)
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
-        figures = self._condense(arm, result, cut, sysbench)
+        figures = self._condense(arm, result, cut, sysbench, probe)
         (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n")
         return figures
 
@@ -112,7 +114,7 @@ class Runner:
     def _present(self) -> tuple[Role, ...]:
         return tuple(role for role in Role if self._names(role))
 
-    def _condense(self, arm: Arm, load: LoadResult, cut: Window, sysbench: Sysbench) -> ArmFigures:
+    def _condense(self, arm: Arm, load: LoadResult, cut: Window, sysbench: Sysbench, probe: FlushProbe) -> ArmFigures:
         reports = sysbench.reports()
         # An instance that was starved of even its report has had nothing.
         events = rates(reports, load.start, load.end)
@@ -128,6 +130,7 @@ class Runner:
             client_cores=cut.cores((CLIENT_GROUP,)),
             daemon_cores=cut.cores((DAEMON_GROUP,)) if arm.config is not None else 0.0,
             interferer=InterfererFigures(arm.sysbench, sum(events.values()), cut.cores(sysbench.names)),
+            flush=flush_figures(probe.flushes, load.start, load.end),
             quiet=cut.quiet(self.cores),
             series=SeriesFigures(
                 throughput=load.throughput,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from qioi.lab.arms import PROBE_SECONDS, Arm, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.errors import LabError
 from qioi.lab.figures import ArmFigures
+from qioi.lab.flush import file_system
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import Machine, machine
@@ -24,10 +26,25 @@ LOAD_PART = 0.6
 #: Times in seconds. Together with start and stop under four minutes.
 WARMUP = 10.0
 DURATION = 45.0
-#: Always the same, so that the next demo clears away what one that was killed has left.
-DEMO_DIRECTORY = Path("/var/lib/qioi-demo")
+#: Where the demo's lab stands: always one of these, so that the next demo clears away what one that was
+#: killed has left. In memory where there is room, since the demo is about CPU: see qioi.lab.flush.
+DISK_DIRECTORY = Path("/var/lib/qioi-demo")
+MEMORY_DIRECTORY = Path("/dev/shm/qioi-demo")
+#: Bytes that the ledgers of a demo may need: some 100,000 transactions of 4 kB, kept by ten stores.
+ROOM = 4 << 30
 #: What bringing the lab up and taking it down takes, for the progress bar alone.
 UP_SECONDS = 6.0
+
+
+def demo_directory(memory: Path = MEMORY_DIRECTORY, disk: Path = DISK_DIRECTORY, room: int = ROOM) -> Path:
+    """Choose the folder of the demo's lab: in memory if there is room for it, or was; else on the disk."""
+    if memory.exists():
+        return memory
+    if memory.parent.is_dir() and file_system(memory.parent) == "tmpfs":
+        kept = os.statvfs(memory.parent)
+        if kept.f_bavail * kept.f_frsize >= room:
+            return memory
+    return disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,7 @@ class DemoOptions:
     duration: float = DURATION
     warmup: float = WARMUP
     lab: LabOptions = field(default_factory=LabOptions)
+    directory: Path = field(default_factory=lambda: demo_directory())
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +94,7 @@ class Demo:
         sysbench_binary()
         host = machine()
         self._step("bringing the ledger up", 0)
-        lab = Lab(DEMO_DIRECTORY)
+        lab = Lab(self._options.directory)
         network = lab.up(self._options.lab, die_with_parent=True)
         try:
             self._done += UP_SECONDS
@@ -145,6 +163,14 @@ def explain_threshold(result: DemoResult) -> str:
     return f"{result.threshold:g} tps: what the ledger committed alone"
 
 
+def explain_directory(directory: Path) -> str:
+    """Say where the ledgers stood."""
+    kind = file_system(directory)
+    if kind == "tmpfs":
+        return f"{directory} ({kind}): in memory, so that CPU is what is compared; --dir names a folder on a disk"
+    return f"{directory} ({kind})"
+
+
 def write_results(result: DemoResult, directory: Path) -> Path:
     """Write result.json, table.md and report.html; return the page's path."""
     (directory / "result.json").write_text(json.dumps(asdict(result), indent=2, default=str) + "\n")
@@ -161,7 +187,8 @@ def write_results(result: DemoResult, directory: Path) -> Path:
         facts=(
             ("Load", f"{result.rate:.0f} tps, open loop, smallbank; latency counts from the intended send time"),
             ("Maximum", found),
-            ("Ledger", f"{lab.mode} mode, {lab.consenter} ordering, TLS on, every commit flushed to disk"),
+            ("Ledger", f"{lab.mode} mode, {lab.consenter} ordering, TLS on, every commit flushed"),
+            ("Files", explain_directory(options.directory)),
             ("Groups", "one CPU control group per process; share 1024, the load client 65,536 in every arm"),
             ("Each arm", f"{options.warmup:g} s warm-up left out, {options.duration:g} s measured"),
             ("Law", options.law),

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from qioi.lab.flush import FlushFigures
 from qioi.lab.machine import Quiet
 from qioi.types import Role
 
@@ -86,6 +87,7 @@ class ArmFigures:
     client_cores: float
     daemon_cores: float
     interferer: InterfererFigures
+    flush: FlushFigures
     quiet: Quiet
     series: SeriesFigures
 

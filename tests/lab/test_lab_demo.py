@@ -15,8 +15,9 @@ import pytest
 
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
-from qioi.lab.demo import DEMO_DIRECTORY, DemoOptions, default_threshold
+from qioi.lab.demo import DemoOptions, default_threshold, demo_directory
 from qioi.lab.errors import LabError
+from qioi.lab.flush import file_system
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan
 from qioi.types import Role
@@ -26,8 +27,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def demo_lab() -> Iterator[Lab]:
-    lab = Lab(DEMO_DIRECTORY)
-    assert not lab.running, f"a demo is running in {DEMO_DIRECTORY}"
+    lab = Lab(demo_directory())
+    assert not lab.running, f"a demo is running in {lab.directory}"
     yield lab
     lab.down()
 
@@ -158,6 +159,14 @@ def test_thresholds_are_chosen_by_the_law() -> None:
     assert default_threshold("proportional", 99.96, 299.7) == 300
     assert default_threshold("proportional", 99.96, None) == 100.0
     assert DemoOptions().law == "adaptive"
+
+
+def test_the_demo_stands_in_memory_where_there_is_room(tmp_path: Path) -> None:
+    memory, disk = Path("/dev/shm/x"), tmp_path
+    in_memory = file_system(memory.parent) == "tmpfs"
+    assert demo_directory(memory, disk, room=0) == (memory if in_memory else disk)
+    assert demo_directory(memory, disk, room=1 << 60) == disk
+    assert demo_directory(tmp_path / "no" / "x", disk) == disk
 
 
 def wait_for(condition, timeout: float = 90.0) -> None:

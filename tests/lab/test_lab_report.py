@@ -18,6 +18,7 @@ from qioi.lab.figures import (
     due,
     ratios,
 )
+from qioi.lab.flush import FlushFigures
 from qioi.lab.machine import Machine, Quiet
 from qioi.lab.report import Page, headline, markdown, noise_notes, write_report
 from qioi.lab.table import build_rows, milliseconds, percent, times
@@ -38,6 +39,7 @@ def arm(
         client_cores=0.1,
         daemon_cores=0.01,
         interferer=InterfererFigures(sysbench, events, cores),
+        flush=FlushFigures(200, 0.2, 0.9, 4.0),
         quiet=Quiet(20.0, 0.0, 1.0 + cores, 0.3),
         series=SeriesFigures(
             throughput=wave,

@@ -1,0 +1,90 @@
+"""How long the ledgers' file system takes to flush a small write, looked at while an arm runs.
+
+CPU shares cannot help a ledger that waits for its disk, and a disk may become slower just because the CPUs
+are busy: behind a virtual disk stands a process of the host's, which may share its CPU time with ours.
+So a measurement that is about CPU shows beside it what the disk did.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+#: Seconds between two flushes, and bytes of each: seldom and small enough not to matter to the ledger.
+PERIOD = 0.1
+SIZE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """One flush: when it began (epoch seconds) and how long it took (milliseconds)."""
+
+    time: float
+    took: float
+
+
+@dataclass(frozen=True, slots=True)
+class FlushFigures:
+    """Times of the flushes within the window, in milliseconds."""
+
+    count: int
+    p50: float
+    p95: float
+    maximum: float
+
+
+class FlushProbe:
+    """Appends to a file of its own in ``directory`` and flushes it, on a thread, until left."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / ".flush-probe"
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="flush-probe")
+        self.flushes: list[Flush] = []
+
+    def _run(self) -> None:
+        block = os.urandom(SIZE)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            while not self._end.wait(PERIOD):
+                os.write(descriptor, block)
+                at, began = time.time(), time.perf_counter()
+                os.fdatasync(descriptor)
+                self.flushes.append(Flush(at, 1000 * (time.perf_counter() - began)))
+        finally:
+            os.close(descriptor)
+            self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> FlushProbe:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+def flush_figures(flushes: Sequence[Flush], start: float, end: float) -> FlushFigures:
+    """Sum up those that began within [start, end]."""
+    took = sorted(flush.took for flush in flushes if start <= flush.time <= end)
+    if not took:
+        return FlushFigures(0, 0.0, 0.0, 0.0)
+    return FlushFigures(len(took), took[len(took) // 2], took[len(took) * 95 // 100], took[-1])
+
+
+def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """Name the type of the file system that holds ``path``, as mount(8) spells it."""
+    best, kind = "", "unknown"
+    for line in mounts.read_text().splitlines():
+        _, target, its, *_ = line.split()
+        target = target.replace("\\040", " ")
+        if path.is_relative_to(target) and len(target) >= len(best):
+            best, kind = target, its
+    return kind

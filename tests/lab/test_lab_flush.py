@@ -1,0 +1,37 @@
+"""The disk is looked at beside the measurement."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from qioi.lab.flush import Flush, FlushProbe, file_system, flush_figures
+
+
+def test_real_flushes_are_timed_and_nothing_is_left(tmp_path: Path) -> None:
+    with FlushProbe(tmp_path) as probe:
+        deadline = time.monotonic() + 30
+        while len(probe.flushes) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert all(flush.took > 0 for flush in probe.flushes)
+    assert list(tmp_path.iterdir()) == []
+    done = len(probe.flushes)
+    time.sleep(0.25)
+    assert len(probe.flushes) == done
+
+
+def test_figures_are_of_the_window_alone() -> None:
+    flushes = [Flush(float(at), float(at)) for at in range(200)]
+    found = flush_figures(flushes, 100, 199)
+    assert (found.count, found.p50, found.p95, found.maximum) == (100, 150.0, 195.0, 199.0)
+    assert flush_figures(flushes, 500, 600).count == 0
+
+
+def test_the_innermost_mount_names_the_file_system(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("/dev/vda / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\nx /dev/shm/a\\040b xfs rw 0 0\n")
+    assert file_system(Path("/var/lib"), mounts) == "ext4"
+    assert file_system(Path("/dev/shm/qioi"), mounts) == "tmpfs"
+    assert file_system(Path("/dev/shmother"), mounts) == "ext4"
+    assert file_system(Path("/dev/shm/a b/c"), mounts) == "xfs"
