@@ -36,6 +36,8 @@ CLIENT_GROUP = "client"
 #: Proof that a folder is a lab's and may be emptied.
 MARKER = ".qioi-lab"
 STATE = "lab.json"
+#: Seconds to wait for another command on the same lab.
+LOCK_PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,11 +309,19 @@ class Lab:
         """Let one ``up`` or ``down`` at a time work on this lab; a dead holder's lock is free."""
         # A name in the abstract socket space (unix(7)): the kernel frees it, and no file is left over.
         lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            lock.bind("\0" + self.tree.name)
-        except OSError:
-            lock.close()
-            raise LabError(f"another qioi lab command is at work on {self.directory}; wait for it to end") from None
+        # A child of a killed command holds its lock between fork and exec: that passes.
+        deadline = time.monotonic() + LOCK_PATIENCE
+        while True:
+            try:
+                lock.bind("\0" + self.tree.name)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    lock.close()
+                    raise LabError(
+                        f"another qioi lab command is at work on {self.directory}; wait for it to end"
+                    ) from None
+                time.sleep(0.02)
         try:
             yield
         finally:
