@@ -1,0 +1,224 @@
+package consensus
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// TestScripts runs groups of nodes step by step, in one goroutine: nothing happens but what
+// the script says, so no clock and no chance decide. Commands:
+//
+//	new voters=N                starts a group
+//	campaign node=N             stands for election, as if its election timeout had run out
+//	forget node=N               has not heard of its leader for that long
+//	tick node=N count=N         lets its clock go on
+//	propose node=N              one log entry of the input's lines
+//	cut node=N                  its timer ends the open block
+//	deliver                     messages travel, and what they cause, until there are none
+//	isolate node=N, heal        messages from and to N are lost
+//	restart node=N              SIGKILL: what was not in a sealed block comes from the log
+//
+// The output is what changed: leaders, refusals, and each node's chain, sealed blocks in
+// brackets. Rewrite with -rewrite.
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var g *group
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var id, count int
+			d.MaybeScanArgs(t, "node", &id)
+			d.MaybeScanArgs(t, "count", &count)
+			if d.Cmd == "new" {
+				var voters int
+				d.ScanArgs(t, "voters", &voters)
+				g = newGroup(t, voters)
+				return g.changes()
+			}
+			g.t = t
+			g.do(d, uint64(id), count)
+			return g.changes()
+		})
+	})
+}
+
+func (g *group) do(d *datadriven.TestData, id uint64, count int) {
+	n := g.nodes[id]
+	switch d.Cmd {
+	case "campaign":
+		require.NoError(g.t, n.raft.Campaign())
+	case "forget":
+		require.NoError(g.t, n.raft.ForgetLeader())
+	case "tick":
+		for range count {
+			n.raft.Tick()
+			g.ready(id)
+		}
+	case "propose":
+		g.propose(id, strings.Split(d.Input, "\n"))
+	case "cut":
+		n.proposeCut()
+	case "deliver":
+		g.deliver()
+	case "isolate":
+		g.lost[id] = true
+	case "heal":
+		clear(g.lost)
+	case "restart":
+		g.restart(id)
+	default:
+		d.Fatalf(g.t, "unknown command %s", d.Cmd)
+	}
+	for id := range g.machines {
+		g.ready(uint64(id) + 1)
+	}
+}
+
+// group is a channel's consenters.
+type group struct {
+	t        *testing.T
+	dir      string
+	voters   []uint64
+	nodes    map[uint64]*Node
+	machines []*machine // by id - 1
+	mail     []*raftpb.Message
+	lost     map[uint64]bool
+	said     []string
+	shown    map[string]string
+}
+
+func newGroup(t *testing.T, voters int) *group {
+	g := &group{t: t, dir: t.TempDir(), nodes: map[uint64]*Node{}, lost: map[uint64]bool{}, shown: map[string]string{}}
+	for id := range voters {
+		g.voters = append(g.voters, uint64(id)+1)
+		g.machines = append(g.machines, &machine{group: g, id: uint64(id) + 1})
+	}
+	for _, id := range g.voters {
+		g.open(id)
+	}
+	return g
+}
+
+func (g *group) open(id uint64) {
+	m := g.machines[id-1]
+	n, err := Open(Config{
+		Channel: "ch", ID: id, Voters: g.voters, Dir: filepath.Join(g.dir, strconv.Itoa(int(id))),
+		TickInterval: time.Hour, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1 << 30,
+		CutInterval: func() time.Duration { return time.Hour },
+	}, m, m)
+	require.NoError(g.t, err)
+	require.NoError(g.t, n.start(context.Background()))
+	g.nodes[id] = n
+	g.t.Cleanup(func() { _ = n.log.Close() })
+	g.ready(id)
+}
+
+func (g *group) restart(id uint64) {
+	require.NoError(g.t, g.nodes[id].log.Close())
+	m := g.machines[id-1]
+	m.open, m.leader = nil, 0
+	g.mail = slices.DeleteFunc(g.mail, func(m *raftpb.Message) bool { return m.GetFrom() == id || m.GetTo() == id })
+	g.open(id)
+}
+
+func (g *group) ready(id uint64) { require.NoError(g.t, g.nodes[id].handleReady(context.Background())) }
+
+func (g *group) propose(id uint64, texts []string) {
+	n := g.nodes[id]
+	for _, text := range texts {
+		p := Proposal{Tx: []byte(text), Fail: func(err error) { g.say("%s refused at %d: %s", text, id, err) }}
+		if err := n.Propose(p); err != nil {
+			p.Fail(err)
+		}
+	}
+	select {
+	case p := <-n.accepting():
+		n.propose(p)
+	default:
+	}
+}
+
+func (g *group) deliver() {
+	for len(g.mail) > 0 {
+		m := g.mail[0]
+		g.mail = g.mail[1:]
+		if g.lost[m.GetFrom()] || g.lost[m.GetTo()] {
+			continue
+		}
+		g.nodes[m.GetTo()].step(m)
+		g.ready(m.GetTo())
+	}
+}
+
+func (g *group) say(format string, args ...any) { g.said = append(g.said, fmt.Sprintf(format, args...)) }
+
+// changes is what is different from the time before.
+func (g *group) changes() string {
+	out := g.said
+	g.said = nil
+	for _, m := range g.machines {
+		key := fmt.Sprintf("%d", m.id)
+		if now := m.String(); g.shown[key] != now {
+			g.shown[key] = now
+			out = append(out, now)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// machine is a node's state machine and transport.
+type machine struct {
+	group  *group
+	id     uint64
+	leader uint64
+	blocks []string
+	open   []string
+	at     chain.Applied // where the last sealed block ends
+}
+
+func (m *machine) String() string {
+	text := strings.Join(m.blocks, " ")
+	if len(m.open) > 0 {
+		text += " [" + strings.Join(m.open, " ")
+	}
+	return strings.TrimRight(fmt.Sprintf("%d follows %d: %s", m.id, m.leader, strings.TrimSpace(text)), " ")
+}
+
+func (m *machine) Apply(index uint64, entry *streampb.LogEntry) error {
+	if index <= m.at.Index {
+		return nil // it is in a sealed block
+	}
+	for _, tx := range entry.Txs {
+		m.open = append(m.open, string(tx))
+	}
+	if entry.Cut && len(m.open) > 0 {
+		m.blocks = append(m.blocks, "["+strings.Join(m.open, " ")+"]")
+		m.open, m.at = nil, chain.Applied{Index: index, Txs: uint32(len(entry.Txs))}
+	}
+	return nil
+}
+
+func (m *machine) Applied() chain.Applied { return m.at }
+func (m *machine) Height() uint64         { return uint64(len(m.blocks)) + 1 }
+func (m *machine) Open() (uint64, int)    { return m.Height(), len(m.open) }
+func (m *machine) Sync() error            { return nil }
+
+func (m *machine) CatchUp(context.Context, uint64) error { return nil }
+
+func (m *machine) LeaderChanged(leader uint64) { m.leader = leader }
+
+func (m *machine) Send(_ uint64, message *raftpb.Message) {
+	m.group.mail = append(m.group.mail, proto.Clone(message).(*raftpb.Message))
+}
