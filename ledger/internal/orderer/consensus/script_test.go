@@ -162,7 +162,9 @@ func (g *group) deliver() {
 	}
 }
 
-func (g *group) say(format string, args ...any) { g.said = append(g.said, fmt.Sprintf(format, args...)) }
+func (g *group) say(format string, args ...any) {
+	g.said = append(g.said, fmt.Sprintf(format, args...))
+}
 
 // changes is what is different from the time before.
 func (g *group) changes() string {
