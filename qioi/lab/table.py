@@ -64,7 +64,7 @@ def build_rows(arms: Sequence[ArmFigures], cores: int) -> list[Row]:
             (of_due(its) for its in against),
         ),
         line("its due, events/s", (due_value(arm, alone, cores) for arm in arms)),
-        Row("Flush of 4 KiB on the ledgers' file system, ms", heading=True),
+        Row("Disk flush of 4 KiB, ms", heading=True),
         line("p50", (short(arm.flush.p50) for arm in arms)),
         line("p95", (short(arm.flush.p95) for arm in arms)),
         Row("CPU time, in cores", heading=True),
