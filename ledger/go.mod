@@ -3,6 +3,7 @@ module github.com/qioi/qioi/ledger
 go 1.26.0
 
 require (
+	filippo.io/nistec v0.0.4 // indirect
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"crypto/ecdsa"
 	"crypto/sha256"
 	"crypto/x509"
 	"time"
@@ -29,7 +28,7 @@ type Identity struct {
 	Cert  *x509.Certificate
 
 	roles     uint8 // bit set of Role
-	key       *ecdsa.PublicKey
+	key       *publicKey
 	digest    [sha256.Size]byte
 	notBefore time.Time // of the whole chain: the latest start, the earliest end
 	notAfter  time.Time
@@ -45,7 +44,7 @@ func (i *Identity) Same(other *Identity) bool {
 }
 
 // Verify checks that sig is the low-S signature of this identity over sha256(msg).
-func (i *Identity) Verify(msg, sig []byte) error { return verify(i.key, msg, sig) }
+func (i *Identity) Verify(msg, sig []byte) error { return i.key.verify(msg, sig) }
 
 // ValidAt reports whether every certificate of the chain is valid at t.
 func (i *Identity) ValidAt(t time.Time) bool {

@@ -42,8 +42,8 @@ func signDigest(key *ecdsa.PrivateKey, digest []byte) ([]byte, error) {
 }
 
 // verify checks sig over sha256(msg).
-func verify(key *ecdsa.PublicKey, msg, sig []byte) error {
-	_, s, err := parseSignature(sig)
+func (k *publicKey) verify(msg, sig []byte) error {
+	r, s, err := parseSignature(sig)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func verify(key *ecdsa.PublicKey, msg, sig []byte) error {
 		return ErrHighS
 	}
 	digest := sha256.Sum256(msg)
-	if !ecdsa.VerifyASN1(key, digest[:], sig) {
+	if !k.holds(digest[:], r, s) {
 		return ErrSignature
 	}
 	return nil

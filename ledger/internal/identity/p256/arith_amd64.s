@@ -1,0 +1,1 @@
+// Empty: a package with a file of assembly may declare functions without a body.
