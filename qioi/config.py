@@ -16,6 +16,8 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from qioi.controller.policy import Policy
+from qioi.discovery.engine import DEFAULT_SOCKET
+from qioi.discovery.recognise import Rule
 from qioi.thresholds import AUTO
 from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
 
@@ -91,15 +93,45 @@ class OwnConfig(Strict):
     shares: Shares | None = None
 
 
+def engine_socket(path: str) -> str:
+    """Accept the path of a Unix socket: control groups and logs are read on this host."""
+    path = path.removeprefix("unix://")
+    if not path.startswith("/"):
+        raise ValueError("accepted is the absolute path of the engine's Unix socket on this host")
+    return path
+
+
+class SelectConfig(Strict):
+    """What a container is, by shell patterns for its image and name; both must match."""
+
+    role: Literal["peer", "orderer", "chaincode", "broker", "client"]
+    image: Annotated[str, Field(min_length=1)] = "*"
+    name: Annotated[str, Field(min_length=1)] = "*"
+    channels: list[str] = []
+
+
+class DockerConfig(Strict):
+    """An engine whose containers are watched; ``fabric`` recognises Fabric's own images and names."""
+
+    socket: Annotated[str, AfterValidator(engine_socket)] = DEFAULT_SOCKET
+    select: list[SelectConfig] = []
+    fabric: bool = True
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Give the selection as rules."""
+        return tuple(Rule(Role(one.role), one.image, one.name, tuple(one.channels)) for one in self.select)
+
+
 class FileConfig(Strict):
     """The file as it is written."""
 
     period: Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)] = 1.0
     lab: str | None = None
     components: list[ComponentConfig] = []
+    docker: DockerConfig | None = None
     channels: dict[str, PolicyConfig] = {}
     defaults: PolicyConfig = PolicyConfig()
-    actuator: Literal["auto", "libcgroup", "files"] = "auto"
+    actuator: Literal["auto", "libcgroup", "files", "docker"] = "auto"
     state_dir: str = "/run/qioi"  # in memory: a disk may take seconds to answer when its threads starve
     socket: str | None = None
     metrics: MetricsConfig = MetricsConfig()
@@ -123,7 +155,9 @@ class Config:
     file: Path
     period: float
     components: tuple[Component, ...]
+    docker: DockerConfig | None
     policies: Mapping[str, Policy]
+    defaults: PolicyConfig
     actuator: str
     state_dir: Path
     socket: Path
@@ -145,7 +179,9 @@ def load_config(path: Path) -> Config:
         channel: policy(channel, raw.channels.get(channel, PolicyConfig()), raw.defaults)
         for channel in dict.fromkeys([*raw.channels, *(name for one in components for name in one.channels)])
     }
-    problems = [f"{path}: {problem}" for problem in contradictions(components, policies)]
+    problems = [f"{path}: {problem}" for problem in contradictions(components, policies, raw.docker)]
+    if raw.actuator == "docker" and raw.docker is None:
+        problems.append(f"{path}: actuator: docker: accepted together with a section `docker` only")
     if problems:
         raise ConfigError(problems)
     state_dir = path.parent / raw.state_dir
@@ -153,7 +189,9 @@ def load_config(path: Path) -> Config:
         file=path,
         period=float(raw.period),
         components=components,
+        docker=raw.docker,
         policies=policies,
+        defaults=raw.defaults,
         actuator=raw.actuator,
         state_dir=state_dir,
         socket=path.parent / raw.socket if raw.socket else state_dir / "qioi.sock",
@@ -179,22 +217,25 @@ def policy(channel: str, own: PolicyConfig, defaults: PolicyConfig) -> Policy:
     return Policy(channel, law=given.pop("law", "adaptive"), auto=learned, **given)
 
 
-def contradictions(components: tuple[Component, ...], policies: Mapping[str, Policy]) -> Iterable[str]:
-    """Find what is wrong although each value by itself is right."""
-    if not components:
-        yield "components: none: accepted is at least one, here or in the folder named by `lab`"
+def contradictions(
+    components: tuple[Component, ...], policies: Mapping[str, Policy], docker: DockerConfig | None
+) -> Iterable[str]:
+    """Find what is wrong although each value by itself is right. With ``docker`` more may be found later."""
+    if not components and docker is None:
+        yield "components: none: accepted is at least one, here or in the folder named by `lab`, or a section `docker`"
     for key, names in (("name", [c.name for c in components]), ("cgroup", [c.cgroup for c in components])):
         for name in (name for name, count in Counter(names).items() if count > 1):
             yield f"components: {key} {name!r}: more than once: accepted is one component each"
-    if components and not policies:
+    if components and not policies and docker is None:
         yield "channels: none: accepted is at least one, here or among the channels of a component"
     for channel, one in policies.items():
         key = f"channels.{channel}"
-        if one.law == "proportional" and one.threshold is None and not one.auto:
+        if docker is None and one.law == "proportional" and one.threshold is None and not one.auto:
             yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
         if one.floor is not None and one.floor > one.ceiling:
             yield f"{key}.floor: {one.floor}: accepted is at most the ceiling, {one.ceiling}"
-        if components and not any(c.log and (not c.channels or channel in c.channels) for c in components):
+        logged = [c for c in components if c.log and (not c.channels or channel in c.channels)]
+        if components and docker is None and not logged:
             yield f"{key}: no component with a `log` serves it: accepted is at least one whose log shows its commits"
 
 
@@ -235,11 +276,14 @@ def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
     """Names of the keys that are accepted at a place in the document."""
     sections: list[tuple[str, type[BaseModel]]] = [
         ("components", ComponentConfig),
+        ("docker", DockerConfig),
         ("channels", PolicyConfig),
         ("defaults", PolicyConfig),
         ("metrics", MetricsConfig),
         ("own", OwnConfig),
     ]
+    if location[:2] == ["docker", "select"]:
+        return list(SelectConfig.model_fields)
     return list((dict(sections)[location[0]] if location else model).model_fields)
 
 

@@ -45,6 +45,7 @@ class Daemon:
         self._delays = delays
         self._host = host
         self._controller = Controller(config.policies)
+        self._owners = {one.cgroup: one.owner for one in config.components}
         self._originals: dict[str, int] = {}
         self._said: dict[str, str] = {}
         self._news: dict[str, Said | None] = {}
@@ -80,6 +81,7 @@ class Daemon:
             if name not in raised or state.cgroup != blank[name].cgroup:
                 self._release(name, state.cgroup)
         self._config = config
+        self._owners = {one.cgroup: one.owner for one in config.components}
         self.thresholds.adopt(config.policies)
         self._channels.watch(config.components, config.policies)
         self._delays.watch(config.components)
@@ -132,7 +134,7 @@ class Daemon:
     def _look_at(self, state: ComponentState, delay: DelayReading | None) -> ComponentState:
         try:
             if state.name not in self._originals:
-                self._originals[state.name] = self._guard.hold(state.cgroup)
+                self._originals[state.name] = self._guard.hold(state.cgroup, self._owners[state.cgroup])
             share = self._guard.shares(state.cgroup)
         except CgroupError as error:
             if isinstance(error, CgroupGoneError):

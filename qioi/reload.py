@@ -15,7 +15,7 @@ from qioi.snapshot import Snapshot
 log = logging.getLogger("qioi")
 
 #: Keys that are used when the daemon starts, and not looked at again.
-AT_START = ("state_dir", "socket", "metrics", "actuator", "own", "dry_run")
+AT_START = ("docker", "state_dir", "socket", "metrics", "actuator", "own", "dry_run")
 
 
 class Reloader:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from qioi.api import BusyError, Query, RefusedError, Routes, serve_tcp, serve_unix
@@ -21,7 +22,11 @@ from qioi.controller.files import Access
 from qioi.controller.guard import Guard, Result
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
+from qioi.controller.owner import Nobody, Owners
 from qioi.daemon import Daemon, Signals, run_loop
+from qioi.discovering import DiscoveringDaemon
+from qioi.discovery.docker import DockerDiscovery
+from qioi.discovery.owners import EngineOwners
 from qioi.explain import explain
 from qioi.host import HostWatch, own_cgroup, protect_loop
 from qioi.kept import keep, take_over
@@ -36,6 +41,9 @@ from qioi.thresholds import Thresholds
 from qioi.thresholds import parse as parse_threshold
 
 log = logging.getLogger("qioi")
+
+#: Seconds that an engine has at the start, where the configuration cannot do without.
+ENGINE_PATIENCE = 10.0
 
 
 class StartError(Exception):
@@ -104,7 +112,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
         except LockedError as error:
             raise StartError(f"{error}; stop that one first") from None
         cleanup.callback(lock.close)
-        guard = Guard(hierarchy, access, Journal(config.state_dir))
+        owners = record_keepers(config, hierarchy, cleanup)
+        guard = Guard(hierarchy, access, Journal(config.state_dir), owners)
         if not config.dry_run:
             inherit(config, guard, hierarchy)
         with restoring(guard, config.state_dir) as ending:
@@ -117,7 +126,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             cleanup.callback(channels.close)
             delays = CgroupDelays(config.components, hierarchy.mount)
             cleanup.callback(delays.close)
-            daemon = Daemon(config, guard, channels, delays, HostWatch())
+            daemon = make_daemon(config, guard, channels, delays, owners, hierarchy, cleanup)
             first = daemon.blank(access.name, hierarchy.version)
             publisher = Publisher(first, hierarchy, daemon.thresholds)
             serve(config, publisher, cleanup)
@@ -136,9 +145,44 @@ def means(config: Config) -> tuple[Hierarchy, Access]:
     """Find the CPU controller and a way to it."""
     try:
         hierarchy = find_hierarchy()
-        return hierarchy, choose_access(config.actuator, hierarchy)
+        # What is Docker's is written like every other's; that the engine is told is the guard's business.
+        return hierarchy, choose_access("auto" if config.actuator == "docker" else config.actuator, hierarchy)
     except CgroupError as error:
         raise StartError(str(error)) from None
+
+
+def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> Owners:
+    """Choose who is told of shares: the engine, unless the configuration wants the files alone."""
+    if config.docker is None or config.actuator not in ("auto", "docker"):
+        return Nobody()
+    owners = EngineOwners(hierarchy.version)
+    cleanup.callback(owners.close)
+    return owners
+
+
+def make_daemon(
+    config: Config,
+    guard: Guard,
+    channels: LogChannels,
+    delays: CgroupDelays,
+    owners: Owners,
+    hierarchy: Hierarchy,
+    cleanup: ExitStack,
+) -> Daemon:
+    """Make the loop's daemon: one for the fixed list, or one that watches an engine too."""
+    if config.docker is None:
+        return Daemon(config, guard, channels, delays, HostWatch())
+    if find_spec("docker") is None:
+        raise StartError(f"{config.file}: docker: the Docker SDK is not installed: pip install 'qioi[docker]'")
+    keeper = owners if isinstance(owners, EngineOwners) else None
+    section = config.docker
+    discovery = DockerDiscovery(
+        section.socket, hierarchy.version, section.rules(), fabric=section.fabric, owned=keeper is not None
+    )
+    cleanup.callback(discovery.close)
+    if config.actuator == "docker" and not discovery.wait(ENGINE_PATIENCE):
+        raise StartError(f"{config.file}: actuator docker: {'; '.join(discovery.found().problems.values())}")
+    return DiscoveringDaemon(config, guard, channels, delays, HostWatch(), discovery, keeper)
 
 
 def prepare_state(folder: Path) -> None:
@@ -214,7 +258,8 @@ class Ending:
 
 def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
     """Go on with what a daemon before this one has kept on purpose; put back what one that died has left."""
-    outcomes = take_over(config.state_dir, guard, {one.cgroup for one in config.components})
+    groups = {one.cgroup for one in config.components}
+    outcomes = take_over(config.state_dir, guard, groups, owned=config.docker is not None)
     if outcomes is None:
         tell(recover(config.state_dir, hierarchy), log.warning)
         return

@@ -37,6 +37,10 @@ class Channels(Protocol):
         """Say how each log is doing."""
         ...
 
+    def seen(self) -> tuple[str, ...]:
+        """Name the channels that commits were seen of."""
+        ...
+
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
         """Go on with these components and channels; what stays is not disturbed."""
         ...
@@ -90,6 +94,10 @@ class LogChannels:
                 if isinstance(event, Commit):
                     self._throughput.observe(event, commit_instant(event.time, now, wall))
         return {channel: self._throughput.reading(channel, now) for channel in self._channels}
+
+    def seen(self) -> tuple[str, ...]:
+        """Name the channels that commits were seen of, also those that have no policy."""
+        return self._throughput.channels
 
     def states(self) -> list[SourceState]:
         """Say how each log is doing."""

@@ -1,0 +1,74 @@
+"""The daemon whose components come and go: what is found is added to what the configuration lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from qioi.config import Config, PolicyConfig, policy
+from qioi.controller.guard import Guard
+from qioi.daemon import Daemon
+from qioi.discovery.base import Discovery, Found, join
+from qioi.discovery.owners import EngineOwners
+from qioi.host import HostWatch
+from qioi.snapshot import Snapshot
+from qioi.sources import Channels, Delays
+
+#: Channels that are taken on because commits of them were seen; names come from log lines, so they are bounded.
+MAX_SEEN = 64
+
+
+class DiscoveringDaemon(Daemon):
+    """Looks at a discovery before each period; it never waits for one."""
+
+    def __init__(
+        self,
+        config: Config,
+        guard: Guard,
+        channels: Channels,
+        delays: Delays,
+        host: HostWatch,
+        discovery: Discovery,
+        records: EngineOwners | None,
+    ) -> None:
+        super().__init__(config, guard, channels, delays, host)
+        self._listed = config
+        self._discovery = discovery
+        self._records = records
+        self._found = Found()
+        self._seen: tuple[str, ...] = ()
+
+    def adopt(self, config: Config, before: Snapshot) -> Snapshot:
+        """Go on with another configuration, and with what is found now."""
+        self._listed = config
+        self._found, self._seen = self._discovery.found(), self._channels.seen()
+        return super().adopt(merge(config, self._found, self._seen), before)
+
+    def period(self, now: float, before: Snapshot) -> Snapshot:
+        """Take in what has come or gone, then do one period's work."""
+        told = self._found.problems
+        if self._discovery.found() is not self._found or self._channels.seen() != self._seen:
+            before = self.adopt(self._listed, before)
+        for about in {**told, **self._found.problems}:
+            self._say(about, self._found.problems.get(about))
+        if self._records is not None:
+            self._say("docker update", self._records.problem())
+        return super().period(now, before)
+
+
+def merge(config: Config, found: Found, seen: Iterable[str]) -> Config:
+    """Complete a configuration: the components that were found, and a policy for every channel of theirs.
+
+    Channels are those that labels or rules name, and those that were seen in logs of components that serve any.
+    A threshold of the configuration, given or to be learned, wins over one of a label.
+    """
+    joined = join((Found(config.components), found))
+    policies = dict(config.policies)
+    named = [channel for one in joined.components for channel in one.channels]
+    for channel in dict.fromkeys((*named, *list(seen)[:MAX_SEEN])):
+        if channel not in policies:
+            policies[channel] = policy(channel, PolicyConfig(), config.defaults)
+    for channel, threshold in found.thresholds.items():
+        if policies[channel].threshold is None and not policies[channel].auto:
+            policies[channel] = replace(policies[channel], threshold=threshold)
+    return replace(config, components=joined.components, policies=policies)
