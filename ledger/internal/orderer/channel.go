@@ -108,8 +108,11 @@ func (ch *channel) join(n *Node, dir string) error {
 		ch.remotes[id] = remote
 	}
 	var err error
-	ch.node, err = consensus.Open(cfg, ch, ch)
-	return err
+	if ch.node, err = consensus.Open(cfg, ch, ch); err != nil {
+		return err
+	}
+	ch.metrics.saturation(ch)
+	return nil
 }
 
 const (

@@ -1,9 +1,14 @@
 package orderer
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
+)
 
 // metrics are the series of an orderer, under Fabric's names where Fabric has one.
 type metrics struct {
+	registry     prometheus.Registerer
 	transactions *prometheus.CounterVec
 	height       *prometheus.GaugeVec
 	isLeader     *prometheus.GaugeVec
@@ -13,6 +18,7 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) *metrics {
 	channel := []string{"channel"}
 	m := &metrics{
+		registry:     registry,
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "orderer_ordered_transactions", Help: "Transactions put into the order."}, channel),
 		height:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ledger_blockchain_height", Help: "Height of the chain in blocks."}, channel),
 		isLeader:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "consensus_etcdraft_is_leader", Help: "The leadership status of the current node: 1 if it is the leader else 0."}, channel),
@@ -34,4 +40,30 @@ func (m *metrics) leader(channel string, us bool) {
 	}
 	m.isLeader.WithLabelValues(channel).Set(value)
 	m.changes.WithLabelValues(channel).Inc()
+}
+
+// saturation shows how full a channel's queues are and how much of the time its
+// consensus works: a rate of 1 means that it cannot do more.
+func (m *metrics) saturation(ch *channel) {
+	labels := prometheus.Labels{"channel": ch.name}
+	depth := func(queue string, read func() int) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "qioi", Subsystem: "orderer", Name: "queue_depth", Help: "Items that wait in a queue.",
+			ConstLabels: prometheus.Labels{"channel": ch.name, "queue": queue},
+		}, func() float64 { return float64(read()) }))
+	}
+	depth("proposals", func() int { proposals, _ := ch.node.Queued(); return proposals })
+	depth("messages", func() int { _, messages := ch.node.Queued(); return messages })
+	depth("answers", ch.waiting.count)
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "qioi", Subsystem: "orderer", Name: "busy_seconds_total", Help: "Time that consensus has worked, fsync included.", ConstLabels: labels,
+	}, func() float64 { return ch.node.Busy().Seconds() }))
+}
+
+// remote shows what waits to leave for another orderer.
+func (m *metrics) remote(address string, r *cluster.Remote) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "qioi", Subsystem: "orderer", Name: "outgoing_depth", Help: "Messages that wait to leave for another orderer.",
+		ConstLabels: prometheus.Labels{"to": address},
+	}, func() float64 { return float64(r.Queued()) }))
 }

@@ -10,12 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
@@ -32,6 +34,7 @@ const (
 	// messageSlack is what surrounds the largest transaction in a message between nodes.
 	messageSlack = 4 << 20
 	maxStreams   = 1024
+	minPing      = 5 * time.Second
 )
 
 // Node is an orderer.
@@ -111,6 +114,7 @@ func (n *Node) remote(m member, roots *x509.CertPool) (*cluster.Remote, error) {
 	}
 	r := cluster.NewRemote(m.address, conn, n)
 	n.remotes[m.address] = r
+	n.metrics.remote(m.address, r)
 	return r, nil
 }
 
@@ -145,6 +149,8 @@ func (n *Node) newServer() *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(n.maxMessage), grpc.MaxSendMsgSize(n.maxMessage), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
+		// The other orderers ping every 10 s; gRPC by itself takes that for an attack.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	}
 	if n.certificate != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{

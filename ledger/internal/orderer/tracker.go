@@ -29,6 +29,13 @@ func (t *tracker) add(tx []byte) *waiter {
 	return w
 }
 
+// count is the number of transactions that wait.
+func (t *tracker) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.waiting)
+}
+
 // ordered answers one waiter for each transaction: of copies, each is ordered by itself.
 func (t *tracker) ordered(txs [][]byte) {
 	t.mu.Lock()

@@ -93,6 +93,9 @@ func NewRemote(address string, conn *grpc.ClientConn, events Events) *Remote {
 // Conn is the connection, for calls other than Step.
 func (r *Remote) Conn() *grpc.ClientConn { return r.conn }
 
+// Queued is the number of messages that wait to leave; at 4096 more are lost.
+func (r *Remote) Queued() int { return len(r.outgoing) }
+
 // Send queues a Raft message. It is lost when too many wait: Raft repeats.
 func (r *Remote) Send(channel string, m *raftpb.Message) {
 	if !r.queue(outgoing{channel: channel, raft: m}) && m.GetType() == raftpb.MsgSnap {

@@ -97,6 +97,7 @@ type Node struct {
 	reports   chan report
 	synced    chan syncDone
 	leader    atomic.Uint64
+	busy      atomic.Int64 // nanoseconds that the run goroutine did not wait
 
 	// Of the run goroutine:
 	applied       uint64 // last applied entry
@@ -167,6 +168,12 @@ func (n *Node) start(ctx context.Context) error {
 // Leader is the leader's id as far as we know; 0 is nobody.
 func (n *Node) Leader() uint64 { return n.leader.Load() }
 
+// Queued is how many proposals and messages wait; at 4096 of either more are refused or lost.
+func (n *Node) Queued() (proposals, messages int) { return len(n.proposals), len(n.messages) }
+
+// Busy is how long the node's goroutine has worked, fsync included, since it was opened.
+func (n *Node) Busy() time.Duration { return time.Duration(n.busy.Load()) }
+
 // Propose queues a transaction. It errs at once when we do not lead or too many wait.
 func (n *Node) Propose(p Proposal) error {
 	if n.Leader() != n.cfg.ID {
@@ -209,24 +216,31 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	ticker := time.NewTicker(n.cfg.TickInterval)
 	defer ticker.Stop()
-	for {
+	for woke := time.Now(); ; {
 		if err := n.handleReady(ctx); err != nil {
 			return ignoreEnd(ctx, err)
 		}
+		n.busy.Add(int64(time.Since(woke)))
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+			woke = time.Now()
 			n.raft.Tick()
 		case m := <-n.messages:
+			woke = time.Now()
 			n.step(m)
 		case p := <-n.accepting():
+			woke = time.Now()
 			n.propose(p)
 		case <-n.timer.C:
+			woke = time.Now()
 			n.proposeCut()
 		case r := <-n.reports:
+			woke = time.Now()
 			n.stepReport(r)
 		case done := <-n.synced:
+			woke = time.Now()
 			if err := n.compact(done); err != nil {
 				return err
 			}

@@ -34,7 +34,9 @@ func (p *pipeline) flush(ctx context.Context) error {
 		if err := p.write(group); err != nil {
 			return err
 		}
-		storage += time.Since(start)
+		took := time.Since(start)
+		storage += took
+		p.busy[stageFlush].Add(int64(took))
 		keys = p.publish(group, keys[:0], &storage)
 		clear(group)
 	}

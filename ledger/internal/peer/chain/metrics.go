@@ -72,6 +72,18 @@ func (m *Metrics) channel(c *Chain) *channelMetrics {
 			ConstLabels: prometheus.Labels{"channel": cm.id, "stage": stage},
 		}, func() float64 { return float64(read()) }))
 	}
+	// The rate of its working time is a stage's saturation: 1 means that it cannot do more
+	// (for verify, as many as there are workers).
+	busy := func(stage string, number int) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "qioi", Subsystem: "pipeline", Name: "busy_seconds_total", Help: "Time that a stage has worked.",
+			ConstLabels: prometheus.Labels{"channel": cm.id, "stage": stage},
+		}, func() float64 { return time.Duration(c.pipeline.busy[number].Load()).Seconds() }))
+	}
+	busy("verify", stageVerify)
+	busy("commit", stageCommit)
+	busy("flush", stageFlush)
+	depth("verify", func() int { return len(c.pipeline.help) })
 	depth("commit", func() int { return len(c.pipeline.jobs) })
 	depth("flush", func() int { return len(c.pipeline.results) })
 	return cm

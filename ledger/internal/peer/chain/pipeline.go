@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,14 @@ const (
 	queueBytes = 64 << 20
 	// groupItems is the most that one fsync covers.
 	groupItems = 1024
+)
+
+// The stages, as metrics name them.
+const (
+	stageVerify = iota // signatures and policies: all workers together
+	stageCommit        // conflicts and state
+	stageFlush         // disk
+	stages
 )
 
 // job is an item on its way through stages 1 and 2. Whoever holds the lock first, a worker
@@ -44,9 +53,6 @@ type job struct {
 }
 
 func (j *job) check() {
-	if j.checked {
-		return
-	}
 	j.checked = true
 	if j.header != nil {
 		j.err = protoutil.VerifyBlock(j.header, j.metadata, j.bundle.MSP, j.bundle.Policy(channelconfig.BlockValidation))
@@ -76,6 +82,7 @@ type pipeline struct {
 	help    chan *job // those that a worker may check ahead
 	results chan done
 	bytes   *semaphore.Weighted
+	busy    [stages]atomic.Int64 // nanoseconds that each stage has worked, not waited
 
 	// Of the goroutine that receives:
 	position    Position
@@ -177,13 +184,23 @@ func (p *pipeline) work(ctx context.Context) {
 		select {
 		case j := <-p.help:
 			if j.mu.TryLock() {
-				j.check()
+				p.check(j)
 				j.mu.Unlock()
 			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// check does stage 1's work on an item, unless it is done; the caller holds the item's lock.
+func (p *pipeline) check(j *job) {
+	if j.checked {
+		return
+	}
+	start := time.Now()
+	j.check()
+	p.busy[stageVerify].Add(int64(time.Since(start)))
 }
 
 // commit is stage 2.
@@ -198,7 +215,7 @@ func (p *pipeline) commit(ctx context.Context) error {
 			return nil
 		}
 		j.mu.Lock()
-		j.check()
+		p.check(j)
 		j.mu.Unlock()
 		d := done{at: l.next, weight: j.weight}
 		if j.header == nil {
@@ -208,8 +225,10 @@ func (p *pipeline) commit(ctx context.Context) error {
 			if err := l.record(j.tx, d.code); err != nil {
 				return fmt.Errorf("[%s] commit: %w", l.channelID, err)
 			}
+			recorded := time.Now()
 			validation += decided.Sub(start)
-			state += time.Since(decided)
+			state += recorded.Sub(decided)
+			p.busy[stageCommit].Add(int64(recorded.Sub(start)))
 		} else {
 			metadata, err := p.seal(j)
 			if err != nil {

@@ -1,0 +1,45 @@
+package chain
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+)
+
+// TestEveryStageShowsItsWork: what has passed through left working time in each stage, and nothing waits.
+func TestEveryStageShowsItsWork(t *testing.T) {
+	w := streamWorld(t)
+	registry := prometheus.NewRegistry()
+	r := startRig(t, w, t.TempDir(), Options{Metrics: NewMetrics(registry)})
+	for range 20 {
+		raw, _ := w.Make(peertest.Tx{})
+		r.add(raw)
+	}
+	r.seal()
+	r.settle()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	busy, depth := map[string]float64{}, map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			for _, label := range m.Label {
+				switch {
+				case label.GetName() != "stage":
+				case f.GetName() == "qioi_pipeline_busy_seconds_total":
+					busy[label.GetValue()] = m.Counter.GetValue()
+				case f.GetName() == "qioi_pipeline_queue_depth":
+					depth[label.GetValue()] = m.Gauge.GetValue()
+				}
+			}
+		}
+	}
+	for _, stage := range []string{"verify", "commit", "flush"} {
+		assert.Positive(t, busy[stage], stage)
+		assert.Contains(t, depth, stage)
+	}
+	assert.Zero(t, depth["commit"]+depth["flush"])
+}
