@@ -1,7 +1,7 @@
 """Arms of a measurement: the same load on the same lab, alone, beside interferers, with QiOi.
 
-An arm is started from the outside in: interferers, then the daemon, then the load; the load's window
-bounds what is measured, so interferers and daemon have settled during its warm-up and outlive its end.
+The daemon comes first, then the load, then, during the load's warm-up, the interferers, as neighbours do
+come to a ledger that runs. The load's window bounds what is measured; the others outlive its end.
 """
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ class Arm:
     config: str | None = None
 
     @property
+    def arrival(self) -> float:
+        """When the interferers come, in seconds since the load began."""
+        return min(3.0, 0.3 * self.load.warmup)
+
+    @property
     def seconds(self) -> float:
         """About how long it takes, with starting and draining."""
         return self.load.warmup + self.load.duration + 1.5
@@ -75,7 +80,7 @@ class Runner:
         directory.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
             sysbench = Sysbench(self._lab.tree, arm.sysbench, directory)
-            stack.enter_context(sysbench)
+            stack.callback(sysbench.stop)
             daemon = None
             if arm.config is not None:
                 daemon = stack.enter_context(Daemon(self._lab, arm.config, directory))
@@ -83,7 +88,7 @@ class Runner:
             sampler = self._sampler(sysbench)
             stack.callback(sampler.close)
             probe = stack.enter_context(FlushProbe(self._lab.directory))
-            self._watch(load, sampler, sysbench, daemon, tick)
+            self._watch(load, sampler, sysbench, daemon, arm.arrival, tick)
             result = load.result()
         write_samples(directory / "samples.csv", sampler.samples, self._roles)
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
@@ -96,9 +101,21 @@ class Runner:
         others = {name: self._lab.tree.group(name) for name in (CLIENT_GROUP, DAEMON_GROUP, *sysbench.names)}
         return Sampler(components, others)
 
-    def _watch(self, load: LoadRun, sampler: Sampler, sysbench: Sysbench, daemon: Daemon | None, tick: Tick) -> None:
+    def _watch(
+        self,
+        load: LoadRun,
+        sampler: Sampler,
+        sysbench: Sysbench,
+        daemon: Daemon | None,
+        arrival: float,
+        tick: Tick,
+    ) -> None:
         began = due = time.monotonic()
+        arrived = False
         while load.running():
+            if not arrived and time.monotonic() >= began + arrival:
+                sysbench.start()
+                arrived = True
             sampler.sample()
             self._lab.check()
             sysbench.check()

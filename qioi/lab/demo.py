@@ -190,7 +190,10 @@ def write_results(result: DemoResult, directory: Path) -> Path:
             ("Ledger", f"{lab.mode} mode, {lab.consenter} ordering, TLS on, every commit flushed"),
             ("Files", explain_directory(options.directory)),
             ("Groups", "one CPU control group per process; share 1024, the load client 65,536 in every arm"),
-            ("Each arm", f"{options.warmup:g} s warm-up left out, {options.duration:g} s measured"),
+            (
+                "Each arm",
+                f"{options.warmup:g} s warm-up left out, during which sysbench comes; {options.duration:g} s measured",
+            ),
             ("Law", options.law),
             ("Threshold", explain_threshold(result)),
         ),
