@@ -50,6 +50,13 @@ def owed(value: object) -> float | str:
     return float(value)
 
 
+def web_address(url: str) -> str:
+    """Accept where a peer's metrics can be asked for."""
+    if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
+        raise ValueError("accepted is a URL such as http://127.0.0.1:9443/metrics")
+    return url
+
+
 class Strict(BaseModel):
     """No unknown keys, no conversions, no changes afterwards."""
 
@@ -64,6 +71,8 @@ class ComponentConfig(Strict):
     cgroup: Annotated[str, AfterValidator(inside_the_mount)]
     log: str | None = None
     log_format: Literal["plain", "docker-json", "cri"] = "plain"
+    metrics_url: Annotated[str, AfterValidator(web_address)] | None = None
+    source: Literal["log", "metrics", "auto"] = "auto"
     channels: list[str] = []
 
 
@@ -182,6 +191,11 @@ def load_config(path: Path) -> Config:
     problems = [f"{path}: {problem}" for problem in contradictions(components, policies, raw.docker)]
     if raw.actuator == "docker" and raw.docker is None:
         problems.append(f"{path}: actuator: docker: accepted together with a section `docker` only")
+    problems += [
+        f"{path}: components: {one.name}: source metrics: accepted together with a `metrics_url` only"
+        for one in listed
+        if one.source == "metrics" and one.metrics_url is None
+    ]
     if problems:
         raise ConfigError(problems)
     state_dir = path.parent / raw.state_dir
@@ -204,8 +218,16 @@ def load_config(path: Path) -> Config:
 
 def component(raw: ComponentConfig, folder: Path) -> Component:
     """Make a component; a relative log path starts at the file that names it."""
-    log = str(folder / raw.log) if raw.log else None
-    return Component(raw.name, Role(raw.role), raw.cgroup, tuple(raw.channels), log, raw.log_format)
+    log = str(folder / raw.log) if raw.log and raw.source != "metrics" else None
+    return Component(
+        raw.name,
+        Role(raw.role),
+        raw.cgroup,
+        tuple(raw.channels),
+        log,
+        raw.log_format,
+        metrics_url=raw.metrics_url if raw.source != "log" else None,
+    )
 
 
 def policy(channel: str, own: PolicyConfig, defaults: PolicyConfig) -> Policy:
@@ -234,9 +256,9 @@ def contradictions(
             yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
         if one.floor is not None and one.floor > one.ceiling:
             yield f"{key}.floor: {one.floor}: accepted is at most the ceiling, {one.ceiling}"
-        logged = [c for c in components if c.log and (not c.channels or channel in c.channels)]
+        logged = [c for c in components if (c.log or c.metrics_url) and (not c.channels or channel in c.channels)]
         if components and docker is None and not logged:
-            yield f"{key}: no component with a `log` serves it: accepted is at least one whose log shows its commits"
+            yield f"{key}: no component with a `log` serves it, nor one with a `metrics_url`: accepted is either"
 
 
 def read_lab(folder: Path) -> list[ComponentConfig]:

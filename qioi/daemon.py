@@ -251,7 +251,7 @@ class Daemon:
         for state in states.values():
             self._say(state.name, state.problem)
         for source in sources:
-            self._say(f"log of {source.component}", source.problem)
+            self._say(f"{source.kind} of {source.component}", source.problem)
         self._totals = replace(self._totals, periods=self._totals.periods + 1)
         return replace(
             before,

@@ -37,7 +37,8 @@ class SnapshotCollector:
         yield from self._own()
 
     def _sources(self) -> Iterator[Metric]:
-        sources = self._snapshot.sources
+        sources = [one for one in self._snapshot.sources if one.kind == "log"]
+        endpoints = [one for one in self._snapshot.sources if one.kind == "metrics"]
         label = ["component"]
         yield gauge("qioi_log_up", "Whether the component's log can be read", label,
                     (([s.component], float(s.problem is None)) for s in sources))  # fmt: skip
@@ -45,6 +46,10 @@ class SnapshotCollector:
         yield counter("qioi_log_commits", "Commit lines read", label, (([s.component], s.commits) for s in sources))
         yield counter("qioi_raft_leader_changes", "Raft leader changes seen in the component's log", label,
                       (([s.component], s.leader_changes) for s in sources))  # fmt: skip
+
+        yield gauge("qioi_endpoint_up", "Whether the component's metrics endpoint answers", label,
+                    (([s.component], float(s.problem is None)) for s in endpoints))  # fmt: skip
+        yield counter("qioi_endpoint_pages", "Pages read from it", label, (([s.component], s.lines) for s in endpoints))
 
     def _own(self) -> Iterator[Metric]:
         snapshot, totals = self._snapshot, self._snapshot.totals

@@ -27,6 +27,7 @@ from qioi.daemon import Daemon, Signals, run_loop
 from qioi.discovering import DiscoveringDaemon
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.owners import EngineOwners
+from qioi.endpoints import MeteredChannels
 from qioi.explain import explain
 from qioi.host import HostWatch, own_cgroup, protect_loop
 from qioi.kept import keep, take_over
@@ -36,7 +37,7 @@ from qioi.notify import Notifier
 from qioi.recover import recover, tell
 from qioi.reload import Reloader, summary
 from qioi.snapshot import Snapshot
-from qioi.sources import CgroupDelays, LogChannels
+from qioi.sources import CgroupDelays, Channels, LogChannels
 from qioi.thresholds import Thresholds
 from qioi.thresholds import parse as parse_threshold
 
@@ -122,7 +123,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
                 raise StartError(*missing)
             record_originals(config, guard)
             raise_own_shares(config, guard, hierarchy)
-            channels = LogChannels(config.components, config.policies)
+            channels = MeteredChannels(LogChannels(config.components, config.policies), config.components)
             cleanup.callback(channels.close)
             delays = CgroupDelays(config.components, hierarchy.mount)
             cleanup.callback(delays.close)
@@ -163,7 +164,7 @@ def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> 
 def make_daemon(
     config: Config,
     guard: Guard,
-    channels: LogChannels,
+    channels: Channels,
     delays: CgroupDelays,
     owners: Owners,
     hierarchy: Hierarchy,

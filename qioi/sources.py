@@ -16,7 +16,10 @@ from qioi.types import ChannelReading, Commit, Component, DelayReading
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """How one component's log is doing. ``problem`` is ``None`` while it can be read."""
+    """How one component's log, or its metrics endpoint, is doing. ``problem`` is ``None`` while it can be read.
+
+    Of an endpoint, ``lines`` counts the pages and ``commits`` the valid transactions on the last one.
+    """
 
     component: str
     path: str
@@ -24,6 +27,7 @@ class SourceState:
     lines: int
     commits: int
     leader_changes: int
+    kind: str = "log"  # or metrics
 
 
 class Channels(Protocol):

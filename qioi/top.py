@@ -110,7 +110,7 @@ def components(document: dict[str, Any], history: History) -> Table:
 
 def notes(document: dict[str, Any]) -> list[Text]:
     """Say what is wrong elsewhere."""
-    lines = [f"log of {one['component']}: {one['problem']}" for one in document["sources"] if one["problem"]]
+    lines = [f"{one['kind']} of {one['component']}: {one['problem']}" for one in document["sources"] if one["problem"]]
     lines += [f"reload refused: {problem}" for problem in document["configuration"]["problems"]]
     return [Text(line, style="red") for line in lines]
 

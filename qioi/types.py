@@ -34,6 +34,7 @@ class Component:
     ``cgroup`` is the group's path below the CPU controller's mount, without a leading slash.
     ``channels`` are the channels that it serves; empty means every channel.
     ``log`` is the file its commits are read from (peers only), ``log_format`` how that file wraps lines.
+    ``metrics_url`` is where its Prometheus metrics can be asked for, as a second source of commits.
     ``owner`` names who has the group's share on a record of its own (a container engine); empty if nobody has.
     """
 
@@ -44,6 +45,7 @@ class Component:
     log: str | None = None
     log_format: str = "plain"
     owner: str = ""
+    metrics_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

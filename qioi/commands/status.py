@@ -75,7 +75,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
             yield f"Threshold of {one['name']}: learned from {evidence(one['evidence'])}"
     for one in document["sources"]:
         if one["problem"]:
-            yield f"log of {one['component']}: {one['problem']}"
+            yield f"{one['kind']} of {one['component']}: {one['problem']}"
     configuration = document["configuration"]
     for problem in configuration["problems"]:
         yield f"Reload refused, the configuration from before is in force: {problem}"

@@ -1,0 +1,49 @@
+"""A peer's Prometheus page -> what it has committed, per channel.
+
+Fabric's operations endpoint gives ``ledger_transaction_count{channel,validation_code,…}``, which counts since the
+process began, and ``ledger_blockchain_height{channel}``. Only VALID transactions count: unlike a log line, the
+metric tells them apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.parser import text_string_to_metric_families
+
+COUNT = "ledger_transaction_count"
+HEIGHT = "ledger_blockchain_height"
+#: Channels that are looked at on one page.
+MAX_CHANNELS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One look at one peer. ``transactions`` are the valid ones since the process began; by channel, both."""
+
+    transactions: Mapping[str, float] = field(default_factory=dict)
+    heights: Mapping[str, int] = field(default_factory=dict)
+
+
+def parse_page(text: str) -> Page:
+    """Read a page; only the lines of the two metrics are looked at. ValueError: it is none."""
+    wanted = [line for line in text.splitlines() if line.startswith((COUNT + "{", HEIGHT + "{"))]
+    transactions: dict[str, float] = {}
+    heights: dict[str, int] = {}
+    try:
+        for family in text_string_to_metric_families("\n".join(wanted) + "\n"):
+            for sample in family.samples:
+                channel = sample.labels.get("channel")
+                if channel is None or not math.isfinite(sample.value) or sample.value < 0:
+                    continue
+                if channel not in heights and channel not in transactions and len(heights) >= MAX_CHANNELS:
+                    continue
+                if sample.name == HEIGHT:
+                    heights[channel] = int(sample.value)
+                elif sample.labels.get("validation_code") == "VALID":
+                    transactions[channel] = transactions.get(channel, 0.0) + sample.value
+    except (ValueError, IndexError, KeyError) as error:
+        raise ValueError(f"no Prometheus page: {error}") from None
+    return Page(transactions, heights)

@@ -1,0 +1,158 @@
+"""Peers' Prometheus endpoints, asked off the loop's path: one thread each, and the loop takes what has come."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+
+from qioi.monitor.exposition import Page, parse_page
+from qioi.monitor.pages import PageThroughput
+from qioi.sources import Channels, SourceState
+from qioi.types import ChannelReading, Component
+
+#: Seconds between two questions to one endpoint.
+EVERY = 1.0
+#: Seconds that an endpoint may take over any step of an answer.
+TIMEOUT = 2.0
+#: Seconds after its last page in which an endpoint is believed; then the log speaks.
+FRESH = 4.0
+#: Bytes of a page; a peer with a thousand channels has less.
+MAX_PAGE = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One answer: when it came (monotonic), and the page, or why there is none."""
+
+    time: float
+    page: Page | None
+    problem: str | None
+
+
+class Endpoint:
+    """Asks one peer again and again, until closed."""
+
+    def __init__(self, component: str, url: str, every: float = EVERY) -> None:
+        self.component = component
+        self.url = url
+        self._every = every
+        self._looks: SimpleQueue[Look] = SimpleQueue()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"metrics of {component}", daemon=True)
+        self._thread.start()
+
+    def take(self) -> list[Look]:
+        """Give the answers that came since the last call; never waits."""
+        looks = []
+        with contextlib.suppress(Empty):
+            while True:
+                looks.append(self._looks.get_nowait())
+        return looks
+
+    def close(self) -> None:
+        """Ask no more. A question that is on its way ends by itself: nobody waits for it."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):  # the loop's precedence is not for asking around
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        while not self._stop.is_set():
+            self._looks.put(look_at(self.url))
+            self._stop.wait(self._every)
+
+
+def look_at(url: str) -> Look:
+    """Ask once. Whatever goes wrong is the answer."""
+    page, problem = None, None
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+            text = answer.read(MAX_PAGE + 1)
+        if len(text) > MAX_PAGE:
+            problem = f"{url}: a page of more than {MAX_PAGE} bytes"
+        else:
+            page = parse_page(text.decode("utf-8", errors="replace"))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        why = error.reason if isinstance(error, urllib.error.URLError) else error
+        problem = f"{url}: {getattr(why, 'strerror', None) or why or type(error).__name__}"
+    return Look(time.monotonic(), page, problem)
+
+
+class MeteredChannels:
+    """Endpoints where there are any, and logs: an endpoint that is fresh is believed before the logs are.
+
+    The logs are followed all the time, so that they know a whole window when an endpoint goes away.
+    """
+
+    def __init__(self, logs: Channels, components: Iterable[Component], every: float = EVERY) -> None:
+        self._logs = logs
+        self._every = every
+        self._pages = PageThroughput()
+        self._endpoints: dict[tuple[str, str], Endpoint] = {}
+        self._states: dict[tuple[str, str], SourceState] = {}
+        self._heard: dict[tuple[str, str], float] = {}
+        self._ask(components)
+
+    def _ask(self, components: Iterable[Component]) -> None:
+        wanted = [(one.name, one.metrics_url) for one in components if one.metrics_url]
+        for key in [key for key in self._endpoints if key not in wanted]:
+            self._endpoints.pop(key).close()
+            self._states.pop(key)
+            self._heard.pop(key, None)
+            self._pages.forget(key[0])
+        for name, url in wanted:
+            if (name, url) not in self._endpoints:
+                self._endpoints[name, url] = Endpoint(name, url, self._every)
+                self._states[name, url] = SourceState(name, url, None, 0, 0, 0, "metrics")
+
+    def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
+        """Go on with these components and channels."""
+        components = tuple(components)
+        self._ask(components)
+        self._logs.watch(components, channels)
+
+    def read(self, now: float) -> dict[str, ChannelReading]:
+        """Take in what the endpoints have answered; for each channel give their reading, or the logs'."""
+        for key, endpoint in self._endpoints.items():
+            for look in endpoint.take():
+                self._take(key, look)
+            if key in self._heard and now - self._heard[key] > FRESH:
+                del self._heard[key]
+                self._pages.forget(key[0])
+        return {channel: self._choose(logged, now) for channel, logged in self._logs.read(now).items()}
+
+    def _take(self, key: tuple[str, str], look: Look) -> None:
+        state = self._states[key]
+        if look.page is None:
+            self._states[key] = replace(state, problem=look.problem)
+            return
+        self._heard[key] = look.time
+        self._pages.observe(key[0], look.page, look.time)
+        self._states[key] = replace(
+            state, problem=None, lines=state.lines + 1, commits=round(sum(look.page.transactions.values()))
+        )
+
+    def _choose(self, logged: ChannelReading, now: float) -> ChannelReading:
+        metered = self._pages.reading(logged.channel, now)
+        return logged if metered.throughput is None else metered
+
+    def seen(self) -> tuple[str, ...]:
+        """Name the channels that commits were seen of, by either."""
+        return tuple(dict.fromkeys([*self._pages.channels, *self._logs.seen()]))
+
+    def states(self) -> list[SourceState]:
+        """Say how each log and each endpoint is doing."""
+        return [*self._logs.states(), *self._states.values()]
+
+    def close(self) -> None:
+        """Ask no more, and close every log."""
+        for endpoint in self._endpoints.values():
+            endpoint.close()
+        self._logs.close()
