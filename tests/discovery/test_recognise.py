@@ -1,0 +1,70 @@
+"""What a container is, told by its labels, rules and names."""
+
+from __future__ import annotations
+
+import pytest
+
+from qioi.discovery.recognise import Recognised, Rule, recognise, repository
+from qioi.types import Role
+
+HASH = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "role"),
+    [
+        ("peer0.org1.example.com", "hyperledger/fabric-peer:2.5.16", Role.PEER),
+        ("x1", "registry.example:5000/hyperledger/fabric-orderer@sha256:ab", Role.ORDERER),
+        ("x1", "hyperledger/fabric-kafka:0.4", Role.BROKER),
+        ("x1", f"dev-peer0.org1.example.com-basic_1.0-{HASH}-{HASH}:latest", Role.CHAINCODE),
+        (f"dev-peer0.org1.example.com-mycc-1.0-{HASH}", "sha256:ab", Role.CHAINCODE),
+        ("peer0org1_basic_ccaas", "basic_ccaas_image:latest", Role.CHAINCODE),
+        ("dev-web-1", "node:20", None),
+        ("fabric-peer", "somebody/fabric-peer:1", None),
+        ("tools", "hyperledger/fabric-tools:2.5", None),
+        ("ca", "hyperledger/fabric-ca:1.5", None),
+        ("succcaasful", "app:1", None),
+    ],
+)
+def test_fabrics_own_names(name: str, image: str, role: Role | None) -> None:
+    assert recognise(name, image, {}).role is role
+    assert recognise(name, image, {}, fabric=False).role is None
+
+
+@pytest.mark.parametrize(
+    ("text", "left_alone"), [("true", True), ("", True), ("1", True), ("false", False), ("0", False)]
+)
+def test_ignore_wins_over_everything(text: str, left_alone: bool) -> None:
+    labels = {"io.qioi.ignore": text, "io.qioi.role": "peer"}
+    assert (recognise("p0", "hyperledger/fabric-peer", labels).role is None) is left_alone
+
+
+def test_a_label_wins_over_a_rule_and_a_rule_over_fabrics_names() -> None:
+    rules = [Rule(Role.BROKER, image="hyperledger/*", channels=("red",)), Rule(Role.CLIENT)]
+    assert recognise("p0", "hyperledger/fabric-peer:2.5", {}, rules) == Recognised(Role.BROKER, ("red",))
+    labels = {"io.qioi.role": "orderer", "io.qioi.channel": "blue"}
+    assert recognise("p0", "hyperledger/fabric-peer:2.5", labels, rules) == Recognised(Role.ORDERER, ("blue",))
+    assert recognise("p0", "other", {}, rules).role is Role.CLIENT
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ({"io.qioi.role": "king"}, "label io.qioi.role: 'king': accepted are peer, orderer"),
+        ({"io.qioi.channel": "red,4 you"}, "label io.qioi.channel: '4 you': accepted are names of channels"),
+        ({"io.qioi.channel": "red", "io.qioi.threshold": "-1"}, "label io.qioi.threshold: '-1': accepted is a number"),
+        ({"io.qioi.channel": "red", "io.qioi.threshold": "nan"}, "label io.qioi.threshold: 'nan': accepted is"),
+        ({"io.qioi.threshold": "5"}, "label io.qioi.threshold: no channel is named"),
+    ],
+)
+def test_a_label_that_makes_no_sense_is_said_and_not_used(labels: dict[str, str], problem: str) -> None:
+    found = recognise("p0", "hyperledger/fabric-peer:2.5", labels)
+    assert found.role is Role.PEER
+    assert found.threshold is None
+    (said,) = found.problems
+    assert said.startswith(problem)
+
+
+def test_a_port_is_no_tag() -> None:
+    assert repository("host:5000/a/b:1.2@sha256:00") == "host:5000/a/b"
+    assert repository("host:5000/a/b") == "host:5000/a/b"
