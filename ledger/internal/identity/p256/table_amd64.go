@@ -34,11 +34,12 @@ func New(key *ecdsa.PublicKey) *Table {
 	if key.Curve != elliptic.P256() {
 		return nil
 	}
-	if _, err := key.ECDH(); err != nil { // which checks that it is on the curve
+	point, err := key.Bytes() // which checks that it is on the curve
+	if err != nil {
 		return nil
 	}
 	generator()
-	t := newTable(key.X, key.Y) //nolint:staticcheck // the coordinates are what is needed
+	t := newTable(new(big.Int).SetBytes(point[1:33]), new(big.Int).SetBytes(point[33:])) // after a byte that says: uncompressed
 	t.key = key
 	return t
 }
