@@ -21,9 +21,13 @@ DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
 @click.option("--dry-run", is_flag=True, help="Decide and log, but write no share.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def command(path: Path, dry_run: bool, verbose: bool) -> None:
-    """Watch the ledger and move CPU shares, until SIGTERM or ctrl-C; SIGHUP reads the configuration again.
+    """Watch the ledger and move CPU shares, until SIGTERM or ctrl-C.
 
-    Every share that is changed is put back at the end; after a crash, at the next start or by `qioi restore`.
+    SIGHUP reads the configuration again, and keeps the one in force if anything is wrong with the new one; a daemon
+    that was started on a terminal takes SIGHUP as the terminal's end, and stops.
+
+    Every share that is changed is put back at the end, unless the configuration says `on_exit: keep`; after a crash,
+    at the next start or by `qioi restore`.
     """
     logging.basicConfig(
         stream=sys.stderr,
