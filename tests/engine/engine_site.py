@@ -1,0 +1,174 @@
+"""A real Docker engine of the tests' own: its own data, socket and processes, no network, gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import docker
+
+#: Far longer than anything takes: nothing is decided by it but that the test has failed.
+PATIENCE = 60.0
+
+PEER, ORDERER = "hyperledger/fabric-peer:2.5", "registry.example:5000/hyperledger/fabric-orderer:3.1"
+CHAINCODE = f"dev-peer0.org1.example.com-basic_1.0-{'ab' * 32}:latest"
+OTHER = "postgres:16"
+
+#: A static program that writes commit lines of a channel, COUNT a second, as a peer of Fabric 2.5 does.
+WRITER = """package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+func main() {
+	pause := time.Hour
+	if n, _ := strconv.Atoi(os.Args[2]); n > 0 {
+		pause = time.Second / time.Duration(n)
+	}
+	for i := 0; ; i++ {
+		time.Sleep(pause)
+		fmt.Fprintf(os.Stderr, "%s UTC 002b INFO [kvledger] commit -> [%s] Committed block [%d] with 1 transaction(s) "+
+			"in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\\n",
+			time.Now().UTC().Format("2006-01-02 15:04:05.000"), os.Args[1], i)
+	}
+}
+"""
+
+
+class EngineSite:
+    """dockerd, as long as it is wanted. ``folder`` must have a short path: sockets are limited to 107 bytes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.socket = folder / "docker.sock"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it. On a busy host it may give its containerd too little time, and end: it is started again."""
+        for _ in range(3):
+            self._start()
+            if not self.ended():
+                return
+            until(lambda: not self.processes("containerd"))
+        raise RuntimeError((self.folder / "dockerd.log").read_text()[-500:])
+
+    def _start(self) -> None:
+        (self.folder / "pid").unlink(missing_ok=True)
+        with (self.folder / "dockerd.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                ["dockerd", "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec"),
+                 "--host", f"unix://{self.socket}", "--pidfile", str(self.folder / "pid"), "--live-restore",
+                 "--bridge=none", "--iptables=false", "--ip6tables=false"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        until(lambda: self.answers() or self.ended())
+
+    def answers(self) -> bool:
+        try:
+            with contextlib.closing(self.client()) as client:
+                return bool(client.ping())
+        except (docker.errors.DockerException, OSError):
+            return False
+
+    def ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End the engine; with `--live-restore` its containers go on."""
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait(PATIENCE)
+            self.process = None
+            # containerd, its child, ends with it, but not at the same instant.
+            until(lambda: not self.processes("containerd"))
+
+    def processes(self, name: str | None = None) -> list[int]:
+        """Find this engine's processes (of that name), by its folder in their command lines."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                mine = any(str(self.folder).encode() in word for word in words)
+                if mine and name in (None, Path(os.fsdecode(words[0])).name):
+                    found.append(int(entry.name))
+        return [pid for pid in found if pid != os.getpid()]
+
+    def client(self) -> Any:
+        return docker.DockerClient(base_url=f"unix://{self.socket}", version="auto", timeout=60)
+
+    def make_image(self, binary: Path, *names: str) -> None:
+        """Make an image FROM scratch: the one program is all there is in it."""
+        buffer = BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            archive.add(binary, "writer")
+        with contextlib.closing(self.client()) as client:
+            client.api.import_image_from_data(buffer.getvalue(), repository="qioi/scratch", tag="1")
+            for name in names:
+                repository, _, tag = name.rpartition(":")
+                assert client.api.tag("qioi/scratch:1", repository, tag)
+
+    def run(self, image: str, name: str, rate: int = 0, channel: str = "red", **more: Any) -> str:
+        """Start a container; give its id."""
+        with contextlib.closing(self.client()) as client:
+            container = client.containers.run(
+                image, ["/writer", channel, str(rate)], name=name, detach=True, network_mode="none",
+                log_config={"type": "json-file", "config": {"max-size": "1m", "max-file": "3"}}, **more,
+            )  # fmt: skip
+            return str(container.id)
+
+    def remove(self, *names: str) -> None:
+        with contextlib.closing(self.client()) as client:
+            for name in names:
+                client.api.remove_container(name, force=True)
+
+    def remove_all(self) -> None:
+        with contextlib.closing(self.client()) as client:
+            for one in client.api.containers(all=True):
+                client.api.remove_container(one["Id"], force=True)
+
+    def record(self, name: str) -> int:
+        """What `docker inspect` says of a container's share."""
+        with contextlib.closing(self.client()) as client:
+            return int(client.api.inspect_container(name)["HostConfig"]["CpuShares"])
+
+    def close(self) -> None:
+        """Leave nothing behind: containers, shims, mounts, the engine's own group, the folder."""
+        if self.ended():
+            self.start()
+        self.remove_all()
+        self.stop()
+        until(lambda: not self.processes())
+        for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+            if line.split(" ")[1].startswith(f"{self.folder}/"):
+                subprocess.run(["umount", line.split(" ")[1]], check=True)
+        shutil.rmtree(self.folder)
+
+
+def build_writer(folder: Path) -> Path:
+    (folder / "writer.go").write_text(WRITER)
+    binary = folder / "writer"
+    subprocess.run(
+        ["go", "build", "-trimpath", "-o", str(binary), str(folder / "writer.go")],
+        env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"}, check=True, timeout=300,
+    )  # fmt: skip
+    return binary
+
+
+def until(condition: Callable[[], bool], pause: float = 0.02) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(pause)
