@@ -118,7 +118,9 @@ func (c *client) transact(ctx context.Context, args [][]byte) outcome {
 
 	began = time.Now()
 	submit, err := c.drafter.submit(o.txID, endorsed.GetPreparedTransaction())
+	var ask <-chan signedStatus
 	if err == nil {
+		ask = c.drafter.statusAhead(o.txID)
 		_, err = c.gateway.Submit(ctx, submit)
 	}
 	o.submit = time.Since(began)
@@ -128,9 +130,9 @@ func (c *client) transact(ctx context.Context, args [][]byte) outcome {
 
 	began = time.Now()
 	var committed *gatewaypb.CommitStatusResponse
-	ask, err := c.drafter.status(o.txID)
-	if err == nil {
-		committed, err = c.gateway.CommitStatus(ctx, ask)
+	status := <-ask
+	if err = status.err; err == nil {
+		committed, err = c.gateway.CommitStatus(ctx, status.request)
 	}
 	o.commit = time.Since(began)
 	if err != nil {

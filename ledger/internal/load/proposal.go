@@ -96,6 +96,22 @@ func (d *drafter) status(txID string) (*gatewaypb.SignedCommitStatusRequest, err
 	return &gatewaypb.SignedCommitStatusRequest{Request: request, Signature: signature}, nil
 }
 
+type signedStatus struct {
+	request *gatewaypb.SignedCommitStatusRequest
+	err     error
+}
+
+// statusAhead makes the status request while the caller waits for something else: it
+// depends on the transaction's id alone.
+func (d *drafter) statusAhead(txID string) <-chan signedStatus {
+	made := make(chan signedStatus, 1)
+	go func() {
+		request, err := d.status(txID)
+		made <- signedStatus{request, err}
+	}()
+	return made
+}
+
 // marshaller keeps the first error of a nest of messages.
 type marshaller struct{ err error }
 
