@@ -98,7 +98,7 @@ def parse_result(document: dict[str, Any], source: Path) -> LoadResult:
         start = datetime.fromisoformat(document["started"]).timestamp()
         end = start + float(document["seconds"])
         latency = document["latency_ms"]
-        rows = [row for row in document["timeseries"] if row["unix"] < end]
+        rows = [row for row in document["timeseries"] if row["unix"] + 1 <= end + 0.01]
         figures = LoadFigures(
             offered=float(document["intended_rate"]) or None,
             throughput=float(document["throughput_tps"]),
