@@ -176,10 +176,10 @@ class Guard:
         entry = self._held[path]
         self._check_identity(entry)
         current = self._access.read(path)
-        ours = self._ours(entry)
+        expected = self._ours(entry) if entry.ours else (entry.original, *self._ours(entry))
         if not self._changed(entry) and path not in self._foreign:
             entry = self._held[path] = replace(entry, original=current)  # not touched by us yet: as found now
-        elif current not in ours or path in self._foreign:
+        elif current not in expected or path in self._foreign:
             self._foreign.add(path)
             self._held[path] = replace(entry, ours=())
             raw = self._hierarchy.shares(current, entry.original)

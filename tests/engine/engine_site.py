@@ -154,6 +154,9 @@ class EngineSite:
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
             if line.split(" ")[1].startswith(f"{self.folder}/"):
                 subprocess.run(["umount", line.split(" ")[1]], check=True)
+        for group in (*Path("/sys/fs/cgroup").glob("*/docker"), Path("/sys/fs/cgroup/docker")):
+            with contextlib.suppress(OSError):  # not there, or another engine's too
+                group.rmdir()
         shutil.rmtree(self.folder)
 
 

@@ -143,6 +143,17 @@ def test_a_container_that_stops_raised_starts_with_its_original(daemon: Daemon, 
     assert daemon.end() == 0, daemon.log()
 
 
+def test_a_container_that_restarts_while_raised(daemon: Daemon, engine: EngineSite) -> None:
+    container = raise_peer(daemon, engine)
+    for _ in range(3):
+        with contextlib.closing(engine.client()) as client:
+            client.api.restart("peer0", timeout=0)
+        until(lambda: share(container) > 1024 and daemon.components().get("peer0", {}).get("share") == share(container))
+        assert daemon.components()["peer0"]["original"] == 1024
+    assert daemon.end() == 0, daemon.log()
+    assert (share(container), engine.record("peer0")) == (1024, 1024), daemon.log()
+
+
 def test_what_an_operator_updates_is_left_alone(daemon: Daemon, engine: EngineSite) -> None:
     container = raise_peer(daemon, engine)
     with contextlib.closing(engine.client()) as client:

@@ -1,0 +1,118 @@
+"""Groups whose owner keeps a record of its own: what it brings back is ours, and the record is put back too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from real_host import Host
+
+from qioi.controller.guard import Guard, Result
+from qioi.controller.journal import Journal
+
+OWNER = "toy container"
+
+
+class ToyOwners:
+    """One record. What is asked for is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.record = 0
+        self.asked: list[int] = []
+        self.ours: set[int] = set()
+        self.problem: str | None = None
+
+    def tell(self, owner: str, value: int) -> None:
+        self.asked.append(value)
+        self.ours.add(value)
+
+    def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:
+        self.asked.append(original)
+        self.ours.update(ours)
+
+    def kept(self, owner: str) -> tuple[int, ...]:
+        return tuple(self.ours) if owner else ()
+
+    def settle(self) -> Mapping[str, str]:
+        if self.problem is not None:
+            return {OWNER: self.problem}
+        if self.asked:
+            self.record, self.asked, self.ours = self.asked[-1], [], set()
+        return {}
+
+
+@pytest.fixture
+def owners() -> ToyOwners:
+    return ToyOwners()
+
+
+def raised(host: Host, journal: Journal, owners: ToyOwners) -> tuple[Guard, str, int, int]:
+    """A group that was raised, and its original and present values, in the file's own unit."""
+    guard = Guard(host.hierarchy, host.access, journal, owners)
+    path = host.make("a")
+    original = host.get(path)
+    guard.hold(path, OWNER)
+    (outcome,) = guard.apply({path: 4096})
+    assert outcome.result is Result.OK
+    assert owners.asked == [host.get(path)]
+    return guard, path, original, host.get(path)
+
+
+def test_a_container_that_comes_back_with_our_share_keeps_its_original(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, original, ours = raised(host, journal, owners)
+    host.remove(path)
+    guard.drop(path)
+    assert owners.asked[-1] == original
+    host.make("a", ours)
+    assert guard.hold(path, OWNER) == host.hierarchy.shares(original, original)
+    (outcome,) = guard.restore()
+    assert (outcome.result, host.get(path)) == (Result.OK, original)
+
+
+def test_a_container_that_comes_back_with_its_original_while_the_record_is_on_its_way(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, _, _ = raised(host, journal, owners)
+    host.remove(path)
+    guard.drop(path)
+    host.make("a")
+    guard.hold(path, OWNER)
+    (outcome,) = guard.apply({path: 2048})
+    assert outcome.result is Result.OK
+
+
+def test_an_owner_that_writes_its_older_value_late_is_nobody_else(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, _, first = raised(host, journal, owners)
+    guard.apply({path: 2048})
+    host.set(path, first)
+    (outcome,) = guard.apply({path: 3072})
+    assert outcome.result is Result.OK
+    host.set(path, first + 1)
+    (outcome,) = guard.apply({path: 2048})
+    assert outcome.result is Result.FOREIGN
+
+
+def test_a_record_that_cannot_be_reached_stays_in_the_journal(host: Host, journal: Journal, owners: ToyOwners) -> None:
+    guard, path, original, ours = raised(host, journal, owners)
+    owners.problem = "no answer"
+    (outcome,) = guard.restore()
+    assert (outcome.result, host.get(path)) == (Result.OK, original)
+    assert "no answer" in outcome.message
+    (entry,) = journal.load().entries
+    assert entry.owner == OWNER
+    assert ours in entry.ours
+
+
+def test_a_record_outlives_the_boot_and_a_group_does_not(host: Host, journal: Journal, owners: ToyOwners) -> None:
+    guard, _, _, _ = raised(host, journal, owners)
+    guard.hold(host.make("plain"))
+    guard.apply({f"{host.parent}/plain": 2048})
+    other = journal.file.parent / "boot"
+    other.write_text("another boot\n")
+    loaded = Journal(journal.file.parent, other).load()
+    assert loaded.other_boot
+    assert [entry.owner for entry in loaded.entries] == [OWNER]
