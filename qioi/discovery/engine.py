@@ -47,7 +47,8 @@ class Engine:
         except ImportError:
             raise EngineError("the Docker SDK is not installed: pip install 'qioi[docker]'") from None
         with self._translated():
-            self._api = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=timeout)
+            # The SDK keeps a connection for each URL, that is for each container: two are enough.
+            self._api = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=timeout, num_pools=2)
 
     def close(self) -> None:
         """Close the connection."""

@@ -1,0 +1,127 @@
+"""Containers of a real engine are found, followed, and let go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite, until
+
+from qioi.controller.hierarchy import find_hierarchy
+from qioi.discovery.docker import DockerDiscovery
+from qioi.discovery.recognise import Rule
+from qioi.types import Role
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def discover(engine: EngineSite) -> Iterator[Callable[..., DockerDiscovery]]:
+    made: list[DockerDiscovery] = []
+
+    def make(**options: object) -> DockerDiscovery:
+        made.append(DockerDiscovery(str(engine.socket), find_hierarchy().version, **options))  # type: ignore[arg-type]
+        assert made[-1].wait(30)
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def roles(discovery: DockerDiscovery) -> dict[str, Role]:
+    return {one.name: one.role for one in discovery.found().components}
+
+
+def test_fabrics_own_are_found_without_any_configuration(
+    engine: EngineSite, discover: Callable[..., DockerDiscovery]
+) -> None:
+    container = engine.run(PEER, "peer0.org1", rate=20)
+    engine.run(ORDERER, "orderer1")
+    engine.run(CHAINCODE, "cc")
+    engine.run(OTHER, "db")
+    engine.run(OTHER, "peer0org1_basic_ccaas")
+    discovery = discover()
+    assert roles(discovery) == {
+        "peer0.org1": Role.PEER, "orderer1": Role.ORDERER, "cc": Role.CHAINCODE, "peer0org1_basic_ccaas": Role.CHAINCODE
+    }  # fmt: skip
+    peer = next(one for one in discovery.found().components if one.name == "peer0.org1")
+    assert peer.cgroup == f"docker/{container}"
+    hierarchy = find_hierarchy()
+    assert (hierarchy.folder(peer.cgroup) / hierarchy.file).exists()
+    assert peer.log is not None
+    assert peer.log_format == "docker-json"
+    until(lambda: b"Committed block" in open(peer.log, "rb").read())  # type: ignore[arg-type]  # noqa: SIM115, PTH123
+    assert discovery.found().problems == {}
+
+
+def test_labels_and_rules(engine: EngineSite, discover: Callable[..., DockerDiscovery]) -> None:
+    engine.run(OTHER, "aa", labels={"io.qioi.role": "peer", "io.qioi.channel": "red, blue", "io.qioi.threshold": "250"})
+    engine.run(PEER, "bb", labels={"io.qioi.ignore": "true"})
+    engine.run(OTHER, "mine-1")
+    engine.run(OTHER, "cc", labels={"io.qioi.role": "king"})
+    found = discover(rules=[Rule(Role.BROKER, image="post*", name="mine-*", channels=("red",))]).found()
+    assert {one.name: (one.role, one.channels) for one in found.components} == {
+        "aa": (Role.PEER, ("red", "blue")), "mine-1": (Role.BROKER, ("red",))
+    }  # fmt: skip
+    assert found.thresholds == {"red": 250.0, "blue": 250.0}
+    assert found.problems == {
+        "container cc": "label io.qioi.role: 'king': accepted are peer, orderer, chaincode, broker, client"
+    }
+
+
+def test_a_container_that_starts_late_and_one_that_goes(
+    engine: EngineSite, discover: Callable[..., DockerDiscovery]
+) -> None:
+    discovery = discover()
+    assert roles(discovery) == {}
+    engine.run(PEER, "late")
+    until(lambda: roles(discovery) == {"late": Role.PEER})
+    with contextlib.closing(engine.client()) as client:
+        client.api.rename("late", "later")
+    until(lambda: roles(discovery) == {"later": Role.PEER})
+    engine.remove("later")
+    until(lambda: roles(discovery) == {})
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_engine_that_restarts_is_found_again(
+    engine: EngineSite, discover: Callable[..., DockerDiscovery], number: int
+) -> None:
+    engine.run(PEER, "stays")
+    engine.run(PEER, "goes")
+    discovery = discover()
+    before = discovery.found()
+    engine.stop(number)
+    until(lambda: f"docker engine {engine.socket}" in discovery.found().problems)
+    assert discovery.found().components == before.components
+    engine.start()
+    until(lambda: discovery.found().problems == {})
+    until(lambda: roles(discovery) == {"stays": Role.PEER, "goes": Role.PEER})
+    engine.remove("goes")
+    engine.run(PEER, "new")
+    until(lambda: roles(discovery) == {"stays": Role.PEER, "new": Role.PEER})
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.timeout(3600))])
+def test_many_containers_come_and_go_and_nothing_is_left(
+    engine: EngineSite, discover: Callable[..., DockerDiscovery], count: int
+) -> None:
+    if count > 100 and not os.environ.get("QIOI_TEST_MANY"):
+        pytest.skip("takes many minutes: set QIOI_TEST_MANY=1")
+    discovery = discover()
+    threads = threading.active_count()
+    with contextlib.closing(engine.client()) as client:
+        for start in range(0, count, 20):
+            names = [f"peer{number}" for number in range(start, start + 20)]
+            for name in names:
+                engine.run(PEER, name)
+            until(lambda names=names: sorted(roles(discovery)) == sorted(names))  # type: ignore[misc]
+            for name in names:
+                client.api.remove_container(name, force=True)
+            until(lambda: roles(discovery) == {})
+    assert threading.active_count() == threads
