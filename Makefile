@@ -16,12 +16,13 @@ export CGO_ENABLED ?= 0
 
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: demo test check bench clean setup lint unit help
+.PHONY: demo test test-host check bench clean setup lint unit help
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
 	@echo 'make test    every test, on real processes and cgroups (needs root)'
 	@echo 'make check   lint, types and unit tests (under 2 minutes)'
+	@echo 'make test-host  the tests that boot a systemd and start a Docker engine'
 	@echo 'make bench   the figures of the README, measured here'
 	@echo 'make clean   remove what the above made in this folder'
 
@@ -30,9 +31,15 @@ demo: setup
 
 test: setup lint
 	@echo '== tests: Python'
-	$(BIN)/pytest
+	$(BIN)/pytest -m 'not host'
 	@echo '== tests: Go'
 	cd ledger && go test ./...
+
+# Not part of `make test`: whole hosts, minutes each, and packages that nothing else needs.
+test-host: setup
+	@echo '== tests with a systemd and a Docker engine of their own'
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io debootstrap systemd-container >/dev/null
+	$(BIN)/pytest -m host
 
 check: setup lint unit
 

@@ -11,7 +11,7 @@ import pytest
 from running import Site, until
 from systemd_machine import Machine, UnavailableError, root_file_system
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.host]
 
 
 @pytest.fixture(scope="module")

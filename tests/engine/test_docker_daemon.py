@@ -17,7 +17,7 @@ from engine_site import CHAINCODE, OTHER, PATIENCE, PEER, EngineSite, until
 from qioi.api import UnreachableError, get_json
 from qioi.controller.hierarchy import find_hierarchy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.host]
 
 
 class Daemon:

@@ -16,7 +16,7 @@ from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.recognise import Rule
 from qioi.types import Role
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.host]
 
 
 @pytest.fixture
