@@ -126,7 +126,7 @@ func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServe
 		if err != nil {
 			return followError(err)
 		}
-		if err := stream.Send(&streampb.Batch{Items: items}); err != nil {
+		if err := stream.Send(&streampb.Batch{Items: items, Leader: ch.leaderHint()}); err != nil {
 			return err
 		}
 		at = next

@@ -128,8 +128,11 @@ func (x *Position) GetTx() uint64 {
 // Batch is what was ready when the stream could be written to: one item on an
 // idle ledger, many on a loaded one.
 type Batch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Items         []*Item                `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Items []*Item                `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// leader is the address of the orderer that leads, where that is another one: it
+	// knows of each transaction one message earlier.
+	Leader        string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +172,13 @@ func (x *Batch) GetItems() []*Item {
 		return x.Items
 	}
 	return nil
+}
+
+func (x *Batch) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
 }
 
 // Item is the next transaction of the open virtual block, or the seal that closes it.
@@ -546,9 +556,10 @@ const file_stream_proto_rawDesc = "" +
 	"\fstream.proto\x12\vqioi.stream\x1a\fcommon.proto\"0\n" +
 	"\bPosition\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x0e\n" +
-	"\x02tx\x18\x02 \x01(\x04R\x02tx\"0\n" +
+	"\x02tx\x18\x02 \x01(\x04R\x02tx\"H\n" +
 	"\x05Batch\x12'\n" +
-	"\x05items\x18\x01 \x03(\v2\x11.qioi.stream.ItemR\x05items\"I\n" +
+	"\x05items\x18\x01 \x03(\v2\x11.qioi.stream.ItemR\x05items\x12\x16\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader\"I\n" +
 	"\x04Item\x12\x10\n" +
 	"\x02tx\x18\x01 \x01(\fH\x00R\x02tx\x12'\n" +
 	"\x04seal\x18\x02 \x01(\v2\x11.qioi.stream.SealH\x00R\x04sealB\x06\n" +

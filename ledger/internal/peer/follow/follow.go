@@ -1,6 +1,6 @@
 // Package follow receives a channel's transactions from the orderers: from one at
-// a time, as soon as they are ordered, and from the next one where that one fails. The
-// chain checks what is received; this package only fetches it, each position once.
+// a time, the leader where it is known, as soon as they are ordered, and from the next one
+// where that one fails. The chain checks what is received; this package only fetches it, each position once.
 package follow
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,9 +32,17 @@ const (
 	windowBytes = 4 << 20
 	// messageSlack is what a batch may have beside its largest transaction.
 	messageSlack = 8 << 20
+	// settled is how long a peer stays with an orderer before it follows a hint: while
+	// orderers elect, two may name each other.
+	settled      = time.Second
 	firstPause   = 50 * time.Millisecond
 	longestPause = 2 * time.Second
 )
+
+// errElsewhere ends a stream whose orderer named another one as the leader.
+type errElsewhere struct{ leader int }
+
+func (e errElsewhere) Error() string { return fmt.Sprintf("orderer %d of the channel leads", e.leader) }
 
 // Chain is where transactions go.
 type Chain interface {
@@ -70,6 +79,11 @@ func (f *Follower) Run(ctx context.Context) error {
 		if errors.Is(err, chain.ErrStopped) {
 			return err
 		}
+		var elsewhere errElsewhere
+		if errors.As(err, &elsewhere) {
+			next = elsewhere.leader - 1 // the loop adds one
+			continue
+		}
 		if f.Chain.Position() != before {
 			pause, failures = firstPause, 0
 		}
@@ -86,7 +100,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// firstOrderer spreads the peers over the orderers.
+// firstOrderer spreads the peers over the orderers until one names the leader.
 func (f *Follower) firstOrderer() int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(f.Name)) // a hash never errs
@@ -121,6 +135,7 @@ func (f *Follower) follow(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
+	begun := time.Now()
 	for first := true; ; first = false {
 		batch, err := stream.Recv()
 		heard.Heard()
@@ -136,6 +151,9 @@ func (f *Follower) follow(ctx context.Context, address string) error {
 		}
 		if err := f.take(ctx, batch); err != nil {
 			return err
+		}
+		if leader := slices.Index(orderer.Addresses, batch.Leader); leader >= 0 && time.Since(begun) > settled {
+			return errElsewhere{leader}
 		}
 	}
 }

@@ -28,6 +28,9 @@ type orderer struct {
 	t     *testing.T
 	items [][]*streampb.Item // by block, from block 1 on
 	serve int                // items a connection
+	// leader is named with every item, which leave at that pace.
+	leader string
+	pace   time.Duration
 
 	mu    sync.Mutex
 	asked []chain.Position
@@ -52,7 +55,8 @@ func (o *orderer) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowSe
 			if left--; left < 0 {
 				return status.Error(codes.Unavailable, "broken off")
 			}
-			if err := stream.Send(&streampb.Batch{Items: []*streampb.Item{item}}); err != nil {
+			time.Sleep(o.pace)
+			if err := stream.Send(&streampb.Batch{Items: []*streampb.Item{item}, Leader: o.leader}); err != nil {
 				return err
 			}
 		}
@@ -71,14 +75,10 @@ func listen(t *testing.T, o *orderer) string {
 	return l.Addr().String()
 }
 
-// TestFailover: two orderers that break off every few items and one that is not there;
-// every position is received once, in order.
-func TestFailover(t *testing.T) {
-	one, two := &orderer{t: t, serve: 3}, &orderer{t: t, serve: 4}
-	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{"127.0.0.1:1", listen(t, one), listen(t, two)}})
+// order makes blocks of five transactions each: their ids, and what an orderer sends.
+func order(w *peertest.World, blocks int) (ids []string, sent [][]*streampb.Item) {
 	sealer := w.NewOrderer()
-	var ids []string
-	for range 4 {
+	for range blocks {
 		var txs [][]byte
 		var items []*streampb.Item
 		for range 5 {
@@ -88,9 +88,18 @@ func TestFailover(t *testing.T) {
 			items = append(items, &streampb.Item{Kind: &streampb.Item_Tx{Tx: raw}})
 		}
 		header, metadata := sealer.Seal(txs)
-		items = append(items, &streampb.Item{Kind: &streampb.Item_Seal{Seal: &streampb.Seal{Header: header, Metadata: metadata}}})
-		one.items, two.items = append(one.items, items), append(two.items, items)
+		sent = append(sent, append(items, &streampb.Item{Kind: &streampb.Item_Seal{Seal: &streampb.Seal{Header: header, Metadata: metadata}}}))
 	}
+	return ids, sent
+}
+
+// TestFailover: two orderers that break off every few items and one that is not there;
+// every position is received once, in order.
+func TestFailover(t *testing.T) {
+	one, two := &orderer{t: t, serve: 3}, &orderer{t: t, serve: 4}
+	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{"127.0.0.1:1", listen(t, one), listen(t, two)}})
+	ids, items := order(w, 4)
+	one.items, two.items = items, items
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
 	require.NoError(t, err)
@@ -119,4 +128,36 @@ func TestFailover(t *testing.T) {
 	require.NoError(t, c.Close())
 	assert.NotEmpty(t, one.asked)
 	assert.NotEmpty(t, two.asked)
+}
+
+// TestMovesToTheLeader: whoever is asked first, the leader is followed in the end, without
+// a break of the order, since the others name it.
+func TestMovesToTheLeader(t *testing.T) {
+	leader := &orderer{t: t, serve: 1000}
+	address := listen(t, leader)
+	one := &orderer{t: t, serve: 1000, leader: address, pace: 250 * time.Millisecond}
+	two := &orderer{t: t, serve: 1000, leader: address, pace: 250 * time.Millisecond}
+	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{address, listen(t, one), listen(t, two)}})
+	ids, items := order(w, 4)
+	one.items, two.items, leader.items = items, items, items
+	for _, peer := range []string{"peer0", "peer1"} { // these two begin at different orderers
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
+		require.NoError(t, err)
+		var group sync.WaitGroup
+		group.Add(2)
+		go func() { defer group.Done(); assert.NoError(t, c.Run(ctx)) }()
+		f := &follow.Follower{Name: peer, Signer: w.Signer("Org1MSP", "peer"), Chain: c}
+		go func() { defer group.Done(); assert.NoError(t, f.Run(ctx)) }()
+		for _, id := range ids {
+			_, err := c.Status(ctx, id)
+			require.NoError(t, err)
+		}
+		cancel()
+		group.Wait()
+		require.NoError(t, c.Close())
+	}
+	require.Len(t, leader.asked, 2)
+	fresh := chain.Position{Block: 1}
+	assert.False(t, leader.asked[0] == fresh && leader.asked[1] == fresh, "one of them was sent on in the middle of the order")
 }
