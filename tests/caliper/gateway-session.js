@@ -135,8 +135,18 @@ function headerHash(header) {
     return crypto.createHash('sha256').update(der(0x30, Buffer.concat(parts))).digest('hex');
 }
 
-async function blocks(channel) {
-    const chain = await first(await channel.getBlockEvents({ startBlock: BigInt(0) }), 4);
+/** The first `count` blocks of the channel; transactions go on until there are that many, however few a block may hold. */
+async function firstBlocks(channel, contract, count) {
+    let enough = false;
+    const reading = first(await channel.getBlockEvents({ startBlock: BigInt(0) }), count).finally(() => { enough = true; });
+    while (!enough) {
+        await contract.submitTransaction('transferMarble', 'm2', 'carol');
+    }
+    return reading;
+}
+
+async function blocks(channel, contract) {
+    const chain = await firstBlocks(channel, contract, 4);
     say('block numbers', chain.map((block) => block.getHeader().getNumber()));
     say('linked', chain.slice(1).every((block, i) =>
         Buffer.from(block.getHeader().getPreviousHash()).toString('hex') === headerHash(chain[i].getHeader())));
@@ -158,7 +168,7 @@ async function main() {
     await wrongIdentity();
     await codes(contract);
     await events(channel);
-    await blocks(channel);
+    await blocks(channel, contract);
     close();
 }
 

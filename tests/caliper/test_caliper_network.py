@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_network import NodeNetwork
+from bundled_network import BundledNetwork
+from node_network import node_network, start
 
 from qioi.lab.caliper import file_target, run
 from qioi.lab.caliper_files import Overrides
@@ -22,21 +23,21 @@ PEACEFUL = {"create", "open", "init", "query", "read"}
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeNetwork]:
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BundledNetwork]:
     try:
         find_node()
     except LabError as error:
         pytest.skip(str(error))
-    network = NodeNetwork(tmp_path_factory.mktemp("network"))
+    network = node_network(tmp_path_factory.mktemp("network"))
     try:
-        network.up()
+        start(network)
         yield network
     finally:
         network.down()
 
 
 @pytest.mark.parametrize("name", ["smallbank", "simple", "marbles"])
-def test_the_stock_connector(network: NodeNetwork, configs: Path, tmp_path: Path, name: str) -> None:
+def test_the_stock_connector(network: BundledNetwork, configs: Path, tmp_path: Path, name: str) -> None:
     said: list[str] = []
     small = Overrides(workers=2, transactions=40, rate=40, load=6)
     target = file_target(network.description, configs)
@@ -57,12 +58,11 @@ def test_the_stock_connector(network: NodeNetwork, configs: Path, tmp_path: Path
     assert any("submitted" in line for line in said)
 
 
-def test_a_client_sees_what_fabric_shows(network: NodeNetwork, configs: Path, data: Path) -> None:
-    """The same session as was recorded with Fabric 2.5.16: results, errors, validation codes, events, blocks."""
+def session(script: str, network: BundledNetwork, configs: Path) -> list[str]:
+    """What a session of the unmodified Node client prints."""
     node, _ = find_node()
-    script = Path(__file__).with_name("gateway-session.js")
     done = subprocess.run(
-        [node, "--no-deprecation", str(script), str(network.description), "session"],
+        [node, "--no-deprecation", str(Path(__file__).with_name(script)), str(network.description), "session"],
         env={**os.environ, "NODE_PATH": str(install(configs))},
         capture_output=True,
         text=True,
@@ -70,4 +70,16 @@ def test_a_client_sees_what_fabric_shows(network: NodeNetwork, configs: Path, da
         check=False,
     )
     assert done.stderr == "", done.stdout
-    assert done.stdout.splitlines() == (data / "gateway-session.txt").read_text().splitlines()
+    return done.stdout.splitlines()
+
+
+def test_a_client_sees_what_fabric_shows(network: BundledNetwork, configs: Path, data: Path) -> None:
+    """The same session as was recorded with Fabric 2.5.16: results, errors, validation codes, events, blocks."""
+    found = session("gateway-session.js", network, configs)
+    assert found == (data / "gateway-session.txt").read_text().splitlines()
+
+
+def test_all_that_a_chaincode_can_ask_for(network: BundledNetwork, configs: Path) -> None:
+    """State, ranges in pages, composite keys, transient data, events, the creator, another chaincode."""
+    expected = Path(__file__).parent.parent / "data" / "tour-session.txt"
+    assert session("tour-session.js", network, configs) == expected.read_text().splitlines()
