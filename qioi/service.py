@@ -23,7 +23,7 @@ from qioi.controller.guard import Guard, Result
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
 from qioi.controller.owner import Nobody, Owners
-from qioi.daemon import Daemon, Signals, run_loop
+from qioi.daemon import Daemon
 from qioi.discovering import DiscoveringDaemon
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.owners import EngineOwners
@@ -32,6 +32,7 @@ from qioi.explain import explain
 from qioi.host import HostWatch, own_cgroup, protect_loop
 from qioi.kept import keep, take_over
 from qioi.lock import HostLock, LockedError
+from qioi.loop import Signals, run_loop
 from qioi.metrics import CONTENT_TYPE, render
 from qioi.notify import Notifier
 from qioi.recover import recover, tell
