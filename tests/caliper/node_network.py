@@ -2,108 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
-import subprocess
-import time
 from pathlib import Path
-from typing import Any
 
-from qioi.lab.lab import serves
-from qioi.lab.launch import last_lines
-from qioi.lab.network import find_binary, parse_node
+from bundled_network import BundledNetwork, Served
+
 from qioi.lab.npm import install
 
 CHAINCODE = Path(__file__).parent / "chaincode-node"
+EITHER, BOTH = "OR('Org1MSP.peer','Org2MSP.peer')", "AND('Org1MSP.peer','Org2MSP.peer')"
 CHANNELS = ("mychannel", "session")
 POLICIES = {
-    "smallbank": "OR('Org1MSP.peer','Org2MSP.peer')",
-    "simple": "OR('Org1MSP.peer','Org2MSP.peer')",
+    "smallbank": EITHER,
+    "simple": EITHER,
     # Two organisations must agree: the gateway has to ask a peer of the other one.
-    "marbles": "AND('Org1MSP.peer','Org2MSP.peer')",
+    "marbles": BOTH,
+    "tour": BOTH,
+    # The ledger's own contract, which tour calls.
+    "kv": EITHER,
 }
 
 
-def free_ports(count: int = 40) -> int:
-    """The start of a run of loopback ports that nobody listens on."""
-    for base in range(24_000, 60_000, count):
-        try:
-            for port in range(base, base + count):
-                socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return base
-    raise RuntimeError(f"no {count} free ports in a row")
+def node_network(folder: Path) -> BundledNetwork:
+    """Describe it; ``start`` brings it up."""
+    return BundledNetwork(folder, POLICIES, CHANNELS)
 
 
-class NodeNetwork:
-    """One orderer, one peer of each of two organisations, and a chaincode process for each peer and contract."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.description = folder / "network.json"
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def up(self) -> None:
-        """Start everything and wait until it serves."""
-        modules = install(CHAINCODE)
-        binary = str(find_binary())
-        chaincodes = [text for name, policy in POLICIES.items() for text in ("--chaincode", f"{name}={policy}")]
-        sizes = ["--orderers", "1", "--peers-per-org", "1", "--base-port", str(free_ports())]
-        sizes += [text for channel in CHANNELS for text in ("--channel", channel)]
-        subprocess.run(
-            [binary, "init", "--dir", str(self.folder), *sizes, *chaincodes], check=True, capture_output=True
-        )
-        nodes: list[dict[str, Any]] = json.loads(self.description.read_text())["nodes"]
-        contracts = [node for node in nodes if node["role"] == "chaincode"]
-        for node in contracts:
-            self.start(node, [str(CHAINCODE / "serve.sh")], {"NODE_PATH": str(modules), **served(node)})
-        self.wait(contracts)
-        others = [node for node in nodes if node["role"] != "chaincode"]
-        for node in others:
-            self.start(node, [binary, *node["args"]], {})
-        self.wait(others)
-
-    def wait(self, nodes: list[dict[str, Any]]) -> None:
-        """Return when all of them answer."""
-        deadline = time.monotonic() + 60
-        waiting = [parse_node(node, self.folder) for node in nodes]
-        while waiting:
-            waiting = [node for node in waiting if not serves(node)]
-            if time.monotonic() > deadline:
-                ends = "\n".join(f"{node.name}: {last_lines(node.log, 3)}" for node in waiting)
-                raise RuntimeError(f"not serving after 60 s:\n{ends}")
-            time.sleep(0.1)
-
-    def start(self, node: dict[str, Any], argv: list[str], environment: dict[str, str]) -> None:
-        log = self.folder / node["log"]
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as file:
-            self.processes.append(
-                subprocess.Popen(
-                    argv,
-                    cwd=self.folder,
-                    env={**os.environ, **environment},
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                )
-            )
-
-    def down(self) -> None:
-        """End everything."""
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def served(node: dict[str, Any]) -> dict[str, str]:
-    """What tells a chaincode process who it is."""
-    name = node["chaincode"]
-    return {"CONTRACT": name, "CHAINCODE_SERVER_ADDRESS": node["address"], "CHAINCODE_ID": f"{name}:1.0"}
+def start(network: BundledNetwork) -> None:
+    """Install the Node chaincodes and bring everything up."""
+    served = Served([str(CHAINCODE / "serve.sh")], {"NODE_PATH": str(install(CHAINCODE))})
+    network.up(lambda name: None if name == "kv" else served)

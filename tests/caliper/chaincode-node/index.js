@@ -7,6 +7,7 @@ const contracts = {
     smallbank: require('./smallbank'),
     simple: require('./simple'),
     marbles: require('./marbles'),
+    tour: require('./tour'),
 };
 
 const name = process.env.CONTRACT || 'smallbank';
