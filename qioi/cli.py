@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "top": ("qioi.commands.top", "Watch a running daemon live."),
     "explain": ("qioi.commands.explain", "Show how one component's share was decided."),
     "threshold": ("qioi.commands.threshold", "Set what a channel is owed, or have it learned."),
+    "profile": ("qioi.commands.profile", "Time slices, scheduling delays and context switches, by perf."),
     "check": ("qioi.commands.check", "Check a configuration and what this host offers."),
     "restore": ("qioi.commands.restore", "Put back every value that a dead daemon left changed."),
     "replay": ("qioi.commands.replay", "Read recorded peer logs and say what QiOi would have done."),

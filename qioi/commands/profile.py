@@ -1,0 +1,198 @@
+"""``qioi profile``: what the scheduler does to each component, by perf: the paper's Table 2 for any deployment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qioi.api import UnreachableError, get_json
+from qioi.commands.failing import fail
+from qioi.commands.options import configuration, socket_of
+from qioi.config import Config, ConfigError, inside_the_mount, read_lab
+from qioi.controller.errors import CgroupError
+from qioi.controller.hierarchy import Hierarchy, find_hierarchy
+from qioi.profile import Account, Recording, Row, by_component, by_role, row
+from qioi.profile_perf import ProfileError, record
+
+#: The role of a group that was named on the command line.
+OTHER = "other"
+#: Seconds that a container engine has to list what is there.
+ENGINE_PATIENCE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whose threads are recorded: control groups below the CPU controller's mount, under one name."""
+
+    name: str
+    role: str
+    cgroups: tuple[str, ...]
+
+
+@click.command()
+@click.option("-c", "--config", type=click.Path(path_type=Path),
+              help="The components of this configuration's daemon, or else those that it names.")  # fmt: skip
+@click.option("--socket", type=click.Path(path_type=Path),
+              help="The components of the daemon behind this socket.  [default: /run/qioi/qioi.sock]")  # fmt: skip
+@click.option("--lab", type=click.Path(path_type=Path), help="The components of a lab: the folder of `qioi lab up`.")
+@click.option("--cgroup", "named", multiple=True, metavar="NAME=PATH",
+              help="A control group below the CPU controller's mount, or a shell pattern for several that are taken "
+                   "together, such as sysbench='qioi-lab/sysbench*'. Repeatable.")  # fmt: skip
+@click.option("-s", "--seconds", type=click.FloatRange(0.1, 600), default=10.0, show_default=True,
+              help="How long to record.")  # fmt: skip
+@click.option("--max-size", type=click.IntRange(1, 4096), default=256, show_default=True,
+              help="Megabytes that the recording may take; it ends early there.")  # fmt: skip
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def command(
+    config: Path | None,
+    socket: Path | None,
+    lab: Path | None,
+    named: tuple[str, ...],
+    seconds: float,
+    max_size: int,
+    output: str,
+) -> None:
+    """Record the scheduler for some seconds: time slice, scheduling delay and context switches per component and role.
+
+    Without -c, --socket, --lab or --cgroup, the components of the running daemon. Needs root, and perf (Debian's
+    package linux-perf). The recording is removed afterwards; tracefs is mounted only if it is not, and unmounted again.
+    """
+    try:
+        hierarchy = find_hierarchy()
+        targets = [target(text, hierarchy) for text in named]
+        if lab is not None:
+            targets += [Target(one.name, one.role, (one.cgroup,)) for one in read_lab(lab)]
+        if socket is not None or config is not None or not targets:
+            targets += of_configuration(config, socket, hierarchy)
+        targets = distinct(targets)
+        folders = {one.name: [hierarchy.folder(path) for path in one.cgroups] for one in targets}
+        recording, full = record(folders, seconds, max_size)
+    except ConfigError as error:
+        fail(*error.problems)
+    except (CgroupError, ProfileError, UnreachableError, ValueError) as error:
+        fail(str(error))
+    document = describe(recording, {one.name: one.role for one in targets}, full)
+    if output == "json":
+        click.echo(json.dumps(document, indent=2))
+    else:
+        show(document)
+
+
+def target(text: str, hierarchy: Hierarchy) -> Target:
+    """Read NAME=PATH; ValueError says what is accepted."""
+    name, _, pattern = text.partition("=")
+    try:
+        inside_the_mount(pattern)
+    except ValueError as error:
+        raise ValueError(f"--cgroup {text}: {error}") from None
+    found = sorted(str(path.relative_to(hierarchy.mount)) for path in hierarchy.mount.glob(pattern) if path.is_dir())
+    if not name or not found:
+        raise ValueError(f"--cgroup {text}: accepted is NAME=PATH of a group that exists below {hierarchy.mount}")
+    return Target(name, OTHER, tuple(found))
+
+
+def of_configuration(config: Path | None, socket: Path | None, hierarchy: Hierarchy) -> list[Target]:
+    """Ask the daemon, which knows what it has found; where none answers, look for what a configuration names."""
+    try:
+        status = get_json(socket or socket_of(config), "/status")
+    except UnreachableError as error:
+        if config is None or socket is not None:
+            raise UnreachableError(f"{error} Name components by -c, --lab or --cgroup otherwise.") from None
+        return list(named_by(configuration(config), hierarchy))
+    return [Target(one["name"], one["role"], (one["cgroup"],)) for one in status["components"]]
+
+
+def named_by(config: Config, hierarchy: Hierarchy) -> Iterator[Target]:
+    """Give the fixed list's components, and an engine's."""
+    components = config.components
+    if config.docker is not None:
+        from qioi.discovery.base import Fixed, Together
+        from qioi.discovery.docker import DockerDiscovery
+
+        section = config.docker
+        docker = DockerDiscovery(
+            section.socket, hierarchy.version, section.rules(), fabric=section.fabric, owned=False
+        )  # fmt: skip
+        try:
+            if not docker.wait(ENGINE_PATIENCE):
+                raise ProfileError(f"{config.file}: docker: {'; '.join(docker.found().problems.values())}")
+            components = Together(Fixed(components), docker).found().components
+        finally:
+            docker.close()
+    for one in components:
+        yield Target(one.name, one.role.value, (one.cgroup,))
+
+
+def distinct(targets: Iterable[Target]) -> list[Target]:
+    """Refuse two targets of one name, and none at all."""
+    kept: dict[str, Target] = {}
+    for one in targets:
+        if one.name in kept:
+            raise ValueError(f"component {one.name!r}: named twice: accepted is one of each name")
+        kept[one.name] = one
+    if not kept:
+        raise ValueError("no component is there yet: name control groups by --cgroup")
+    return list(kept.values())
+
+
+def describe(recording: Recording, roles: dict[str, str], full: bool) -> dict[str, Any]:
+    """Give everything as plain values for JSON; times in seconds."""
+    return {
+        "seconds": recording.seconds,
+        "events": recording.events,
+        "lost_events": recording.lost,
+        "ended_by_size": full,
+        "components": [asdict(one) for one in by_component(recording, roles)],
+        "roles": [asdict(one) for one in by_role(recording, roles)],
+        "rest": asdict(row("rest of the host", "", recording.accounts.get(None, Account()), recording.seconds)),
+    }
+
+
+def show(document: dict[str, Any]) -> None:
+    """Print tables for people."""
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=140)
+    names = ("Slice", "Delay", "Longest", "Switches/s", "Cores", "Threads")
+    numbers = [Column(name, justify="right", no_wrap=True) for name in names]
+    components = Table("Component", "Role", *numbers)
+    for one in [*document["components"], document["rest"]]:
+        components.add_row(one["name"], one["role"], *cells(Row(**one)))
+    console.print(components)
+    if len(document["roles"]) < len(document["components"]):
+        roles = Table(
+            "Role", Column("Components", justify="right"), *numbers[:3], "Switches/s each", "Cores each", numbers[5]
+        )
+        for one in document["roles"]:
+            roles.add_row(one["role"], str(one["components"]), *cells(Row(**one)))
+        console.print(roles)
+    console.print(f"{document['seconds']:.1f} s, {document['events']} events, {document['lost_events']} lost.")
+    if document["ended_by_size"]:
+        console.print("The recording has reached --max-size, and ended there.", style="yellow")
+    if document["lost_events"]:
+        console.print("Where events are lost, slices and delays come out too long.", style="yellow")
+
+
+def cells(one: Row) -> list[str]:
+    """Show one line's numbers."""
+    return [
+        milliseconds(one.slice),
+        milliseconds(one.delay),
+        milliseconds(one.longest),
+        f"{one.switches_per_second:.0f}",
+        f"{one.cores:.2f}",
+        str(one.threads),
+    ]
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Show seconds as milliseconds."""
+    return "-" if seconds is None else f"{1000 * seconds:.3f} ms"

@@ -1,0 +1,193 @@
+"""What the scheduler did to each component: time slice, scheduling delay, context switches (the paper's Table 2).
+
+The input is the text of `perf script`, one line an event, read once from front to back. A *slice* lasts from a thread's
+being put on a CPU to its being taken off. Its *delay* is what it waited for that CPU: from its wakeup, or, where it was
+taken off while it could have gone on, from then. perf's own `perf sched latency` leaves the second kind out on kernels
+since 4.14, in versions before 6.9 (it does not know the state `R+`), so CPU-bound tasks would seem not to wait at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+#: Fields of `perf script -F time,event,trace`. A thread's name is at most 15 bytes, too short to forge what follows it.
+_SWITCH = re.compile(
+    r"\s*(\d+\.\d+):\s+sched:sched_switch: prev_comm=.* prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> "
+    r"next_comm=.* next_pid=(\d+) next_prio=-?\d+$"
+)
+_WAKING = re.compile(r"\s*(\d+\.\d+):\s+sched:sched_waking: comm=.* pid=(\d+) prio=-?\d+ target_cpu=\d+$")
+_FORK = re.compile(r"\s*(\d+\.\d+):\s+sched:sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)$")
+_LOST = re.compile(r"PERF_RECORD_LOST\D*(\d+)")
+#: The idle threads of all CPUs share this number; they are nobody's.
+_IDLE = 0
+
+
+@dataclass(slots=True)
+class Account:
+    """Sums over threads. ``run``, ``wait`` and ``longest`` in seconds.
+
+    ``waits`` counts the slices whose delay is known, which are all but a thread's first in the recording.
+    """
+
+    run: float = 0.0
+    slices: int = 0
+    wait: float = 0.0
+    waits: int = 0
+    longest: float = 0.0
+    threads: set[int] = field(default_factory=set)
+
+    def add(self, other: Account) -> None:
+        """Take another's sums in."""
+        self.run += other.run
+        self.slices += other.slices
+        self.wait += other.wait
+        self.waits += other.waits
+        self.longest = max(self.longest, other.longest)
+        self.threads |= other.threads
+
+
+@dataclass(slots=True)
+class _Thread:
+    """One thread's state: ``since`` when it runs, or waits for a CPU; ``None`` if neither, or not known."""
+
+    running: bool = False
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording's accounts. Threads of nobody's are under the name ``None``."""
+
+    seconds: float
+    events: int
+    lost: int
+    accounts: Mapping[str | None, Account]
+
+
+class Accountant:
+    """Reads events in the order of time. ``owners`` names whose each thread is; children are their parents'."""
+
+    def __init__(self, owners: Mapping[int, str]) -> None:
+        self._owners = dict(owners)
+        self._threads: dict[int, _Thread] = {}
+        self._accounts: dict[str | None, Account] = {}
+        self._first: float | None = None
+        self._last = 0.0
+        self._events = 0
+        self._lost = 0
+
+    def read(self, lines: Iterable[str]) -> Recording:
+        """Read all of it. A line that is no event of ours is passed over."""
+        for line in lines:
+            if match := _SWITCH.match(line):
+                now = self._tick(match[1])
+                self._off(int(match[2]), now, runnable=match[3].startswith("R"))
+                self._on(int(match[4]), now)
+            elif match := _WAKING.match(line):
+                self._wake(int(match[2]), self._tick(match[1]))
+            elif match := _FORK.match(line):
+                self._fork(int(match[2]), int(match[3]), self._tick(match[1]))
+            elif match := _LOST.search(line):
+                self._lost += int(match[1])
+        for tid, thread in self._threads.items():
+            if thread.running and thread.since is not None:
+                self._account(tid).run += self._last - thread.since
+        seconds = self._last - self._first if self._first is not None else 0.0
+        return Recording(seconds, self._events, self._lost, self._accounts)
+
+    def _tick(self, stamp: str) -> float:
+        now = float(stamp)
+        if self._first is None:
+            self._first = now
+        self._last, self._events = now, self._events + 1
+        return now
+
+    def _account(self, tid: int) -> Account:
+        account = self._accounts.setdefault(self._owners.get(tid), Account())
+        account.threads.add(tid)
+        return account
+
+    def _off(self, tid: int, now: float, *, runnable: bool) -> None:
+        if tid == _IDLE:
+            return
+        thread = self._threads.setdefault(tid, _Thread())
+        # A slice from before the recording is left out: perf begins on one CPU after the other.
+        if thread.running and thread.since is not None:
+            self._account(tid).run += now - thread.since
+        thread.running, thread.since = False, now if runnable else None
+
+    def _on(self, tid: int, now: float) -> None:
+        if tid == _IDLE:
+            return
+        thread = self._threads.setdefault(tid, _Thread())
+        account = self._account(tid)
+        account.slices += 1
+        if not thread.running and thread.since is not None:
+            waited = now - thread.since
+            account.wait += waited
+            account.waits += 1
+            account.longest = max(account.longest, waited)
+        thread.running, thread.since = True, now
+
+    def _wake(self, tid: int, now: float) -> None:
+        """Note when a sleeping thread became runnable; one that runs or waits already is not concerned."""
+        thread = self._threads.setdefault(tid, _Thread())
+        if not thread.running and thread.since is None:
+            thread.since = now
+
+    def _fork(self, parent: int, child: int, now: float) -> None:
+        """Begin with a new thread, which waits for its first slice from now on."""
+        owner = self._owners.get(parent)
+        if owner is None:
+            self._owners.pop(child, None)
+        else:
+            self._owners[child] = owner
+        self._threads[child] = _Thread(False, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. Times in seconds, ``None`` where nothing was seen; ``cores`` is CPU used."""
+
+    name: str
+    role: str
+    slice: float | None
+    delay: float | None
+    longest: float
+    switches_per_second: float
+    cores: float
+    threads: int
+    components: int = 1
+
+
+def row(name: str, role: str, account: Account, seconds: float, components: int = 1) -> Row:
+    """Make one line; of several components together, switches and cores are those of one of them, on average."""
+    return Row(
+        name,
+        role,
+        account.run / account.slices if account.slices else None,
+        account.wait / account.waits if account.waits else None,
+        account.longest,
+        account.slices / seconds / components if seconds else 0.0,
+        account.run / seconds / components if seconds else 0.0,
+        len(account.threads),
+        components,
+    )
+
+
+def by_component(recording: Recording, roles: Mapping[str, str]) -> list[Row]:
+    """Give a line per component, in the order of ``roles`` (name -> role)."""
+    none = Account()
+    return [row(name, role, recording.accounts.get(name, none), recording.seconds) for name, role in roles.items()]
+
+
+def by_role(recording: Recording, roles: Mapping[str, str]) -> list[Row]:
+    """Give a line per role: slices and delays over all slices of all its components."""
+    sums: dict[str, tuple[Account, int]] = {}
+    for name, role in roles.items():
+        account, count = sums.get(role, (Account(), 0))
+        account.add(recording.accounts.get(name, Account()))
+        sums[role] = account, count + 1
+    return [row(role, role, account, recording.seconds, count) for role, (account, count) in sums.items()]
