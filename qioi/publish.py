@@ -1,0 +1,71 @@
+"""What the daemon answers over HTTP: the newest snapshot in several forms, and orders to the loop."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from qioi.api import Query, RefusedError, Routes
+from qioi.controller.hierarchy import Hierarchy
+from qioi.explain import explain
+from qioi.metrics import CONTENT_TYPE, render
+from qioi.snapshot import Snapshot
+from qioi.thresholds import Thresholds
+from qioi.thresholds import parse as parse_threshold
+
+log = logging.getLogger("qioi")
+
+JSON = "application/json"
+
+
+class Publisher:
+    """The newest snapshot, for those who ask over HTTP."""
+
+    def __init__(self, snapshot: Snapshot, hierarchy: Hierarchy, thresholds: Thresholds) -> None:
+        self._snapshot = snapshot
+        self._thresholds = thresholds
+        self._hierarchy = hierarchy
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace it; readers have the old one or the new one, never a mixture."""
+        self._snapshot = snapshot
+
+    def routes(self) -> Routes:
+        """Say what is served where; :mod:`qioi.openapi` describes each of them."""
+        return {
+            "GET /status": (JSON, lambda _: json.dumps(self._snapshot.document()).encode()),
+            "GET /explain": (JSON, self._explain),
+            "POST /threshold": (JSON, self._order),
+            "GET /openapi.json": (JSON, self._describe),
+            "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot)),
+            "GET /healthz": ("text/plain", lambda _: b"OK\n"),
+        }
+
+    def questions(self) -> Routes:
+        """Leave out what changes anything: only who may connect to the Unix socket may give orders."""
+        return {route: answer for route, answer in self.routes().items() if route.startswith("GET ")}
+
+    def _explain(self, query: Query) -> bytes:
+        try:
+            document = explain(self._snapshot, query.get("component", ""), self._hierarchy)
+        except KeyError as error:
+            raise RefusedError(str(error.args[0])) from None
+        return json.dumps(document).encode()
+
+    def _order(self, query: Query) -> bytes:
+        channel, known = query.get("channel", ""), [one.name for one in self._snapshot.channels]
+        if channel not in known:
+            raise RefusedError(f"channel {channel!r}: not watched: accepted are {', '.join(known)}")
+        try:
+            value = parse_threshold(query.get("tps", ""))
+        except ValueError as error:
+            raise RefusedError(f"threshold {error}") from None
+        self._thresholds.order(channel, value)
+        what = "is learned from now on" if value is None else f"is {value:g} tps"
+        log.info("threshold of channel %s, over the socket: %s", channel, what)
+        return json.dumps({"message": f"{channel}: the threshold {what}, from the next period on"}).encode()
+
+    def _describe(self, query: Query) -> bytes:
+        from qioi.openapi import document  # the schemas take memory: only where somebody asks for them
+
+        return json.dumps(document(self.routes())).encode()
