@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from qioi.controller.adaptive import Adaptive
-from qioi.controller.law import Bounds, HostLoad, Law, Seen
+from qioi.controller.law import Bounds, HostLoad, Law, Seen, Verdict
 from qioi.controller.proportional import Proportional
 from qioi.types import ChannelReading, Component, Decision, DelayReading, Role
 
@@ -19,6 +20,7 @@ from qioi.types import ChannelReading, Component, Decision, DelayReading, Role
 PROPORTIONAL_ROLES = frozenset({Role.PEER, Role.ORDERER, Role.BROKER})
 #: Acting by each component's own need, ours may raise a chaincode too. A client is nobody's to raise.
 ADAPTIVE_ROLES = PROPORTIONAL_ROLES | {Role.CHAINCODE}
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,13 @@ class Controller:
         channels: Mapping[str, ChannelReading],
         delay: DelayReading | None,
         host: HostLoad | None,
+        hopeless: Mapping[str, str] = NOTHING,
     ) -> Decision | None:
         """Ask every policy, take the largest share; ``None`` where no policy may raise the component.
 
-        ``share`` is the one in force now, ``found`` the one that the component was found with.
+        ``share`` is the one in force now, ``found`` the one that the component was found with. ``hopeless`` says of
+        channels that no share can help why: ``adaptive`` then takes no waiting for a reason, holds and lets go.
+        Algorithm 1 is asked to the letter all the same.
         """
         laws = self._laws.setdefault(component.name, {})
         best: Decision | None = None
@@ -121,7 +126,10 @@ class Controller:
                 delay=delay,
                 host=host,
             )
-            laws[policy.channel], verdict = law.step(seen)
+            why = hopeless.get(policy.channel) if isinstance(law, Adaptive) else None
+            laws[policy.channel], verdict = law.step(seen if why is None else replace(seen, delay=None))
+            if why is not None:
+                verdict = in_vain(verdict, why)
             if best is None or verdict.shares > best.shares:
                 best = Decision(
                     component.name,
@@ -146,3 +154,9 @@ class Controller:
         """Drop what is remembered of a component that is gone, or was made anew."""
         for channel in self._laws.pop(component, {}):
             self._made_for.pop((component, channel), None)
+
+
+def in_vain(verdict: Verdict, why: str) -> Verdict:
+    """Give a verdict that was reached without a delay its true reason; what was done stands at the reason's end."""
+    working = replace(verdict.working, rule="bottleneck") if verdict.working else None
+    return replace(verdict, reason=f"{why}; {verdict.reason.rpartition(': ')[2]}", working=working)

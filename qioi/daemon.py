@@ -14,14 +14,15 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from qioi.config import Config
+from qioi.controller.bottleneck import HOPELESS, Bottleneck
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.guard import Guard, Outcome, Result
 from qioi.controller.law import HostLoad
 from qioi.controller.policy import Controller
-from qioi.host import HostWatch
+from qioi.diagnoses import Diagnoses
+from qioi.instruments import Instruments
 from qioi.news import Said, news
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
-from qioi.sources import Channels, Delays
 from qioi.thresholds import Threshold, Thresholds
 from qioi.types import ChannelReading, Component, Decision, DelayReading
 
@@ -31,12 +32,14 @@ log = logging.getLogger("qioi")
 class Daemon:
     """The loop's state: who is held, what the laws remember, what was said."""
 
-    def __init__(self, config: Config, guard: Guard, channels: Channels, delays: Delays, host: HostWatch) -> None:
+    def __init__(self, config: Config, guard: Guard, instruments: Instruments) -> None:
         self._config = config
         self._guard = guard
-        self._channels = channels
-        self._delays = delays
-        self._host = host
+        self._channels = instruments.channels
+        self._delays = instruments.delays
+        self._host = instruments.host
+        self._stalls = instruments.stalls
+        self._diagnoses = Diagnoses()
         self._controller = Controller(config.policies)
         self._owners = {one.cgroup: one.owner for one in config.components}
         self._originals: dict[str, int] = {}
@@ -111,10 +114,13 @@ class Daemon:
         owed = self.thresholds.step(now, self._config.components, channels, delays, host)
         for channel, threshold in owed.items():
             self._controller.owe(channel, threshold.value)
+        stalls = self._stalls.read(now, self._config.components, delays)
+        found = self._diagnoses.step(now, self._config.components, channels, owed, delays, host, stalls)
         states = self._look(before.components, delays)
-        states, decisions = self._decide(now, states, channels, delays, host)
+        states, decisions = self._decide(now, states, channels, delays, host, found)
         states = self._act(states, decisions)
-        return self._report(before, channels, owed, states, host, now)
+        before = replace(before, host=host or before.host, io_pressure=stalls.io)
+        return self._report(before, channels, owed, states, found, now)
 
     # ---- logs and scheduler -> readings
 
@@ -160,8 +166,10 @@ class Daemon:
         channels: Mapping[str, ChannelReading],
         delays: Mapping[str, DelayReading],
         host: HostLoad | None,
+        found: Mapping[str, Bottleneck],
     ) -> tuple[dict[str, ComponentState], list[Decision]]:
         """Ask the laws about every component whose group is there."""
+        hopeless = {channel: one.text for channel, one in found.items() if one.kind in HOPELESS}
         after, decisions = dict(states), []
         for component in self._config.components:
             state = states[component.name]
@@ -171,7 +179,7 @@ class Daemon:
                 )
                 continue
             decision = self._controller.decide(
-                now, component, state.share, state.original, channels, delays.get(component.name), host
+                now, component, state.share, state.original, channels, delays.get(component.name), host, hopeless
             )
             if decision is None:
                 after[component.name] = replace(state, wanted=state.share, reason=why_not(component))
@@ -236,7 +244,7 @@ class Daemon:
         channels: Mapping[str, ChannelReading],
         owed: Mapping[str, Threshold],
         states: Mapping[str, ComponentState],
-        host: HostLoad | None,
+        found: Mapping[str, Bottleneck],
         now: float,
     ) -> Snapshot:
         """Say what is new, and put everything into one value."""
@@ -249,10 +257,12 @@ class Daemon:
         return replace(
             before,
             time=time.time(),
-            channels=tuple(update(one, channels.get(one.name), owed[one.name]) for one in before.channels),
+            channels=tuple(
+                replace(update(one, channels.get(one.name), owed[one.name]), bottleneck=found[one.name])
+                for one in before.channels
+            ),
             components=tuple(states.values()),
             sources=sources,
-            host=host or before.host,
             loop=time.monotonic() - now,
             totals=self._totals,
         )

@@ -10,9 +10,8 @@ from qioi.controller.guard import Guard
 from qioi.daemon import Daemon
 from qioi.discovery.base import Discovery, Found, join
 from qioi.discovery.owners import EngineOwners
-from qioi.host import HostWatch
+from qioi.instruments import Instruments
 from qioi.snapshot import Snapshot
-from qioi.sources import Channels, Delays
 
 #: Channels that are taken on because commits of them were seen; names come from log lines, so they are bounded.
 MAX_SEEN = 64
@@ -25,13 +24,11 @@ class DiscoveringDaemon(Daemon):
         self,
         config: Config,
         guard: Guard,
-        channels: Channels,
-        delays: Delays,
-        host: HostWatch,
+        instruments: Instruments,
         discovery: Discovery,
         records: EngineOwners | None,
     ) -> None:
-        super().__init__(config, guard, channels, delays, host)
+        super().__init__(config, guard, instruments)
         self._listed = config
         self._discovery = discovery
         self._records = records

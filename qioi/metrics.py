@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from qioi.controller.bottleneck import Kind
 from qioi.snapshot import ChannelState, ComponentState, Snapshot
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,6 +69,8 @@ class SnapshotCollector:
         yield gauge("qioi_config_loaded_timestamp_seconds", "When the configuration in force was read", [],
                     [([], configuration.loaded)])  # fmt: skip
         yield gauge("qioi_dry_run", "Whether nothing is written", [], [([], float(snapshot.dry_run))])
+        yield gauge("qioi_host_io_pressure_ratio", "Part of the time in which somebody on the host waited for I/O", [],
+                    [([], snapshot.io_pressure)])  # fmt: skip
         if snapshot.host is not None:
             yield gauge("qioi_host_idle_ratio", "Idle share of the host's CPUs", [], [([], snapshot.host.idle)])
             yield gauge("qioi_host_foreign_ratio", "Share of the host's CPUs used by others than the ledger", [],
@@ -83,6 +86,8 @@ def channel_metrics(channels: tuple[ChannelState, ...]) -> Iterator[Metric]:
                 (([c.name], c.threshold) for c in channels))  # fmt: skip
     yield gauge("qioi_channel_commit_age_seconds", "Time since the last commit was seen", label,
                 (([c.name], c.age) for c in channels))  # fmt: skip
+    kinds = (([c.name, str(kind)], float(kind is c.bottleneck.kind)) for c in channels for kind in Kind)
+    yield gauge("qioi_channel_bottleneck", "What the channel waits for: 1 for what holds", ["channel", "kind"], kinds)
     yield gauge("qioi_channel_height", "Highest block seen", label, (([c.name], c.height) for c in channels))
 
 

@@ -5,7 +5,6 @@ What is opened here is closed here, in the opposite order, whatever happens in b
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from qioi.api import BusyError, Query, RefusedError, Routes, serve_tcp, serve_unix
+from qioi.api import BusyError, serve_tcp, serve_unix
 from qioi.config import Config
 from qioi.controller.actuator import choose_access
 from qioi.controller.errors import CgroupError
@@ -28,19 +27,17 @@ from qioi.discovering import DiscoveringDaemon
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.owners import EngineOwners
 from qioi.endpoints import MeteredChannels
-from qioi.explain import explain
 from qioi.host import HostWatch, own_cgroup, protect_loop
+from qioi.instruments import Instruments
 from qioi.kept import keep, take_over
 from qioi.lock import HostLock, LockedError
 from qioi.loop import Signals, run_loop
-from qioi.metrics import CONTENT_TYPE, render
 from qioi.notify import Notifier
+from qioi.publish import Publisher
 from qioi.recover import recover, tell
 from qioi.reload import Reloader, summary
-from qioi.snapshot import Snapshot
-from qioi.sources import CgroupDelays, Channels, LogChannels
-from qioi.thresholds import Thresholds
-from qioi.thresholds import parse as parse_threshold
+from qioi.sources import CgroupDelays, LogChannels
+from qioi.stalls import StallWatch
 
 log = logging.getLogger("qioi")
 
@@ -54,49 +51,6 @@ class StartError(Exception):
     def __init__(self, *problems: str) -> None:
         self.problems = problems
         super().__init__("\n".join(problems))
-
-
-class Publisher:
-    """The newest snapshot, for those who ask over HTTP."""
-
-    def __init__(self, snapshot: Snapshot, hierarchy: Hierarchy, thresholds: Thresholds) -> None:
-        self._snapshot = snapshot
-        self._thresholds = thresholds
-        self._hierarchy = hierarchy
-
-    def publish(self, snapshot: Snapshot) -> None:
-        """Replace it; readers have the old one or the new one, never a mixture."""
-        self._snapshot = snapshot
-
-    def _explain(self, query: Query) -> bytes:
-        try:
-            document = explain(self._snapshot, query.get("component", ""), self._hierarchy)
-        except KeyError as error:
-            raise RefusedError(str(error.args[0])) from None
-        return json.dumps(document).encode()
-
-    def _order(self, query: Query) -> bytes:
-        channel, known = query.get("channel", ""), [one.name for one in self._snapshot.channels]
-        if channel not in known:
-            raise RefusedError(f"channel {channel!r}: not watched: accepted are {', '.join(known)}")
-        try:
-            value = parse_threshold(query.get("tps", ""))
-        except ValueError as error:
-            raise RefusedError(f"threshold {error}") from None
-        self._thresholds.order(channel, value)
-        what = "is learned from now on" if value is None else f"is {value:g} tps"
-        log.info("threshold of channel %s, over the socket: %s", channel, what)
-        return json.dumps({"message": f"{channel}: the threshold {what}, from the next period on"}).encode()
-
-    def routes(self) -> Routes:
-        """Say what is served where."""
-        return {
-            "GET /status": ("application/json", lambda _: json.dumps(self._snapshot.document()).encode()),
-            "POST /threshold": ("application/json", self._order),
-            "GET /explain": ("application/json", self._explain),
-            "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot)),
-            "GET /healthz": ("text/plain", lambda _: b"OK\n"),
-        }
 
 
 def run(config: Config, load: Callable[[], Config]) -> int:
@@ -128,7 +82,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             cleanup.callback(channels.close)
             delays = CgroupDelays(config.components, hierarchy.mount)
             cleanup.callback(delays.close)
-            daemon = make_daemon(config, guard, channels, delays, owners, hierarchy, cleanup)
+            instruments = Instruments(channels, delays, HostWatch(), StallWatch(hierarchy.mount))
+            daemon = make_daemon(config, guard, instruments, owners, hierarchy, cleanup)
             first = daemon.blank(access.name, hierarchy.version)
             publisher = Publisher(first, hierarchy, daemon.thresholds)
             serve(config, publisher, cleanup)
@@ -165,15 +120,14 @@ def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> 
 def make_daemon(
     config: Config,
     guard: Guard,
-    channels: Channels,
-    delays: CgroupDelays,
+    instruments: Instruments,
     owners: Owners,
     hierarchy: Hierarchy,
     cleanup: ExitStack,
 ) -> Daemon:
     """Make the loop's daemon: one for the fixed list, or one that watches an engine too."""
     if config.docker is None:
-        return Daemon(config, guard, channels, delays, HostWatch())
+        return Daemon(config, guard, instruments)
     if find_spec("docker") is None:
         raise StartError(f"{config.file}: docker: the Docker SDK is not installed: pip install 'qioi[docker]'")
     keeper = owners if isinstance(owners, EngineOwners) else None
@@ -184,7 +138,7 @@ def make_daemon(
     cleanup.callback(discovery.close)
     if config.actuator == "docker" and not discovery.wait(ENGINE_PATIENCE):
         raise StartError(f"{config.file}: actuator docker: {'; '.join(discovery.found().problems.values())}")
-    return DiscoveringDaemon(config, guard, channels, delays, HostWatch(), discovery, keeper)
+    return DiscoveringDaemon(config, guard, instruments, discovery, keeper)
 
 
 def prepare_state(folder: Path) -> None:
@@ -305,16 +259,14 @@ def put_back(guard: Guard) -> bool:
 
 
 def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> None:
-    """Open the status socket and, unless it is off, the metrics port."""
-    routes = publisher.routes()
+    """Open the status socket and, unless it is off, the metrics port, where questions are answered too."""
     try:
-        status = serve_unix(config.socket, routes)
+        status = serve_unix(config.socket, publisher.routes())
         cleanup.callback(config.socket.unlink, missing_ok=True)
         cleanup.callback(status.close)
         if config.metrics.port:
             listen, port = config.metrics.listen, config.metrics.port
-            only = {path: routes[path] for path in ("GET /metrics", "GET /healthz")}
-            cleanup.callback(serve_tcp(listen, port, only).close)
+            cleanup.callback(serve_tcp(listen, port, publisher.questions()).close)
     except BusyError as error:
         raise StartError(f"{config.file}: {error}") from None
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from qioi.controller.bottleneck import Bottleneck
 from qioi.controller.guard import Result
 from qioi.controller.law import HostLoad
 from qioi.controller.learned import Evidence
@@ -13,11 +14,15 @@ from qioi.sources import SourceState
 from qioi.types import Working
 
 
+NOT_LOOKED_AT = Bottleneck()
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelState:
     """One channel. Rates in transactions per second, ``age`` in seconds since its last commit.
 
-    ``source`` says on whose word the threshold stands, ``evidence`` what a learned one rests on.
+    ``source`` says on whose word the threshold stands, ``evidence`` what a learned one rests on;
+    ``bottleneck`` what the channel waits for.
     """
 
     name: str
@@ -28,6 +33,7 @@ class ChannelState:
     height: int | None = None
     source: str = "none"
     evidence: Evidence | None = None
+    bottleneck: Bottleneck = NOT_LOOKED_AT
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,7 @@ class Snapshot:
     configuration: ConfigState
     sources: tuple[SourceState, ...] = ()
     host: HostLoad | None = None
+    io_pressure: float | None = None  # part of the last period in which somebody on the host waited for I/O
     loop: float = 0.0
     totals: Totals = Totals()
 

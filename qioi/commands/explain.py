@@ -54,7 +54,15 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
             f"of runnable time, {value(inputs['cores'], '{:.2f}')} cores"
         ),
     )
-    yield "", f"host {value(inputs['host_idle'], '{:.0%}')} idle, {value(inputs['host_foreign'], '{:.0%}')} foreign"
+    yield (
+        "",
+        (
+            f"host {value(inputs['host_idle'], '{:.0%}')} idle, {value(inputs['host_foreign'], '{:.0%}')} foreign, "
+            f"I/O waited for {value(inputs['io_pressure'], '{:.0%}')} of the time"
+        ),
+    )
+    if document["bottleneck"]:
+        yield "bottleneck", document["bottleneck"]["text"]
     yield "rule", f"{document['law'] or 'no law'}: {document['rule'] or '-'}: {document['reason']}"
     yield "error", f"(T - A) / T = {value(document['error'], '{:+.3f}')}"
     yield "step", value(document["step"], "{:+.1f} shares")

@@ -73,6 +73,8 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
     for one in document["channels"]:
         if one["evidence"]:
             yield f"Threshold of {one['name']}: learned from {evidence(one['evidence'])}"
+        if one["bottleneck"]["kind"] not in ("none", "unknown"):
+            yield f"Channel {one['name']}: {one['bottleneck']['text']}"
     for one in document["sources"]:
         if one["problem"]:
             yield f"{one['kind']} of {one['component']}: {one['problem']}"

@@ -1,0 +1,61 @@
+"""What every channel waits for, found once a period and said when it changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from qioi.controller.bottleneck import HOPELESS, Bottleneck, Diagnosis, Kind, Stalls
+from qioi.controller.law import HostLoad, Seen
+from qioi.thresholds import Threshold
+from qioi.types import ChannelReading, Component, DelayReading, Role
+
+log = logging.getLogger("qioi")
+
+#: What is worth a line in the log: the rest comes and goes with every neighbour, and is what the daemon is for.
+SAID = HOPELESS | {Kind.LEDGER, Kind.ELSEWHERE}
+
+
+class Diagnoses:
+    """All channels'."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Diagnosis] = {}
+
+    def step(
+        self,
+        now: float,
+        components: Iterable[Component],
+        channels: Mapping[str, ChannelReading],
+        owed: Mapping[str, Threshold],
+        delays: Mapping[str, DelayReading],
+        host: HostLoad | None,
+        stalls: Stalls,
+    ) -> dict[str, Bottleneck]:
+        """Take one period in; say what each channel that is owed anything waits for."""
+        served = [one for one in components if one.role is not Role.CLIENT]
+        self._known = {channel: self._known.get(channel, Diagnosis()) for channel in owed}
+        for channel, before in self._known.items():
+            its = [one.name for one in served if not one.channels or channel in one.channels]
+            reading = channels.get(channel)
+            seen = Seen(
+                now,
+                reading.throughput if reading else None,
+                owed[channel].value,
+                reading.age if reading else None,
+                host=host,
+            )
+            after = before.step(seen, {name: delays[name] for name in its if name in delays}, stalls)
+            self._known[channel] = after
+            tell(channel, before.found, after.found)
+        return {channel: one.found for channel, one in self._known.items()}
+
+
+def tell(channel: str, before: Bottleneck, after: Bottleneck) -> None:
+    """Log a bottleneck that no share helps against, once, and its end."""
+    if after.kind is before.kind:
+        return
+    if after.kind in SAID:
+        log.log(logging.WARNING if after.kind in HOPELESS else logging.INFO, "channel %s: %s", channel, after.text)
+    elif before.kind in SAID:
+        log.info("channel %s: that is over: %s", channel, after.text)

@@ -1,0 +1,19 @@
+"""All that the loop reads the host with, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qioi.host import HostWatch
+from qioi.sources import Channels, Delays
+from qioi.stalls import StallWatch
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """Each is read once a period, in this order."""
+
+    channels: Channels
+    delays: Delays
+    host: HostWatch
+    stalls: StallWatch

@@ -1,0 +1,112 @@
+"""What else than other processes keeps components from running: I/O (PSI, blocked threads) and quotas.
+
+Looked at only where something hints at it, so that a healthy host pays for one small file: threads are sampled while
+I/O is waited for somewhere on the host, quotas are read of components that wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from qioi.controller.bottleneck import Stalls
+from qioi.types import Component, DelayReading
+
+PRESSURE = Path("/proc/pressure/io")
+PROC = Path("/proc")
+#: PSI (some) from which on threads are looked at, 0..1.
+HINT = 0.02
+#: Share of runnable time spent waiting from which on a quota may be the reason.
+WAITS = 0.08
+
+
+class StallWatch:
+    """Reads all of it, once a period."""
+
+    def __init__(self, mount: Path, pressure: Path = PRESSURE, proc: Path = PROC) -> None:
+        self._mount = mount
+        self._pressure = pressure
+        self._proc = proc
+        self._at: float | None = None
+        self._io: float | None = None
+        self._quotas: dict[str, tuple[float, float]] = {}
+
+    def read(self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading]) -> Stalls:
+        """Say what was found since the last call; ``now`` is the monotonic time."""
+        components = tuple(components)
+        io = self._read_io(now)
+        blocked = {}
+        if io is None or io >= HINT:
+            blocked = {one.name: count_blocked(self._mount / one.cgroup, self._proc) for one in components}
+        throttled = {}
+        for one in components:
+            delay = delays.get(one.name)
+            if delay is None or (delay.waiting_share or 0.0) < WAITS:
+                self._quotas.pop(one.name, None)
+                continue
+            part = self._read_quota(now, one)
+            if part is not None:
+                throttled[one.name] = part
+        return Stalls(io, blocked, throttled)
+
+    def _read_io(self, now: float) -> float | None:
+        """Give PSI's "some" since the last call, from the running total, whose averages would lag."""
+        try:
+            line = self._pressure.read_text().splitlines()[0]
+            total = float(line.rsplit("total=", 1)[1]) * 1e-6
+        except (OSError, IndexError, ValueError):
+            self._at = None
+            return None
+        before, self._io = self._io, total
+        at, self._at = self._at, now
+        if at is None or before is None or now <= at:
+            return 0.0
+        return min(1.0, max(0.0, (total - before) / (now - at)))
+
+    def _read_quota(self, now: float, component: Component) -> float | None:
+        """Give the part of the time for which the quota has stopped a component since the last call."""
+        stopped = throttled_seconds(self._mount / component.cgroup / "cpu.stat")
+        if stopped is None:
+            return None
+        at, before = self._quotas.get(component.name, (now, stopped))
+        self._quotas[component.name] = now, stopped
+        return min(1.0, max(0.0, (stopped - before) / (now - at))) if now > at else 0.0
+
+
+def throttled_seconds(stat: Path) -> float | None:
+    """Read for how long a group was stopped by its quota, summed over CPUs; ``None`` where that is not said.
+
+    Source: kernel Documentation/scheduler/sched-bwc.rst (v1: throttled_time in ns; v2: throttled_usec).
+    """
+    with contextlib.suppress(OSError, ValueError):
+        for line in stat.read_text().splitlines():
+            name, _, number = line.partition(" ")
+            if name in ("throttled_time", "throttled_usec"):
+                return int(number) * (1e-9 if name == "throttled_time" else 1e-6)
+    return None
+
+
+def count_blocked(group: Path, proc: Path) -> int:
+    """Count the threads in a group, and in those below it, that are in uninterruptible sleep right now."""
+    return sum(state(proc / tid.decode() / "stat") == b"D" for tid in threads(group))
+
+
+def threads(group: Path) -> Iterator[bytes]:
+    """List the threads of a group and of those below it; none where it is gone."""
+    for name in ("cgroup.threads", "tasks"):
+        with contextlib.suppress(OSError):
+            yield from (group / name).read_bytes().split()
+            break
+    with contextlib.suppress(OSError):
+        if group.stat().st_nlink > 2:
+            for below in group.iterdir():
+                if below.is_dir():
+                    yield from threads(below)
+
+
+def state(stat: Path) -> bytes:
+    """Read a thread's state (proc(5), /proc/PID/stat, field 3); its name before it may hold anything."""
+    with contextlib.suppress(OSError, IndexError):
+        return stat.read_bytes().rpartition(b")")[2].split()[0]
+    return b""
