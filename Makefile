@@ -16,7 +16,7 @@ export CGO_ENABLED ?= 0
 
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: demo test test-host check bench clean setup lint unit help
+.PHONY: demo test test-host check bench clean setup lint unit help k8s-tools
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
@@ -40,6 +40,12 @@ test-host: setup
 	@echo '== tests with a systemd and a Docker engine of their own'
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io debootstrap systemd-container >/dev/null
 	$(BIN)/pytest -m host
+
+# What tests/kubernetes runs on: by apt, and built once from Go modules into /var/cache/qioi-k8s (20 minutes of CPU).
+k8s-tools: setup
+	@echo '== Kubernetes: what its tests run on'
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends etcd-server containerd runc containernetworking-plugins conntrack socat ebtables ethtool iptables openssl >/dev/null
+	nice -n 10 $(PY) tests/kubernetes/k8s_tools.py
 
 check: setup lint unit
 

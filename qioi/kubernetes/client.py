@@ -1,0 +1,227 @@
+"""The few calls that the daemon makes to an API server: plain HTTPS with the service account's token.
+
+The official client library would do the same and cost some 50 MB of memory in every node's daemon, more than all the
+rest of it; of the API we need five verbs on three resources. Every request is counted, for the metrics.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+#: Where the kubelet mounts a pod's own identity (Kubernetes: "Accessing the API from within a Pod").
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+#: Seconds that a request may take.
+TIMEOUT = 10.0
+#: Seconds of silence after which a watch is given up; the server sends a bookmark about once a minute.
+WATCH_SILENCE = 100.0
+#: No answer is read beyond this many bytes: a page of 250 pods has about 5 MB.
+MAX_ANSWER = 64 * 1024 * 1024
+
+APPLY = "application/apply-patch+yaml"  # JSON is YAML
+STRATEGIC = "application/strategic-merge-patch+json"
+
+Object = Mapping[str, Any]
+
+
+class ApiError(Exception):
+    """The API server did not answer, or refused. ``status`` is HTTP's, 0 where there was no answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach an API server, and as whom. The token's file is read for every request: it is renewed."""
+
+    server: str
+    ca: Path | None = None
+    token: Path | None = None
+
+
+def in_cluster(environment: Mapping[str, str] = os.environ, account: Path = SERVICE_ACCOUNT) -> Access | None:
+    """Give a pod's own way to its API server; ``None`` outside of a pod."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host or not (account / "token").exists():
+        return None
+    return Access(f"https://{f'[{host}]' if ':' in host else host}:{port}", account / "ca.crt", account / "token")
+
+
+class Api:
+    """Connections to one API server: one that is kept for requests, one for each watch."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        address = urlsplit(access.server)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ApiError(f"server {access.server!r}: accepted is a URL such as https://10.96.0.1:443")
+        self._secure, self._host = address.scheme == "https", address.hostname
+        self._port = address.port or (443 if self._secure else 80)
+        self._context = tls(access.ca) if self._secure else None
+        self._lock = threading.Lock()
+        self._kept: http.client.HTTPConnection | None = None
+        #: Requests made, by verb and by how they were answered.
+        self.requests: Counter[tuple[str, str]] = Counter()
+
+    def request(
+        self, verb: str, method: str, path: str, query: Mapping[str, str], body: object = None, kind: str = ""
+    ) -> Any:
+        """Make one request; give the document it was answered with. ApiError."""
+        where = f"{path}?{urlencode(query)}" if query else path
+        data = None if body is None else json.dumps(body).encode()
+        with self._lock:
+            try:
+                answer = self._ask(method, where, data, kind)
+                content = answer.read(MAX_ANSWER)
+            except (OSError, http.client.HTTPException) as error:
+                self._hang_up()
+                self.requests[verb, "unreachable"] += 1
+                raise ApiError(f"{self._access.server}: {reason(error)}") from None
+        self.requests[verb, str(answer.status)] += 1
+        if answer.status >= 300:
+            raise ApiError(f"{method} {path}: {answer.status} {refusal(content)}", answer.status)
+        return decode(content)
+
+    def list(self, path: str, query: Mapping[str, str]) -> tuple[list[Object], str]:
+        """Read all objects, page by page; give them with the version that a watch can start from."""
+        objects: list[Object] = []
+        go_on: dict[str, str] = {}
+        while True:
+            page = self.request("list", "GET", path, {**query, "limit": "250", **go_on})
+            objects += page.get("items") or []
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return objects, str(page.get("metadata", {}).get("resourceVersion", ""))
+            go_on = {"continue": token}
+
+    def apply_status(self, path: str, body: Object, manager: str) -> None:
+        """Say what a manager has to say of a status; what it said before and does not repeat is taken back."""
+        self.request("apply", "PATCH", f"{path}/status", {"fieldManager": manager, "force": "true"}, body, APPLY)
+
+    def watch(self, path: str, query: Mapping[str, str]) -> Watch:
+        """Begin to follow changes."""
+        where = f"{path}?{urlencode({**query, 'watch': 'true', 'allowWatchBookmarks': 'true'})}"
+        connection = self._connection(WATCH_SILENCE)
+        try:
+            connection.request("GET", where, headers=self._headers(""))
+            answer = connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            self.requests["watch", "unreachable"] += 1
+            raise ApiError(f"{self._access.server}: {reason(error)}") from None
+        self.requests["watch", str(answer.status)] += 1
+        if answer.status != 200:
+            content = answer.read(64 * 1024)
+            connection.close()
+            raise ApiError(f"watch {path}: {answer.status} {refusal(content)}", answer.status)
+        return Watch(connection, answer)
+
+    def close(self) -> None:
+        """Close the kept connection."""
+        with self._lock:
+            self._hang_up()
+
+    def _ask(self, method: str, where: str, data: bytes | None, kind: str) -> http.client.HTTPResponse:
+        """Ask over the kept connection; over a new one if the server has closed that in the meantime."""
+        for fresh in (False, True):
+            if self._kept is None or fresh:
+                self._hang_up()
+                self._kept, fresh = self._connection(TIMEOUT), True
+            try:
+                self._kept.request(method, where, data, self._headers(kind))
+                return self._kept.getresponse()
+            except (ConnectionError, http.client.BadStatusLine):
+                if fresh:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _headers(self, kind: str) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": "qioi"}
+        if kind:
+            headers["Content-Type"] = kind
+        if self._access.token is not None:
+            headers["Authorization"] = f"Bearer {self._access.token.read_text().strip()}"
+        return headers
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        if self._context is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._context)
+
+    def _hang_up(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+
+class Watch:
+    """One stream of changes."""
+
+    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
+        self._connection = connection
+        self._socket = connection.sock  # the connection forgets it when the answer ends
+        self._answer = answer
+
+    def events(self) -> Iterator[Object]:
+        """Yield changes until the stream ends. ApiError where it breaks."""
+        try:
+            while line := self._answer.readline(MAX_ANSWER):
+                event = decode(line)
+                if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
+                    raise ApiError("the API server sent something that is no change")
+                yield event
+        except (OSError, http.client.HTTPException, AttributeError, ValueError) as error:  # the latter two: closed
+            raise ApiError(f"watch: {reason(error)}") from None
+
+    def close(self) -> None:
+        """End the stream, also from another thread while it is being read."""
+        with suppress(OSError):
+            if self._socket is not None:
+                self._socket.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+
+def tls(ca: Path | None) -> ssl.SSLContext:
+    """Trust the cluster's own authority, and nobody else where it is named."""
+    try:
+        return ssl.create_default_context(cafile=str(ca) if ca else None)
+    except OSError as error:
+        raise ApiError(f"ca {ca}: {error.strerror or error}: accepted is a file of PEM certificates") from None
+
+
+def decode(content: bytes) -> Any:
+    """Read a document."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        raise ApiError("the API server sent no JSON") from None
+
+
+def refusal(content: bytes) -> str:
+    """Give the message of a Status object, or the beginning of whatever it is."""
+    try:
+        return str(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return content[:200].decode(errors="replace").strip()
+
+
+def reason(error: Exception) -> str:
+    """Put a failed connection into words."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

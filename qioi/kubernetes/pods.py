@@ -1,0 +1,170 @@
+"""What a pod is to the ledger, and where its containers' groups and logs are.
+
+Our own labels win; then those that the well-known operators of Fabric put on their pods, then Fabric's own image names.
+Sources of the labels: bevel-operator-fabric (charts hlf-peer and hlf-ordnode: `app`), fabric-operator
+(`app.kubernetes.io/managed-by: fabric-operator`, `/instance: fabricpeer | fabricorderer`; the prefix `fabric` is
+configurable), fabric-builder-k8s ("Chaincode job": `app.kubernetes.io/created-by`, `/component: chaincode`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from qioi.discovery.recognise import fabric_role
+from qioi.kubernetes.cgroups import Layout, Qos
+from qioi.kubernetes.client import Object
+from qioi.types import Component, Role
+
+ROLE_LABEL = "qioi.io/role"
+CHANNEL_LABEL = "qioi.io/channel"
+CONTAINER_LABEL = "qioi.io/container"
+IGNORE_LABEL = "qioi.io/ignore"
+#: An annotation takes any text, so also several channels with commas between them; it wins over the label.
+CHANNELS_ANNOTATION = "qioi.io/channels"
+
+#: A pod that the kubelet reads from a file has its groups under this, not under its mirror's uid.
+STATIC_ANNOTATION = "kubernetes.io/config.hash"
+
+_BEVEL = {"hlf-peer": Role.PEER, "hlf-ordnode": Role.ORDERER}
+_LOGGED = frozenset({Role.PEER, Role.ORDERER})
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One running container. ``identity`` has the runtime's scheme before it."""
+
+    name: str
+    image: str
+    identity: str
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """What we look at of a pod. ``uid`` is the object's own, ``group_uid`` the one in its groups' and logs' names."""
+
+    namespace: str
+    name: str
+    uid: str
+    group_uid: str
+    qos: Qos
+    labels: Mapping[str, str]
+    role: Role | None
+    channels: tuple[str, ...]
+    containers: tuple[Container, ...]
+    several: bool  # more than one container is meant to run in it
+    main: str  # the container that is the component
+    problem: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+
+def slim(one: Object) -> Object:
+    """Keep of a pod's object what :func:`read_pod` looks at."""
+    metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
+    annotations = metadata.get("annotations") or {}
+    ours = {key: annotations[key] for key in (CHANNELS_ANNOTATION, STATIC_ANNOTATION) if key in annotations}
+    return {
+        "metadata": {
+            **{key: metadata[key] for key in ("namespace", "name", "uid", "labels") if key in metadata},
+            "annotations": ours,
+        },
+        "spec": {"containers": [{"name": c["name"], "image": c.get("image", "")} for c in spec.get("containers", ())]},
+        "status": {
+            "qosClass": status.get("qosClass"),
+            "phase": status.get("phase"),
+            "containerStatuses": [
+                {key: c.get(key) for key in ("name", "containerID", "restartCount", "state")}
+                for c in status.get("containerStatuses") or ()
+            ],
+        },
+    }  # fmt: skip
+
+
+def read_pod(one: Object) -> Pod | None:
+    """Read a pod's object; ``None`` for a pod that has no running container, or is nothing to the ledger."""
+    metadata, status = one["metadata"], one.get("status", {})
+    labels: Mapping[str, str] = metadata.get("labels") or {}
+    if labels.get(IGNORE_LABEL, "false") != "false" or status.get("qosClass") not in set(Qos):
+        return None
+    declared = one.get("spec", {}).get("containers", [])
+    running = tuple(filter(None, (_container(c, declared) for c in status.get("containerStatuses") or ())))
+    role, problem = role_of(labels, declared)
+    if not running or (role is None and problem is None):
+        return None
+    annotations = metadata.get("annotations") or {}
+    return Pod(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata["name"]),
+        uid=str(metadata["uid"]),
+        group_uid=str(annotations.get(STATIC_ANNOTATION, metadata["uid"])),
+        qos=Qos(status["qosClass"]),
+        labels=labels,
+        role=role,
+        channels=channels_of(labels, annotations),
+        containers=running,
+        several=len(declared) > 1,
+        main=main_container(labels, role, [str(c["name"]) for c in declared]),
+        problem=problem,
+    )
+
+
+def _container(status: Mapping[str, Any], declared: list[Mapping[str, Any]]) -> Container | None:
+    if "running" not in (status.get("state") or {}) or "://" not in str(status.get("containerID") or ""):
+        return None
+    name = str(status["name"])
+    image = next((str(c.get("image", "")) for c in declared if c["name"] == name), "")
+    return Container(name, image, str(status["containerID"]), int(status.get("restartCount") or 0))
+
+
+def role_of(labels: Mapping[str, str], declared: list[Mapping[str, Any]]) -> tuple[Role | None, str | None]:
+    """Say what a pod is, or what is wrong with its label."""
+    if ROLE_LABEL in labels:
+        try:
+            return Role(labels[ROLE_LABEL]), None
+        except ValueError:
+            return None, f"label {ROLE_LABEL}: {labels[ROLE_LABEL]!r}: accepted are {', '.join(Role)}"
+    if labels.get("app.kubernetes.io/created-by") == "fabric-builder-k8s":
+        return (Role.CHAINCODE if labels.get("app.kubernetes.io/component") == "chaincode" else None), None
+    managed_by, instance = labels.get("app.kubernetes.io/managed-by", ""), labels.get("app.kubernetes.io/instance", "")
+    prefix = labels.get("app.kubernetes.io/name", "")
+    if prefix and managed_by == f"{prefix}-operator" and labels.get("creator") == prefix:
+        return {f"{prefix}peer": Role.PEER, f"{prefix}orderer": Role.ORDERER}.get(instance), None
+    if labels.get("app") in _BEVEL:
+        return _BEVEL[labels["app"]], None
+    roles = (fabric_role(str(c["name"]), str(c.get("image", ""))) for c in declared)
+    return next((role for role in roles if role is not None), None), None
+
+
+def channels_of(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the channels that a pod says it serves; empty: it does not say."""
+    text = annotations.get(CHANNELS_ANNOTATION, labels.get(CHANNEL_LABEL, ""))
+    return tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+
+
+def main_container(labels: Mapping[str, str], role: Role | None, names: list[str]) -> str:
+    """Choose the container that is the component: the one named by a label, the one named as the role, the first."""
+    wanted = labels.get(CONTAINER_LABEL) or (role.value if role else "")
+    return wanted if wanted in names else (names[0] if names else "")
+
+
+def components(pod: Pod, serves: tuple[str, ...], layout: Layout, logs: str) -> list[Component]:
+    """Make a pod's components: its own group, and where it has several containers, the main one's in it as well.
+
+    ``serves`` are the policies' keys; ``logs`` is the folder of all pods' logs.
+    """
+    main = next((one for one in pod.containers if one.name == pod.main), None)
+    if pod.role is None or main is None:
+        return []
+    log = f"{logs}/{pod.namespace}_{pod.name}_{pod.group_uid}/{main.name}/{main.restarts}.log"
+    group = layout.pod(pod.group_uid, pod.qos)
+    made = [Component(pod.path, pod.role, group, serves, log if pod.role in _LOGGED else None, "cri")]
+    if pod.several:
+        inner = layout.container(pod.group_uid, pod.qos, main.identity)
+        made.append(Component(f"{pod.path}/{main.name}", pod.role, inner, serves))
+    return made

@@ -1,0 +1,29 @@
+"""Label selectors, as the API's own controllers read them (apimachinery: LabelSelectorAsSelector)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether all of a selector's requirements hold; an empty one selects everything."""
+    wanted: Mapping[str, str] = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    value = labels.get(str(requirement["key"]))
+    values = requirement.get("values") or ()
+    match requirement["operator"]:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    raise ValueError(f"operator {requirement['operator']!r}: accepted are In, NotIn, Exists, DoesNotExist")

@@ -1,0 +1,37 @@
+"""One API server for the folder's tests; without its binaries they are skipped with a line that says what to do."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from k8s_cluster import ControlPlane, lacking
+
+CRD = Path(__file__).parents[2] / "deploy/k8s/base/crd.yaml"
+PORT = 35000
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    why = lacking(["kube-apiserver", "kubectl"], ["etcd", "openssl"])
+    if why:
+        pytest.skip(why)
+    plane = ControlPlane(Path(tempfile.mkdtemp(prefix="qioi-k8s-")), PORT)
+    try:
+        plane.start()
+        plane.kubectl("apply", "-f", CRD)
+        plane.kubectl("wait", "--for=condition=Established", "crd/isolationpolicies.qioi.io", "--timeout=60s")
+        yield plane
+    finally:
+        plane.close()
+
+
+@pytest.fixture
+def namespace(plane: ControlPlane) -> str:
+    name = f"t{next(_numbers)}"
+    plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    return name

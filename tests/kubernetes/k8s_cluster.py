@@ -1,0 +1,189 @@
+"""A real API server with its etcd, on loopback, in a folder of its own; gone afterwards.
+
+Who may do what is decided by RBAC as in any cluster; who is who, by a file of static tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from k8s_tools import missing, path
+
+#: Far longer than anything takes: nothing is decided by it but that the test has failed.
+PATIENCE = 90.0
+ADMIN, ADMIN_TOKEN = "admin", "admin-token"
+
+
+def until(happened: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+    """Wait for something; give what it gave."""
+    deadline = time.monotonic() + patience
+    while not (result := happened()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {patience:g} s in vain: {what}")
+        time.sleep(0.1)
+    return result
+
+
+def lacking(tools: Sequence[str], programs: Sequence[str]) -> str | None:
+    """Say in one line why a cluster cannot be had; ``None`` if it can."""
+    if os.geteuid() != 0:
+        return "needs root: starts a Kubernetes API server"
+    absent = [name for name in programs if shutil.which(name) is None]
+    if absent:
+        return f"not installed: {', '.join(absent)} (make k8s-tools installs what Kubernetes needs)"
+    unbuilt = missing(tools)
+    return f"not built yet: {', '.join(unbuilt)} (make k8s-tools builds them once, in minutes)" if unbuilt else None
+
+
+class Processes:
+    """Started here, ended here, each with a log file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, command: Sequence[str | Path], **environment: str) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.running[name] = subprocess.Popen(
+                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, **environment}, start_new_session=True,
+            )  # fmt: skip
+
+    def stop(self, name: str, number: int = signal.SIGTERM) -> None:
+        process = self.running.pop(name, None)
+        if process is None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def check(self, name: str) -> None:
+        if self.running[name].poll() is not None:
+            tail = (self.folder / f"{name}.log").read_text(errors="replace")[-1500:]
+            raise AssertionError(f"{name} has ended with {self.running[name].returncode}: {tail}")
+
+    def close(self) -> None:
+        for name in reversed(list(self.running)):
+            self.stop(name)
+
+
+class ControlPlane:
+    """etcd and kube-apiserver. ``port`` and the two after it are used."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.port = port
+        self.server = f"https://127.0.0.1:{port}"
+        self.processes = Processes(folder)
+        self.tokens = {ADMIN_TOKEN: (ADMIN, "system:masters")}
+        self.flags: list[str] = []
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / "ca.crt"
+
+    def start(self) -> None:
+        self._certificates()
+        self._write_tokens()
+        peer = f"http://127.0.0.1:{self.port + 2}"
+        client = f"http://127.0.0.1:{self.port + 1}"
+        self.processes.start(
+            "etcd", ["etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync", "--name", "one",
+                     "--listen-client-urls", client, "--advertise-client-urls", client,
+                     "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+                     "--initial-cluster", f"one={peer}"],
+        )  # fmt: skip
+        self.start_server()
+
+    def start_server(self) -> None:
+        keys = self.folder
+        self.processes.start(
+            "apiserver",
+            [path("kube-apiserver"), "--etcd-servers", f"http://127.0.0.1:{self.port + 1}",
+             "--secure-port", str(self.port), "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
+             "--cert-dir", keys / "apiserver", "--tls-cert-file", keys / "server.crt",
+             "--tls-private-key-file", keys / "server.key", "--client-ca-file", self.ca,
+             "--service-account-issuer", "https://kubernetes.default.svc",
+             "--service-account-key-file", keys / "accounts.key",
+             "--service-account-signing-key-file", keys / "accounts.key",
+             "--token-auth-file", keys / "tokens.csv", "--authorization-mode", "Node,RBAC", "--allow-privileged=true",
+             "--endpoint-reconciler-type", "none", "--kubelet-preferred-address-types", "InternalIP",
+             "--service-cluster-ip-range", "10.96.0.0/16", "--storage-media-type", "application/json", *self.flags],
+        )  # fmt: skip
+        until(self.ready, "the API server is ready")
+
+    def stop_server(self) -> None:
+        self.processes.stop("apiserver", signal.SIGKILL)
+
+    def ready(self) -> bool:
+        self.processes.check("apiserver")
+        try:
+            return self.call("GET", "/readyz", raw=True) == b"ok"
+        except OSError:
+            return False
+
+    def call(
+        self, method: str, where: str, body: Any = None, *, token: str = ADMIN_TOKEN, raw: bool = False,
+        kind: str = "application/json",
+    ) -> Any:  # fmt: skip
+        """Speak to the API server; HTTPError for a refusal."""
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.server + where, data, headers, method=method)
+        context = ssl.create_default_context(cafile=str(self.ca))
+        with urllib.request.urlopen(request, context=context, timeout=30) as answer:
+            content = answer.read()
+        return content if raw else json.loads(content)
+
+    def kubeconfig(self, token: str = ADMIN_TOKEN) -> Path:
+        """Write a kubeconfig for whoever has that token."""
+        file = self.folder / f"kubeconfig-{token}"
+        cluster = {"server": self.server, "certificate-authority": str(self.ca)}
+        file.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }))  # fmt: skip
+        return file
+
+    def kubectl(self, *args: str | Path, text: str | None = None, fails: bool = False) -> str:
+        """Run kubectl; give what it printed (with ``fails``, its complaint)."""
+        command = [str(path("kubectl")), "--kubeconfig", str(self.kubeconfig()), *map(str, args)]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        return done.stderr if fails else done.stdout
+
+    def close(self) -> None:
+        self.processes.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write_tokens(self) -> None:
+        lines = [f'{token},{user},{user},"{groups}"\n' for token, (user, groups) in self.tokens.items()]
+        (self.folder / "tokens.csv").write_text("".join(lines))
+
+    def _certificates(self) -> None:
+        def openssl(*args: str) -> None:
+            subprocess.run(["openssl", *args], cwd=self.folder, check=True, capture_output=True)
+
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=test-ca")
+        openssl("req", *curve, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=kube-apiserver")
+        openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "accounts.key")
+        names = "subjectAltName=IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc\n"
+        (self.folder / "names").write_text(names)
+        openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
+                "-out", "server.crt", "-days", "2", "-extfile", "names")  # fmt: skip
