@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from real_host import Host
+from real_host import Host, real_mount
 
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Files
@@ -183,9 +183,10 @@ def test_a_group_that_vanished_is_fine(host: Host, journal: Journal) -> None:
 def test_another_group_with_the_same_path_is_not_touched(host: Host, journal: Journal) -> None:
     guard, path = raised(host, journal)
     keep = host.make("keep")  # so that the fake's inode is not given out again at once
-    host.hierarchy.folder(path).rename(host.hierarchy.folder(path + "-old")) if host.hierarchy.version == 2 else (
+    if host.hierarchy.mount == real_mount():
         host.remove(path)
-    )
+    else:
+        host.hierarchy.folder(path).rename(host.hierarchy.folder(path + "-old"))
     host.make("a", 4096)  # by chance with our own value
     (outcome,) = guard.apply({path: 2048})
     assert outcome.result is Result.GONE
