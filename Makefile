@@ -29,7 +29,7 @@ help:
 demo: setup
 	$(BIN)/qioi demo
 
-test: setup lint
+test: setup $(STAMPS)/apt-test lint
 	@echo '== tests: Python'
 	$(BIN)/pytest -m 'not host'
 	@echo '== tests: Go'
@@ -69,8 +69,10 @@ bench: setup
 setup: $(STAMPS)/apt $(STAMPS)/python $(STAMPS)/ledger
 
 $(STAMPS)/apt: deploy/apt-packages.txt
+$(STAMPS)/apt-test: deploy/apt-packages-test.txt
+$(STAMPS)/apt $(STAMPS)/apt-test:
 	@mkdir -p $(STAMPS)
-	@missing=; for p in $$(sed 's/#.*//' $<); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	@missing=; for p in $$(sed 's/#.*//' $<); do command -v $$p >/dev/null || dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 	  echo "== installing by apt:$$missing"; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
