@@ -53,6 +53,7 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 				return ctx.Err()
 			}
 			response := &ordererpb.BroadcastResponse{Status: statusOf(err)}
+			n.metrics.answered(w, response.Status, time.Now())
 			switch {
 			case err != nil:
 				response.Info = err.Error()
@@ -70,6 +71,7 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 
 // accept checks an envelope, once, and hands it on.
 func (n *Node) accept(env *commonpb.Envelope) *waiter {
+	arrived := time.Now()
 	msg, err := protoutil.OpenEnvelope(env)
 	if err != nil {
 		return refused(err)
@@ -91,7 +93,10 @@ func (n *Node) accept(env *commonpb.Envelope) *waiter {
 			return refused(err)
 		}
 	}
-	return ch.submit(env, raw, bundle.Sequence)
+	checked := time.Now()
+	w := ch.submit(env, raw, bundle.Sequence)
+	w.kind, w.arrived, w.checked = commonpb.HeaderType(msg.Channel.Type), arrived, checked
+	return w
 }
 
 func refused(err error) *waiter {

@@ -1,9 +1,13 @@
 package orderer
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
 // metrics are the series of an orderer, under Fabric's names where Fabric has one.
@@ -13,6 +17,8 @@ type metrics struct {
 	height       *prometheus.GaugeVec
 	isLeader     *prometheus.GaugeVec
 	changes      *prometheus.CounterVec
+	validate     *prometheus.HistogramVec
+	enqueue      *prometheus.HistogramVec
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -24,8 +30,25 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		isLeader:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "consensus_etcdraft_is_leader", Help: "The leadership status of the current node: 1 if it is the leader else 0."}, channel),
 		changes:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "consensus_etcdraft_leader_changes", Help: "The number of leader changes since process start."}, channel),
 	}
-	registry.MustRegister(m.transactions, m.height, m.isLeader, m.changes)
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "broadcast", Name: name, Help: help, Buckets: ops.LatencyBuckets},
+			[]string{"channel", "type", "status"})
+	}
+	m.validate = histogram("validate_duration", "The time to validate a transaction in seconds.")
+	// Fabric's enqueueing ends where ours does not: here a transaction is answered when it is ordered.
+	m.enqueue = histogram("enqueue_duration", "The time to order a transaction in seconds, until a majority has it on disk.")
+	registry.MustRegister(m.transactions, m.height, m.isLeader, m.changes, m.validate, m.enqueue)
 	return m
+}
+
+// answered notes how long a transaction took that has its answer now.
+func (m *metrics) answered(w *waiter, status commonpb.Status, now time.Time) {
+	if w.channel == nil {
+		return // of no channel that we know: a client could name any number of them
+	}
+	kind := w.kind.String()
+	m.validate.WithLabelValues(w.channel.name, kind, status.String()).Observe(w.checked.Sub(w.arrived).Seconds())
+	m.enqueue.WithLabelValues(w.channel.name, kind, status.String()).Observe(now.Sub(w.checked).Seconds())
 }
 
 func (m *metrics) ordered(channel string, transactions int, height uint64) {

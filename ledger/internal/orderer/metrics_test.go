@@ -25,6 +25,8 @@ func TestQueuesAndWorkAreShown(t *testing.T) {
 	for _, series := range []string{
 		`qioi_orderer_queue_depth{channel="mychannel",queue="proposals"} 0`, `qioi_orderer_queue_depth{channel="mychannel",queue="messages"} `,
 		`qioi_orderer_queue_depth{channel="mychannel",queue="answers"} 0`, `qioi_orderer_busy_seconds_total{channel="mychannel"} `,
+		`broadcast_enqueue_duration_count{channel="mychannel",status="SUCCESS",type="MESSAGE"} 1`,
+		`broadcast_validate_duration_count{channel="mychannel",status="SUCCESS",type="MESSAGE"} 1`,
 		`qioi_orderer_outgoing_depth{to="` + c.node(1).Address + `"} `,
 	} {
 		assert.Contains(t, string(text), series)

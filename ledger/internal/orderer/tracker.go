@@ -3,6 +3,9 @@ package orderer
 import (
 	"crypto/sha256"
 	"sync"
+	"time"
+
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
 // tracker knows which transactions wait here to be seen in the log. A transaction
@@ -17,6 +20,9 @@ type waiter struct {
 	key     [sha256.Size]byte
 	result  chan error
 	channel *channel // that it is for; nil where it was refused before that was known
+
+	kind             commonpb.HeaderType
+	arrived, checked time.Time
 }
 
 func newTracker() *tracker { return &tracker{waiting: map[[sha256.Size]byte][]*waiter{}} }

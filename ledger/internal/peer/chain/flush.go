@@ -77,12 +77,15 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 		upTo = Position{Block: last.header.Number + 1}
 	}
 	c.ledger.index.publish(upTo, keys)
+	now := time.Now()
 	for i := range group {
-		if group[i].header != nil {
-			c.feed.rise()
-			c.commit(&group[i], *storage)
-			*storage = 0
+		if group[i].header == nil {
+			c.metrics.durable(&group[i], now)
+			continue
 		}
+		c.feed.rise()
+		c.commit(&group[i], *storage)
+		*storage = 0
 	}
 	return keys
 }

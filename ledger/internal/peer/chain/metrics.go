@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 )
 
@@ -17,6 +18,7 @@ type Metrics struct {
 	processing   *prometheus.HistogramVec
 	storage      *prometheus.HistogramVec
 	state        *prometheus.HistogramVec
+	stages       *prometheus.HistogramVec
 }
 
 // Fabric's buckets, in seconds.
@@ -38,8 +40,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		processing: histogram("block_processing_time", "Time taken in seconds for ledger block processing."),
 		storage:    histogram("blockstorage_and_pvtdata_commit_time", "Time taken in seconds for committing the block to storage."),
 		state:      histogram("statedb_commit_time", "Time taken in seconds for committing block changes to state db."),
+		stages: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "qioi", Subsystem: "pipeline", Name: "stage_seconds", Buckets: ops.LatencyBuckets,
+			Help: "Time of a transaction, waiting included: validate is from its arrival to its verdict and state, flush from there until it is durable.",
+		}, []string{"channel", "stage"}),
 	}
-	registry.MustRegister(m.transactions, m.height, m.processing, m.storage, m.state)
+	registry.MustRegister(m.transactions, m.height, m.processing, m.storage, m.state, m.stages)
 	return m
 }
 
@@ -55,6 +61,8 @@ type channelMetrics struct {
 	all    *Metrics
 	id     string
 	series map[seriesKey]prometheus.Counter
+
+	validate, flush prometheus.Observer
 }
 
 // maxSeries bounds what clients' chaincode names and versions can make of /metrics.
@@ -65,6 +73,7 @@ func (m *Metrics) channel(c *Chain) *channelMetrics {
 		return nil
 	}
 	cm := &channelMetrics{all: m, id: c.ID(), series: map[seriesKey]prometheus.Counter{}}
+	cm.validate, cm.flush = m.stages.WithLabelValues(cm.id, "validate"), m.stages.WithLabelValues(cm.id, "flush")
 	m.height.WithLabelValues(cm.id).Set(float64(c.Height()))
 	depth := func(stage string, read func() int) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -103,6 +112,15 @@ func (m *channelMetrics) transaction(tx *validate.Tx, code Code) {
 		m.series[key] = counter
 	}
 	counter.Inc()
+}
+
+// durable notes how long a transaction took that is on disk now.
+func (m *channelMetrics) durable(d *done, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.validate.Observe(d.recorded.Sub(d.arrived).Seconds())
+	m.flush.Observe(now.Sub(d.recorded).Seconds())
 }
 
 func (m *channelMetrics) block(height uint64, total, storage, state time.Duration) {

@@ -23,7 +23,7 @@ func TestEveryStageShowsItsWork(t *testing.T) {
 	r.settle()
 	families, err := registry.Gather()
 	require.NoError(t, err)
-	busy, depth := map[string]float64{}, map[string]float64{}
+	busy, depth, took := map[string]float64{}, map[string]float64{}, map[string]uint64{}
 	for _, f := range families {
 		for _, m := range f.Metric {
 			for _, label := range m.Label {
@@ -33,6 +33,9 @@ func TestEveryStageShowsItsWork(t *testing.T) {
 					busy[label.GetValue()] = m.Counter.GetValue()
 				case f.GetName() == "qioi_pipeline_queue_depth":
 					depth[label.GetValue()] = m.Gauge.GetValue()
+				case f.GetName() == "qioi_pipeline_stage_seconds":
+					assert.Positive(t, m.Histogram.GetSampleSum(), label.GetValue())
+					took[label.GetValue()] = m.Histogram.GetSampleCount()
 				}
 			}
 		}
@@ -42,4 +45,5 @@ func TestEveryStageShowsItsWork(t *testing.T) {
 		assert.Contains(t, depth, stage)
 	}
 	assert.Zero(t, depth["commit"]+depth["flush"])
+	assert.Equal(t, map[string]uint64{"validate": 20, "flush": 20}, took)
 }

@@ -45,6 +45,7 @@ type job struct {
 
 	bundle  *channelconfig.Bundle // the configuration in force there
 	weight  int64
+	arrived time.Time
 	applied chan struct{} // closed after stage 2; only where somebody waits for it
 
 	tx   *validate.Tx
@@ -70,7 +71,9 @@ type done struct {
 	metadata *commonpb.BlockMetadata
 	weight   int64
 
-	commitHash        []byte
+	arrived, recorded time.Time // of a transaction: at the pipeline, in the state
+
+	mark              *mark         // of a seal: the ledger after it
 	validation, state time.Duration // of a seal: spent on its block in stage 2
 }
 
@@ -110,6 +113,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 	group.Go(func() error { return p.commit(ctx) })
 	group.Go(func() error { return p.flush(ctx) })
+	group.Go(func() error { p.chain.saved.run(ctx); return nil })
 	return group.Wait()
 }
 
@@ -142,7 +146,7 @@ func (p *pipeline) put(ctx context.Context, j *job) error {
 }
 
 func (p *pipeline) addTx(ctx context.Context, raw []byte) error {
-	j := &job{raw: raw, bundle: p.bundle, weight: int64(len(raw))}
+	j := &job{raw: raw, bundle: p.bundle, weight: int64(len(raw)), arrived: time.Now()}
 	barrier := validate.MayBeConfig(raw)
 	if barrier {
 		j.applied = make(chan struct{})
@@ -228,13 +232,14 @@ func (p *pipeline) commit(ctx context.Context) error {
 			recorded := time.Now()
 			validation += decided.Sub(start)
 			state += recorded.Sub(decided)
+			d.arrived, d.recorded = j.arrived, recorded
 			p.busy[stageCommit].Add(int64(recorded.Sub(start)))
 		} else {
 			metadata, err := p.seal(j)
 			if err != nil {
 				return fmt.Errorf("[%s] the orderer's stream cannot be trusted: %w", l.channelID, err)
 			}
-			d.header, d.metadata, d.commitHash = j.header, metadata, l.commit
+			d.header, d.metadata, d.mark = j.header, metadata, l.mark()
 			d.validation, d.state = validation, state
 			validation, state = 0, 0
 		}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
 )
 
 // Metrics are Fabric's series for an endorser; a nil *Metrics counts for nobody.
@@ -24,7 +26,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		invalid:    counter("proposal_validation_failures", "The number of proposals that have failed initial validation."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "endorser", Name: "proposal_duration", Help: "The time to complete a proposal.",
-			Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
+			Buckets: ops.LatencyBuckets,
 		}, []string{"channel", "chaincode", "success"}),
 	}
 	registry.MustRegister(m.proposals, m.successful, m.invalid, m.duration)
