@@ -1,4 +1,4 @@
-"""One component's log as a source of events: a file that is followed, unwrapped and parsed."""
+"""One component's log as a source of events: a file, or a unit's journal, that is followed, unwrapped and parsed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from qioi.monitor.commits import CommitParser, Event
 from qioi.monitor.counters import SourceCounters
+from qioi.monitor.journald import JournalTail
 from qioi.monitor.tail import FileTail
 from qioi.monitor.wrappers import CriUnwrapper, DockerUnwrapper, LogFormat, Unwrapper
 
@@ -40,7 +41,10 @@ class LineReader:
 
 
 class LogSource:
-    """Follows the log of one component; ask it once per period. No thread, one open file in the usual case."""
+    """Follows the log of one component; ask it once per period. No thread, one open file in the usual case.
+
+    ``path`` is the file's, or the systemd unit's name.
+    """
 
     def __init__(
         self,
@@ -54,11 +58,15 @@ class LogSource:
         self.component = component
         self.counters = SourceCounters()
         self._reader = LineReader(component, log_format, channels, self.counters)
-        self._tail = FileTail(path, self.counters, from_start=from_start)
+        self._tail: FileTail | JournalTail
+        if log_format == LogFormat.JOURNALD:
+            self._tail = JournalTail(str(path), self.counters)
+        else:
+            self._tail = FileTail(path, self.counters, from_start=from_start)
 
     @property
     def path(self) -> str:
-        """The file that is followed."""
+        """The file or unit that is followed."""
         return self._tail.path
 
     @property
@@ -76,7 +84,7 @@ class LogSource:
         return _flatten(self._reader.feed(block) for block in self._tail.poll())
 
     def close(self) -> None:
-        """Close the file; harmless when repeated."""
+        """Close what is followed; harmless when repeated."""
         self._tail.close()
 
 
@@ -86,7 +94,7 @@ def _unwrapper(log_format: LogFormat, counters: SourceCounters) -> Unwrapper | N
             return DockerUnwrapper(counters)
         case LogFormat.CRI:
             return CriUnwrapper(counters)
-        case LogFormat.PLAIN:
+        case LogFormat.PLAIN | LogFormat.JOURNALD:
             return None
 
 

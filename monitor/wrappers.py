@@ -37,11 +37,12 @@ _BACKSLASH = ord("\\")
 
 
 class LogFormat(StrEnum):
-    """How a log file wraps the lines that the process wrote."""
+    """How a log wraps the lines that the process wrote. ``JOURNALD`` is a systemd unit's log, and no file."""
 
     PLAIN = "plain"
     DOCKER = "docker-json"
     CRI = "cri"
+    JOURNALD = "journald"
 
 
 class Unwrapper(Protocol):
