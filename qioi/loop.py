@@ -8,6 +8,7 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from qioi.daemon import Daemon
 from qioi.notify import Notifier
@@ -74,7 +75,7 @@ def run_loop(
         now = time.monotonic()
         if now - deadline > LATE * snapshot.period:
             daemon.count_late(1)
-        snapshot = daemon.period(now, snapshot)
+        snapshot = replace(daemon.period(now, snapshot), lateness=now - deadline)
         publish(snapshot)
         # Periods that were missed are left out: catching up would only look at the same instant twice.
         missed = int((time.monotonic() - deadline) / snapshot.period)

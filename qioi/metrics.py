@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from qioi.controller.bottleneck import Kind
@@ -16,12 +16,50 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Row = tuple[list[str], float | None]
 
 
-def render(snapshot: Snapshot) -> bytes:
+#: Upper bounds in seconds: of the period's work, which should take milliseconds, and of its delay.
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)
+
+
+class Meter:
+    """What one snapshot does not show: how long all periods took, how late they began, how old every input is."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self._loop = Histogram("qioi_loop_duration_seconds", "Time that a period's work takes",
+                               buckets=BUCKETS, registry=self.registry)  # fmt: skip
+        self._late = Histogram("qioi_loop_lateness_seconds", "How long after its deadline a period begins",
+                               buckets=BUCKETS, registry=self.registry)  # fmt: skip
+        self._periods = 0
+        self._inputs: dict[tuple[str, str], tuple[int, float]] = {}
+        self.registry.register(self)
+
+    def observe(self, snapshot: Snapshot) -> None:
+        """Take one snapshot in; one that is not from a new period changes nothing."""
+        if snapshot.totals.periods == self._periods:
+            return
+        self._periods = snapshot.totals.periods
+        self._loop.observe(snapshot.loop)
+        self._late.observe(max(0.0, snapshot.lateness))
+        now, before = time.monotonic(), self._inputs
+        self._inputs = {}
+        for one in snapshot.sources:
+            lines, since = before.get((one.component, one.kind), (-1, now))
+            self._inputs[one.component, one.kind] = (one.lines, now if one.lines != lines else since)
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the ages of all inputs."""
+        now = time.monotonic()
+        ages: Iterator[Row] = (([*key], now - since) for key, (_, since) in self._inputs.items())
+        yield gauge("qioi_input_age_seconds", "Time since a log or a metrics endpoint last said anything",
+                    ["component", "kind"], ages)  # fmt: skip
+
+
+def render(snapshot: Snapshot, meter: Meter | None = None) -> bytes:
     """Render everything, the process's own CPU time and memory (``qioi_process_*``) included."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(SnapshotCollector(snapshot))
     ProcessCollector(namespace="qioi", registry=registry)
-    return generate_latest(registry)
+    return generate_latest(registry) + (generate_latest(meter.registry) if meter else b"")
 
 
 class SnapshotCollector:
@@ -60,12 +98,15 @@ class SnapshotCollector:
                       (([str(result)], count) for result, count in totals.writes.items()))  # fmt: skip
         yield counter("qioi_periods", "Periods run", [], [([], totals.periods)])
         yield counter("qioi_periods_late", "Periods that began late by more than a fifth", [], [([], totals.late)])
-        yield gauge("qioi_loop_seconds", "Time that the last period's work took", [], [([], snapshot.loop)])
-        yield gauge("qioi_input_age_seconds", "Time since the last period ended", [],
+        yield gauge("qioi_period_seconds", "Time between two periods, as configured", [], [([], snapshot.period)])
+        yield gauge("qioi_snapshot_age_seconds", "Time since the last period ended", [],
                     [([], max(0.0, time.time() - snapshot.time))])  # fmt: skip
+        yield gauge("qioi_build_info", "The version that runs", ["version"], [([snapshot.version], 1.0)])
         configuration = snapshot.configuration
         yield gauge("qioi_config_last_reload_successful", "Whether the last reload was accepted", [],
                     [([], float(not configuration.problems))])  # fmt: skip
+        yield counter("qioi_config_reloads", "Reloads by result", ["result"],
+                      ((["accepted"], configuration.reloads), (["refused"], configuration.refused)))  # fmt: skip
         yield gauge("qioi_config_loaded_timestamp_seconds", "When the configuration in force was read", [],
                     [([], configuration.loaded)])  # fmt: skip
         yield gauge("qioi_dry_run", "Whether nothing is written", [], [([], float(snapshot.dry_run))])

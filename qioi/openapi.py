@@ -149,8 +149,8 @@ def document(routes: Iterable[str]) -> Schema:
         "info": {
             "title": "QiOi",
             "version": version("qioi"),
-            "description": "Served on the daemon's Unix socket (`socket` in its configuration), and, but for orders, "
-            "where its metrics are (`metrics.listen` and `metrics.port`).",
+            "description": "Served on the daemon's Unix socket (`socket` in its configuration). Its metrics address "
+            "(`metrics.listen` and `metrics.port`) answers the same questions on loopback, and takes no order.",
         },
         "paths": paths,
         "components": {"schemas": schemas()},

@@ -8,7 +8,7 @@ import logging
 from qioi.api import Query, RefusedError, Routes
 from qioi.controller.hierarchy import Hierarchy
 from qioi.explain import explain
-from qioi.metrics import CONTENT_TYPE, render
+from qioi.metrics import CONTENT_TYPE, Meter, render
 from qioi.snapshot import Snapshot
 from qioi.thresholds import Thresholds
 from qioi.thresholds import parse as parse_threshold
@@ -25,10 +25,12 @@ class Publisher:
         self._snapshot = snapshot
         self._thresholds = thresholds
         self._hierarchy = hierarchy
+        self._meter = Meter()
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace it; readers have the old one or the new one, never a mixture."""
         self._snapshot = snapshot
+        self._meter.observe(snapshot)
 
     def routes(self) -> Routes:
         """Say what is served where; :mod:`qioi.openapi` describes each of them."""
@@ -37,13 +39,18 @@ class Publisher:
             "GET /explain": (JSON, self._explain),
             "POST /threshold": (JSON, self._order),
             "GET /openapi.json": (JSON, self._describe),
-            "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot)),
+            "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot, self._meter)),
             "GET /healthz": ("text/plain", lambda _: b"OK\n"),
         }
 
-    def questions(self) -> Routes:
-        """Leave out what changes anything: only who may connect to the Unix socket may give orders."""
-        return {route: answer for route, answer in self.routes().items() if route.startswith("GET ")}
+    def shown(self, address: str) -> Routes:
+        """Say what is served over TCP: no orders, as everybody on the host may connect; metrics alone beyond it."""
+        local = address == "localhost" or address.startswith("127.") or address == "::1"
+        return {
+            route: answer
+            for route, answer in self.routes().items()
+            if route in ("GET /metrics", "GET /healthz") or (local and route.startswith("GET "))
+        }
 
     def _explain(self, query: Query) -> bytes:
         try:

@@ -259,14 +259,14 @@ def put_back(guard: Guard) -> bool:
 
 
 def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> None:
-    """Open the status socket and, unless it is off, the metrics port, where questions are answered too."""
+    """Open the status socket and, unless it is off, the metrics port."""
     try:
         status = serve_unix(config.socket, publisher.routes())
         cleanup.callback(config.socket.unlink, missing_ok=True)
         cleanup.callback(status.close)
         if config.metrics.port:
             listen, port = config.metrics.listen, config.metrics.port
-            cleanup.callback(serve_tcp(listen, port, publisher.questions()).close)
+            cleanup.callback(serve_tcp(listen, port, publisher.shown(listen)).close)
     except BusyError as error:
         raise StartError(f"{config.file}: {error}") from None
 

@@ -86,7 +86,10 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """After one period. ``time`` is the wall clock's, ``loop`` the seconds that the period's work took."""
+    """After one period. ``time`` is the wall clock's, ``loop`` the seconds that the period's work took.
+
+    ``lateness`` is how many seconds after its deadline the period began.
+    """
 
     version: str
     pid: int
@@ -102,6 +105,7 @@ class Snapshot:
     host: HostLoad | None = None
     io_pressure: float | None = None  # part of the last period in which somebody on the host waited for I/O
     loop: float = 0.0
+    lateness: float = 0.0
     totals: Totals = Totals()
 
     def document(self) -> dict[str, Any]:

@@ -242,10 +242,17 @@ def test_status_table_and_json_and_metrics(site: Site) -> None:
         'qioi_component_original_shares{component="peer0",role="peer"} 1024.0',
         'qioi_writes_total{result="foreign"} 0.0',
         "qioi_process_resident_memory_bytes ",
+        'qioi_input_age_seconds{component="peer0",kind="log"} ',
+        'qioi_loop_duration_seconds_bucket{le="+Inf"} ',
+        'qioi_config_reloads_total{result="refused"} 0.0',
     ):
         assert line in text
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/status")
+    (periods,) = (line.split()[1] for line in text.splitlines() if line.startswith("qioi_periods_total "))
+    assert f"qioi_loop_lateness_seconds_count {periods}\n" in text
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/status") as answer:
+        assert json.load(answer)["components"][0]["name"] == "peer0"
+    with pytest.raises(urllib.error.HTTPError, match="404"):  # orders are for those who may use the socket
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/threshold?channel=red&tps=1", data=b"")
     assert site.socket.stat().st_mode & 0o777 == 0o600
     assert end(process)[0] == 0  # type: ignore[arg-type]
 
