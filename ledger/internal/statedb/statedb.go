@@ -11,7 +11,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
-	"sort"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/tidwall/btree"
@@ -78,6 +79,30 @@ func (db *DB) Apply(version Version, writes []Write) {
 	}
 }
 
+// Load puts back a key that a snapshot had; it is quick where keys come in order.
+func (db *DB) Load(namespace string, e *Entry) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.current = nil
+	space := db.spaces[namespace]
+	if space == nil {
+		space = newTree()
+		db.spaces[namespace] = space
+	}
+	space.Load(e)
+}
+
+// Reset takes back all that came after a snapshot.
+func (db *DB) Reset(to *Snapshot) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.current = nil
+	db.spaces = make(map[string]*tree, len(to.spaces))
+	for name, space := range to.spaces {
+		db.spaces[name] = space.Copy()
+	}
+}
+
 // Snapshot is the state between two transactions. Snapshots taken without a
 // change in between are one and the same.
 func (db *DB) Snapshot() *Snapshot {
@@ -128,16 +153,29 @@ func (s *Snapshot) Len() int {
 	return n
 }
 
+// Namespaces are the names of all that have had a key, in order.
+func (s *Snapshot) Namespaces() []string { return slices.Sorted(maps.Keys(s.spaces)) }
+
+// Size is the number of keys in a namespace.
+func (s *Snapshot) Size(namespace string) int {
+	if space := s.spaces[namespace]; space != nil {
+		return space.Len()
+	}
+	return 0
+}
+
+// Each visits a namespace's entries in order, until visit returns false.
+func (s *Snapshot) Each(namespace string, visit func(*Entry) bool) {
+	if space := s.spaces[namespace]; space != nil {
+		space.Scan(visit)
+	}
+}
+
 // Hash covers every namespace, key, value and version, in order: equal hashes mean equal states.
 func (s *Snapshot) Hash() [sha256.Size]byte {
-	names := make([]string, 0, len(s.spaces))
-	for name := range s.spaces {
-		names = append(names, name)
-	}
-	sort.Strings(names)
 	h := sha256.New()
-	for _, name := range names {
-		s.spaces[name].Scan(func(e *Entry) bool {
+	for _, name := range s.Namespaces() {
+		s.Each(name, func(e *Entry) bool {
 			hashString(h, name)
 			hashString(h, e.Key)
 			hashUint(h, e.Version.Block)

@@ -21,12 +21,17 @@ type Options struct {
 	Workers int // of stage 1; the number of processors by default
 	Metrics *Metrics
 	Files   blockfile.Options
+	// CheckpointEvery is how many transactions lie between two checkpoints; by default
+	// 50,000, and never where it is negative.
+	CheckpointEvery int
 }
 
 // Chain is one channel of a peer.
 type Chain struct {
 	ledger   *ledger
 	store    *blockfile.Store
+	saved    *checkpoints
+	sealed   *mark // after the last block that is sealed and durable; of stage 3
 	feed     feed
 	pipeline *pipeline
 	metrics  *channelMetrics
@@ -44,6 +49,7 @@ func Open(dir string, genesis *commonpb.Block, opts Options) (*Chain, error) {
 		return nil, err
 	}
 	c := &Chain{ledger: newLedger(bundle.ChannelID), store: store, stopped: make(chan struct{})}
+	c.saved = newCheckpoints(dir, opts.CheckpointEvery, c.ledger.index)
 	if err := c.load(genesis); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -68,6 +74,7 @@ func (c *Chain) load(genesis *commonpb.Block) error {
 		if err := c.store.Sync(); err != nil {
 			return err
 		}
+		c.sealed = l.mark()
 	} else {
 		if err := checkGenesis(c.store, genesis); err != nil {
 			return err
@@ -83,18 +90,31 @@ func (c *Chain) load(genesis *commonpb.Block) error {
 
 func (c *Chain) replay() error {
 	l, start := c.ledger, time.Now()
-	err := l.replay(c.store, nil)
-	if err == nil {
-		log.Infof("[%s] Replayed %d block(s) and %d transaction(s) of the open one in %s", l.channelID, l.next.Block, l.next.Tx, time.Since(start).Round(time.Millisecond))
+	if err := c.saved.load(l, c.store); err != nil {
+		return err
 	}
-	return err
+	before := l.next.Block
+	if err := l.replayBlocks(c.store, c.store.Height(), nil); err != nil {
+		return err
+	}
+	c.sealed = l.mark()
+	if err := l.replayTail(c.store, nil); err != nil {
+		return err
+	}
+	log.Infof("[%s] Replayed %d block(s) and %d transaction(s) of the open one; ready at block [%d] after %s",
+		l.channelID, l.next.Block-before, l.next.Tx, l.next.Block, time.Since(start).Round(time.Millisecond))
+	return nil
 }
 
 // Run moves what Add and Seal bring through the pipeline until ctx ends (nil) or the
 // chain cannot go on, because of the disk or of what the orderer sent (the reason).
 func (c *Chain) Run(ctx context.Context) error {
 	defer close(c.stopped)
-	return c.pipeline.run(ctx)
+	if err := c.pipeline.run(ctx); err != nil {
+		return err
+	}
+	c.saved.stop(c.sealed)
+	return nil
 }
 
 // Close releases the files; Run must have returned.

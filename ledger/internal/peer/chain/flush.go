@@ -84,9 +84,11 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 			continue
 		}
 		c.feed.rise()
+		c.sealed = group[i].mark
 		c.commit(&group[i], *storage)
 		*storage = 0
 	}
+	c.saved.offer(c.sealed)
 	return keys
 }
 
@@ -96,5 +98,5 @@ func (c *Chain) commit(d *done, storage time.Duration) {
 	c.metrics.block(d.header.Number+1, total, storage, d.state)
 	log.Infof("[%s] Committed block [%d] with %d transaction(s) in %dms (state_validation=%dms block_and_pvtdata_commit=%dms state_commit=%dms) commitHash=[%x]",
 		c.ledger.channelID, d.header.Number, d.at.Tx, total.Milliseconds(), d.validation.Milliseconds(), storage.Milliseconds(),
-		d.state.Milliseconds(), d.commitHash)
+		d.state.Milliseconds(), d.mark.Commit)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 )
 
@@ -35,7 +36,9 @@ type place struct {
 type index struct {
 	mu      sync.Mutex
 	places  map[validate.TxKey]place
-	durable Position // of the first transaction that is not
+	durable Position        // of the first transaction that is not
+	fresh   []checkpoint.ID // those that no checkpoint holds yet, in order
+	held    uint64          // how many one holds
 	waiting map[validate.TxKey][]chan Status
 	waiters int
 }
@@ -55,6 +58,42 @@ func (x *index) claim(key validate.TxKey, at Position, code Code) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.places[key] = place{block: at.Block, tx: uint32(at.Tx), code: uint8(code)}
+	x.fresh = append(x.fresh, checkpoint.ID{Key: key, Block: at.Block, Tx: uint32(at.Tx), Code: uint8(code)})
+}
+
+// taken is how many ids have been claimed.
+func (x *index) taken() uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.held + uint64(len(x.fresh))
+}
+
+// since gives the ids up to the first upTo that no checkpoint holds.
+func (x *index) since(upTo uint64) []checkpoint.ID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := upTo - x.held
+	return x.fresh[:n:n]
+}
+
+// saved says that a checkpoint holds the first upTo ids.
+func (x *index) saved(upTo uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.fresh = append([]checkpoint.ID(nil), x.fresh[upTo-x.held:]...) // a copy: the rest is to be freed
+	x.held = upTo
+}
+
+// load fills an empty index from a checkpoint.
+func (x *index) load(ids []checkpoint.ID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.places = make(map[validate.TxKey]place, len(ids)+len(ids)/8)
+	for i := range ids {
+		id := &ids[i]
+		x.places[id.Key] = place{block: id.Block, tx: id.Tx, code: id.Code}
+	}
+	x.held = uint64(len(ids))
 }
 
 // lookup finds a durable transaction; the caller holds the lock.

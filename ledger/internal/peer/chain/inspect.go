@@ -3,10 +3,16 @@ package chain
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"slices"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -26,8 +32,17 @@ type Report struct {
 	StateHash  string            `json:"state_hash,omitempty"`
 	Keys       int               `json:"keys,omitempty"`
 	Codes      map[string]uint64 `json:"codes,omitempty"` // transactions by verdict
+	// Checkpoints are those of a peer; a damaged one is not used and does no harm.
+	Checkpoints []CheckpointReport `json:"checkpoints,omitempty"`
 	// Verdicts has a line for every transaction: block, number, verdict, id.
 	Verdicts []string `json:"verdicts,omitempty"`
+}
+
+// CheckpointReport is a checkpoint on disk: how many blocks it covers, or why it will not be used.
+type CheckpointReport struct {
+	File    string `json:"file"`
+	Blocks  uint64 `json:"blocks,omitempty"`
+	Problem string `json:"problem,omitempty"`
 }
 
 // Inspect reads and checks a ledger without changing it; the node may be running. Damage is a
@@ -62,20 +77,67 @@ func (r *Report) readPeer(store *blockfile.Store, verdicts bool) error {
 	l := newLedger(r.Channel)
 	l.audit = true
 	r.Codes = map[string]uint64{}
-	err := l.replay(store, func(at Position, tx *validate.Tx, code Code) {
+	visit := func(at Position, tx *validate.Tx, code Code) {
 		r.Transactions++
 		r.Codes[code.String()]++
 		if verdicts {
 			r.Verdicts = append(r.Verdicts, fmt.Sprintf("%d %d %s %s", at.Block, at.Tx, code, tx.ID))
 		}
-	})
-	if err != nil {
+	}
+	if err := r.readCheckpoints(l, store, visit); err != nil {
+		return err
+	}
+	if err := l.replayBlocks(store, store.Height(), visit); err != nil {
+		return err
+	}
+	if err := l.replayTail(store, visit); err != nil {
 		return err
 	}
 	snapshot := l.state.Snapshot()
 	state := snapshot.Hash()
 	r.LastHash, r.CommitHash = hex.EncodeToString(l.previous), hex.EncodeToString(l.commit)
 	r.StateHash, r.Keys = hex.EncodeToString(state[:]), snapshot.Len()
+	return nil
+}
+
+// readCheckpoints replays up to each checkpoint and compares: one that is whole and of this chain,
+// yet says otherwise than the chain, is damage.
+func (r *Report) readCheckpoints(l *ledger, store *blockfile.Store, visit visitor) error {
+	files, err := checkpoint.Files(filepath.Join(store.Dir(), checkpointFolder))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		saved, err := checkpoint.Load(file, func(p checkpoint.Point) error { return fits(p, r.Channel, store) })
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a running peer has replaced it
+		}
+		if err != nil {
+			r.Checkpoints = append(r.Checkpoints, CheckpointReport{File: file, Problem: err.Error()})
+			continue
+		}
+		if err := l.replayBlocks(store, saved.Point.Blocks, visit); err != nil {
+			return err
+		}
+		if err := l.compare(saved); err != nil {
+			return fmt.Errorf("checkpoint %s: %w", file, err)
+		}
+		r.Checkpoints = append(r.Checkpoints, CheckpointReport{File: file, Blocks: saved.Point.Blocks})
+	}
+	return nil
+}
+
+func (l *ledger) compare(saved *checkpoint.Loaded) error {
+	now := l.mark()
+	if !reflect.DeepEqual(now.Point, saved.Point) {
+		return fmt.Errorf("it says %+v, the chain gives %+v", saved.Point, now.Point)
+	}
+	if got, want := saved.State.Snapshot().Hash(), now.state.Hash(); got != want {
+		return fmt.Errorf("its state hash is %x, the chain gives %x", got, want)
+	}
+	if !slices.Equal(saved.IDs, l.index.since(now.IDs)) {
+		return errors.New("its transaction ids are not those of the chain")
+	}
 	return nil
 }
 

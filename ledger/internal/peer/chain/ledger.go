@@ -43,12 +43,14 @@ type ledger struct {
 	index     *index
 	bundle    atomic.Pointer[channelconfig.Bundle]
 
-	next     Position
-	previous []byte // hash of the last sealed header
-	data     *protoutil.DataHasher
-	flags    []byte // verdicts of the open block
-	updates  hash.Hash
-	commit   []byte // hash after the last sealed block
+	next         Position
+	transactions uint64 // so far
+	config       uint64 // the block of the configuration in force
+	previous     []byte // hash of the last sealed header
+	data         *protoutil.DataHasher
+	flags        []byte // verdicts of the open block
+	updates      hash.Hash
+	commit       []byte // hash after the last sealed block
 
 	// audit makes the replay check the orderers' signatures as well.
 	audit bool
@@ -92,6 +94,7 @@ func (l *ledger) record(tx *validate.Tx, code Code) error {
 	l.data.Add(tx.Raw)
 	l.flags = append(l.flags, byte(code))
 	l.next.Tx++
+	l.transactions++
 	return nil
 }
 
@@ -102,6 +105,7 @@ func (l *ledger) apply(tx *validate.Tx) error {
 			return err
 		}
 		l.bundle.Store(bundle)
+		l.config = l.next.Block
 		return nil
 	}
 	if tx.Set == nil {

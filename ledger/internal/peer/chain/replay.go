@@ -13,11 +13,14 @@ import (
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
-// replay rebuilds everything from the files: blocks, then the open tail. Verdicts
-// were written with the transactions, so no signature is checked again; hashes are.
-// visit sees every transaction.
-func (l *ledger) replay(store *blockfile.Store, visit func(Position, *validate.Tx, Code)) error {
-	for it := store.Iterator(0); l.next.Block < store.Height(); {
+// visitor sees every transaction of a replay; it may be nil.
+type visitor func(Position, *validate.Tx, Code)
+
+// replayBlocks rebuilds what follows from the files, from where the ledger stands until it has
+// height blocks. Verdicts were written with the transactions, so no signature is checked again;
+// hashes are.
+func (l *ledger) replayBlocks(store *blockfile.Store, height uint64, visit visitor) error {
+	for it := store.Iterator(l.next.Block); l.next.Block < height; {
 		block, err := it.Next()
 		if err != nil {
 			return err
@@ -26,6 +29,11 @@ func (l *ledger) replay(store *blockfile.Store, visit func(Position, *validate.T
 			return fmt.Errorf("ledger %s: block %d: %w", store.Dir(), block.Header.GetNumber(), err)
 		}
 	}
+	return nil
+}
+
+// replayTail goes on with the open block.
+func (l *ledger) replayTail(store *blockfile.Store, visit visitor) error {
 	number, tail := store.OpenTail()
 	for i, t := range tail {
 		if err := l.replayTx(t.Data, Code(t.Flag), visit); err != nil {
@@ -35,7 +43,7 @@ func (l *ledger) replay(store *blockfile.Store, visit func(Position, *validate.T
 	return nil
 }
 
-func (l *ledger) replayBlock(block *commonpb.Block, visit func(Position, *validate.Tx, Code)) error {
+func (l *ledger) replayBlock(block *commonpb.Block, visit visitor) error {
 	txs := block.GetData().GetData()
 	flags := Flags(block)
 	if len(flags) != len(txs) {
@@ -60,7 +68,7 @@ func (l *ledger) replayBlock(block *commonpb.Block, visit func(Position, *valida
 	return nil
 }
 
-func (l *ledger) replayTx(raw []byte, code Code, visit func(Position, *validate.Tx, Code)) error {
+func (l *ledger) replayTx(raw []byte, code Code, visit visitor) error {
 	tx, _ := validate.Parse(raw, l.channelID)
 	at := l.next
 	if err := l.record(tx, code); err != nil {

@@ -1,0 +1,109 @@
+package chain
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
+)
+
+const (
+	checkpointFolder = "checkpoints"
+	// defaultEvery bounds what a start replays: about two seconds' worth.
+	defaultEvery = 50_000
+	// atStop is the part of that which is worth a checkpoint when the peer stops.
+	atStop = 50
+	// share is how many times as long as one took nothing is done: a large state is
+	// written less often, so that it takes at most a tenth of the disk's time.
+	share = 9
+)
+
+// checkpoints writes what the ledger has become to disk now and then, beside the pipeline.
+type checkpoints struct {
+	folder *checkpoint.Folder
+	index  *index
+	every  uint64 // transactions; 0: never
+	due    chan *mark
+	busy   atomic.Bool // from when a mark is due until it is written, or not
+
+	// Of offer while not busy, else of save:
+	covered uint64 // transactions that the newest one covers
+	after   time.Time
+}
+
+func newCheckpoints(dir string, every int, x *index) *checkpoints {
+	if every == 0 {
+		every = defaultEvery
+	}
+	return &checkpoints{
+		folder: checkpoint.Open(filepath.Join(dir, checkpointFolder)), index: x, every: uint64(max(every, 0)), due: make(chan *mark, 1),
+	}
+}
+
+// load takes the newest checkpoint over that fits the chain. Where there is none the
+// ledger stays empty.
+func (k *checkpoints) load(l *ledger, store *blockfile.Store) error {
+	if k.every == 0 {
+		return nil
+	}
+	saved := k.folder.Newest(
+		func(p checkpoint.Point) error { return fits(p, l.channelID, store) },
+		func(file string, why error) {
+			log.Warnf("[%s] checkpoint %s is not used, an older one or the whole chain is: %s", l.channelID, file, why)
+		})
+	if saved == nil {
+		return nil
+	}
+	if err := l.restore(saved, store); err != nil {
+		return err
+	}
+	k.covered = saved.Point.Transactions
+	log.Infof("[%s] Restored the state of block [%d] from checkpoint %s", l.channelID, saved.Point.Blocks-1, saved.File)
+	return nil
+}
+
+// offer has a durable mark written if it is time to; it never waits.
+func (k *checkpoints) offer(m *mark) {
+	if k.every == 0 || k.busy.Load() || m.Transactions < k.covered+k.every || time.Now().Before(k.after) {
+		return
+	}
+	k.busy.Store(true)
+	k.due <- m // it has room: nothing else is on its way
+}
+
+// run writes what was offered until ctx ends.
+func (k *checkpoints) run(ctx context.Context) {
+	for {
+		select {
+		case m := <-k.due:
+			k.save(m)
+			k.busy.Store(false)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stop spares the next start the replay of what was not covered; run must have returned.
+func (k *checkpoints) stop(m *mark) {
+	if k.every > 0 && m.Transactions > k.covered+k.every/atStop {
+		k.save(m)
+	}
+}
+
+// save writes a checkpoint. One that cannot be written costs time at the next start, nothing else.
+func (k *checkpoints) save(m *mark) {
+	start := time.Now()
+	if err := k.folder.Save(m.Point, m.state, k.index.since(m.IDs)); err != nil {
+		log.Warnf("[%s] no checkpoint at block [%d]; the next start replays more: %s", m.Channel, m.Blocks-1, err)
+	} else {
+		k.index.saved(m.IDs)
+		k.covered = m.Transactions
+		log.Infof("[%s] Checkpoint at block [%d]: %d keys and %d transactions in %s",
+			m.Channel, m.Blocks-1, m.state.Len(), m.Transactions, time.Since(start).Round(time.Millisecond))
+	}
+	k.after = time.Now().Add(share * time.Since(start))
+}

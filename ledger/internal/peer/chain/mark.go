@@ -1,0 +1,78 @@
+package chain
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/statedb"
+)
+
+// mark is the ledger as it stands between two blocks: what a checkpoint is made of.
+type mark struct {
+	checkpoint.Point
+	state  *statedb.Snapshot
+	bundle *channelconfig.Bundle
+}
+
+// mark remembers where the ledger is; no block may be open.
+func (l *ledger) mark() *mark {
+	return &mark{
+		Point: checkpoint.Point{
+			Channel: l.channelID, Blocks: l.next.Block, Hash: l.previous, Commit: l.commit,
+			Config: l.config, Transactions: l.transactions, IDs: l.index.taken(),
+		},
+		state: l.state.Snapshot(), bundle: l.bundle.Load(),
+	}
+}
+
+// resume makes the ledger stand at a point; state and index are the caller's.
+func (l *ledger) resume(p checkpoint.Point, bundle *channelconfig.Bundle) {
+	l.bundle.Store(bundle)
+	l.next = Position{Block: p.Blocks}
+	l.previous, l.commit, l.config, l.transactions = p.Hash, p.Commit, p.Config, p.Transactions
+	l.data.Reset()
+	l.flags = nil
+	l.updates.Reset()
+	_, _ = l.updates.Write(l.commit) // a hash never errs
+}
+
+// fits says why a checkpoint is not one of this chain.
+func fits(p checkpoint.Point, channelID string, store *blockfile.Store) error {
+	if p.Channel != channelID {
+		return fmt.Errorf("it is one of channel %s", p.Channel)
+	}
+	if p.Blocks == 0 || p.Blocks > store.Height() {
+		return fmt.Errorf("it covers %d blocks, the chain has %d", p.Blocks, store.Height())
+	}
+	last, err := store.Block(p.Blocks - 1)
+	if err != nil {
+		return err
+	}
+	if hash := protoutil.BlockHeaderHash(last.Header); !bytes.Equal(hash, p.Hash) {
+		return fmt.Errorf("it says that block %d has hash %x, which is %x", p.Blocks-1, p.Hash, hash)
+	}
+	if commit := CommitHash(last); !bytes.Equal(commit, p.Commit) {
+		return fmt.Errorf("it says that block %d has commit hash %x, which is %x", p.Blocks-1, p.Commit, commit)
+	}
+	return nil
+}
+
+// restore takes a checkpoint over.
+func (l *ledger) restore(saved *checkpoint.Loaded, store *blockfile.Store) error {
+	config, err := store.Block(saved.Point.Config)
+	if err != nil {
+		return err
+	}
+	bundle, err := channelconfig.FromBlock(config)
+	if err != nil {
+		return fmt.Errorf("block %d: %w", saved.Point.Config, err)
+	}
+	l.state = saved.State
+	l.index.load(saved.IDs)
+	l.resume(saved.Point, bundle)
+	return nil
+}

@@ -1,0 +1,189 @@
+// Package checkpoint keeps what follows from a channel's chain up to some block (the
+// state, the transaction ids taken, a few hashes), so that a peer need not replay the
+// chain from its beginning. The chain remains the truth: a checkpoint that is torn,
+// damaged or of another chain is left aside, and at worst everything is replayed.
+//
+// A folder holds
+//
+//	ids             the transaction ids, 48 bytes each, in the chain's order; only ever appended to
+//	state-NUMBER    a point of the chain and the state there, with the checksum of itself and of the
+//	                ids up to there; NUMBER is how many blocks it covers; the newest two are kept
+//
+// Ids are durable before the state that counts them. A state is written under another name,
+// synced, renamed, and the folder synced, so that a crash leaves a whole file or none.
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/qioi/qioi/ledger/internal/statedb"
+)
+
+// ErrDamaged is what the reason wraps when a checkpoint's bytes are not what was written.
+var ErrDamaged = errors.New("damaged")
+
+const (
+	prefix = "state-"
+	making = "making" // what a crash may leave; the next one overwrites it
+	kept   = 2
+)
+
+// Point is a place between two blocks of a chain, and what is known of it.
+type Point struct {
+	Channel      string
+	Blocks       uint64 // how many are before it
+	Hash         []byte // of the last one's header
+	Commit       []byte // its commit hash
+	Config       uint64 // the block of the configuration in force
+	Transactions uint64
+	IDs          uint64 // how many transactions have taken their id
+}
+
+// Loaded is a checkpoint that was read back whole.
+type Loaded struct {
+	File  string
+	Point Point
+	State *statedb.DB
+	IDs   []ID
+}
+
+// Folder is where a channel's checkpoints are. One goroutine uses it.
+type Folder struct {
+	dir  string
+	ids  ids
+	good []string // files that are known to be whole and of this chain, the oldest first
+}
+
+// Open prepares the folder, which is made at the first Save.
+func Open(dir string) *Folder { return &Folder{dir: dir, ids: newIDs(dir)} }
+
+// Newest reads the newest checkpoint that is whole and that fits: fits says why one does not.
+// It returns nil when there is none; skipped is told each that was left aside, and why.
+func (f *Folder) Newest(fits func(Point) error, skipped func(file string, why error)) *Loaded {
+	files, err := Files(f.dir)
+	if err != nil {
+		skipped(f.dir, err)
+	}
+	for _, file := range slices.Backward(files) {
+		l, err := Load(file, fits)
+		if err != nil {
+			skipped(file, err)
+			continue
+		}
+		f.good = []string{file}
+		f.ids.resume(l.IDs)
+		return l
+	}
+	return nil
+}
+
+// Save makes a checkpoint durable. fresh are the ids that were taken since the one before:
+// that Newest gave, or that Save was given. After an error it may be called again with these and more.
+func (f *Folder) Save(p Point, state *statedb.Snapshot, fresh []ID) error {
+	if want := f.ids.count + uint64(len(fresh)); p.IDs != want {
+		return fmt.Errorf("checkpoint %s: %d transaction ids are due, got %d", f.dir, p.IDs, want)
+	}
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		return err
+	}
+	sum, err := f.ids.add(fresh)
+	if err != nil {
+		return err
+	}
+	temporary, file := filepath.Join(f.dir, making), filepath.Join(f.dir, prefix+fmt.Sprintf("%012d", p.Blocks))
+	if err := writeState(temporary, p, sum, state); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, file); err != nil {
+		return err
+	}
+	if err := syncDir(f.dir); err != nil {
+		return err
+	}
+	f.ids.keep(fresh)
+	f.good = append(f.good, file)
+	return f.prune()
+}
+
+// prune removes all but the newest good ones: what is damaged or of another chain goes too.
+func (f *Folder) prune() error {
+	if len(f.good) > kept {
+		f.good = f.good[len(f.good)-kept:]
+	}
+	files, err := Files(f.dir)
+	for _, file := range files {
+		if !slices.Contains(f.good, file) {
+			err = errors.Join(err, os.Remove(file))
+		}
+	}
+	return err
+}
+
+// Files are the checkpoints in a folder, the oldest first.
+func Files(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var files []string
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), prefix)
+		if _, bad := strconv.ParseUint(digits, 10, 64); ok && bad == nil {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	slices.SortFunc(files, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+	return files, err
+}
+
+// Load reads one checkpoint. Where fits (if given) refuses its point, the state is not read.
+func Load(file string, fits func(Point) error) (*Loaded, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	body := len(raw) - sha256.Size
+	if body < len(magic) || string(raw[:len(magic)]) != magic {
+		return nil, fmt.Errorf("%w: it does not begin with %s", ErrDamaged, magic)
+	}
+	if sum := sha256.Sum256(raw[:body]); string(sum[:]) != string(raw[body:]) {
+		return nil, fmt.Errorf("%w: its checksum does not fit", ErrDamaged)
+	}
+	in := reader{rest: raw[len(magic):body]}
+	l := &Loaded{File: file, Point: in.point()}
+	sum := in.bytes()
+	if in.failed {
+		return nil, fmt.Errorf("%w: it does not parse", ErrDamaged)
+	}
+	if fits != nil {
+		if err := fits(l.Point); err != nil {
+			return nil, err
+		}
+	}
+	if l.State = in.state(); in.failed {
+		return nil, fmt.Errorf("%w: it does not parse", ErrDamaged)
+	}
+	l.IDs, err = readIDs(filepath.Dir(file), l.Point.IDs, sum)
+	return l, err
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
