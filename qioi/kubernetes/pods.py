@@ -54,7 +54,6 @@ class Pod:
     role: Role | None
     channels: tuple[str, ...]
     containers: tuple[Container, ...]
-    several: bool  # more than one container is meant to run in it
     main: str  # the container that is the component
     problem: str | None = None
 
@@ -108,7 +107,6 @@ def read_pod(one: Object) -> Pod | None:
         role=role,
         channels=channels_of(labels, annotations),
         containers=running,
-        several=len(declared) > 1,
         main=main_container(labels, role, [str(c["name"]) for c in declared]),
         problem=problem,
     )
@@ -153,18 +151,14 @@ def main_container(labels: Mapping[str, str], role: Role | None, names: list[str
     return wanted if wanted in names else (names[0] if names else "")
 
 
-def components(pod: Pod, serves: tuple[str, ...], layout: Layout, logs: str) -> list[Component]:
-    """Make a pod's components: its own group, and where it has several containers, the main one's in it as well.
+def component(pod: Pod, serves: tuple[str, ...], layout: Layout, logs: str) -> Component | None:
+    """Make a component of a pod's main container; ``None`` while that does not run.
 
     ``serves`` are the policies' keys; ``logs`` is the folder of all pods' logs.
     """
     main = next((one for one in pod.containers if one.name == pod.main), None)
     if pod.role is None or main is None:
-        return []
+        return None
     log = f"{logs}/{pod.namespace}_{pod.name}_{pod.group_uid}/{main.name}/{main.restarts}.log"
-    group = layout.pod(pod.group_uid, pod.qos)
-    made = [Component(pod.path, pod.role, group, serves, log if pod.role in _LOGGED else None, "cri")]
-    if pod.several:
-        inner = layout.container(pod.group_uid, pod.qos, main.identity)
-        made.append(Component(f"{pod.path}/{main.name}", pod.role, inner, serves))
-    return made
+    group = layout.container(pod.group_uid, pod.qos, main.identity)
+    return Component(pod.path, pod.role, group, serves, log if pod.role in _LOGGED else None, "cri")

@@ -1,0 +1,144 @@
+"""What the API says of this node, as one value that changes only when something in it has."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qioi.controller.policy import Policy
+from qioi.kubernetes.cgroups import Layout, find_layout
+from qioi.kubernetes.client import Api, Object
+from qioi.kubernetes.pods import Pod, component, read_pod, slim
+from qioi.kubernetes.policies import PATH, Judged, judge, slim_policy
+from qioi.kubernetes.reflector import Reflector
+from qioi.kubernetes.remote import Reports
+from qioi.types import Component
+
+log = logging.getLogger("qioi")
+
+PODS = "/api/v1/pods"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Components and policies of this node. ``pods`` is by component; ``judged`` are all the cluster's policies."""
+
+    components: tuple[Component, ...] = ()
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    judged: tuple[Judged, ...] = ()
+    dry_run: frozenset[str] = frozenset()
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    def moves(self, other: View) -> bool:
+        """Whether the daemon has to go on with other components or policies; not everything new asks for that."""
+        return (self.components, self.policies, self.dry_run) != (other.components, other.policies, other.dry_run)
+
+
+class Cluster:
+    """Follows this node's pods and all policies. :meth:`view` never waits."""
+
+    def __init__(
+        self,
+        api: Api,
+        node: str,
+        mount: Path,
+        logs: str,
+        cgroup_root: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.api = api
+        self.node = node
+        self.reports = Reports(node)
+        self._mount = mount
+        self._logs = logs
+        self._root = cgroup_root
+        self._clock = clock
+        self._layout: Layout | None = None
+        self._lock = threading.Lock()
+        self._pods: tuple[Pod, ...] = ()
+        self._judged: tuple[Judged, ...] = ()
+        self._view = View()
+        query = {"fieldSelector": f"spec.nodeName={node}"}
+        self.pods = Reflector(api, PODS, query, self._take_pods, slim=slim)
+        self.policies = Reflector(api, PATH, {}, self._take_policies, slim=slim_policy)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self.policies.start()
+        self.pods.start()
+
+    def view(self) -> View:
+        """Give what is known now: the same object as long as nothing has changed."""
+        if self._layout is None and self._pods:
+            with self._lock:
+                self._refresh()  # the kubelet's groups may have been made since
+        return self._view
+
+    def close(self) -> None:
+        """Stop following."""
+        self.pods.close()
+        self.policies.close()
+
+    # ---- in the reflectors' threads
+
+    def _take_pods(self, objects: Mapping[str, Object]) -> None:
+        pods = []
+        for one in objects.values():
+            try:
+                pod = read_pod(one)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                log.warning("kubernetes: a pod that cannot be read: %s: %s", type(error).__name__, error)
+                continue
+            if pod is not None:
+                pods.append(pod)
+        with self._lock:
+            self._pods = tuple(sorted(pods, key=lambda pod: (pod.path, pod.uid)))
+            self._refresh()
+
+    def _take_policies(self, objects: Mapping[str, Object]) -> None:
+        judged = judge(objects.values())
+        with self._lock:
+            self.reports.take(judged, self._clock())
+            self._judged = judged
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Make the view anew, and keep the old one if it says the same."""
+        if self._layout is None:
+            self._layout = find_layout(self._mount, self._root)
+        view = look(self._pods, self._judged, self._layout, self._logs)
+        followed = {"kubernetes pods": self.pods.problem, "kubernetes policies": self.policies.problem}
+        problems = {**view.problems, **{about: why for about, why in followed.items() if why}}
+        if self._layout is None and self._pods:
+            problems["kubelet"] = f"no group `kubepods` below {self._mount}: is cgroup_root right?"
+        view = View(view.components, view.policies, view.pods, view.judged, view.dry_run, problems)
+        if view != self._view:
+            self._view = view
+
+
+def look(pods: tuple[Pod, ...], judged: tuple[Judged, ...], layout: Layout | None, logs: str) -> View:
+    """Bring pods and policies together. A pod that no policy speaks of is left alone."""
+    accepted = [one for one in judged if one.policy is not None]
+    found: list[Component] = []
+    by_component: dict[str, Pod] = {}
+    problems: dict[str, str] = {}
+    names: set[str] = set()
+    for pod in pods:
+        if pod.problem:
+            problems[f"pod {pod.path}"] = pod.problem
+        serves = tuple(one.key for one in accepted if one.serves(pod))
+        if not serves or layout is None or pod.path in names:
+            continue  # the same name twice: its predecessor is still ending
+        made = component(pod, serves, layout, logs)
+        if made is not None:
+            names.add(pod.path)
+            found.append(made)
+            by_component[made.name] = pod
+    policies = {one.key: one.policy for one in accepted if one.policy is not None}
+    dry_run = frozenset(one.key for one in accepted if one.dry_run)
+    return View(tuple(found), policies, by_component, judged, dry_run, problems)

@@ -1,0 +1,129 @@
+"""The daemon whose components and policies are a cluster's: pods of this node, and IsolationPolicy objects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from qioi.config import Config
+from qioi.controller.guard import Guard
+from qioi.daemon import Daemon
+from qioi.instruments import Instruments
+from qioi.kubernetes.cluster import Cluster, View
+from qioi.kubernetes.events import EventWriter
+from qioi.kubernetes.remote import ClusterChannels
+from qioi.kubernetes.reporter import Reporter
+from qioi.kubernetes.reports import LastDecision, Row, Sight
+from qioi.kubernetes.state import KubernetesState, PodState
+from qioi.snapshot import ComponentState, Snapshot
+from qioi.types import Decision
+
+
+class KubernetesDaemon(Daemon):
+    """Looks at the cluster's view before each period, and offers what it did to the reporter after it."""
+
+    def __init__(
+        self,
+        config: Config,
+        guard: Guard,
+        instruments: Instruments,
+        cluster: Cluster,
+        reporter: Reporter,
+        actuator: str,
+    ) -> None:
+        super().__init__(config, guard, instruments)
+        self._listed = config
+        self._cluster = cluster
+        self._reporter = reporter
+        self._actuator = actuator
+        self._view = View()
+        self._told: dict[str, str] = {}
+        self._events = EventWriter(cluster.node)
+        self._last: dict[str, LastDecision] = {}
+
+    def adopt(self, config: Config, before: Snapshot) -> Snapshot:
+        """Go on with another configuration, and with what the cluster says now."""
+        self._listed, self._view = config, self._cluster.view()
+        view = self._view
+        return super().adopt(replace(config, components=view.components, policies=view.policies), before)
+
+    def period(self, now: float, before: Snapshot) -> Snapshot:
+        """Take in what has come or gone, do one period's work, and say what came of it."""
+        view = self._cluster.view()
+        if view.moves(self._view):
+            before = self.adopt(self._listed, before)
+        self._view = view
+        problems = dict(view.problems)
+        if self._reporter.problem:
+            problems["kubernetes status"] = self._reporter.problem
+        for about in {**self._told, **problems}:
+            self._say(about, problems.get(about))
+        self._told = problems
+        after = super().period(now, before)
+        self._reporter.offer({one.judged.path: one for one in self._sights(after)})
+        return replace(after, kubernetes=self._state())
+
+    def _act(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> dict[str, ComponentState]:
+        """Leave out what a policy only wants to be shown; note what was changed."""
+        wet = [one for one in decisions if one.channel not in self._view.dry_run]
+        after = super()._act(states, wet)
+        for one in wet:
+            share = after[one.component].share
+            if not one.changes or share is None or share != one.shares or share == states[one.component].share:
+                continue
+            self._note(one, states[one.component], share)
+        return after
+
+    def _note(self, decision: Decision, state: ComponentState, share: int) -> None:
+        """Remember a change for the policy's status, and post it on the pod if it is news."""
+        pod, wall = self._view.pods.get(decision.component), time.time()
+        if pod is None:
+            return
+        name = decision.component.partition("/")[2]
+        message = f"shares {decision.previous} -> {share}: {decision.reason}"
+        self._last[decision.channel or ""] = LastDecision(wall, name, message)
+        event = self._events.change(
+            decision.component, pod, state.original or share, decision.previous, share, decision.reason, wall
+        )
+        if event is not None:
+            self._reporter.post(event)
+
+    # ---- what there is to be said
+
+    def _sights(self, snapshot: Snapshot) -> Iterable[Sight]:
+        """Put together what this node has to say, one for each policy."""
+        channels = {one.name: one for one in snapshot.channels}
+        serves = {one.name: one.channels for one in self._view.components}
+        instrument = self._channels
+        for judged in self._view.judged:
+            channel = channels.get(judged.key) if judged.accepted else None
+            rows = tuple(
+                self._row(one) for one in snapshot.components if judged.accepted and judged.key in serves[one.name]
+            )
+            committing = (
+                channel is not None
+                and channel.height is not None
+                and isinstance(instrument, ClusterChannels)
+                and instrument.is_local(judged.key)
+            )
+            yield Sight(
+                self._cluster.node, self._actuator, judged, channel, rows, committing, self._last.get(judged.key)
+            )
+
+    def _row(self, state: ComponentState) -> Row:
+        pod = self._view.pods[state.name]
+        level = "container" if state.name.count("/") > 1 else "pod"
+        return Row(state.name.partition("/")[2], state.role, pod.qos.value, level, state)
+
+    def _state(self) -> KubernetesState:
+        """Say what metrics and `qioi status` show of the cluster."""
+        pods = tuple(
+            PodState(
+                name, pod.namespace, pod.name, pod.main, pod.qos.value, "container" if name.count("/") > 1 else "pod"
+            )
+            for name, pod in self._view.pods.items()
+        )
+        requests = {f"{verb} {code}": count for (verb, code), count in sorted(self._cluster.api.requests.items())}
+        refused = tuple(f"{one.namespace}/{one.name}: {one.message}" for one in self._view.judged if not one.accepted)
+        return KubernetesState(self._cluster.node, self._actuator, pods, requests, refused)

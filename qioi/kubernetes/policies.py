@@ -1,0 +1,183 @@
+"""From IsolationPolicy objects to the daemon's policies, and from pods to the policies that they are subject to.
+
+A policy is known by its namespace and its channel (``namespace/channel``): two tenants may both call their channel
+``mychannel``. One that cannot be used is said so in its conditions; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from qioi.controller.policy import Policy
+from qioi.kubernetes.client import Object
+from qioi.kubernetes.pods import Pod
+from qioi.kubernetes.selectors import matches
+from qioi.thresholds import AUTO
+from qioi.types import MAX_SHARES, MIN_SHARES, Role
+
+PATH = "/apis/qioi.io/v1alpha1/isolationpolicies"
+API_VERSION, KIND = "qioi.io/v1alpha1", "IsolationPolicy"
+
+#: Which selector speaks of a role. Brokers belong to the orderers, as in the paper.
+SELECTORS = {
+    Role.PEER: "peers",
+    Role.ORDERER: "orderers",
+    Role.BROKER: "orderers",
+    Role.CHAINCODE: "chaincodes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One object, and what came of it. ``policy`` is ``None`` where it is not in force, and ``message`` says why."""
+
+    namespace: str
+    name: str
+    channel: str
+    generation: int
+    reason: str
+    message: str
+    policy: Policy | None = None
+    dry_run: bool = False
+    selectors: Mapping[str, Mapping[str, Any]] | None = None
+    status: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> str:
+        """How the daemon calls its channel."""
+        return f"{self.namespace}/{self.channel}"
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it is in force."""
+        return self.policy is not None
+
+    @property
+    def path(self) -> str:
+        """Where the API has it."""
+        return f"/apis/{API_VERSION}/namespaces/{self.namespace}/isolationpolicies/{self.name}"
+
+    def serves(self, pod: Pod) -> bool:
+        """Whether a pod serves this policy's channel."""
+        if pod.namespace != self.namespace or pod.role not in SELECTORS:
+            return False
+        selector = (self.selectors or {}).get(SELECTORS[pod.role])
+        if selector is not None:
+            return matches(selector, pod.labels)
+        return not pod.channels or self.channel in pod.channels
+
+
+def judge(objects: Iterable[Object]) -> tuple[Judged, ...]:
+    """Judge all policies. Of several for one channel the most important is in force, and of those the oldest."""
+    taken: dict[str, str] = {}
+    judged = []
+    for one in sorted(objects, key=precedence):
+        verdict = read_policy(one)
+        if verdict.accepted and verdict.key in taken:
+            why = f"channel {verdict.channel} is {taken[verdict.key]}'s: accepted is one policy for each channel"
+            verdict = refuse(one, "ChannelTaken", why)
+        elif verdict.accepted:
+            taken[verdict.key] = verdict.name
+        judged.append(verdict)
+    return tuple(judged)
+
+
+def precedence(one: Object) -> tuple[int, str, str, str]:
+    """Sort policies: priority first, then age, then name."""
+    metadata = one["metadata"]
+    priority = one.get("spec", {}).get("priority")
+    return (
+        -priority if isinstance(priority, int) else 0,
+        str(metadata.get("creationTimestamp")),
+        str(metadata.get("namespace")),
+        str(metadata["name"]),
+    )
+
+
+def refuse(one: Object, reason: str, message: str) -> Judged:
+    """Say that an object is not in force."""
+    metadata, spec = one["metadata"], one.get("spec") or {}
+    return Judged(
+        str(metadata.get("namespace", "")),
+        str(metadata["name"]),
+        str(spec.get("channel", "")),
+        int(metadata.get("generation") or 0),
+        reason,
+        message,
+        status=one.get("status") or {},
+    )
+
+
+def read_policy(one: Object) -> Judged:
+    """Make the daemon's policy of an object. The schema may be older or laxer than this: all is checked again."""
+    spec = one.get("spec") or {}
+    channel, bounds, law = str(spec.get("channel") or ""), spec.get("bounds") or {}, spec.get("law", "adaptive")
+    floor, ceiling = bounds.get("floor"), bounds.get("ceiling", 16_384)
+    k = spec.get("k", 4)
+    try:
+        threshold = owed(spec.get("threshold", AUTO))
+    except ValueError as error:
+        return refuse(one, "BadThreshold", str(error))
+    if not channel or "/" in channel:
+        return refuse(one, "BadChannel", f"channel {channel!r}: accepted is a channel's name")
+    if law not in ("adaptive", "proportional"):
+        return refuse(one, "BadLaw", f"law {law!r}: accepted are adaptive, proportional")
+    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 < k < float("inf"):
+        return refuse(one, "BadGain", f"k {k!r}: accepted is a number above 0")
+    for share in (floor, ceiling):
+        if share is not None and (not isinstance(share, int) or not MIN_SHARES <= share <= MAX_SHARES):
+            return refuse(one, "BadBounds", f"bounds {share!r}: accepted are shares from {MIN_SHARES} to {MAX_SHARES}")
+    if floor is not None and floor > ceiling:
+        return refuse(one, "BadBounds", f"floor {floor}: accepted is at most the ceiling, {ceiling}")
+    selectors = spec.get("selectors") or {}
+    try:
+        for selector in selectors.values():
+            matches(selector, {})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return refuse(one, "BadSelector", f"selectors: {error}")
+    metadata = one["metadata"]
+    namespace, dry_run = str(metadata.get("namespace", "")), bool(spec.get("dryRun"))
+    made = Policy(
+        f"{namespace}/{channel}",
+        law,
+        threshold=threshold,
+        k=float(k),
+        floor=floor,
+        ceiling=ceiling,
+        auto=threshold is None,
+    )
+    return Judged(
+        namespace,
+        str(metadata["name"]),
+        channel,
+        int(metadata.get("generation") or 0),
+        "DryRun" if dry_run else "InForce",
+        "decided and shown, but not written" if dry_run else "in force",
+        made,
+        dry_run,
+        selectors,
+        one.get("status") or {},
+    )
+
+
+def owed(value: object) -> float | None:
+    """Read a threshold; ``None`` to learn it."""
+    if value == AUTO:
+        return None
+    try:
+        number = 0.0 if isinstance(value, bool) else float(str(value))
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ValueError(f'threshold {value!r}: accepted is a number of transactions per second above 0, or "{AUTO}"')
+    return number
+
+
+def slim_policy(one: Object) -> Object:
+    """Keep of an object what is looked at."""
+    metadata = one["metadata"]
+    keys = ("namespace", "name", "uid", "generation", "creationTimestamp")
+    return {**{key: one[key] for key in ("spec", "status") if key in one},
+            "metadata": {key: metadata[key] for key in keys if key in metadata}}  # fmt: skip

@@ -1,0 +1,110 @@
+"""Writes to the API in a thread of its own, so that the loop never waits for a server."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from qioi.kubernetes.client import Api, ApiError
+from qioi.kubernetes.policies import Judged
+from qioi.kubernetes.reports import Said, Sight, document, due
+
+log = logging.getLogger("qioi")
+
+#: Seconds between two looks at what is due.
+EVERY = 0.5
+#: Events that wait for the server; beyond it the oldest are thrown away.
+EVENTS = 256
+TOO_MANY = 429
+JSON = "application/json"
+
+Event = tuple[str, dict[str, Any]]
+
+
+class Reporter:
+    """Applies statuses and posts events. ``manager`` is this node's name as a field manager."""
+
+    def __init__(self, api: Api, node: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._manager = f"qioi-{node}"[:128]
+        self._clock = clock
+        self._sights: Mapping[str, Sight] = {}
+        self._said: dict[str, Said] = {}
+        self._judged: dict[str, Judged] = {}
+        self._events: deque[Event] = deque(maxlen=EVENTS)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="qioi-reporter", daemon=True)
+        #: Why something could not be written; ``None`` while all is well.
+        self.problem: str | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def offer(self, sights: Mapping[str, Sight]) -> None:
+        """Replace what there is to be said, by the policies' paths."""
+        self._sights = sights
+
+    def post(self, event: Event) -> None:
+        """Have an event posted."""
+        self._events.append(event)
+
+    def close(self) -> None:
+        """Post what waits, take back what this node has said, and end; at most a few seconds."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=12.0)
+        self._post_events()
+        for path, said in self._said.items():
+            if said.body and not self._try(partial(self._apply, path, document(self._judged[path], {}))):
+                return
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY):
+            try:
+                self._round()
+            except Exception:  # nothing that is to be said may end the saying
+                log.exception("kubernetes status")
+
+    def _round(self) -> None:
+        now, wall = self._clock(), time.time()
+        sights = self._sights
+        for path in [path for path in self._said if path not in sights]:
+            del self._said[path]  # the policy is gone, and its status with it
+        for path, sight in sights.items():
+            new = due(sight, self._said.get(path), now, wall)
+            if new is None:
+                continue
+            said = self._said.setdefault(path, Said())
+            self._judged[path] = sight.judged
+            if self._try(partial(self._apply, path, new)):
+                said.body, said.at = new, now
+            else:
+                said.failed_at = now
+                return
+        self._post_events()
+
+    def _apply(self, path: str, new: dict[str, Any]) -> None:
+        self._api.apply_status(path, new, self._manager)
+
+    def _post_events(self) -> None:
+        while self._events:
+            path, event = self._events[0]
+            if not self._try(partial(self._api.request, "post", "POST", path, {}, event, JSON)):
+                return
+            self._events.popleft()
+
+    def _try(self, write: Callable[[], object]) -> bool:
+        """Write; what the server refuses for good is dropped, what it may take later is not."""
+        try:
+            write()
+        except ApiError as error:
+            self.problem = str(error)
+            return 400 <= error.status < 500 and error.status != TOO_MANY
+        self.problem = None
+        return True

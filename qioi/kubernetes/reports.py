@@ -1,0 +1,252 @@
+"""What this node has to say in a policy's status, and when it is worth saying.
+
+Each node's daemon is a manager of its own in server-side apply: it states its own entries and takes nothing of others
+back, so that no node leads and none needs to read before it writes. What is said of the channel as a whole is said
+by the first, in the order of names, of the nodes that see its commits.
+
+Load on the API server, per node and policy: nothing while nothing changes and nobody sends; one write in
+:data:`RENEW` seconds while commits are seen here; never more than one in :data:`PAUSE` seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from qioi.kubernetes.policies import API_VERSION, KIND, Judged
+from qioi.snapshot import ChannelState, ComponentState
+
+#: Least seconds between two writes to one policy.
+PAUSE = 5.0
+#: Seconds after which a rate that has not changed is said again, so that it is believed elsewhere.
+RENEW = 15.0
+#: A rate or threshold that moved by this part of itself has changed.
+MOVED = 0.05
+#: Percentage points by which interference has changed.
+POINTS = 5
+#: Seconds since the last commit after which a channel is idle, and its rate is not renewed.
+IDLE = 6.0
+#: Seconds within which another node's entry is taken for alive.
+ALIVE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LastDecision:
+    """The newest change of a share on this node, for one policy."""
+
+    time: float
+    component: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One component in a policy's status. ``name`` is without the namespace."""
+
+    name: str
+    role: str
+    qos: str
+    level: str
+    state: ComponentState
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """All that this node has to say of one policy now. ``committing``: it sees the channel's commits itself."""
+
+    node: str
+    actuator: str
+    judged: Judged
+    channel: ChannelState | None
+    rows: tuple[Row, ...] = ()
+    committing: bool = False
+    decision: LastDecision | None = None
+    problem: str | None = None
+
+    @property
+    def concerned(self) -> bool:
+        """Whether anything of the policy is on this node."""
+        return bool(self.rows)
+
+
+def interference(states: Iterable[ComponentState]) -> int | None:
+    """Give the largest share of runnable time that a component waits, in percent."""
+    shares = [one.waiting_share for one in states if one.waiting_share is not None]
+    return round(100 * max(shares)) if shares else None
+
+
+def speaks(sight: Sight, now: float) -> bool:
+    """Whether this node says what is said of the channel as a whole (``now`` in seconds since the epoch)."""
+    if not sight.committing:
+        return False
+    nodes = (sight.judged.status or {}).get("nodes") or ()
+    alive = [one for one in nodes if "throughput" in one and now - seconds(one.get("observedAt")) < ALIVE]
+    return all(sight.node <= str(other.get("name")) for other in alive)
+
+
+def body(sight: Sight, now: float) -> dict[str, Any]:
+    """Make the document to apply."""
+    judged = sight.judged
+    status: dict[str, Any] = {"observedGeneration": judged.generation, "conditions": [condition(judged, now)]}
+    if sight.concerned and judged.accepted:
+        status["nodes"] = [node_entry(sight, now)]
+        status["components"] = [component_entry(row, sight.node) for row in sight.rows]
+        if sight.decision is not None and newer(sight, sight.decision):
+            decision = sight.decision
+            status["lastDecision"] = {"time": stamp(decision.time), "node": sight.node,
+                                      "component": decision.component, "message": decision.message[:1024]}  # fmt: skip
+        if speaks(sight, now):
+            status |= whole(sight)
+    return document(judged, status)
+
+
+def document(judged: Judged, status: Mapping[str, Any]) -> dict[str, Any]:
+    """Wrap a status; an empty one takes back all that this node has said."""
+    name = {"name": judged.name, "namespace": judged.namespace}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": name, **({"status": status} if status else {})}
+
+
+def condition(judged: Judged, now: float) -> dict[str, Any]:
+    """Give the condition ``Accepted``; one that has not changed keeps its time."""
+    accepted = "True" if judged.accepted else "False"
+    known: Mapping[str, Any] = next(
+        (c for c in (judged.status or {}).get("conditions") or () if c.get("type") == "Accepted"), {}
+    )
+    same = known.get("status") == accepted and known.get("reason") == judged.reason
+    return {
+        "type": "Accepted",
+        "status": accepted,
+        "reason": judged.reason,
+        "message": judged.message,
+        "observedGeneration": judged.generation,
+        "lastTransitionTime": known["lastTransitionTime"] if same else stamp(now),
+    }
+
+
+def node_entry(sight: Sight, now: float) -> dict[str, Any]:
+    """Say what this node sees."""
+    entry: dict[str, Any] = {"name": sight.node, "observedAt": stamp(now), "actuator": sight.actuator}
+    waiting = interference(row.state for row in sight.rows)
+    if waiting is not None:
+        entry["interference"] = waiting
+    if sight.problem:
+        entry["problem"] = sight.problem
+    channel = sight.channel
+    if sight.committing and channel is not None and channel.throughput is not None and channel.age is not None:
+        entry |= {"throughput": round(channel.throughput, 1), "commitAgeSeconds": round(channel.age, 1)}
+    return entry
+
+
+def component_entry(row: Row, node: str) -> dict[str, Any]:
+    """Say how one component is."""
+    state = row.state
+    entry: dict[str, Any] = {
+        "name": row.name,
+        "node": node,
+        "role": row.role,
+        "qosClass": row.qos,
+        "level": row.level,
+        "reason": state.reason,
+    }
+    numbers = {
+        "shares": state.share,
+        "original": state.original,
+        "wanted": state.wanted,
+        "delayMicroseconds": None if state.delay is None else round(1e6 * state.delay),
+        "waitingPercent": None if state.waiting_share is None else round(100 * state.waiting_share),
+        "problem": state.problem,
+    }
+    return entry | {key: value for key, value in numbers.items() if value is not None}
+
+
+def whole(sight: Sight) -> dict[str, Any]:
+    """Say what holds for the channel as a whole."""
+    said: dict[str, Any] = {}
+    channel = sight.channel
+    if channel is not None:
+        if channel.throughput is not None:
+            said["throughput"] = round(channel.throughput, 1)
+        if channel.threshold is not None:
+            said["threshold"] = round(channel.threshold, 1)
+        said["thresholdSource"] = channel.source
+    others = [one.get("interference") for one in (sight.judged.status or {}).get("nodes") or ()
+              if one.get("name") != sight.node]  # fmt: skip
+    known = [one for one in (interference(row.state for row in sight.rows), *others) if isinstance(one, int)]
+    if known:
+        said["interference"] = max(known)
+    return said
+
+
+def newer(sight: Sight, decision: LastDecision) -> bool:
+    """Whether no other node has decided since."""
+    known = (sight.judged.status or {}).get("lastDecision") or {}
+    return known.get("node") == sight.node or seconds(known.get("time")) <= decision.time
+
+
+@dataclass(slots=True)
+class Said:
+    """What was last applied to one policy, and when (seconds since the epoch; monotonic)."""
+
+    body: Mapping[str, Any] = field(default_factory=dict)
+    at: float = float("-inf")
+    failed_at: float = float("-inf")
+
+
+def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, Any] | None:
+    """Give the document that is to be applied now, if any."""
+    if said is not None and now - max(said.at, said.failed_at) < PAUSE:
+        return None
+    new = body(sight, wall)
+    if said is None or not said.body:
+        return new if sight.concerned or not settled(sight.judged) else None
+    changed = differs(said.body["status"], new["status"])
+    active = sight.committing and sight.channel is not None and (sight.channel.age or 0.0) < IDLE
+    return new if changed or (active and now - said.at >= RENEW) else None
+
+
+def settled(judged: Judged) -> bool:
+    """Whether the object already shows the verdict that a node without pods of it could add."""
+    now = condition(judged, 0.0)
+    return any(
+        all(known.get(key) == now[key] for key in ("type", "status", "reason", "observedGeneration"))
+        for known in (judged.status or {}).get("conditions") or ()
+    )
+
+
+#: Fields that may differ without being worth a write: clocks, and what moves in every period.
+_RESTLESS = frozenset({"observedAt", "commitAgeSeconds", "delayMicroseconds", "waitingPercent", "lastTransitionTime"})
+
+
+def differs(old: Any, new: Any, name: str = "") -> bool:
+    """Whether two statuses differ in what is worth a write."""
+    if name in _RESTLESS:
+        return False
+    if isinstance(old, dict) and isinstance(new, dict):
+        if name == "component":  # the reason counts only together with what it has led to
+            old, new = ({key: value for key, value in one.items() if key != "reason"} for one in (old, new))
+        return (set(old) - _RESTLESS) != (set(new) - _RESTLESS) or any(
+            differs(old[key], new[key], key) for key in old if key in new
+        )
+    if isinstance(old, list) and isinstance(new, list):
+        inner = "component" if name == "components" else name
+        return len(old) != len(new) or any(differs(a, b, inner) for a, b in zip(old, new, strict=True))
+    if name in ("throughput", "threshold") and all(isinstance(one, int | float) for one in (old, new)):
+        return bool(abs(new - old) > MOVED * max(abs(old), abs(new), 1.0))
+    if name == "interference" and isinstance(old, int) and isinstance(new, int):
+        return abs(new - old) >= POINTS
+    return bool(old != new)
+
+
+def stamp(wall: float) -> str:
+    """Write a time as the API does."""
+    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds(text: object) -> float:
+    """Read a time of the API; one that cannot be read is long ago."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return 0.0
