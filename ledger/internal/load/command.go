@@ -28,6 +28,7 @@ type options struct {
 	duration, warmup, timeout, progress   time.Duration
 	knobs                                 workloadOptions
 	json, timeseries, record              string
+	breakdown                             bool
 }
 
 // Command is `qioi-ledger load`.
@@ -65,6 +66,7 @@ func Command() *cobra.Command {
 	f.StringVar(&o.json, "json", "", "write the result as JSON to this file (-: to stdout, instead of text)")
 	f.StringVar(&o.timeseries, "timeseries", "", "write a CSV row per second to this file")
 	f.StringVar(&o.record, "record", "", "write the id and block of each committed transaction to this file")
+	f.BoolVar(&o.breakdown, "breakdown", false, "ask the nodes' operations endpoints where the time went: endorse, order, validate, flush")
 	f.DurationVar(&o.progress, "progress", time.Second, "interval of progress lines on stderr (0: none)")
 	return cmd
 }
@@ -141,6 +143,9 @@ func (o *options) build() (*run, About, error) {
 	r := &run{plan: o.plan(), timeout: o.timeout, progress: newProgress(os.Stderr, o.progress)}
 	if about.Workload, r.work, err = findWorkload(o.chaincode, o.workload, o.knobs); err != nil {
 		return nil, about, err
+	}
+	if o.breakdown {
+		r.nodes = newObserver(net, about.Channel)
 	}
 	endpoints, err := net.endpoints(o.peers)
 	if err != nil {

@@ -221,3 +221,20 @@ func execute(ctx context.Context, t *testing.T, args ...string) (*Result, error)
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), result), stdout.String())
 	return result, runErr
 }
+
+// addOperations gives the peers of a network.json an operations endpoint.
+func addOperations(t *testing.T, file, address string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var described map[string]any
+	require.NoError(t, json.Unmarshal(text, &described))
+	for _, node := range described["nodes"].([]any) {
+		if node := node.(map[string]any); node["role"] == "peer" {
+			node["operations"] = address
+		}
+	}
+	text, err = json.Marshal(described)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+}

@@ -38,11 +38,12 @@ type Result struct {
 	Failed     int64   `json:"failed"`
 	Unsent     int64   `json:"unsent"` // due inside the window, but all workers were busy until its end
 
-	Latency  Latency            `json:"latency_ms"`
-	Stages   map[string]Latency `json:"stages_ms"`
-	Failures []Failure          `json:"failures"`
-	CPU      CPU                `json:"cpu"`
-	Series   []Second           `json:"timeseries"`
+	Latency   Latency            `json:"latency_ms"`
+	Stages    map[string]Latency `json:"stages_ms"`
+	Failures  []Failure          `json:"failures"`
+	Breakdown *Breakdown         `json:"breakdown,omitempty"`
+	CPU       CPU                `json:"cpu"`
+	Series    []Second           `json:"timeseries"`
 }
 
 // Latency sums up a histogram, in milliseconds.
@@ -138,6 +139,7 @@ func (r *Result) writeText(w io.Writer) error {
 	for _, s := range []stage{stageEndorse, stageSubmit, stageCommit} {
 		text += latencyRow(string(s), r.Stages[string(s)])
 	}
+	text += r.Breakdown.text()
 	if len(r.Failures) > 0 {
 		text += "\n"
 	}

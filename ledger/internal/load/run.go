@@ -32,6 +32,7 @@ type run struct {
 	work     workload
 	journal  *journal
 	progress *progress
+	nodes    *observer // nil: nobody asks for a breakdown
 }
 
 func (r *run) connect(ctx context.Context) error {
@@ -98,6 +99,7 @@ func (r *run) measure(ctx context.Context) *Result {
 	p := &pacer{plan: r.plan, start: time.Now()}
 	rec := newRecorder(p.start, r.plan)
 	cpu := watchCPU(ctx, p.windowStart())
+	stages := r.nodes.watch(ctx, p.windowStart())
 
 	reporting, stopReporting := context.WithCancel(context.Background())
 	var background errgroup.Group
@@ -117,7 +119,9 @@ func (r *run) measure(ctx context.Context) *Result {
 	ended := time.Now()
 	stopReporting()
 	_ = background.Wait()
-	return newResult(p, rec, cpu(), ended, ctx.Err() != nil)
+	found := newResult(p, rec, cpu(), ended, ctx.Err() != nil)
+	found.Breakdown = stages()
+	return found
 }
 
 func (r *run) worker(ctx context.Context, p *pacer, rec *recorder) {
