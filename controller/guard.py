@@ -85,6 +85,10 @@ class Guard:
         self._check_identity(entry)
         return self._hierarchy.shares(self._access.read(path), entry.original)
 
+    def owners(self) -> tuple[str, ...]:
+        """Name the records that held groups have beside the kernel."""
+        return tuple(entry.owner for entry in self._held.values() if entry.owner)
+
     def is_foreign(self, path: str) -> bool:
         """Whether somebody else has changed the value since, so that it is left alone."""
         return path in self._foreign

@@ -16,8 +16,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from qioi.controller.policy import Policy
-from qioi.discovery.engine import DEFAULT_SOCKET
-from qioi.discovery.recognise import Rule
+from qioi.sections import DockerConfig, RoleName, SelectConfig, Strict, SystemdConfig, UnitConfig
 from qioi.thresholds import AUTO
 from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
 
@@ -57,23 +56,17 @@ def web_address(url: str) -> str:
     return url
 
 
-class Strict(BaseModel):
-    """No unknown keys, no conversions, no changes afterwards."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
 class ComponentConfig(Strict):
     """One component of a fixed list, or of lab.json."""
 
     name: Annotated[str, Field(min_length=1)]
-    role: Literal["peer", "orderer", "chaincode", "broker", "client"]
+    role: RoleName
     cgroup: Annotated[str, AfterValidator(inside_the_mount)]
     log: str | None = None
     log_format: Literal["plain", "docker-json", "cri"] = "plain"
     metrics_url: Annotated[str, AfterValidator(web_address)] | None = None
     source: Literal["log", "metrics", "auto"] = "auto"
-    channels: list[str] = []
+    channels: list[str] = Field(default_factory=list)
 
 
 class PolicyConfig(Strict):
@@ -102,43 +95,15 @@ class OwnConfig(Strict):
     shares: Shares | None = None
 
 
-def engine_socket(path: str) -> str:
-    """Accept the path of a Unix socket: control groups and logs are read on this host."""
-    path = path.removeprefix("unix://")
-    if not path.startswith("/"):
-        raise ValueError("accepted is the absolute path of the engine's Unix socket on this host")
-    return path
-
-
-class SelectConfig(Strict):
-    """What a container is, by shell patterns for its image and name; both must match."""
-
-    role: Literal["peer", "orderer", "chaincode", "broker", "client"]
-    image: Annotated[str, Field(min_length=1)] = "*"
-    name: Annotated[str, Field(min_length=1)] = "*"
-    channels: list[str] = []
-
-
-class DockerConfig(Strict):
-    """An engine whose containers are watched; ``fabric`` recognises Fabric's own images and names."""
-
-    socket: Annotated[str, AfterValidator(engine_socket)] = DEFAULT_SOCKET
-    select: list[SelectConfig] = []
-    fabric: bool = True
-
-    def rules(self) -> tuple[Rule, ...]:
-        """Give the selection as rules."""
-        return tuple(Rule(Role(one.role), one.image, one.name, tuple(one.channels)) for one in self.select)
-
-
 class FileConfig(Strict):
     """The file as it is written."""
 
     period: Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)] = 1.0
     lab: str | None = None
-    components: list[ComponentConfig] = []
+    components: list[ComponentConfig] = Field(default_factory=list)
     docker: DockerConfig | None = None
-    channels: dict[str, PolicyConfig] = {}
+    systemd: SystemdConfig | None = None
+    channels: dict[str, PolicyConfig] = Field(default_factory=dict)
     defaults: PolicyConfig = PolicyConfig()
     actuator: Literal["auto", "libcgroup", "files", "docker"] = "auto"
     state_dir: str = "/run/qioi"  # in memory: a disk may take seconds to answer when its threads starve
@@ -147,6 +112,10 @@ class FileConfig(Strict):
     own: OwnConfig = OwnConfig()
     on_exit: Literal["restore", "keep"] = "restore"
     dry_run: bool = False
+
+
+#: The sections that may find more components than those that are listed.
+DISCOVERIES = ("docker", "systemd")
 
 
 class LabFile(BaseModel):
@@ -165,6 +134,7 @@ class Config:
     period: float
     components: tuple[Component, ...]
     docker: DockerConfig | None
+    systemd: SystemdConfig | None
     policies: Mapping[str, Policy]
     defaults: PolicyConfig
     actuator: str
@@ -174,6 +144,11 @@ class Config:
     own: OwnConfig
     on_exit: str
     dry_run: bool
+
+    @property
+    def discovers(self) -> bool:
+        """Whether components are found while running, beside those that are listed."""
+        return discovers(self)
 
 
 def load_config(path: Path) -> Config:
@@ -188,7 +163,7 @@ def load_config(path: Path) -> Config:
         channel: policy(channel, raw.channels.get(channel, PolicyConfig()), raw.defaults)
         for channel in dict.fromkeys([*raw.channels, *(name for one in components for name in one.channels)])
     }
-    problems = [f"{path}: {problem}" for problem in contradictions(components, policies, raw.docker)]
+    problems = [f"{path}: {problem}" for problem in contradictions(components, policies, discovers(raw))]
     if raw.actuator == "docker" and raw.docker is None:
         problems.append(f"{path}: actuator: docker: accepted together with a section `docker` only")
     problems += [
@@ -204,6 +179,7 @@ def load_config(path: Path) -> Config:
         period=float(raw.period),
         components=components,
         docker=raw.docker,
+        systemd=raw.systemd,
         policies=policies,
         defaults=raw.defaults,
         actuator=raw.actuator,
@@ -239,25 +215,31 @@ def policy(channel: str, own: PolicyConfig, defaults: PolicyConfig) -> Policy:
     return Policy(channel, law=given.pop("law", "adaptive"), auto=learned, **given)
 
 
+def discovers(config: FileConfig | Config) -> bool:
+    """Whether components are found while running, beside those that are listed."""
+    return any(getattr(config, section) is not None for section in DISCOVERIES)
+
+
 def contradictions(
-    components: tuple[Component, ...], policies: Mapping[str, Policy], docker: DockerConfig | None
+    components: tuple[Component, ...], policies: Mapping[str, Policy], discovering: bool
 ) -> Iterable[str]:
-    """Find what is wrong although each value by itself is right. With ``docker`` more may be found later."""
-    if not components and docker is None:
-        yield "components: none: accepted is at least one, here or in the folder named by `lab`, or a section `docker`"
+    """Find what is wrong although each value by itself is right. When ``discovering``, more may be found later."""
+    if not components and not discovering:
+        sections = " or ".join(f"`{section}`" for section in DISCOVERIES)
+        yield f"components: none: accepted is at least one, here or in the folder named by `lab`, or a section {sections}"
     for key, names in (("name", [c.name for c in components]), ("cgroup", [c.cgroup for c in components])):
         for name in (name for name, count in Counter(names).items() if count > 1):
             yield f"components: {key} {name!r}: more than once: accepted is one component each"
-    if components and not policies and docker is None:
+    if components and not policies and not discovering:
         yield "channels: none: accepted is at least one, here or among the channels of a component"
     for channel, one in policies.items():
         key = f"channels.{channel}"
-        if docker is None and one.law == "proportional" and one.threshold is None and not one.auto:
+        if not discovering and one.law == "proportional" and one.threshold is None and not one.auto:
             yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
         if one.floor is not None and one.floor > one.ceiling:
             yield f"{key}.floor: {one.floor}: accepted is at most the ceiling, {one.ceiling}"
         logged = [c for c in components if (c.log or c.metrics_url) and (not c.channels or channel in c.channels)]
-        if components and docker is None and not logged:
+        if components and not discovering and not logged:
             yield f"{key}: no component with a `log` serves it, nor one with a `metrics_url`: accepted is either"
 
 
@@ -299,13 +281,16 @@ def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
     sections: list[tuple[str, type[BaseModel]]] = [
         ("components", ComponentConfig),
         ("docker", DockerConfig),
+        ("systemd", SystemdConfig),
         ("channels", PolicyConfig),
         ("defaults", PolicyConfig),
         ("metrics", MetricsConfig),
         ("own", OwnConfig),
     ]
-    if location[:2] == ["docker", "select"]:
+    if location[1:2] == ["select"]:
         return list(SelectConfig.model_fields)
+    if location[:2] == ["systemd", "units"]:
+        return list(UnitConfig.model_fields)
     return list((dict(sections)[location[0]] if location else model).model_fields)
 
 

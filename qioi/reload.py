@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from qioi.config import Config, ConfigError
+from qioi.config import DISCOVERIES, Config, ConfigError
 from qioi.daemon import Daemon
 from qioi.notify import Notifier
 from qioi.snapshot import Snapshot
@@ -15,7 +15,7 @@ from qioi.snapshot import Snapshot
 log = logging.getLogger("qioi")
 
 #: Keys that are used when the daemon starts, and not looked at again.
-AT_START = ("docker", "state_dir", "socket", "metrics", "actuator", "own", "dry_run")
+AT_START = (*DISCOVERIES, "state_dir", "socket", "metrics", "actuator", "own", "dry_run")
 
 
 class Reloader:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from qioi.api import BusyError, serve_tcp, serve_unix
@@ -24,7 +23,7 @@ from qioi.controller.journal import Journal
 from qioi.controller.owner import Nobody, Owners
 from qioi.daemon import Daemon
 from qioi.discovering import DiscoveringDaemon
-from qioi.discovery.docker import DockerDiscovery
+from qioi.discovery.choose import UnwatchableError, watch
 from qioi.discovery.owners import EngineOwners
 from qioi.endpoints import MeteredChannels
 from qioi.host import HostWatch, own_cgroup, protect_loop
@@ -40,9 +39,6 @@ from qioi.sources import CgroupDelays, LogChannels
 from qioi.stalls import StallWatch
 
 log = logging.getLogger("qioi")
-
-#: Seconds that an engine has at the start, where the configuration cannot do without.
-ENGINE_PATIENCE = 10.0
 
 
 class StartError(Exception):
@@ -109,8 +105,8 @@ def means(config: Config) -> tuple[Hierarchy, Access]:
 
 
 def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> Owners:
-    """Choose who is told of shares: the engine, unless the configuration wants the files alone."""
-    if config.docker is None or config.actuator not in ("auto", "docker"):
+    """Choose who is told of shares: engines and systemd, unless the configuration wants the files alone."""
+    if not config.discovers or config.actuator not in ("auto", "docker"):
         return Nobody()
     owners = EngineOwners(hierarchy.version)
     cleanup.callback(owners.close)
@@ -125,19 +121,15 @@ def make_daemon(
     hierarchy: Hierarchy,
     cleanup: ExitStack,
 ) -> Daemon:
-    """Make the loop's daemon: one for the fixed list, or one that watches an engine too."""
-    if config.docker is None:
+    """Make the loop's daemon: one for the fixed list, or one that watches engines and systemd too."""
+    if not config.discovers:
         return Daemon(config, guard, instruments)
-    if find_spec("docker") is None:
-        raise StartError(f"{config.file}: docker: the Docker SDK is not installed: pip install 'qioi[docker]'")
     keeper = owners if isinstance(owners, EngineOwners) else None
-    section = config.docker
-    discovery = DockerDiscovery(
-        section.socket, hierarchy.version, section.rules(), fabric=section.fabric, owned=keeper is not None
-    )
+    try:
+        discovery = watch(config, hierarchy, owned=keeper is not None, owners=guard.owners())
+    except UnwatchableError as error:
+        raise StartError(str(error)) from None
     cleanup.callback(discovery.close)
-    if config.actuator == "docker" and not discovery.wait(ENGINE_PATIENCE):
-        raise StartError(f"{config.file}: actuator docker: {'; '.join(discovery.found().problems.values())}")
     return DiscoveringDaemon(config, guard, instruments, discovery, keeper)
 
 
@@ -215,7 +207,7 @@ class Ending:
 def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
     """Go on with what a daemon before this one has kept on purpose; put back what one that died has left."""
     groups = {one.cgroup for one in config.components}
-    outcomes = take_over(config.state_dir, guard, groups, owned=config.docker is not None)
+    outcomes = take_over(config.state_dir, guard, groups, owned=config.discovers)
     if outcomes is None:
         tell(recover(config.state_dir, hierarchy), log.warning)
         return

@@ -18,9 +18,9 @@ from typing import Any
 from qioi.discovery.base import Found
 from qioi.discovery.cgroups import NoGroupError, container_group
 from qioi.discovery.engine import Engine, EngineError, Events, NoContainerError
-from qioi.discovery.owners import docker_owner
-from qioi.discovery.recognise import Rule, recognise
-from qioi.types import Component, Role
+from qioi.discovery.engine_records import docker_owner
+from qioi.discovery.recognise import LOGGED, Rule, recognise
+from qioi.types import Component
 
 log = logging.getLogger("qioi")
 
@@ -30,8 +30,6 @@ QUEUE = 1024
 RETRY = 0.3
 #: Seconds after which everything is listed all the same: an engine drops events of a slow listener.
 RELIST = 30.0
-#: Roles whose logs say something: peers commit, orderers elect.
-LOGGED = frozenset({Role.PEER, Role.ORDERER})
 
 
 @dataclass(frozen=True, slots=True)

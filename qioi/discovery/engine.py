@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, cast
 
+from qioi.discovery.records import NoRecordError, RecordError
+
 DEFAULT_SOCKET = "/var/run/docker.sock"
 #: Seconds that one call may take. On a host that is short of CPU the engine is, too.
 TIMEOUT = 10
@@ -16,11 +18,11 @@ TIMEOUT = 10
 EVENTS = ("start", "die", "rename", "destroy")
 
 
-class EngineError(Exception):
+class EngineError(RecordError):
     """The engine does not answer, or refuses; the message is one line."""
 
 
-class NoContainerError(Exception):
+class NoContainerError(NoRecordError):
     """The engine knows no such container (any more)."""
 
 

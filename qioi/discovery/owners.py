@@ -1,12 +1,12 @@
-"""Keeps the engine's records of shares in step with what the guard has written.
+"""Keeps the records of shares that engines and systemd have in step with what the guard has written.
 
-The guard writes the control group, at once; one thread tells the engine, by its update call, so that
-`docker inspect` agrees and the engine's next write of that group is no other value. The loop never waits
-for an engine: beside a crowd one call can take seconds. Only the newest value of a container is told, and at
-most one in :data:`PAUSE`, because a call costs the host 10 to 30 ms of CPU (it starts the container runtime).
+The guard writes the control group, at once; one thread tells its owner, so that `docker inspect` and `systemctl show`
+agree and the owner's next write of that group is no other value. The loop never waits for an owner: beside
+a crowd one call can take seconds. Only the newest value of a record is told, and at most one in :data:`PAUSE`,
+because a call to an engine costs the host 10 to 30 ms of CPU (it starts the container runtime).
 
-A record outlives its container's process, the engine, and the host's restart. So what is told here is put
-back here, also for a container that has stopped meanwhile.
+A record outlives its process, and Docker's even the host's restart. So what is told here is put back here, also for
+a container or unit that has stopped meanwhile.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from qioi.discovery.engine import Engine, EngineError, NoContainerError
-from qioi.discovery.weights import conversion, shares_for
+from qioi.discovery.engine_records import KIND as DOCKER
+from qioi.discovery.engine_records import EngineRecords
+from qioi.discovery.records import Keeper, NoRecordError, RecordError
+from qioi.discovery.unit_records import KIND as SYSTEMD
+from qioi.discovery.unit_records import UnitRecords
 
 #: Seconds between two updates of one container.
 PAUSE = 2.0
@@ -25,13 +28,6 @@ PAUSE = 2.0
 RETRY = 0.5
 #: Seconds that :meth:`EngineOwners.settle` waits at most.
 SETTLE = 20.0
-
-_PREFIX = "docker"
-
-
-def docker_owner(socket: str, container: str) -> str:
-    """Name a container's record; it stands in the journal, so that `qioi restore` finds it alone."""
-    return f"{_PREFIX} {container} {socket}"
 
 
 @dataclass(slots=True)
@@ -50,13 +46,14 @@ class Record:
 
 
 class EngineOwners:
-    """All containers' records, in any number of engines. Its thread starts when it is first needed."""
+    """All records of engines and of systemd. Its thread starts when it is first needed."""
 
     def __init__(self, cgroup_version: int, *, pause: float = PAUSE) -> None:
-        self._version = cgroup_version
+        self._keepers: dict[str, Keeper] = {
+            DOCKER: EngineRecords(cgroup_version), SYSTEMD: UnitRecords(cgroup_version),
+        }  # fmt: skip
         self._pause = pause
         self._records: dict[str, Record] = {}
-        self._engines: dict[str, Engine] = {}
         self._changed = threading.Condition()
         self._hurry = False
         self._closed = False
@@ -99,7 +96,7 @@ class EngineOwners:
         """Say in one line which containers could not be told."""
         with self._changed:
             waiting = [record.problem for record in self._records.values() if record.problem]
-        return f"{len(waiting)} shares are in force but not on the engine's record: {waiting[0]}" if waiting else None
+        return f"{len(waiting)} shares are in force but not on their owner's record: {waiting[0]}" if waiting else None
 
     def close(self) -> None:
         """End the thread; what was not done stays undone."""
@@ -119,7 +116,7 @@ class EngineOwners:
             record.kept.update(ours, () if only_from is not None else (value,))
             record.wanted, record.only_from = value, only_from
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="qioi-docker-owners", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="qioi-owners", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
 
@@ -142,8 +139,8 @@ class EngineOwners:
                 record.not_before = time.monotonic() + self._pause
             assert wanted is not None  # else _next would not have given it
             self._do(owner, wanted, only_from)
-        for engine in self._engines.values():
-            engine.close()
+        for keeper in self._keepers.values():
+            keeper.close()
 
     def _next(self) -> str | None:
         """Choose a record that something is to be done about now; the longest waiting first."""
@@ -164,10 +161,10 @@ class EngineOwners:
         kept: set[int] | None
         problem = None
         try:
-            kept = self._update(owner, wanted, only_from)
-        except NoContainerError:
+            kept = self._keeper(owner).update(owner, wanted, only_from)
+        except NoRecordError:
             kept = set()
-        except EngineError as error:
+        except RecordError as error:
             kept, problem = None, str(error)
         with self._changed:
             record = self._records[owner]
@@ -186,37 +183,13 @@ class EngineOwners:
             self._changed.notify_all()
 
     def _fail_alike(self, owner: str, problem: str | None) -> None:
-        """What one call has shown about an engine holds for all its records, until it is asked again."""
-        socket = owner.split(" ", 2)[2]
+        """What one call has shown about an owner holds for all their records, until they are asked again."""
+        keeper = self._keeper(owner)
         for other, record in self._records.items():
-            if record.wanted is not None and other.split(" ", 2)[2] == socket:
+            alike = self._keeper(other) is keeper and keeper.party(other) == keeper.party(owner)
+            if record.wanted is not None and alike:
                 record.problem = problem
                 record.not_before = max(record.not_before, time.monotonic() + RETRY)
 
-    def _update(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> set[int]:
-        """Speak to the engine; return what of ours is on the record after it."""
-        _, container, socket = owner.split(" ", 2)
-        engine = self._engines.get(socket)
-        try:
-            if engine is None:
-                engine = self._engines[socket] = Engine(socket)
-            if only_from is not None and engine.shares(container) not in {
-                self._shares(engine, one) for one in only_from
-            }:
-                return set()  # never told, or changed by somebody else since
-            engine.set_shares(container, self._shares(engine, wanted))
-        except EngineError:
-            dropped = self._engines.pop(socket, None)
-            if dropped is not None:
-                dropped.close()
-            raise
-        return set() if only_from is not None else {wanted}
-
-    def _shares(self, engine: Engine, value: int) -> int:
-        """Convert from the control group's unit to the engine's."""
-        if self._version == 1:
-            return value
-        convert = conversion(engine.runc_version())
-        if convert is None:
-            raise EngineError(f"{engine.socket}: its runtime is not runc: how it makes weights of shares is unknown")
-        return shares_for(value, convert)
+    def _keeper(self, owner: str) -> Keeper:
+        return self._keepers[owner.partition(" ")[0]]

@@ -21,6 +21,9 @@ CHANNEL_LABEL = "io.qioi.channel"
 THRESHOLD_LABEL = "io.qioi.threshold"
 IGNORE_LABEL = "io.qioi.ignore"
 
+#: Roles whose logs say something: peers commit, orderers elect.
+LOGGED = frozenset({Role.PEER, Role.ORDERER})
+
 _FABRIC_IMAGES = {
     "fabric-peer": Role.PEER,
     "fabric-orderer": Role.ORDERER,

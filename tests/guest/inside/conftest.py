@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "daemon"))
-from running import Site  # noqa: E402
+from running import Site
 
 
 @pytest.fixture

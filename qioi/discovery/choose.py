@@ -1,0 +1,46 @@
+"""The discoveries that a configuration asks for, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+from qioi.config import Config
+from qioi.controller.hierarchy import Hierarchy
+from qioi.discovery.base import Discovery, Together
+from qioi.discovery.docker import DockerDiscovery
+from qioi.discovery.units import UnitDiscovery
+
+#: Seconds that an engine has at the start, where the configuration cannot do without.
+ENGINE_PATIENCE = 10.0
+#: What each section needs, and what that is called in words.
+LIBRARIES = {"docker": ("docker", "the Docker SDK"), "systemd": ("jeepney", "the D-Bus library")}
+
+
+class UnwatchableError(Exception):
+    """A section of the configuration cannot be followed on this host; the message is one line."""
+
+
+def libraries(config: Config) -> Iterable[str]:
+    """Say which sections lack their library."""
+    for section, (module, words) in LIBRARIES.items():
+        if getattr(config, section) is not None and find_spec(module) is None:
+            yield f"{config.file}: {section}: {words} is not installed: pip install 'qioi[{section}]'"
+
+
+def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable[str]) -> Discovery:
+    """Begin to watch. ``owned``: shares are told to those who keep a record of them; ``owners``: kept from before."""
+    missing = list(libraries(config))
+    if missing:
+        raise UnwatchableError(missing[0])
+    parts: list[Discovery] = []
+    if config.docker is not None:
+        section = config.docker
+        engine = DockerDiscovery(section.socket, hierarchy.version, section.rules(), fabric=section.fabric, owned=owned)
+        parts.append(engine)
+        if config.actuator == "docker" and not engine.wait(ENGINE_PATIENCE):
+            engine.close()
+            raise UnwatchableError(f"{config.file}: actuator docker: {'; '.join(engine.found().problems.values())}")
+    if config.systemd is not None:
+        parts.append(UnitDiscovery(hierarchy, config.systemd.rules(), owned=owned, owners=owners))
+    return Together(*parts)

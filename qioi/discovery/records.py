@@ -1,0 +1,32 @@
+"""What keeps a record of shares beside the kernel, as the thread that tells it sees it (owners.py)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class RecordError(Exception):
+    """Who keeps the record does not answer, or refuses; the message is one line."""
+
+
+class NoRecordError(Exception):
+    """There is no such record (any more)."""
+
+
+class Keeper(Protocol):
+    """Those who keep records of one kind. ``owner`` names one record; values are in the group's file's own unit."""
+
+    def party(self, owner: str) -> str:
+        """Name who is asked about a record: what one call shows about them holds for all their records."""
+        ...
+
+    def update(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> set[int]:
+        """Have the record say ``wanted``; if ``only_from`` is given, put it back, and only if it says one of these.
+
+        Gives what of ours is on the record after it. RecordError, NoRecordError.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...

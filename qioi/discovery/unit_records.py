@@ -1,0 +1,99 @@
+"""Units' shares on systemd's record, as `systemctl set-property --runtime` puts them there.
+
+systemd writes its own value into a unit's group at each daemon-reload, so it must know ours. A property that is set
+makes a drop-in below /run that would go before whatever the unit's own file says later; so it is taken away again
+when the property is back at what it was, if there was none before. (systemd then says of the unit that its files
+have changed on disk, until the next daemon-reload: its values are the same.)
+Source: systemd.resource-control(5), org.freedesktop.systemd1(5).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from qioi.discovery.systemd import UNSET, Systemd, SystemdError, Unit
+
+KIND = "systemd"
+#: Where set-property --runtime keeps what it is told.
+CONTROL = Path("/run/systemd/system.control")
+#: Both are there on either version; CPUWeight goes before CPUShares (which is v1's, and older).
+WEIGHT, SHARES = "CPUWeight", "CPUShares"
+
+
+def unit_owner(systemd: Systemd, unit: Unit) -> str:
+    """Name a unit's record, with what it says now; it stands in the journal, so that `qioi restore` finds it alone."""
+    words = []
+    for name in (WEIGHT, SHARES):
+        value = systemd.get(unit, name)
+        words.append(f"{name}={'' if value == UNSET else value}{'+' if drop_in(unit.name, name).exists() else ''}")
+    return " ".join([KIND, unit.name, *words])
+
+
+def drop_in(unit: str, name: str) -> Path:
+    """Name the file that keeps a property."""
+    return CONTROL / f"{unit}.d" / f"50-{name}.conf"
+
+
+class UnitRecords:
+    """All units' records."""
+
+    def __init__(self, cgroup_version: int) -> None:
+        self._key = WEIGHT if cgroup_version == 2 else SHARES
+        self._version = cgroup_version
+        self._systemd: Systemd | None = None
+
+    def party(self, owner: str) -> str:
+        """There is one systemd."""
+        return KIND
+
+    def update(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> set[int]:
+        """Speak to systemd; return what of ours is on the record after it."""
+        _, name, *words = owner.split(" ")
+        originals = dict(word.rstrip("+").split("=") for word in words)
+        try:
+            if self._systemd is None:
+                self._systemd = Systemd()
+            if only_from is None:
+                self._systemd.set(name, self._values(originals, wanted))
+                return {wanted}
+            if self._systemd.get(self._systemd.unit(name), self._key) not in only_from:
+                return set()  # never told, or changed by somebody else since
+            self._put_back(name, originals, wanted, {word.split("=")[0] for word in words if word.endswith("+")})
+        except SystemdError:
+            self.close()
+            raise
+        return set()
+
+    def _values(self, originals: dict[str, str], wanted: int) -> dict[str, int]:
+        """Give what makes ``wanted`` the unit's share: on v1, a weight would go before it."""
+        weight = {WEIGHT: UNSET} if self._key == SHARES and originals[WEIGHT] else {}
+        return {**weight, self._key: wanted}
+
+    def _put_back(self, name: str, originals: dict[str, str], wanted: int, had_drop_in: set[str]) -> None:
+        """Set each property that was touched as it was; or, where the group was not at that value, to the group's."""
+        assert self._systemd is not None  # update() has seen to it
+        values = self._values(originals, wanted)
+        if wanted == implied(originals, self._version):
+            values = {key: int(originals[key] or UNSET) for key in values}
+        self._systemd.set(name, values)
+        for key, value in values.items():
+            if key not in had_drop_in and value == int(originals[key] or UNSET):
+                file = drop_in(name, key)
+                with suppress(OSError):  # read-only to this process, or gone: it says what was there before
+                    file.unlink(missing_ok=True)
+                    file.parent.rmdir()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._systemd is not None:
+            self._systemd.close()
+            self._systemd = None
+
+
+def implied(originals: dict[str, str], version: int) -> int:
+    """Say which value systemd gives a group for these properties, in the group's file's unit."""
+    weight, shares = originals[WEIGHT], originals[SHARES]
+    if version == 2:
+        return int(weight) if weight else max(1, min(10_000, int(shares or 1024) * 100 // 1024))
+    return max(2, min(262_144, int(weight) * 1024 // 100)) if weight else int(shares or 1024)

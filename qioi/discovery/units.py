@@ -1,0 +1,159 @@
+"""The components among systemd's units, kept up to date by its signals.
+
+One thread listens, and asks systemd about the units that match a rule when something has happened to one of them. As
+with an engine, what was there stays while systemd does not answer: the loop sees by itself when a group is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from qioi.controller.hierarchy import Hierarchy
+from qioi.discovery.base import Found
+from qioi.discovery.recognise import LOGGED
+from qioi.discovery.systemd import NoUnitError, Systemd, SystemdError, Unit
+from qioi.discovery.unit_records import KIND, unit_owner
+from qioi.types import Component, Role
+
+log = logging.getLogger("qioi")
+
+#: Seconds between attempts to reach systemd, which is away for a moment when it executes itself anew.
+RETRY = 0.3
+#: Seconds after which the units are listed all the same.
+RELIST = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRule:
+    """One of the configuration's rules: a shell pattern for names of units, and what they are.
+
+    ``log`` is a file for units that do not log to the journal.
+    """
+
+    role: Role
+    unit: str
+    channels: tuple[str, ...] = ()
+    log: str | None = None
+
+
+class UnitDiscovery:
+    """Watches systemd from construction until :meth:`close`.
+
+    ``owners`` are the records that a daemon before this one has left changed on purpose, as it named them: what
+    the properties say now is then not what they said at first.
+    """
+
+    def __init__(
+        self, hierarchy: Hierarchy, rules: Sequence[UnitRule], *, owned: bool = True, owners: Iterable[str] = ()
+    ) -> None:
+        self._hierarchy = hierarchy
+        self._rules = tuple(rules)
+        self._owned = owned
+        self._owners = {one.split(" ")[1]: one for one in owners if one.startswith(f"{KIND} ")}
+        self._found = Found(problems={KIND: "not asked yet"})
+        self._stop = threading.Event()
+        self._listed = threading.Event()
+        self._systemd: Systemd | None = None
+        self._thread = threading.Thread(target=self._run, name="qioi-systemd", daemon=True)
+        self._thread.start()
+
+    def found(self) -> Found:
+        """Give what is there now."""
+        return self._found
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the first complete list, at most so long; say whether there is one."""
+        return self._listed.wait(seconds)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._stop.set()
+        systemd = self._systemd
+        if systemd is not None:
+            systemd.hang_up()
+        self._thread.join(timeout=2.0)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._session()
+            except SystemdError as error:
+                problem = f"{error}: asked again until it answers; what was found stays"
+                self._publish(self._found.components, {**self._found.problems, KIND: problem})
+            except Exception as error:  # an answer of unknown shape must not end the watch
+                log.exception("systemd")
+                self._publish(
+                    self._found.components, {**self._found.problems, KIND: f"{type(error).__name__}: {error}"}
+                )
+            self._stop.wait(RETRY)
+
+    def _session(self) -> None:
+        """Listen, list, and follow until systemd goes away."""
+        systemd = self._systemd = Systemd()
+        try:
+            systemd.subscribe()
+            while not self._stop.is_set():
+                self._list(systemd)
+                systemd.wait(RELIST, self._matters)
+        finally:
+            self._systemd = None
+            systemd.close()
+
+    def _matters(self, name: str) -> bool:
+        return any(fnmatchcase(name, rule.unit) for rule in self._rules)
+
+    def _list(self, systemd: Systemd) -> None:
+        """Look at every active unit that a rule is for."""
+        components: list[Component] = []
+        problems: dict[str, str] = {}
+        idle = {rule.unit for rule in self._rules}
+        units = [one for one in systemd.units(dict.fromkeys(rule.unit for rule in self._rules)) if one.active]
+        for unit in sorted(units, key=lambda one: one.name):
+            rule = next((rule for rule in self._rules if fnmatchcase(unit.name, rule.unit)), None)
+            if rule is None:
+                continue
+            idle.discard(rule.unit)
+            try:
+                components.append(self._look(systemd, unit, rule))
+            except NoUnitError:  # gone meanwhile
+                continue
+            except NoShareError as error:
+                problems[f"unit {unit.name}"] = str(error)
+        problems |= {f"systemd unit {pattern}": "none is active" for pattern in sorted(idle)}
+        self._publish(tuple(components), problems)
+        self._listed.set()
+
+    def _look(self, systemd: Systemd, unit: Unit, rule: UnitRule) -> Component:
+        """Make a component of a unit."""
+        group = str(systemd.get(unit, "ControlGroup")).strip("/")
+        if not group or not (self._hierarchy.folder(group) / self._hierarchy.file).exists():
+            remedy = f"`systemctl set-property {unit.name} CPUWeight=100` gives it one"
+            raise NoShareError(f"it has no {self._hierarchy.file} of its own: {remedy}")
+        if self._owned and unit.name not in self._owners:
+            self._owners[unit.name] = unit_owner(systemd, unit)
+        logged = rule.role in LOGGED
+        return Component(
+            unit.name.removesuffix(".service"),
+            rule.role,
+            group,
+            rule.channels,
+            (rule.log or unit.name) if logged else None,
+            "plain" if rule.log else "journald",
+            self._owners.get(unit.name, ""),
+        )
+
+    def _publish(self, components: tuple[Component, ...], problems: Mapping[str, str]) -> None:
+        """Make one value of it; readers have the old one or the new one."""
+        found = Found(components, {}, problems)
+        if found != self._found:
+            self._found = found
+
+
+class NoShareError(Exception):
+    """A unit's group has no share; the message says what gives it one."""
