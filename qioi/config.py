@@ -226,7 +226,7 @@ def contradictions(
     """Find what is wrong although each value by itself is right. When ``discovering``, more may be found later."""
     if not components and not discovering:
         sections = " or ".join(f"`{section}`" for section in DISCOVERIES)
-        yield f"components: none: accepted is at least one, here or in the folder named by `lab`, or a section {sections}"
+        yield f"components: none: accepted is at least one, here, in the folder named by `lab`, or a section {sections}"
     for key, names in (("name", [c.name for c in components]), ("cgroup", [c.cgroup for c in components])):
         for name in (name for name, count in Counter(names).items() if count > 1):
             yield f"components: {key} {name!r}: more than once: accepted is one component each"
