@@ -1,0 +1,109 @@
+"""What a pod is to the ledger, by our labels and by those of Fabric's operators."""
+
+from __future__ import annotations
+
+import pytest
+from k8s_objects import ID, pod_object
+
+from qioi.kubernetes.cgroups import Driver, Layout
+from qioi.kubernetes.pods import component, read_pod, slim
+from qioi.types import Role
+
+LAYOUT = Layout(Driver.CGROUPFS)
+OPERATOR = {"app.kubernetes.io/name": "fabric", "app.kubernetes.io/managed-by": "fabric-operator", "creator": "fabric"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "image", "role"),
+    [
+        ({"qioi.io/role": "peer"}, "x", Role.PEER),
+        ({"qioi.io/role": "orderer", "app": "hlf-peer"}, "x", Role.ORDERER),
+        ({"app": "hlf-peer", "release": "org1-peer0"}, "x", Role.PEER),
+        ({"app": "hlf-ordnode", "release": "ord0"}, "x", Role.ORDERER),
+        ({**OPERATOR, "app.kubernetes.io/instance": "fabricpeer", "app": "org1peer1"}, "x", Role.PEER),
+        ({**OPERATOR, "app.kubernetes.io/instance": "fabricorderer", "orderingnode": "node1"}, "x", Role.ORDERER),
+        ({**OPERATOR, "app.kubernetes.io/instance": "fabricca"}, "x", None),
+        ({"app.kubernetes.io/name": "ibp", "app.kubernetes.io/managed-by": "ibp-operator", "creator": "ibp",
+          "app.kubernetes.io/instance": "ibppeer"}, "x", Role.PEER),
+        ({"app.kubernetes.io/name": "hyperledger-fabric", "app.kubernetes.io/component": "chaincode",
+          "app.kubernetes.io/created-by": "fabric-builder-k8s"}, "x", Role.CHAINCODE),
+        ({"app.kubernetes.io/name": "db", "app.kubernetes.io/managed-by": "db-operator",
+          "app.kubernetes.io/instance": "dbpeer"}, "x", None),
+        ({}, "docker.io/hyperledger/fabric-peer:3.1", Role.PEER),
+        ({}, "hyperledger/fabric-orderer@sha256:0a", Role.ORDERER),
+        ({}, "postgres:16", None),
+        ({"qioi.io/ignore": "true", "qioi.io/role": "peer"}, "x", None),
+        ({"qioi.io/ignore": "false", "qioi.io/role": "peer"}, "x", Role.PEER),
+    ],
+)  # fmt: skip
+def test_roles(labels: dict[str, str], image: str, role: Role | None) -> None:
+    pod = read_pod(slim(pod_object(labels=labels, image=image)))
+    assert (pod.role if pod else None) is role
+
+
+def test_a_label_that_makes_no_sense_is_said() -> None:
+    pod = read_pod(pod_object(labels={"qioi.io/role": "boss"}))
+    assert pod is not None
+    assert pod.problem == "label qioi.io/role: 'boss': accepted are peer, orderer, chaincode, broker, client"
+    assert component(pod, ("fab/payments",), LAYOUT, "/logs") is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "channels"),
+    [
+        ({}, {}, ()),
+        ({"qioi.io/channel": "red"}, {}, ("red",)),
+        ({"qioi.io/channel": "red"}, {"qioi.io/channels": "red, blue,red"}, ("red", "blue")),
+    ],
+)
+def test_channels(labels: dict[str, str], annotations: dict[str, str], channels: tuple[str, ...]) -> None:
+    pod = read_pod(slim(pod_object(labels={"qioi.io/role": "peer", **labels}, annotations=annotations)))
+    assert pod is not None
+    assert pod.channels == channels
+
+
+def test_a_component_has_its_containers_group_and_log() -> None:
+    pod = read_pod(slim(pod_object(labels={"app": "hlf-peer"}, containers=("couchdb", "peer"), restarts=3)))
+    assert pod is not None
+    made = component(pod, ("fab/payments",), LAYOUT, "/var/log/pods")
+    assert made is not None
+    assert made.name == "fab/peer0"
+    assert made.cgroup == f"kubepods/burstable/poduid-of-peer0/{ID}"
+    assert made.log == "/var/log/pods/fab_peer0_uid-of-peer0/peer/3.log"
+    assert (made.log_format, made.channels) == ("cri", ("fab/payments",))
+
+
+def test_a_static_pod_has_its_groups_under_its_hash() -> None:
+    annotations = {"kubernetes.io/config.hash": "0123456789abcdef"}
+    pod = read_pod(slim(pod_object(labels={"qioi.io/role": "orderer"}, annotations=annotations)))
+    assert pod is not None
+    made = component(pod, (), LAYOUT, "/l")
+    assert made is not None
+    assert made.cgroup.split("/")[2] == "pod0123456789abcdef"
+    assert made.log == "/l/fab_peer0_0123456789abcdef/main/0.log"
+
+
+def test_chaincode_has_no_log_of_commits() -> None:
+    pod = read_pod(pod_object(labels={"qioi.io/role": "chaincode"}))
+    assert pod is not None
+    made = component(pod, (), LAYOUT, "/l")
+    assert made is not None
+    assert made.log is None
+
+
+def test_a_label_may_name_the_container() -> None:
+    labels = {"qioi.io/role": "peer", "qioi.io/container": "second"}
+    pod = read_pod(pod_object(labels=labels, containers=("first", "second")))
+    assert pod is not None
+    assert pod.main == "second"
+
+
+@pytest.mark.parametrize("change", [{"running": False}, {"qos": ""}])
+def test_what_does_not_run_is_not_there(change: dict[str, object]) -> None:
+    assert read_pod(pod_object(labels={"qioi.io/role": "peer"}, **change)) is None  # type: ignore[arg-type]
+
+
+def test_only_what_is_looked_at_is_kept() -> None:
+    kept = slim(pod_object(annotations={"other": "x"}))
+    assert "managedFields" not in kept["metadata"]
+    assert kept["metadata"]["annotations"] == {}

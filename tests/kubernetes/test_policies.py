@@ -1,0 +1,116 @@
+"""From IsolationPolicy objects to policies in force, and to the pods that they speak of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from k8s_objects import pod_object, policy_object
+
+from qioi.kubernetes.cgroups import Driver, Layout
+from qioi.kubernetes.cluster import look
+from qioi.kubernetes.pods import read_pod
+from qioi.kubernetes.policies import judge
+
+
+def test_a_policy_is_read() -> None:
+    spec = {"threshold": 400, "law": "proportional", "k": 2, "bounds": {"floor": 512, "ceiling": 8192}}
+    (one,) = judge([policy_object(**spec)])
+    assert one.policy is not None
+    assert (one.policy.channel, one.policy.threshold, one.policy.law) == ("fab/payments", 400.0, "proportional")
+    assert (one.policy.k, one.policy.floor, one.policy.ceiling, one.policy.auto) == (2.0, 512, 8192, False)
+    assert (one.reason, one.accepted) == ("InForce", True)
+
+
+def test_what_is_left_out_is_as_the_schema_says() -> None:
+    (one,) = judge([policy_object()])
+    assert one.policy is not None
+    assert (one.policy.law, one.policy.k, one.policy.ceiling, one.policy.auto) == ("adaptive", 4.0, 16384, True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"threshold": "fast"}, "BadThreshold"),
+        ({"threshold": 0}, "BadThreshold"),
+        ({"threshold": True}, "BadThreshold"),
+        ({"threshold": "inf"}, "BadThreshold"),
+        ({"channel": ""}, "BadChannel"),
+        ({"channel": "a/b"}, "BadChannel"),
+        ({"law": "pid"}, "BadLaw"),
+        ({"k": 0}, "BadGain"),
+        ({"k": "4"}, "BadGain"),
+        ({"bounds": {"floor": 1}}, "BadBounds"),
+        ({"bounds": {"floor": 4096, "ceiling": 2048}}, "BadBounds"),
+        ({"bounds": {"ceiling": "big"}}, "BadBounds"),
+        ({"selectors": {"peers": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}}, "BadSelector"),
+        ({"selectors": {"peers": {"matchExpressions": [{"operator": "In"}]}}}, "BadSelector"),
+    ],
+)
+def test_a_bad_one_is_said_and_the_others_go_on(spec: dict[str, Any], reason: str) -> None:
+    bad, good = judge([policy_object("bad", **spec), policy_object("good", channel="other", priority=-1)])
+    assert (bad.reason, bad.accepted) == (reason, False)
+    assert "accepted" in bad.message or reason == "BadSelector"
+    assert good.accepted
+
+
+def test_one_channel_has_one_policy() -> None:
+    young, old, important = (
+        policy_object("young", age=1),
+        policy_object("old", age=50),
+        policy_object("important", priority=1),
+    )
+    assert [one.name for one in judge([young, old]) if one.accepted] == ["old"]
+    assert [one.name for one in judge([young, old, important]) if one.accepted] == ["important"]
+    refused = next(one for one in judge([young, old]) if not one.accepted)
+    assert (refused.reason, refused.message) == (
+        "ChannelTaken",
+        "channel payments is old's: accepted is one policy for each channel",
+    )
+
+
+def test_tenants_may_call_their_channels_alike() -> None:
+    assert all(one.accepted for one in judge([policy_object(), policy_object(namespace="other")]))
+
+
+PEER, ORDERER = {"qioi.io/role": "peer"}, {"qioi.io/role": "orderer"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels", "namespace", "served"),
+    [
+        ({}, PEER, "fab", True),
+        ({}, PEER, "elsewhere", False),
+        ({}, {**PEER, "qioi.io/channel": "payments"}, "fab", True),
+        ({}, {**PEER, "qioi.io/channel": "other"}, "fab", False),
+        ({}, {"qioi.io/role": "client"}, "fab", False),
+        ({}, {"qioi.io/role": "broker"}, "fab", True),
+        ({"selectors": {"peers": {"matchLabels": {"org": "one"}}}}, {**PEER, "org": "one"}, "fab", True),
+        ({"selectors": {"peers": {"matchLabels": {"org": "one"}}}}, {**PEER, "org": "two"}, "fab", False),
+        ({"selectors": {"peers": {"matchLabels": {"org": "one"}}}}, ORDERER, "fab", True),
+        ({"selectors": {"orderers": {}}}, {**ORDERER, "qioi.io/channel": "other"}, "fab", True),
+        ({"selectors": {"peers": {"matchExpressions": [{"key": "org", "operator": "In", "values": ["one", "two"]}]}}},
+         {**PEER, "org": "two"}, "fab", True),
+        ({"selectors": {"peers": {"matchExpressions": [{"key": "org", "operator": "NotIn", "values": ["two"]}]}}},
+         PEER, "fab", True),
+        ({"selectors": {"peers": {"matchExpressions": [{"key": "org", "operator": "Exists"}]}}}, PEER, "fab", False),
+        ({"selectors": {"peers": {"matchExpressions": [{"key": "org", "operator": "DoesNotExist"}]}}},
+         PEER, "fab", True),
+    ],
+)  # fmt: skip
+def test_which_pods_a_policy_speaks_of(
+    spec: dict[str, Any], labels: dict[str, str], namespace: str, served: bool
+) -> None:
+    pod = read_pod(pod_object(labels=labels, namespace=namespace))
+    assert pod is not None
+    view = look((pod,), judge([policy_object(**spec)]), Layout(Driver.CGROUPFS), "/logs")
+    assert [one.channels for one in view.components] == ([("fab/payments",)] if served else [])
+
+
+def test_shared_orderers_serve_every_channel() -> None:
+    pod = read_pod(pod_object("orderer0", labels=ORDERER))
+    assert pod is not None
+    judged = judge([policy_object("a", channel="red"), policy_object("b", channel="blue", dryRun=True)])
+    view = look((pod,), judged, Layout(Driver.CGROUPFS), "/logs")
+    assert sorted(view.components[0].channels) == ["fab/blue", "fab/red"]
+    assert view.dry_run == {"fab/blue"}
