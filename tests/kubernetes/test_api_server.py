@@ -1,0 +1,229 @@
+"""The copy of a resource and the writes to a status, against a real API server that comes and goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from k8s_cluster import ADMIN_TOKEN, ControlPlane, until
+
+from qioi.kubernetes.client import Access, Api, ApiError
+from qioi.kubernetes.cluster import Cluster
+from qioi.kubernetes.policies import PATH, judge, slim_policy
+from qioi.kubernetes.reflector import Reflector
+from qioi.kubernetes.reporter import Reporter
+from qioi.kubernetes.reports import Row, Sight
+from qioi.snapshot import ChannelState, ComponentState
+
+
+@pytest.fixture
+def access(plane: ControlPlane, tmp_path: Path) -> Access:
+    token = tmp_path / "token"
+    token.write_text(ADMIN_TOKEN)
+    return Access(plane.server, plane.ca, token)
+
+
+@pytest.fixture
+def api(access: Access) -> Iterator[Api]:
+    with closing(Api(access)) as api:
+        yield api
+
+
+def add_policy(plane: ControlPlane, namespace: str, name: str, **spec: Any) -> None:
+    one = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": name},
+           "spec": {"channel": name, **spec}}  # fmt: skip
+    plane.call("POST", f"/apis/qioi.io/v1alpha1/namespaces/{namespace}/isolationpolicies", one)
+
+
+def policy_path(namespace: str, name: str) -> str:
+    return f"/apis/qioi.io/v1alpha1/namespaces/{namespace}/isolationpolicies/{name}"
+
+
+def names(copy: dict[str, Any], namespace: str) -> set[str]:
+    return {one["metadata"]["name"] for one in copy.values() if one["metadata"]["namespace"] == namespace}
+
+
+class Copy(dict[str, Any]):
+    """What a reflector has said last."""
+
+    def take(self, objects: Any) -> None:
+        self.clear()
+        self.update(objects)
+
+
+def test_changes_are_followed_without_asking_again(plane: ControlPlane, namespace: str, api: Api) -> None:
+    add_policy(plane, namespace, "before")
+    copy = Copy()
+    with closing(Reflector(api, PATH, {}, copy.take, slim=slim_policy)) as reflector:
+        reflector.start()
+        assert reflector.wait(60)
+        assert names(copy, namespace) == {"before"}
+        for number in range(20):
+            add_policy(plane, namespace, f"p{number}")
+        until(lambda: len(names(copy, namespace)) == 21, "all policies are seen")
+        plane.call("DELETE", policy_path(namespace, "p7"))
+        until(lambda: "p7" not in names(copy, namespace), "the deletion is seen")
+        assert dict(api.requests) == {("list", "200"): 1, ("watch", "200"): 1}
+        assert reflector.problem is None
+
+
+def test_a_version_that_is_too_old_is_answered_by_one_list(plane: ControlPlane, namespace: str, api: Api) -> None:
+    add_policy(plane, namespace, "one")
+    copy = Copy()
+    with closing(Reflector(api, PATH, {}, copy.take)) as reflector:
+        reflector._version = "1"  # as after a long sleep
+        reflector.start()
+        until(lambda: "one" in names(copy, namespace), "everything is listed anew")
+        assert reflector.relists == 1
+
+
+def test_the_server_is_away_and_comes_back(plane: ControlPlane, namespace: str, api: Api) -> None:
+    add_policy(plane, namespace, "one")
+    copy = Copy()
+    with closing(Reflector(api, PATH, {}, copy.take)) as reflector:
+        reflector.start()
+        assert reflector.wait(60)
+        plane.stop_server()
+        try:
+            until(lambda: reflector.problem, "that it is away is said")
+            assert "what was found stays" in str(reflector.problem)
+            assert names(copy, namespace) == {"one"}
+        finally:
+            plane.start_server()
+        add_policy(plane, namespace, "two")
+        until(lambda: names(copy, namespace) == {"one", "two"}, "what has changed since is seen")
+        until(lambda: reflector.problem is None, "that it is back is seen")
+        assert reflector.relists <= 2  # a server that starts anew may have forgotten the version
+
+
+def test_a_long_list_is_read_in_pages(plane: ControlPlane, namespace: str, api: Api) -> None:
+    for number in range(300):
+        plane.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": f"c{number}"}})
+    objects, version = api.list(f"/api/v1/namespaces/{namespace}/configmaps", {"labelSelector": "!k8s"})
+    assert len({one["metadata"]["name"] for one in objects}) >= 300
+    assert version
+    assert api.requests["list", "200"] == 2
+
+
+def test_a_refusal_is_one_line(plane: ControlPlane, access: Access, tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger"
+    stranger.write_text("nobody")
+    with closing(Api(Access(access.server, access.ca, stranger))) as api, pytest.raises(ApiError) as refused:
+        api.list(PATH, {})
+    assert (str(refused.value), refused.value.status) == (f"GET {PATH}: 401 Unauthorized", 401)
+
+
+def test_a_server_that_is_not_there_is_one_line(access: Access) -> None:
+    with closing(Api(Access("https://127.0.0.1:1", access.ca))) as api, pytest.raises(ApiError) as refused:
+        api.list(PATH, {})
+    assert (str(refused.value), refused.value.status) == ("https://127.0.0.1:1: Connection refused", 0)
+
+
+def pod(plane: ControlPlane, namespace: str, name: str, node: str, labels: dict[str, str]) -> None:
+    """Make a pod that a kubelet would have started; there is none here, so its status is written by hand."""
+    where = f"/api/v1/namespaces/{namespace}/pods"
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
+    plane.call("POST", where, {"metadata": {"name": name, "labels": labels},
+                               "spec": {"nodeName": node, "containers": [container]}})  # fmt: skip
+    status = {"name": "main", "ready": True, "restartCount": 0, "image": "none", "imageID": "",
+              "containerID": f"containerd://{name:0<64}", "state": {"running": {}}}  # fmt: skip
+    plane.call("PATCH", f"{where}/{name}/status", {"status": {"phase": "Running", "containerStatuses": [status]}},
+               kind="application/merge-patch+json")  # fmt: skip
+
+
+def test_a_node_sees_its_own_pods_as_policies_speak_of_them(
+    plane: ControlPlane, namespace: str, api: Api, tmp_path: Path
+) -> None:
+    plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+    (tmp_path / "kubepods").mkdir()
+    with closing(Cluster(api, f"{namespace}-here", tmp_path, "/var/log/pods")) as cluster:
+        cluster.start()
+        pod(plane, namespace, "peer0", f"{namespace}-here", {"qioi.io/role": "peer"})
+        pod(plane, namespace, "peer1", f"{namespace}-there", {"qioi.io/role": "peer"})
+        pod(plane, namespace, "web", f"{namespace}-here", {})
+        assert cluster.view().components == ()
+        add_policy(plane, namespace, "red", threshold=50)
+        until(lambda: cluster.view().components, "the pod is subject to the policy")
+        view = cluster.view()
+        assert [one.name for one in view.components] == [f"{namespace}/peer0"]
+        assert view.components[0].cgroup.startswith("kubepods/burstable/pod")
+        assert view.components[0].channels == (f"{namespace}/red",)
+        assert view.policies[f"{namespace}/red"].threshold == 50
+        assert cluster.view() is view
+        plane.call("PATCH", policy_path(namespace, "red"), {"spec": {"threshold": 80}},
+                   kind="application/merge-patch+json")  # fmt: skip
+        until(lambda: cluster.view().policies[f"{namespace}/red"].threshold == 80, "the change is seen")
+        plane.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/peer0", {"gracePeriodSeconds": 0})
+        until(lambda: not cluster.view().components, "the pod's end is seen")
+        plane.call("DELETE", policy_path(namespace, "red"))
+        until(lambda: f"{namespace}/red" not in cluster.view().policies, "the policy's end is seen")
+
+
+def sight(plane: ControlPlane, namespace: str, node: str, tps: float) -> Sight:
+    raw = plane.call("GET", policy_path(namespace, "red"))
+    key = f"{namespace}/red"
+    state = ComponentState(f"{namespace}/peer-{node}", "peer", "g", share=2048, original=1024, waiting_share=0.25)
+    rows = (Row(f"peer-{node}", "peer", "Burstable", "pod", state),)
+    return Sight(node, "files", judge([raw])[0], ChannelState(key, "adaptive", 80.0, tps, 0.3, 5), rows, True)
+
+
+def test_two_nodes_speak_in_one_status_and_take_their_words_back(
+    plane: ControlPlane, namespace: str, access: Access
+) -> None:
+    add_policy(plane, namespace, "red")
+    path = policy_path(namespace, "red")
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = plane.call("GET", path).get("status", {})
+        return found
+
+    def said_by() -> set[str]:
+        return {one["name"] for one in status().get("nodes", ())}
+
+    with closing(Api(access)) as first_api, closing(Api(access)) as second_api:
+        first, second = Reporter(first_api, "node-a"), Reporter(second_api, "node-b")
+        first.start()
+        second.start()
+        first.offer({path: sight(plane, namespace, "node-a", 70.0)})
+        until(lambda: said_by() == {"node-a"}, "the first has spoken")
+        second.offer({path: sight(plane, namespace, "node-b", 71.0)})
+        until(lambda: said_by() == {"node-a", "node-b"}, "both have spoken")
+        whole = status()
+        assert whole["throughput"] == 70.0  # by the first in the order of names
+        assert {one["name"] for one in whole["components"]} == {"peer-node-a", "peer-node-b"}
+        assert [one["reason"] for one in whole["conditions"]] == ["InForce"]
+        second.close()
+        assert said_by() == {"node-a"}
+        first.close()
+        assert status() == {}
+        assert first_api.requests["apply", "200"] == 2  # its word, and taking it back
+
+
+def test_an_event_is_on_the_pod(plane: ControlPlane, namespace: str, access: Access) -> None:
+    from qioi.kubernetes.events import EventWriter
+    from qioi.kubernetes.pods import read_pod
+
+    plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+    pod(plane, namespace, "peer0", f"{namespace}-here", {"qioi.io/role": "peer"})
+    found = read_pod(plane.call("GET", f"/api/v1/namespaces/{namespace}/pods/peer0"))
+    assert found is not None
+    writer = EventWriter("node-a")
+    changes = [(1024, 4096, 0.0), (4096, 4200, 20.0), (4200, 9000, 21.0), (9000, 9001, 40.0), (9001, 1024, 41.0)]
+    events = [writer.change("c", found, 1024, old, new, "waits", 1.8e9 + at) for old, new, at in changes]
+    told = [event for event in events if event is not None]
+    with closing(Api(access)) as api:
+        reporter = Reporter(api, "node-a")
+        for event in told:
+            reporter.post(event)
+        reporter.close()
+    text = plane.kubectl("get", "events", "-n", namespace, "-o", "json", "--field-selector=involvedObject.name=peer0")
+    seen = [(one["reason"], one["message"]) for one in json.loads(text)["items"]]
+    assert sorted(seen) == [
+        ("InterferenceDetected", "shares 1024 -> 4096: waits"),
+        ("InterferenceReleased", "shares 9001 -> 1024, as found"),
+        ("SharesRaised", "shares 4200 -> 9000: waits"),
+    ]

@@ -1,0 +1,145 @@
+"""What a node says in a policy's status, how rarely, and how long others believe it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from k8s_objects import policy_object
+
+from qioi.kubernetes.policies import Judged, judge
+from qioi.kubernetes.remote import FORGET, FRESH, Reports
+from qioi.kubernetes.reports import PAUSE, RENEW, LastDecision, Row, Said, Sight, body, due, stamp
+from qioi.snapshot import ChannelState, ComponentState
+
+WALL = 1_800_000_000.0
+
+
+def judged(status: dict[str, Any] | None = None, **spec: Any) -> Judged:
+    return judge([{**policy_object(**spec), "status": status or {}}])[0]
+
+
+def sight(node: str = "n1", *, tps: float = 100.0, shares: int = 1024, age: float = 0.5, waiting: float = 0.1,
+          status: dict[str, Any] | None = None, committing: bool = True) -> Sight:  # fmt: skip
+    state = ComponentState("fab/peer0", "peer", "g", share=shares, original=1024, delay=0.001, waiting_share=waiting)
+    channel = ChannelState("fab/payments", "adaptive", 120.0, tps, age, 7)
+    rows = (Row("peer0", "peer", "Burstable", "pod", state),)
+    return Sight(node, "files", judged(status), channel, rows, committing)
+
+
+def said(one: Sight, at: float = 0.0) -> Said:
+    return Said(body(one, WALL), at)
+
+
+def test_the_first_word() -> None:
+    status = body(sight(), WALL)["status"]
+    assert status["throughput"] == 100.0
+    assert status["threshold"] == 120.0
+    assert status["interference"] == 10
+    assert status["observedGeneration"] == 1
+    assert status["conditions"][0]["reason"] == "InForce"
+    assert status["nodes"] == [
+        {"name": "n1", "observedAt": stamp(WALL), "actuator": "files", "interference": 10,
+         "throughput": 100.0, "commitAgeSeconds": 0.5},
+    ]  # fmt: skip
+    assert status["components"][0] == {
+        "name": "peer0", "node": "n1", "role": "peer", "qosClass": "Burstable", "level": "pod", "shares": 1024,
+        "original": 1024, "delayMicroseconds": 1000, "waitingPercent": 10, "reason": "not looked at yet",
+    }  # fmt: skip
+
+
+def test_nothing_is_written_while_nothing_changes() -> None:
+    idle = sight(age=RENEW)
+    before = said(idle)
+    assert due(idle, before, 10_000.0, WALL + 10_000) is None
+    restless = replace(idle, rows=(replace(idle.rows[0], state=replace(idle.rows[0].state, delay=0.9, reason="x")),))
+    assert due(restless, before, 10_000.0, WALL) is None
+
+
+def test_a_change_is_written_but_not_too_often() -> None:
+    before = said(sight())
+    raised = sight(shares=4096)
+    assert due(raised, before, PAUSE - 0.1, WALL) is None
+    assert due(raised, before, PAUSE, WALL) is not None
+    before.failed_at = PAUSE
+    assert due(raised, before, PAUSE + 1, WALL) is None
+
+
+def test_small_moves_are_no_change_and_large_ones_are() -> None:
+    before = said(sight(tps=100.0, waiting=0.10))
+    assert due(sight(tps=104.0, waiting=0.13), before, RENEW - 1, WALL) is None
+    assert due(sight(tps=110.0), before, RENEW - 1, WALL) is not None
+    assert due(sight(waiting=0.16), before, RENEW - 1, WALL) is not None
+
+
+def test_a_rate_is_renewed_while_commits_are_seen() -> None:
+    before = said(sight())
+    assert due(sight(), before, RENEW - 0.1, WALL) is None
+    assert due(sight(), before, RENEW, WALL) is not None
+    assert due(sight(age=30.0), before, RENEW, WALL) is None
+    assert due(sight(committing=False), said(sight(committing=False)), RENEW, WALL) is None
+
+
+def test_a_node_without_its_pods_adds_a_verdict_only_where_there_is_none() -> None:
+    empty = Sight("n9", "files", judged(), None)
+    new = due(empty, None, 0.0, WALL)
+    assert new is not None
+    assert set(new["status"]) == {"observedGeneration", "conditions"}
+    known = {"conditions": new["status"]["conditions"]}
+    assert due(Sight("n9", "files", judged(known), None), None, 0.0, WALL) is None
+
+
+def test_a_verdict_that_stays_keeps_its_time() -> None:
+    first = body(sight(), WALL)["status"]
+    later = body(sight(status=first), WALL + 500)["status"]
+    assert later["conditions"] == first["conditions"]
+
+
+def test_one_of_the_nodes_that_see_commits_speaks_for_the_channel() -> None:
+    other = {"nodes": [{"name": "n0", "throughput": 90.0, "observedAt": stamp(WALL - 5)}]}
+    assert "throughput" not in body(sight("n1", status=other), WALL)["status"]
+    assert "throughput" in body(sight("n1", status=other), WALL + 120)["status"]  # n0 has fallen silent
+    assert "throughput" in body(sight("m", status=other), WALL)["status"]
+    assert "throughput" not in body(sight(committing=False), WALL)["status"]
+
+
+def test_the_last_decision_is_the_newest_of_all_nodes() -> None:
+    decision = LastDecision(WALL, "peer0", "shares 1024 -> 2048: waits")
+    known = {"lastDecision": {"node": "n2", "time": stamp(WALL + 5)}}
+    assert "lastDecision" in body(replace(sight(), decision=decision), WALL)["status"]
+    assert "lastDecision" not in body(replace(sight(status=known), decision=decision), WALL)["status"]
+
+
+def heard(at: float, status: dict[str, Any], reports: Reports) -> None:
+    reports.take([judged(status)], at)
+
+
+def test_what_another_node_reports_ages_from_when_it_came() -> None:
+    reports = Reports("n2")
+    heard(100.0, body(sight("n1"), WALL)["status"], reports)
+    new = reports.reading("fab/payments", 100.0 + FRESH)
+    assert new is not None
+    assert (new.throughput, new.age, new.height) == (100.0, 0.5, None)
+    old = reports.reading("fab/payments", 100.0 + FRESH + 10)
+    assert old is not None
+    assert old.age == 10.5
+    assert reports.reading("fab/payments", 100.1 + FORGET) is None
+
+
+def test_the_same_report_again_is_no_news() -> None:
+    reports = Reports("n2")
+    status = body(sight("n1"), WALL)["status"]
+    heard(100.0, status, reports)
+    heard(150.0, status, reports)
+    assert reports.reading("fab/payments", 100.1 + FORGET) is None
+    heard(150.0, body(sight("n1"), WALL + 20)["status"], reports)
+    assert reports.reading("fab/payments", 151.0) is not None
+
+
+def test_a_node_does_not_believe_itself_nor_nonsense() -> None:
+    reports = Reports("n1")
+    heard(0.0, body(sight("n1"), WALL)["status"], reports)
+    assert reports.reading("fab/payments", 0.0) is None
+    for nonsense in ({"throughput": -1}, {"throughput": "much"}, {"throughput": 1e12}, {}):
+        heard(0.0, {"nodes": [{"name": "n3", "observedAt": "now", **nonsense}]}, reports)
+        assert reports.reading("fab/payments", 0.0) is None
