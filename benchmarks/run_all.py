@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 RUNS = (
     ("bench_protection.py",),
     ("bench_ledger.py",),
+    ("bench_goodput.py", "--repeats", "3"),
     ("bench_daemon.py",),
     ("bench_parser.py",),
     ("bench_schedstat.py",),
