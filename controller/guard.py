@@ -79,11 +79,22 @@ class Guard:
         entry = self._held[path]
         return self._hierarchy.shares(entry.original, entry.original)
 
+    def holds(self, path: str) -> bool:
+        """Whether a group is in care."""
+        return path in self._held
+
+    def changed(self) -> tuple[str, ...]:
+        """Name the groups in which something of ours is, or may be."""
+        return tuple(path for path, entry in self._held.items() if path not in self._foreign and self._changed(entry))
+
     def shares(self, path: str) -> int:
-        """Read the share in force in a held group, in v1 units."""
+        """Read the share in force in a held group, in v1 units. What others set before we do is the original."""
         entry = self._held[path]
         self._check_identity(entry)
-        return self._hierarchy.shares(self._access.read(path), entry.original)
+        current = self._access.read(path)
+        if current != entry.original and path not in self._foreign and not self._changed(entry):
+            entry = self._held[path] = replace(entry, original=current)
+        return self._hierarchy.shares(current, entry.original)
 
     def owners(self) -> tuple[str, ...]:
         """Name the records that held groups have beside the kernel."""

@@ -74,8 +74,8 @@ class Controller:
     def __init__(self, policies: Mapping[str, Policy]) -> None:
         self._policies = dict(policies)
         self._laws: dict[str, dict[str, Law]] = {}
-        #: The policy that each law was made for, by component and channel.
-        self._made_for: dict[tuple[str, str], Policy] = {}
+        #: The policy and the share found that each law was made for, by component and channel.
+        self._made_for: dict[tuple[str, str], tuple[Policy, int]] = {}
 
     def adopt(self, policies: Mapping[str, Policy]) -> None:
         """Go on with other policies; a law keeps its memory, and its share stays until a rule moves it."""
@@ -143,8 +143,8 @@ class Controller:
         return best
 
     def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
-        """Find the law to ask: the one from before, unless its policy has changed since it was made."""
-        made = replace(policy, threshold=None)  # it is told to the law in every period
+        """Find the law to ask: the one from before, unless its policy or the share found is another one by now."""
+        made = replace(policy, threshold=None), found  # the threshold is told to the law in every period
         if known is not None and self._made_for.get((component, policy.channel)) == made:
             return known
         self._made_for[component, policy.channel] = made

@@ -13,15 +13,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 
+from qioi.acting import Actor, Want
 from qioi.config import Config
 from qioi.controller.bottleneck import HOPELESS, Bottleneck
 from qioi.controller.errors import CgroupError, CgroupGoneError
-from qioi.controller.guard import Guard, Outcome, Result
+from qioi.controller.guard import Guard, Outcome
 from qioi.controller.law import HostLoad
+from qioi.controller.levels import Placement
 from qioi.controller.policy import Controller
 from qioi.diagnoses import Diagnoses
 from qioi.instruments import Instruments
-from qioi.news import Said, news
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.thresholds import Threshold, Thresholds
 from qioi.types import ChannelReading, Component, Decision, DelayReading
@@ -39,12 +40,13 @@ class Daemon:
         self._delays = instruments.delays
         self._host = instruments.host
         self._stalls = instruments.stalls
+        self._levels = instruments.levels
+        self._actor = Actor(guard, self._count)
+        self._actor.go_on(self._levels.kept)
         self._diagnoses = Diagnoses()
         self._controller = Controller(config.policies)
         self._owners = {one.cgroup: one.owner for one in config.components}
-        self._originals: dict[str, int] = {}
         self._said: dict[str, str] = {}
-        self._news: dict[str, Said | None] = {}
         self._totals = Totals()
         self.thresholds = Thresholds(config.policies)
 
@@ -97,10 +99,8 @@ class Daemon:
 
     def _release(self, name: str, cgroup: str) -> None:
         """Put back what is not ours to raise any more."""
-        outcome = self._guard.release(cgroup)
+        outcome = self._actor.release(cgroup)
         self._controller.forget(name)
-        self._originals.pop(name, None)
-        self._news.pop(name, None)
         self._say(name, None)
         if outcome is not None:
             self._count(outcome)
@@ -116,7 +116,9 @@ class Daemon:
             self._controller.owe(channel, threshold.value)
         stalls = self._stalls.read(now, self._config.components, delays)
         found = self._diagnoses.step(now, self._config.components, channels, owed, delays, host, stalls)
-        states = self._look(before.components, delays)
+        raised = [one.cgroup for one in before.components if (one.share or 0) > (one.original or 0)]
+        placements = self._levels.read(now, self._config.components, delays, raised)
+        states = self._look(before.components, delays, placements)
         states, decisions = self._decide(now, states, channels, delays, host, found)
         states = self._act(states, decisions)
         before = replace(before, host=host or before.host, io_pressure=stalls.io)
@@ -125,37 +127,42 @@ class Daemon:
     # ---- logs and scheduler -> readings
 
     def _look(
-        self, components: Iterable[ComponentState], delays: Mapping[str, DelayReading]
+        self,
+        components: Iterable[ComponentState],
+        delays: Mapping[str, DelayReading],
+        placements: Mapping[str, Placement],
     ) -> dict[str, ComponentState]:
-        """Read what is in force in every component's group."""
-        return {state.name: self._look_at(state, delays.get(state.name)) for state in components}
+        """Read what is in force for every component, at the level that counts."""
+        return {
+            state.name: self._look_at(state, delays.get(state.name), placements.get(state.cgroup))
+            for state in components
+        }
 
-    def _look_at(self, state: ComponentState, delay: DelayReading | None) -> ComponentState:
+    def _look_at(
+        self, state: ComponentState, delay: DelayReading | None, placement: Placement | None
+    ) -> ComponentState:
+        placement = placement or Placement((state.cgroup,), "not looked at yet")
         try:
-            if state.name not in self._originals:
-                self._originals[state.name] = self._guard.hold(state.cgroup, self._owners[state.cgroup])
-            share = self._guard.shares(state.cgroup)
+            force = self._actor.look(state.cgroup, self._owners[state.cgroup], placement)
         except CgroupError as error:
             if isinstance(error, CgroupGoneError):
                 self._let_go(state.name, state.cgroup)
             return replace(state, share=None, original=None, delay=None, cores=None, problem=str(error))
-        problem = "somebody else has changed its share: left alone" if self._guard.is_foreign(state.cgroup) else None
         return replace(
             state,
-            share=share,
-            original=self._originals[state.name],
+            share=force.share,
+            original=force.original,
+            placement=placement,
             delay=delay.delay if delay else None,
             waiting_share=delay.waiting_share if delay else None,
             cores=delay.run / delay.interval if delay and delay.interval > 0 else None,
-            problem=problem,
+            problem=force.problem,
         )
 
     def _let_go(self, name: str, cgroup: str) -> None:
         """Forget a component whose group is gone; it is looked for again in every period."""
-        self._guard.drop(cgroup)
+        self._actor.let_go(cgroup)
         self._controller.forget(name)
-        self._originals.pop(name, None)
-        self._news.pop(name, None)
 
     # ---- readings -> laws -> decisions
 
@@ -201,6 +208,7 @@ class Daemon:
     def _act(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> dict[str, ComponentState]:
         """Have the guard write what has changed; a dry run only says so."""
         after = dict(states)
+        decisions = tuple(decisions)
         changes = [one for one in decisions if one.changes and not self._guard.is_foreign(states[one.component].cgroup)]
         self._totals = replace(self._totals, decisions=self._totals.decisions + len(changes))
         if self._config.dry_run:
@@ -209,28 +217,17 @@ class Daemon:
                     one.component, f"dry run: would set {one.previous} -> {one.shares}: {one.reason}", problem=False
                 )
             return after
-        by_path = {states[one.component].cgroup: one for one in changes}
-        for outcome in self._guard.apply({path: one.shares for path, one in by_path.items()}):
-            decision = by_path[outcome.path]
-            self._count(outcome)
-            state = after[decision.component]
-            if outcome.result in (Result.OK, Result.SKIPPED):
-                after[decision.component] = replace(state, share=outcome.shares)
-                if outcome.result is Result.OK:
-                    self._tell_change(state, decision, outcome.shares)
-            else:
-                after[decision.component] = replace(state, problem=outcome.message)
-                if outcome.result is Result.GONE:
-                    self._let_go(state.name, state.cgroup)
+        wants = [
+            Want(one, state.cgroup, state.placement) for one in decisions if (state := states[one.component]).placement
+        ]
+        shares, problems = self._actor.act(wants)
+        for name, share in shares.items():
+            after[name] = replace(after[name], share=share)
+        for name, problem in problems.items():
+            after[name] = replace(after[name], problem=problem)
+            if not self._guard.holds(after[name].cgroup):
+                self._controller.forget(name)
         return after
-
-    def _tell_change(self, state: ComponentState, decision: Decision, shares: int | None) -> None:
-        """Log a change; one that is no news, for those only who want to see more."""
-        what = None
-        if shares is not None and state.original is not None:
-            self._news[state.name], what = news(self._news.get(state.name), state.original, shares)
-        level, what = (logging.INFO, what) if what else (logging.DEBUG, "moved")
-        log.log(level, "%s: %s: %d -> %s: %s", state.name, what, decision.previous, shares, decision.reason)
 
     def _count(self, outcome: Outcome) -> None:
         writes = {**self._totals.writes, outcome.result: self._totals.writes[outcome.result] + 1}

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.levels import Placement
 from qioi.snapshot import ComponentState, Snapshot
 
 #: Siblings named at one level; the rest is summed up.
@@ -63,7 +64,9 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "dry_run": snapshot.dry_run,
             "problem": state.problem,
         },
-        "levels": list(levels(hierarchy, state.cgroup)),
+        "acted_at": list(state.placement.groups) if state.placement else [state.cgroup],
+        "level_reason": state.placement.why if state.placement else None,
+        "levels": list(levels(hierarchy, state.cgroup, state.placement)),
     }
 
 
@@ -74,12 +77,14 @@ def step(state: ComponentState) -> float | None:
     return state.working.wanted - state.previous
 
 
-def levels(hierarchy: Hierarchy, cgroup: str) -> Iterator[dict[str, Any]]:
+def levels(hierarchy: Hierarchy, cgroup: str, placement: Placement | None = None) -> Iterator[dict[str, Any]]:
     """Look at every level from the component up: a weight counts among its siblings only.
 
+    ``foreign`` is how many CPUs siblings used that are nobody's components, ``acted`` whether it is raised there.
     Values are in the kernel's own unit. ``part`` is what the group gets of its parent's CPU while
     every sibling is busy. A group that vanishes meanwhile is left out.
     """
+    foreign = {level.group: level.foreign for level in placement.levels} if placement else {}
     for path in (PurePosixPath(cgroup), *PurePosixPath(cgroup).parents):
         if str(path) == ".":
             return
@@ -95,6 +100,8 @@ def levels(hierarchy: Hierarchy, cgroup: str) -> Iterator[dict[str, Any]]:
             "siblings": {name: siblings[name] for name in largest},
             "others": len(siblings) - len(largest),
             "part": own / (own + sum(siblings.values())),
+            "foreign": foreign.get(str(path)),
+            "acted": str(path) in (placement.groups if placement else (cgroup,)),
         }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from qioi.host import HostWatch
 from qioi.sources import Channels, Delays
 from qioi.stalls import StallWatch
+from qioi.usage import LevelWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +18,4 @@ class Instruments:
     delays: Delays
     host: HostWatch
     stalls: StallWatch
+    levels: LevelWatch

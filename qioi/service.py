@@ -20,6 +20,7 @@ from qioi.controller.files import Access
 from qioi.controller.guard import Guard, Result
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
+from qioi.controller.levels import chain
 from qioi.controller.owner import Nobody, Owners
 from qioi.daemon import Daemon
 from qioi.discovering import DiscoveringDaemon
@@ -37,6 +38,7 @@ from qioi.recover import recover, tell
 from qioi.reload import Reloader, summary
 from qioi.sources import CgroupDelays, LogChannels
 from qioi.stalls import StallWatch
+from qioi.usage import LevelWatch, find_accounts
 
 log = logging.getLogger("qioi")
 
@@ -66,8 +68,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
         cleanup.callback(lock.close)
         owners = record_keepers(config, hierarchy, cleanup)
         guard = Guard(hierarchy, access, Journal(config.state_dir), owners)
-        if not config.dry_run:
-            inherit(config, guard, hierarchy)
+        kept = () if config.dry_run else inherit(config, guard, hierarchy)
         with restoring(guard, config.state_dir) as ending:
             missing = list(absent(config, hierarchy, access))
             if missing:
@@ -78,7 +79,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             cleanup.callback(channels.close)
             delays = CgroupDelays(config.components, hierarchy.mount)
             cleanup.callback(delays.close)
-            instruments = Instruments(channels, delays, HostWatch(), StallWatch(hierarchy.mount))
+            levels = LevelWatch(hierarchy.version, find_accounts(hierarchy), kept)
+            instruments = Instruments(channels, delays, HostWatch(), StallWatch(hierarchy.mount), levels)
             daemon = make_daemon(config, guard, instruments, owners, hierarchy, cleanup)
             first = daemon.blank(access.name, hierarchy.version)
             publisher = Publisher(first, hierarchy, daemon.thresholds)
@@ -204,16 +206,20 @@ class Ending:
     clean: bool = False
 
 
-def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
-    """Go on with what a daemon before this one has kept on purpose; put back what one that died has left."""
-    groups = {one.cgroup for one in config.components}
+def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ...]:
+    """Go on with what a daemon before this one has kept on purpose; put back what one that died has left.
+
+    Return the groups that are raised as it has left them, of components and above them.
+    """
+    groups = {level for one in config.components for level in chain(one.cgroup)}
     outcomes = take_over(config.state_dir, guard, groups, owned=config.discovers)
     if outcomes is None:
         tell(recover(config.state_dir, hierarchy), log.warning)
-        return
+        return ()
     log.info("going on with the shares that the daemon before this one has kept")
     for outcome in outcomes:
         log.warning("%s: %s: %s", outcome.path, outcome.result, outcome.message)
+    return guard.changed()
 
 
 @contextmanager

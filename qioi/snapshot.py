@@ -10,9 +10,9 @@ from qioi.controller.bottleneck import Bottleneck
 from qioi.controller.guard import Result
 from qioi.controller.law import HostLoad
 from qioi.controller.learned import Evidence
+from qioi.controller.levels import Placement
 from qioi.sources import SourceState
 from qioi.types import Working
-
 
 NOT_LOOKED_AT = Bottleneck()
 
@@ -40,6 +40,8 @@ class ChannelState:
 class ComponentState:
     """One component. Shares in v1 units, ``delay`` in seconds per time slice, ``cores`` is CPU it used.
 
+    ``share`` is that at the level that counts, which ``placement`` tells; ``original`` is that of its own group.
+
     ``previous`` was in force when the decision was made, ``wanted`` is what it asks for: it differs
     from ``share`` in a dry run, and where a write failed or was not ours to make.
     ``problem`` is ``None`` while all is well.
@@ -60,6 +62,7 @@ class ComponentState:
     error: float | None = None
     working: Working | None = None
     problem: str | None = None
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,7 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     if result["problem"]:
         yield "problem", result["problem"]
+    yield "acts at", f"{', '.join(document['acted_at'])}: {document['level_reason'] or '-'}"
     for number, level in enumerate(document["levels"]):
         yield "" if number else "level", describe(level)
 
@@ -89,8 +90,9 @@ def describe(level: dict[str, Any]) -> str:
     siblings = ", ".join(f"{name} {weight}" for name, weight in level["siblings"].items()) or "none"
     others = f" and {level['others']} more" if level["others"] else ""
     return (
-        f"{level['group']}: {level['file']} {level['value']}, {level['part']:.0%} of its parent's CPU while all are "
-        f"busy; siblings: {siblings}{others}"
+        f"{'* ' if level['acted'] else ''}{level['group']}: {level['file']} {level['value']}, {level['part']:.0%} of "
+        f"its parent's CPU while all are busy; foreigners beside it use {value(level['foreign'], '{:.1f}')} CPUs; "
+        f"siblings: {siblings}{others}"
     )
 
 

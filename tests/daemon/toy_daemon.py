@@ -15,6 +15,7 @@ from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Journal
 from qioi.controller.law import HostLoad
+from qioi.controller.levels import Levels, Placement
 from qioi.daemon import Daemon
 from qioi.instruments import Instruments
 from qioi.snapshot import ChannelState, ComponentState, Snapshot
@@ -31,9 +32,16 @@ class ToyInstruments:
         self.waits: dict[str, tuple[float, float]] = {}  # run and wait in seconds per second
         self.host = HostLoad(0.0, 0.9)
         self.stalls = Stalls(0.0)
+        self.used: dict[str, float] = {}  # CPUs by group
 
     def as_instruments(self) -> Instruments:
-        return Instruments(ToyChannels(self), ToyDelays(self), ToyHost(self), ToyStalls(self))  # type: ignore[arg-type]
+        return Instruments(
+            ToyChannels(self),
+            ToyDelays(self),
+            ToyHost(self),
+            ToyStalls(self),
+            ToyLevels(self),  # type: ignore[arg-type]
+        )
 
 
 class ToyPart:
@@ -71,6 +79,21 @@ class ToyHost(ToyPart):
 class ToyStalls(ToyPart):
     def read(self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading]) -> Stalls:
         return self.toy.stalls
+
+
+class ToyLevels(ToyPart):
+    """The real choice of levels, from CPU use that the test makes up."""
+
+    kept = ()
+
+    def __init__(self, toy: ToyInstruments) -> None:
+        super().__init__(toy)
+        self.levels = Levels()
+
+    def read(
+        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], raised: Iterable[str]
+    ) -> dict[str, Placement]:
+        return self.levels.step(now, [one.cgroup for one in components], self.toy.used, 2, raised)
 
 
 class ToySite:

@@ -1,0 +1,148 @@
+"""The level that matters: at which of its ancestors a component meets the foreign work that it waits for.
+
+A weight counts among siblings only. Where interferers run outside of Docker, in another slice or in another pod, the
+competition is not between the component's own group and theirs, but between the ancestors at which the two part:
+raising the component there helps, raising it in its own group does nothing. So every parent on the way up is asked how
+much CPU was used below it by anybody but the components: what it used, less what those of its children used in which
+there are components. A level at which that is much is acted at. What is one once stays one while the component is
+raised, since raising it takes CPU from just the foreigners that have shown the level.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from qioi.controller.adaptive import weight
+
+#: Foreign work at one level, as a part of the host's CPUs, below which it is left out; and as a part of the most.
+LEAST = 0.04
+PART = 0.25
+#: Time constant of the filter in s.
+SMOOTH = 1.0
+#: Groups whose values the kubelet rewrites (Kubernetes: kubelet, QoS cgroups), by either of its drivers.
+REWRITTEN = re.compile(
+    r"(^|[/-])kubepods(\.slice)?$|kubepods/(burstable|besteffort)$|kubepods-(burstable|besteffort)\.slice$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One group on the way up, and the CPUs that foreigners beside it used; ``None`` where that is not known."""
+
+    group: str
+    foreign: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one component is acted at, from the inside out, why, and all its levels."""
+
+    groups: tuple[str, ...]
+    why: str
+    levels: tuple[Level, ...] = ()
+
+
+class Levels:
+    """All components' placements. Paths are below the CPU controller's mount, whose own is empty."""
+
+    def __init__(self, kept: Iterable[str] = ()) -> None:
+        self._kept = frozenset(kept)
+        self._foreign: dict[str, float] = {}
+        self._at: float | None = None
+        self._placed: dict[str, Placement] = {}
+
+    def step(
+        self, now: float, groups: Iterable[str], used: Mapping[str, float], cpus: int, raised: Iterable[str]
+    ) -> dict[str, Placement]:
+        """Take one period in; give every component's placement, by its group.
+
+        ``used`` is in CPUs, of the components' groups and of those above them; ``raised`` are the components' groups
+        that are raised now.
+        """
+        groups, raised = tuple(groups), set(raised)
+        part = 1.0 if self._at is None else weight(max(0.0, now - self._at), SMOOTH)
+        self._at = now
+        new = foreign_by_parent(groups, used)
+        self._foreign = {
+            parent: cores
+            if parent not in self._foreign
+            else self._foreign[parent] + part * (cores - self._foreign[parent])
+            for parent, cores in new.items()
+        }
+        self._placed = {
+            group: place(
+                group, self._foreign, cpus, self._held(group) if group not in self._placed or group in raised else ()
+            )
+            for group in groups
+        }
+        return self._placed
+
+    def _held(self, group: str) -> tuple[str, ...]:
+        """Give the levels at which a component is raised already; of a new one, what is kept from before."""
+        placed = self._placed.get(group)
+        return placed.groups if placed else tuple(level for level in chain(group) if level in self._kept)
+
+
+def chain(group: str) -> tuple[str, ...]:
+    """Give a group and those above it, from the inside out, without the mount's own."""
+    parts = group.split("/")
+    return tuple("/".join(parts[:depth]) for depth in range(len(parts), 0, -1))
+
+
+def parent_of(group: str) -> str:
+    """Give the group above; that of the outermost is the mount's own, which is empty."""
+    return group.rpartition("/")[0]
+
+
+def above(groups: Iterable[str]) -> set[str]:
+    """Name all groups above these, the mount's own among them."""
+    return {parent_of(level) for group in groups for level in chain(group)}
+
+
+def foreign_by_parent(groups: Iterable[str], used: Mapping[str, float]) -> dict[str, float]:
+    """Give the CPUs that nobody's component used below each parent; a parent of which that is not known is missing."""
+    branches: dict[str, set[str]] = {}
+    for group in groups:
+        for level in chain(group):
+            branches.setdefault(parent_of(level), set()).add(level)
+    return {
+        parent: max(0.0, used[parent] - sum(used[child] for child in children))
+        for parent, children in branches.items()
+        if parent in used and all(child in used for child in children)
+    }
+
+
+def place(group: str, foreign: Mapping[str, float], cpus: int, held: tuple[str, ...]) -> Placement:
+    """Choose the levels of one component. ``held`` is where it is raised now, if it is."""
+    levels = tuple(Level(level, foreign.get(parent_of(level))) for level in chain(group))
+    most = max((level.foreign or 0.0 for level in levels), default=0.0)
+    busy = [level for level in levels if (level.foreign or 0.0) >= max(LEAST * cpus, PART * most)]
+    if not busy:
+        if held:
+            return Placement(held, "no foreign work beside it any more: where it was raised", levels)
+        unknown = all(level.foreign is None for level in levels)
+        return Placement((group,), "where foreign work runs is not known" if unknown else "no foreign work", levels)
+    chosen = [allowed(level.group, group) for level in busy]
+    ordered = tuple(level.group for level in levels if level.group in chosen or level.group in held)
+    return Placement(ordered, "; ".join(said(busy, group)), levels)
+
+
+def allowed(level: str, group: str) -> str:
+    """Give the level itself or, where the kubelet would rewrite it, the next one inside."""
+    candidates = [one for one in chain(group) if len(one) <= len(level) and not REWRITTEN.search(one)]
+    inside = [one for one in chain(group) if len(one) > len(level) and not REWRITTEN.search(one)]
+    if level in candidates or not inside:
+        return level
+    return inside[-1]
+
+
+def said(busy: Iterable[Level], group: str) -> Iterator[str]:
+    """Say for each level why it counts."""
+    for level in busy:
+        text = f"foreign work of {level.foreign or 0.0:.1f} CPUs beside {level.group}"
+        instead = allowed(level.group, group)
+        if instead != level.group:
+            text += f", which the kubelet rewrites: {instead} is acted at instead, and counts less"
+        yield text

@@ -1,0 +1,172 @@
+"""From decisions about components to values of groups, and back: the share in force is that at the level that counts.
+
+A component's share stands to the one it was found with as the value of each group that it is acted at stands to that
+group's original. A group that several components are acted at gets the most that any of them needs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from qioi.controller.errors import CgroupError
+from qioi.controller.guard import Guard, Outcome, Result
+from qioi.controller.levels import Placement
+from qioi.news import Said, news
+from qioi.types import MAX_SHARES, Decision
+
+log = logging.getLogger("qioi")
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What holds for one component: shares in v1 units at the level that counts, and what is wrong, if anything."""
+
+    share: int
+    original: int
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One component's decision, its own group, and where it is acted at."""
+
+    decision: Decision
+    cgroup: str
+    placement: Placement
+
+
+class Actor:
+    """Has the guard do what was decided."""
+
+    def __init__(self, guard: Guard, count: Callable[[Outcome], None]) -> None:
+        self._guard = guard
+        self._count = count
+        self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
+        self._news: dict[str, Said | None] = {}
+
+    def go_on(self, above: Iterable[str]) -> None:
+        """Take groups above components over that a daemon before this one has left raised on purpose."""
+        self._above |= set(above)
+
+    def look(self, cgroup: str, owner: str, placement: Placement) -> InForce:
+        """Read what is in force for a component. CgroupError: its own group can't be read."""
+        guard = self._guard
+        guard.hold(cgroup, owner)
+        problems = []
+        for group in placement.groups:
+            if group != cgroup:
+                try:
+                    guard.hold(group)
+                    guard.shares(group)
+                except CgroupError as error:
+                    problems.append(f"cannot act at {group}: {error}")
+        guard.shares(cgroup)
+        whose = [group for group in (cgroup, *placement.groups) if guard.is_foreign(group)]
+        if whose:
+            names = "its" if whose[0] == cgroup else f"{whose[0]}'s"
+            problems.append(f"somebody else has changed {names} share: left alone")
+        share = self._effective(cgroup, placement)
+        return InForce(share, guard.found(cgroup), "; ".join(problems) or None)
+
+    def _effective(self, cgroup: str, placement: Placement) -> int:
+        """Give the share at the innermost level that is acted at and ours to change."""
+        guard = self._guard
+        for group in (*placement.groups, cgroup):
+            if group == cgroup:
+                return guard.shares(cgroup)
+            if guard.holds(group) and not guard.is_foreign(group):
+                return round(guard.shares(group) * guard.found(cgroup) / guard.found(group))
+        return guard.shares(cgroup)
+
+    def act(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
+        """Write what differs; give the shares in force and the problems after it, by component."""
+        wants = tuple(wants)
+        targets, behind = self._targets(wants)
+        self._put_back(self._above - targets.keys())
+        problems: dict[str, str] = {}
+        for outcome in self._guard.apply(self._changes(targets)):
+            self._count(outcome)
+            if outcome.result is Result.OK:
+                self._tell(outcome, behind[outcome.path])
+            elif outcome.result is not Result.SKIPPED:
+                problems |= {want.decision.component: outcome.message for want in behind[outcome.path]}
+                if outcome.result is Result.GONE:
+                    self.let_go(outcome.path)
+        shares = {}
+        for want in wants:
+            try:
+                shares[want.decision.component] = self._effective(want.cgroup, want.placement)
+            except (CgroupError, KeyError):  # it went meanwhile: the next look says so
+                continue
+        return shares, problems
+
+    def _targets(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, list[Want]]]:
+        """Give every group's value in v1 units, and whom it is for, the one that asks for most first."""
+        guard = self._guard
+        targets: dict[str, int] = {}
+        behind: dict[str, list[Want]] = {}
+        for want in wants:
+            found = guard.found(want.cgroup)
+            for group in dict.fromkeys((want.cgroup, *want.placement.groups)):
+                if not guard.holds(group):
+                    continue
+                value = found if group not in want.placement.groups else want.decision.shares
+                if group != want.cgroup:
+                    value = min(MAX_SHARES, round(guard.found(group) * want.decision.shares / found))
+                    self._above.add(group)
+                if value > targets.get(group, 0):
+                    targets[group] = value
+                    behind.setdefault(group, []).insert(0, want)
+                else:
+                    behind[group].append(want)
+        return targets, behind
+
+    def _changes(self, targets: Mapping[str, int]) -> dict[str, int]:
+        """Leave out what is in force already, and what is not ours."""
+        changes = {}
+        for group, value in targets.items():
+            if self._guard.is_foreign(group):
+                continue
+            try:
+                if self._guard.shares(group) == value:
+                    continue
+            except CgroupError:
+                pass  # the guard finds out again, and says it
+            changes[group] = value
+        return changes
+
+    def _put_back(self, groups: Iterable[str]) -> None:
+        """Restore groups above components that nobody is acted at any more."""
+        for group in sorted(groups):
+            outcome = self._guard.release(group)
+            if outcome is not None:
+                self._count(outcome)
+                log.info("%s: let go: %s: %s", group, outcome.result, outcome.message)
+            if outcome is None or outcome.result is not Result.FAILED:
+                self._above.discard(group)
+                self._news.pop(group, None)
+
+    def _tell(self, outcome: Outcome, behind: list[Want]) -> None:
+        """Log a change; one that is no news, for those only who want to see more."""
+        first, shares = behind[0].decision, outcome.shares
+        what = None
+        if shares is not None:
+            self._news[outcome.path], what = news(self._news.get(outcome.path), self._guard.found(outcome.path), shares)
+        level, what = (logging.INFO, what) if what else (logging.DEBUG, "moved")
+        who = first.component
+        if outcome.path != behind[0].cgroup:
+            who = f"{outcome.path} (for {', '.join(want.decision.component for want in behind)})"
+        log.log(level, "%s: %s: %d -> %s: %s", who, what, first.previous, shares, first.reason)
+
+    def release(self, cgroup: str) -> Outcome | None:
+        """Put a component's own group back and let go of it."""
+        self._news.pop(cgroup, None)
+        return self._guard.release(cgroup)
+
+    def let_go(self, group: str) -> None:
+        """Forget a group that is gone."""
+        self._guard.drop(group)
+        self._above.discard(group)
+        self._news.pop(group, None)

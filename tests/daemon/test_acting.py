@@ -1,0 +1,225 @@
+"""The loop acts at the level that counts: ancestors are raised, journalled and restored like any other group."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from running import Site, end, until
+from toy_daemon import ToySite, peer
+
+from qioi.commands.explain import lines
+from qioi.controller.hierarchy import Hierarchy
+from qioi.explain import explain
+from qioi.metrics import render
+from qioi.usage import LevelWatch, find_accounts
+
+#: T is far above what is committed: `proportional` then wants 4 times its default, and a bit.
+OWED = {"red": {"threshold": 100, "law": "proportional"}}
+
+
+def make(folder: Path, **channels: dict[str, object]) -> ToySite:
+    site = ToySite(folder, [peer("peer0", "docker/p"), peer("orderer0", "docker/o", role="orderer")],
+                   channels={**OWED, **channels})  # fmt: skip
+    site.toy.tps = {"red": 25.0}
+    return site
+
+
+OUTSIDE = {"": 2.0, "docker": 0.2, "docker/p": 0.1, "docker/o": 0.1}
+
+
+def test_interferers_outside_are_met_at_the_group_they_stand_beside(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    site.toy.used = OUTSIDE
+    site.run(2)
+    assert site.weight("docker") == 400
+    assert (site.weight("docker/p"), site.weight("docker/o")) == (100, 100)
+    assert (site.component("peer0").share, site.component("peer0").original) == (4096, 1024)
+    document = explain(site.snapshot, "peer0", site.hierarchy)
+    assert document["acted_at"] == ["docker"]
+    assert [level["acted"] for level in document["levels"]] == [False, True]
+    assert document["levels"][1]["foreign"] == pytest.approx(1.8)
+    assert dict(lines(document))["acts at"].startswith("docker: foreign work of 1.8 CPUs")
+    assert 'qioi_component_acted_at{component="peer0",group="docker",role="peer"} 1.0' in render(site.snapshot).decode()
+    assert json.loads((tmp_path / "state" / "journal").read_text().splitlines()[-1].partition(" ")[2])
+    site.guard.restore()
+    assert site.weight("docker") == 100
+
+
+def test_one_ancestor_of_several_gets_the_most_that_any_of_them_needs(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p", "red"), peer("peer1", "docker/q", "blue")],
+                   channels={"red": {"threshold": 100, "law": "proportional"},
+                             "blue": {"threshold": 100, "law": "proportional"}})  # fmt: skip
+    site.toy.used = {"": 2.0, "docker": 0.2, "docker/p": 0.1, "docker/q": 0.1}
+    site.toy.tps = {"red": 75.0, "blue": 50.0}
+    site.run(1)
+    assert site.weight("docker") == 300  # blue's, which asks for more than red's 200
+    site.toy.tps = {"red": 0.0, "blue": 50.0}
+    site.run(1)
+    assert site.weight("docker") == 500
+
+
+def test_an_ancestor_is_let_go_of_when_the_level_is_another_one(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
+    site.toy.used, site.toy.tps, site.toy.waits = OUTSIDE, {"red": 50.0}, {"peer0": (0.1, 0.9)}
+    site.run(2)
+    raised = site.weight("docker")
+    assert raised > 100
+    site.toy.tps, site.toy.waits, site.toy.used = {"red": 100.0}, {"peer0": (0.1, 0.0)}, {"": 0.1}
+    site.toy.host = type(site.toy.host)(0.9, 0.0)
+    site.run(60)
+    assert site.component("peer0").share == 1024
+    site.toy.used, site.toy.tps, site.toy.waits = (
+        {"": 2.0, "docker": 2.0, "docker/p": 0.1},
+        {"red": 50.0},
+        {"peer0": (0.1, 0.9)},
+    )
+    site.toy.host = type(site.toy.host)(0.0, 0.9)
+    site.run(3)
+    assert site.weight("docker") == 100
+    assert site.weight("docker/p") > 100
+
+
+def test_an_ancestor_that_somebody_else_sets_is_left_alone(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    site.toy.used = OUTSIDE
+    site.run(1)
+    (site.hierarchy.mount / "docker" / "cpu.weight").write_text("777\n")
+    site.run(2)
+    assert site.weight("docker") == 777
+    assert "docker's share" in str(site.component("peer0").problem)
+    assert site.snapshot.totals.writes["foreign"] == 1
+    site.guard.restore()
+    assert site.weight("docker") == 777
+
+
+def test_an_ancestor_without_a_weight_is_said_and_the_own_group_stays(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    (site.hierarchy.mount / "docker" / "cpu.weight").unlink()
+    site.toy.used = OUTSIDE
+    site.run(2)
+    assert "cannot act at docker" in str(site.component("peer0").problem)
+    assert site.component("peer0").share == 1024
+
+
+def test_what_somebody_sets_before_we_do_is_the_original(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
+    site.toy.tps, site.toy.waits = {"red": 100.0}, {"peer0": (0.1, 0.0)}
+    site.run(3)
+    (site.hierarchy.mount / "docker/p" / "cpu.weight").write_text("300\n")
+    site.run(3)
+    assert site.weight("docker/p") == 300
+
+
+def test_a_dry_run_touches_no_level(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels=OWED, dry_run=True)
+    site.toy.tps, site.toy.used = {"red": 25.0}, OUTSIDE
+    site.run(2)
+    assert (site.weight("docker"), site.weight("docker/p")) == (100, 100)
+    assert site.component("peer0").wanted == 4096
+
+
+@contextmanager
+def burner(hierarchy: Hierarchy, path: str) -> Iterator[None]:
+    """A busy loop in a real group, which stands in every hierarchy that accounts for it."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        for mount in mounts(hierarchy):
+            (mount / path).mkdir(parents=True, exist_ok=True)
+            (mount / path / "cgroup.procs").write_text(str(process.pid))
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def mounts(hierarchy: Hierarchy) -> set[Path]:
+    return {hierarchy.mount, find_accounts(hierarchy) or hierarchy.mount}
+
+
+def sweep(hierarchy: Hierarchy, *paths: str) -> None:
+    for mount in mounts(hierarchy):
+        for path in paths:
+            if (mount / path).is_dir():
+                until(lambda folder=mount / path: not (folder / "cgroup.procs").read_text())  # type: ignore[misc]
+                (mount / path).rmdir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outside", [True, False])
+def test_real_busy_loops_show_the_level(site: Site, outside: bool) -> None:
+    """A component in engine/peer, a busy loop beside `engine` or beside `engine/peer`."""
+    engine = f"{site.parent}/engine"
+    site.hierarchy.folder(engine).mkdir()
+    if site.hierarchy.version == 2:
+        (site.hierarchy.folder(engine) / "cgroup.subtree_control").write_text("+cpu")
+    component = f"{engine}/peer"
+    foreign = f"{site.parent}/outsider" if outside else f"{engine}/insider"
+    site.hierarchy.folder(component).mkdir()
+    for mount in mounts(site.hierarchy):
+        (mount / component).mkdir(parents=True, exist_ok=True)
+    site.components.append(
+        {"name": "peer0", "role": "peer", "cgroup": component, "channels": ["red"], "log": str(site.log)}
+    )
+    weight = site.hierarchy.folder(engine if outside else component) / site.hierarchy.file
+    other = site.hierarchy.folder(component if outside else engine) / site.hierarchy.file
+    originals = weight.read_text(), other.read_text()
+    try:
+        with burner(site.hierarchy, foreign):
+            process = site.start()
+            site.commit_until(lambda: weight.read_text() != originals[0])
+            assert other.read_text() == originals[1]
+            said = site.qioi("explain", "peer0", "--socket", str(site.socket), "--output", "json").stdout
+            # Whatever else runs on this host may be another level, farther out.
+            assert json.loads(said)["acted_at"][0] == (engine if outside else component)
+            assert (component if outside else engine) not in json.loads(said)["acted_at"]
+            assert end(process)[0] == 0
+        assert (weight.read_text(), other.read_text()) == originals
+    finally:
+        for one in site.processes:
+            if one.poll() is None:
+                one.kill()
+                one.wait()
+        sweep(site.hierarchy, foreign, component, engine)
+        for mount in mounts(site.hierarchy) - {site.hierarchy.mount}:
+            (mount / site.parent).rmdir()
+
+
+def test_cpu_time_is_read_where_the_host_accounts_for_it(tmp_path: Path) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "30 20 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 20 0:2 / /x/acct rw - cgroup cgroup rw,cpuacct\n"
+    )
+    assert find_accounts(Hierarchy(1, tmp_path), table) == Path("/x/acct")
+    assert find_accounts(Hierarchy(2, tmp_path), table) == tmp_path
+    table.write_text("30 20 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n")
+    assert find_accounts(Hierarchy(1, tmp_path), table) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "text"), [(1, "cpuacct.usage", "%d000"), (2, "cpu.stat", "usage_usec %d\nuser_usec 1\n")]
+)
+def test_levels_are_found_from_the_kernels_accounts(tmp_path: Path, version: int, file: str, text: str) -> None:
+    from qioi.types import Component, DelayReading, Role
+
+    one = Component("p", Role.PEER, "docker/p")
+    watch = LevelWatch(version, tmp_path)
+    (tmp_path / "docker").mkdir()
+
+    def account(host: int, docker: int) -> None:
+        (tmp_path / file).write_text(text % host)
+        (tmp_path / "docker" / file).write_text(text % docker)
+
+    delays = {"p": DelayReading("p", 0.1, 0.0, 10, 1.0)}
+    account(1_000_000, 1_000_000)
+    assert "not known" in watch.read(10.0, [one], delays, [])["docker/p"].why
+    account(2_900_000, 1_100_000)
+    assert watch.read(11.0, [one], delays, [])["docker/p"].groups == ("docker",)
+    (tmp_path / file).write_text("what\n")
+    assert watch.read(12.0, [one], delays, [])["docker/p"].groups == ("docker/p",)
+    assert "not known" in LevelWatch(version, None).read(1.0, [one], delays, [])["docker/p"].why
