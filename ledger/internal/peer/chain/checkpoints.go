@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
 )
 
@@ -19,6 +20,8 @@ const (
 	// share is how many times as long as one took nothing is done: a large state is
 	// written less often, so that it takes at most a tenth of the disk's time.
 	share = 9
+	// retry is how long nothing is done after one that could not be written.
+	retry = 10 * time.Second
 )
 
 // checkpoints writes what the ledger has become to disk now and then, beside the pipeline.
@@ -26,6 +29,7 @@ type checkpoints struct {
 	folder *checkpoint.Folder
 	index  *index
 	every  uint64 // transactions; 0: never
+	share  time.Duration
 	due    chan *mark
 	busy   atomic.Bool // from when a mark is due until it is written, or not
 
@@ -39,30 +43,36 @@ func newCheckpoints(dir string, every int, x *index) *checkpoints {
 		every = defaultEvery
 	}
 	return &checkpoints{
-		folder: checkpoint.Open(filepath.Join(dir, checkpointFolder)), index: x, every: uint64(max(every, 0)), due: make(chan *mark, 1),
+		folder: checkpoint.Open(filepath.Join(dir, checkpointFolder)), index: x, every: uint64(max(every, 0)), share: share, due: make(chan *mark, 1),
 	}
 }
 
 // load takes the newest checkpoint over that fits the chain. Where there is none the
 // ledger stays empty.
-func (k *checkpoints) load(l *ledger, store *blockfile.Store) error {
+func (k *checkpoints) load(l *ledger, store *blockfile.Store) {
 	if k.every == 0 {
-		return nil
+		return
 	}
+	var bundle *channelconfig.Bundle
 	saved := k.folder.Newest(
-		func(p checkpoint.Point) error { return fits(p, l.channelID, store) },
+		func(p checkpoint.Point) error {
+			err := fits(p, l.channelID, store)
+			if err == nil {
+				bundle, err = configuration(p, store)
+			}
+			return err
+		},
 		func(file string, why error) {
 			log.Warnf("[%s] checkpoint %s is not used, an older one or the whole chain is: %s", l.channelID, file, why)
 		})
 	if saved == nil {
-		return nil
+		return
 	}
-	if err := l.restore(saved, store); err != nil {
-		return err
-	}
+	l.state = saved.State
+	l.index.load(saved.IDs)
+	l.resume(saved.Point, bundle)
 	k.covered = saved.Point.Transactions
 	log.Infof("[%s] Restored the state of block [%d] from checkpoint %s", l.channelID, saved.Point.Blocks-1, saved.File)
-	return nil
 }
 
 // offer has a durable mark written if it is time to; it never waits.
@@ -99,11 +109,12 @@ func (k *checkpoints) save(m *mark) {
 	start := time.Now()
 	if err := k.folder.Save(m.Point, m.state, k.index.since(m.IDs)); err != nil {
 		log.Warnf("[%s] no checkpoint at block [%d]; the next start replays more: %s", m.Channel, m.Blocks-1, err)
-	} else {
-		k.index.saved(m.IDs)
-		k.covered = m.Transactions
-		log.Infof("[%s] Checkpoint at block [%d]: %d keys and %d transactions in %s",
-			m.Channel, m.Blocks-1, m.state.Len(), m.Transactions, time.Since(start).Round(time.Millisecond))
+		k.after = time.Now().Add(retry)
+		return
 	}
-	k.after = time.Now().Add(share * time.Since(start))
+	took := time.Since(start)
+	k.index.saved(m.IDs)
+	k.covered, k.after = m.Transactions, time.Now().Add(k.share*took)
+	log.Infof("[%s] Checkpoint at block [%d]: %d keys and %d transactions in %s",
+		m.Channel, m.Blocks-1, m.state.Len(), m.Transactions, took.Round(time.Millisecond))
 }

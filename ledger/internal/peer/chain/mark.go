@@ -61,18 +61,15 @@ func fits(p checkpoint.Point, channelID string, store *blockfile.Store) error {
 	return nil
 }
 
-// restore takes a checkpoint over.
-func (l *ledger) restore(saved *checkpoint.Loaded, store *blockfile.Store) error {
-	config, err := store.Block(saved.Point.Config)
+// configuration reads the one that was in force at a point.
+func configuration(p checkpoint.Point, store *blockfile.Store) (*channelconfig.Bundle, error) {
+	block, err := store.Block(p.Config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	bundle, err := channelconfig.FromBlock(config)
+	bundle, err := channelconfig.FromBlock(block)
 	if err != nil {
-		return fmt.Errorf("block %d: %w", saved.Point.Config, err)
+		return nil, fmt.Errorf("configuration in block %d: %w", p.Config, err)
 	}
-	l.state = saved.State
-	l.index.load(saved.IDs)
-	l.resume(saved.Point, bundle)
-	return nil
+	return bundle, nil
 }
