@@ -22,7 +22,7 @@ help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
 	@echo 'make test    every test, on real processes and cgroups (needs root)'
 	@echo 'make check   lint, types and unit tests (under 2 minutes)'
-	@echo 'make test-host  the tests that boot a systemd and start a Docker engine'
+	@echo 'make test-host  the tests that boot a systemd and start a Docker engine; 200 kills of the daemon'
 	@echo 'make bench   the figures of the README, measured here'
 	@echo 'make clean   remove what the above made in this folder'
 
@@ -40,6 +40,8 @@ test-host: setup
 	@echo '== tests with a systemd and a Docker engine of their own'
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io debootstrap systemd-container >/dev/null
 	$(BIN)/pytest -m host
+	@echo '== the daemon, killed 200 times at random moments under a changing load'
+	$(BIN)/pytest tests/daemon -k killed_at_random_moments --kills 200 --timeout 3600
 
 # What tests/kubernetes runs on: by apt, and built once from Go modules into /var/cache/qioi-k8s (20 minutes of CPU).
 k8s-tools: setup

@@ -63,13 +63,13 @@ def test_after_a_sigkill_the_next_start_begins_with_the_original(site: Site) -> 
     assert value(share) == 1024
 
 
-def test_killed_at_random_moments_nothing_of_ours_outlives_it(site: Site) -> None:
+def test_killed_at_random_moments_nothing_of_ours_outlives_it(site: Site, request: pytest.FixtureRequest) -> None:
     chance = random.Random(7)
     shares = [site.component(f"peer{i}") for i in range(3)]
     originals = [700, 1024, 3000]
     for share, original in zip(shares, originals, strict=True):
         share.write_text(str(original))
-    for _ in range(10):
+    for _ in range(request.config.getoption("--kills")):
         process = site.start()
         stop = time.monotonic() + chance.uniform(0.05, 1.5)
         while time.monotonic() < stop:
