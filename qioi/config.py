@@ -16,6 +16,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
 
 from qioi.controller.policy import Policy
+from qioi.kubernetes.section import KubernetesConfig
 from qioi.sections import DockerConfig, RoleName, SelectConfig, Strict, SystemdConfig, UnitConfig
 from qioi.thresholds import AUTO
 from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
@@ -103,6 +104,7 @@ class FileConfig(Strict):
     components: list[ComponentConfig] = Field(default_factory=list)
     docker: DockerConfig | None = None
     systemd: SystemdConfig | None = None
+    kubernetes: KubernetesConfig | None = None
     channels: dict[str, PolicyConfig] = Field(default_factory=dict)
     defaults: PolicyConfig = PolicyConfig()
     actuator: Literal["auto", "libcgroup", "files", "docker"] = "auto"
@@ -115,7 +117,7 @@ class FileConfig(Strict):
 
 
 #: The sections that may find more components than those that are listed.
-DISCOVERIES = ("docker", "systemd")
+DISCOVERIES = ("docker", "systemd", "kubernetes")
 
 
 class LabFile(BaseModel):
@@ -135,6 +137,7 @@ class Config:
     components: tuple[Component, ...]
     docker: DockerConfig | None
     systemd: SystemdConfig | None
+    kubernetes: KubernetesConfig | None
     policies: Mapping[str, Policy]
     defaults: PolicyConfig
     actuator: str
@@ -164,6 +167,9 @@ def load_config(path: Path) -> Config:
         for channel in dict.fromkeys([*raw.channels, *(name for one in components for name in one.channels)])
     }
     problems = [f"{path}: {problem}" for problem in contradictions(components, policies, discovers(raw))]
+    if raw.kubernetes is not None and (listed or raw.channels or raw.docker is not None or raw.systemd is not None):
+        problems.append(f"{path}: kubernetes: components, lab, docker, systemd, channels: accepted without a cluster only: "
+                        "there, components are pods and channels IsolationPolicy objects")  # fmt: skip
     if raw.actuator == "docker" and raw.docker is None:
         problems.append(f"{path}: actuator: docker: accepted together with a section `docker` only")
     problems += [
@@ -180,6 +186,7 @@ def load_config(path: Path) -> Config:
         components=components,
         docker=raw.docker,
         systemd=raw.systemd,
+        kubernetes=raw.kubernetes,
         policies=policies,
         defaults=raw.defaults,
         actuator=raw.actuator,
@@ -282,6 +289,7 @@ def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
         ("components", ComponentConfig),
         ("docker", DockerConfig),
         ("systemd", SystemdConfig),
+        ("kubernetes", KubernetesConfig),
         ("channels", PolicyConfig),
         ("defaults", PolicyConfig),
         ("metrics", MetricsConfig),
