@@ -126,6 +126,8 @@ def make_daemon(
     """Make the loop's daemon: one for the fixed list, or one that watches engines and systemd too."""
     if not config.discovers:
         return Daemon(config, guard, instruments)
+    if config.kubernetes is not None:
+        return kubernetes_daemon(config, guard, instruments, hierarchy, cleanup)
     keeper = owners if isinstance(owners, EngineOwners) else None
     try:
         discovery = watch(config, hierarchy, owned=keeper is not None, owners=guard.owners())
@@ -133,6 +135,19 @@ def make_daemon(
         raise StartError(str(error)) from None
     cleanup.callback(discovery.close)
     return DiscoveringDaemon(config, guard, instruments, discovery, keeper)
+
+
+def kubernetes_daemon(
+    config: Config, guard: Guard, instruments: Instruments, hierarchy: Hierarchy, cleanup: ExitStack
+) -> Daemon:
+    """Make the daemon of a cluster's node; nobody else carries its code in memory."""
+    from qioi.kubernetes import service
+
+    assert config.kubernetes is not None
+    try:
+        return service.make_daemon(config.kubernetes, config, guard, instruments, hierarchy, cleanup)
+    except service.NoClusterError as error:
+        raise StartError(f"{config.file}: {error}") from None
 
 
 def prepare_state(folder: Path) -> None:

@@ -11,6 +11,7 @@ from qioi.controller.guard import Result
 from qioi.controller.law import HostLoad
 from qioi.controller.learned import Evidence
 from qioi.controller.levels import Placement
+from qioi.kubernetes.state import KubernetesState
 from qioi.sources import SourceState
 from qioi.types import Working
 
@@ -110,6 +111,7 @@ class Snapshot:
     loop: float = 0.0
     lateness: float = 0.0
     totals: Totals = Totals()
+    kubernetes: KubernetesState | None = None
 
     def document(self) -> dict[str, Any]:
         """Give it as plain values for JSON."""
