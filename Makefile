@@ -16,7 +16,7 @@ export CGO_ENABLED ?= 0
 
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: demo test test-host check bench clean setup lint unit help k8s-tools
+.PHONY: demo test test-host check bench experiments spark clean setup lint unit help k8s-tools
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
@@ -24,6 +24,8 @@ help:
 	@echo 'make check   lint, types and unit tests (under 2 minutes)'
 	@echo 'make test-host  the tests that boot a systemd and start a Docker engine; 200 kills of the daemon'
 	@echo 'make bench   the figures of the README, measured here'
+	@echo 'make experiments  the papers'"'"' experiments, as a report (a night; leave the machine alone)'
+	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
 	@echo 'make clean   remove what the above made in this folder'
 
 demo: setup
@@ -67,6 +69,18 @@ unit: setup
 bench: setup
 	@echo '== benchmarks (this takes a while; leave the machine alone)'
 	$(PY) benchmarks/run_all.py
+
+# Everything, once with sizes scaled to this host's cores and once with the paper's own numbers.
+experiments: setup spark
+	@echo '== the papers'"'"' experiments (hours; results/experiments/index.html lists the reports)'
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends stress-ng linux-perf nodejs npm >/dev/null
+	$(BIN)/qioi experiment run all
+	$(BIN)/qioi experiment run all --paper-size
+
+spark: setup
+	@echo '== installing what Spark needs'
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >/dev/null
+	$(PY) -m pip install -q --disable-pip-version-check 'pyspark>=3.5.6,<3.6'
 
 setup: $(STAMPS)/apt $(STAMPS)/python $(STAMPS)/ledger
 

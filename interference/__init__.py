@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from qioi.interference.spark import Spark, spark_home
+from qioi.interference.stress import StressNg, stress_binary
 from qioi.interference.sysbench import Report, Sysbench, parse_reports, rates, sysbench_binary, total_over_time
 
-__all__ = ["Report", "Sysbench", "parse_reports", "rates", "sysbench_binary", "total_over_time"]
+__all__ = [
+    "Report",
+    "Spark",
+    "StressNg",
+    "Sysbench",
+    "parse_reports",
+    "rates",
+    "spark_home",
+    "stress_binary",
+    "sysbench_binary",
+    "total_over_time",
+]

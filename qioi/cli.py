@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("qioi.commands.replay", "Read recorded peer logs and say what QiOi would have done."),
     "lab": ("qioi.commands.lab", "Run the bundled ledger network on this machine."),
     "demo": ("qioi.commands.demo", "Measure the ledger alone, disturbed, and protected."),
+    "experiment": ("qioi.commands.experiment", "Repeat the papers' experiments, and report them."),
 }
 
 

@@ -1,0 +1,208 @@
+"""Apache Spark as an interferer: a real standalone cluster that sorts, each worker in a control group of its own.
+
+Master, workers and the job's driver are processes of pyspark's own distribution; executors are children of their
+worker and stay in its group. The job (:mod:`qioi.interference.terasort`) generates, sorts and validates records again
+and again. It sorts once before the measurement, so that what is measured is not the warming up of virtual machines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.lab.cgroups import Group, Tree
+from qioi.lab.errors import LabError
+from qioi.lab.launch import last_lines, launch
+from qioi.types import DEFAULT_SHARES
+
+#: Threads of each worker, as in the paper; its memory, and its executor's.
+WORKER_THREADS = 2
+WORKER_MEMORY = "1g"
+EXECUTOR_MEMORY = "640m"
+#: Records of 100 bytes that a round sorts for each worker: seconds on two cores (the paper: 47 GB in all).
+RECORDS_PER_WORKER = 300_000
+#: Seconds for the cluster to come up and to sort once.
+PATIENCE = 240.0
+INSTALL = "`make spark` (or `pip install 'qioi[spark]'` and `apt-get install openjdk-17-jre-headless`) brings it"
+
+
+def spark_home() -> Path:
+    """Find Spark ($SPARK_HOME, or pyspark's own) and Java, or say what installs them."""
+    home = os.environ.get("SPARK_HOME")
+    spec = importlib.util.find_spec("pyspark") if home is None else None
+    found = Path(home) if home else Path(spec.origin).parent if spec is not None and spec.origin else None
+    if found is None or not (found / "bin" / "spark-class").exists():
+        raise LabError(f"Spark is not installed: {INSTALL}")
+    if shutil.which("java") is None:
+        raise LabError(f"Java, which Spark needs, is not installed: {INSTALL}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round of the job: generated, sorted, validated. Epoch seconds."""
+
+    records: int
+    start: float
+    end: float
+
+
+class Spark:
+    """A cluster of ``count`` workers below ``tree`` and its job."""
+
+    unit = "records/s"
+
+    def __init__(self, tree: Tree, count: int, directory: Path, records: int | None = None) -> None:
+        self._workers = tuple(f"spark-worker{index + 1}" for index in range(count))
+        self.names = ("spark-master", *self._workers, "spark-driver")
+        self._tree, self._directory = tree, directory
+        self._records = records or RECORDS_PER_WORKER * count
+        self._scratch = directory / "spark"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The control groups, in the order of ``names``."""
+        return tuple(self._tree.group(name) for name in self.names)
+
+    def prepare(self) -> None:
+        """Start the cluster and wait until the job has sorted once; it then waits for :meth:`start`."""
+        home = spark_home()
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        for group in self.groups:
+            group.create(DEFAULT_SHARES)
+        port, page = free_ports(2)
+        self._launch(
+            home, "spark-master", "org.apache.spark.deploy.master.Master", "--port", port, "--webui-port", page
+        )
+        master = f"spark://127.0.0.1:{port}"
+        self._wait(lambda: alive_workers(page) is not None, "Spark's master does not answer", "spark-master")
+        for name in self._workers:
+            folder = str(self._scratch / name)
+            size = ("--cores", str(WORKER_THREADS), "--memory", WORKER_MEMORY, "--work-dir", folder)
+            webui = ("--webui-port", free_ports(1)[0])
+            self._launch(home, name, "org.apache.spark.deploy.worker.Worker", *size, *webui, master)
+        count = len(self._workers)
+        self._wait(lambda: alive_workers(page) == count, f"not all of {count} Spark workers came", self._workers[-1])
+        self._submit(home, master)
+        self._wait(lambda: bool(self.rounds()), "the Spark job does not finish its first round", "spark-driver")
+
+    def start(self) -> None:
+        """Let the job go on, round after round."""
+        (self._scratch / "go").touch()
+
+    def check(self) -> None:
+        """Say so if a process has ended by itself, as the job does when a result is not in order."""
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                raise LabError(
+                    f"{name} ended by itself (status {process.returncode}): {last_lines(self._log(name), 4)}"
+                )
+
+    def stop(self) -> None:
+        """Kill all, and remove groups and data; logs and the list of rounds stay."""
+        self._tree.remove(self.groups, grace=0)
+        for process in self._processes.values():
+            process.wait()
+        self._processes.clear()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def rounds(self) -> list[Round]:
+        """List the rounds that are finished and validated."""
+        if not self._done.exists():
+            return []
+        text = self._done.read_text()
+        lines = text[: text.rfind("\n") + 1].splitlines()
+        return [Round(**json.loads(line)) for line in lines]
+
+    def work(self, since: float, until: float) -> float | None:
+        """Records per second over the whole rounds within [since, until]; ``None`` if there is none."""
+        return records_per_second(self.rounds(), since, until)
+
+    def over_time(self) -> tuple[tuple[float, float], ...]:
+        """Records per second of each round, at its end."""
+        return tuple((one.end, one.records / (one.end - one.start)) for one in self.rounds()[1:])
+
+    @property
+    def _done(self) -> Path:
+        return self._directory / "spark-rounds.jsonl"
+
+    def _log(self, name: str) -> Path:
+        return self._directory / f"{name}.log"
+
+    def _launch(self, home: Path, name: str, *arguments: str) -> None:
+        which, *rest = arguments
+        host = ("--host", "127.0.0.1")
+        self._start(name, [str(home / "bin" / "spark-class"), which, *host, *rest], home)
+
+    def _submit(self, home: Path, master: str) -> None:
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": EXECUTOR_MEMORY,
+            "spark.local.dir": str(self._scratch / "local"),
+            "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
+        }
+        flags = [text for key, value in settings.items() for text in ("--conf", f"{key}={value}")]
+        job = Path(__file__).with_name("terasort.py").resolve()
+        partitions = str(WORKER_THREADS * len(self._workers))
+        words = [str(job), str(self._scratch), str(self._done), str(self._records), partitions]
+        command = [str(home / "bin" / "spark-submit"), "--master", master, "--driver-memory", "512m", *flags, *words]
+        self._start("spark-driver", command, home)
+
+    def _start(self, name: str, command: list[str], home: Path) -> None:
+        environment = {
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_NO_DAEMONIZE": "1",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        group = self._tree.group(name)
+        self._processes[name] = launch(
+            command, group, log=self._log(name), cwd=self._scratch, environment=environment, die_with_parent=True
+        )
+
+    def _wait(self, condition: object, complaint: str, name: str) -> None:
+        assert callable(condition)
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise LabError(f"{complaint} after {PATIENCE:.0f} s; its log ends:\n{last_lines(self._log(name), 5)}")
+            time.sleep(0.2)
+
+
+def records_per_second(rounds: list[Round], since: float, until: float) -> float | None:
+    """Divide the records of all whole rounds within the window by the time from the first's start to the last's end."""
+    whole = [one for one in rounds if since <= one.start and one.end <= until]
+    if not whole:
+        return None
+    return sum(one.records for one in whole) / (whole[-1].end - whole[0].start)
+
+
+def alive_workers(page: str) -> int | None:
+    """Ask the master how many workers it has; ``None`` while it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=2) as answer:
+            return int(json.load(answer)["aliveworkers"])
+    except (OSError, ValueError):
+        return None
+
+
+def free_ports(count: int) -> list[str]:
+    """Find loopback ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [str(one.getsockname()[1]) for one in sockets]

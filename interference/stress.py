@@ -1,0 +1,112 @@
+"""stress-ng as an interferer: memory or I/O, N processes, each in a control group of its own.
+
+It counts its own "bogo operations" and says them when it is told to end, so the work is known of its whole life, not
+of a window. Memory: workers write and read back 128 MB each. I/O: workers write, sync and remove files in a folder.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Literal
+
+from qioi.lab.cgroups import Group, Tree
+from qioi.lab.errors import LabError
+from qioi.lab.launch import last_lines, launch
+from qioi.types import DEFAULT_SHARES
+
+Kind = Literal["memory", "io"]
+ARGUMENTS: dict[Kind, tuple[str, ...]] = {
+    "memory": ("--vm", "1", "--vm-bytes", "128M", "--vm-keep"),
+    "io": ("--hdd", "1", "--hdd-bytes", "64M", "--hdd-opts", "wr-rnd,fdatasync"),
+}
+#: stress-ng 0.15: `stress-ng: metrc: [1] vm  1234  2.00 ...`, bogo ops and real time of each stressor.
+_METRICS = re.compile(r"(?:metrc|info): +\[\d+\] (?:vm|hdd) +(\d+) +(\d+\.\d+) ")
+#: Seconds that it has to end and say what it did.
+PATIENCE = 10.0
+
+
+def stress_binary() -> str:
+    """Find stress-ng, or name the package that brings it."""
+    found = shutil.which("stress-ng")
+    if found is None:
+        raise LabError("stress-ng is not installed: `apt-get install stress-ng` (package stress-ng) brings it")
+    return found
+
+
+class StressNg:
+    """N instances of one kind below ``tree``."""
+
+    unit = "bogo ops/s"
+
+    def __init__(self, tree: Tree, kind: Kind, count: int, directory: Path, shares: int = DEFAULT_SHARES) -> None:
+        self.names = tuple(f"stress-{kind}{index + 1}" for index in range(count))
+        self._tree, self._kind, self._directory, self._shares = tree, kind, directory, shares
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The control groups, one per instance, in the order of ``names``."""
+        return tuple(self._tree.group(name) for name in self.names)
+
+    def prepare(self) -> None:
+        """Make the groups."""
+        stress_binary()
+        for group in self.groups:
+            group.create(self._shares)
+
+    def start(self) -> None:
+        """Start all of them; they die with the starting process."""
+        binary = stress_binary()
+        for name, group in zip(self.names, self.groups, strict=True):
+            scratch = self._directory / f"{name}.tmp"
+            scratch.mkdir(exist_ok=True)
+            command = [binary, *ARGUMENTS[self._kind], "--metrics-brief", "--temp-path", str(scratch)]
+            self._processes[name] = launch(command, group, log=self._log(name), die_with_parent=True)
+
+    def check(self) -> None:
+        """Say so if one of them has ended by itself."""
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                raise LabError(
+                    f"{name} ended by itself (status {process.returncode}): {last_lines(self._log(name), 3)}"
+                )
+
+    def stop(self) -> None:
+        """Have them say what they did, and end; what does not is killed."""
+        for process in self._processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+        deadline = time.monotonic() + PATIENCE
+        for process in self._processes.values():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self._tree.remove(self.groups, grace=0)
+        for name, process in self._processes.items():
+            process.wait()
+            shutil.rmtree(self._directory / f"{name}.tmp", ignore_errors=True)
+        self._processes.clear()
+
+    def work(self, since: float, until: float) -> float | None:
+        """Bogo operations per second of all, over their whole life; ``None`` before they have ended."""
+        rates = [parse_metrics(self._log(name)) for name in self.names if self._log(name).exists()]
+        return sum(rates) if rates else None
+
+    def over_time(self) -> tuple[tuple[float, float], ...]:
+        """Say that nothing is known over time."""
+        return ()
+
+    def _log(self, name: str) -> Path:
+        return self._directory / f"{name}.log"
+
+
+def parse_metrics(log: Path) -> float:
+    """Read bogo operations per second of real time; none said is none done."""
+    found = _METRICS.search(log.read_text(errors="replace"))
+    return int(found[1]) / float(found[2]) if found and float(found[2]) > 0 else 0.0

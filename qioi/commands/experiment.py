@@ -1,0 +1,253 @@
+"""``qioi experiment``: list, run and report the papers' experiments."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from qioi.commands.lab import one_line_errors
+from qioi.experiment import catalogue
+from qioi.experiment.errors import SpecError
+from qioi.experiment.plan import Plan, make_plan, make_smoke
+from qioi.experiment.scale import RULE
+from qioi.experiment.session import Session
+from qioi.experiment.spec import ExperimentSpec
+from qioi.experiment.store import Store
+from qioi.lab.demo import demo_directory
+from qioi.lab.errors import LabError
+from qioi.lab.machine import machine
+
+#: Where runs go by default, each into a folder of its own, with an index over all.
+RESULTS = Path("results", "experiments")
+#: Where the ledgers stand meanwhile: in memory if there is room, as for the demo.
+MEMORY, DISK = Path("/dev/shm/qioi-experiment"), Path("/var/lib/qioi-experiment")
+ALL = "all"
+
+
+@click.group()
+def command() -> None:
+    """Repeat the evaluations of the QiOi and StreamChain papers on this machine."""
+
+
+@command.command("list")
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def list_(output: str) -> None:
+    """List the experiments, and how long each takes."""
+    with one_line_errors():
+        plans = [make_plan(spec, machine().cores) for spec in specs((ALL,))]
+    if output == "json":
+        click.echo(json.dumps([as_json(plan) for plan in plans], indent=2))
+        return
+    table = Table(box=None, header_style="bold")
+    for heading in ("name", "of", "what", "cells"):
+        table.add_column(heading)
+    table.add_column("minutes", justify="right")
+    for plan in plans:
+        entry = as_json(plan)
+        table.add_row(*(str(entry[key]) for key in ("name", "paper", "title", "cells", "minutes")))
+    console = Console()
+    console.print(table)
+    console.print(f"{RULE}; `--paper-size` keeps the paper's numbers", highlight=False)
+
+
+def as_json(plan: Plan) -> dict[str, object]:
+    """Spell one experiment for programs."""
+    return {
+        "name": plan.spec.name,
+        "paper": plan.spec.paper,
+        "title": plan.spec.title,
+        "cells": len(plan.cells),
+        "repeats": plan.repeats,
+        "minutes": round(seconds_of(plan) / 60),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What `run` was asked for, for every experiment alike."""
+
+    output: Path
+    resume: bool
+    paper_size: bool
+    repeats: int | None
+    duration: float | None
+    warmup: float | None
+    seed: int
+    smoke: bool
+    base_port: int
+    directory: Path
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option(
+    "--output", type=click.Path(file_okay=False, path_type=Path), help=f"The run's folder [{RESULTS}/<time>]."
+)
+@click.option("--resume", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Go on with that run.")
+@click.option("--paper-size", is_flag=True, help="As many neighbours as the paper has on its 24 cores.")
+@click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
+@click.option("--duration", type=click.FloatRange(min=2), help="Measured seconds of each cell, in place of the file's.")
+@click.option("--warmup", type=click.FloatRange(min=0.5), help="Seconds before, in place of the file's.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random choices.")
+@click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
+@click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the ledgers stand meanwhile, an empty or new folder [default: in memory if there is room].",
+)
+def run(
+    names: tuple[str, ...],
+    output: Path | None,
+    resume: Path | None,
+    paper_size: bool,
+    repeats: int | None,
+    duration: float | None,
+    warmup: float | None,
+    seed: int,
+    smoke: bool,
+    base_port: int,
+    folder: Path | None,
+) -> None:
+    """Run experiments (by name, `all`, or a file of yours) and write report.html.
+
+    Everything is checked before anything starts. ctrl-C leaves the host clean and keeps finished repeats;
+    --resume with the same options goes on after the last one.
+    """
+    if output is not None and resume is not None:
+        raise click.UsageError("--output and --resume exclude each other")
+    directory = (resume or output or RESULTS / time.strftime("%Y%m%d-%H%M%S")).resolve()
+    asked = Asked(
+        directory,
+        resume is not None,
+        paper_size,
+        repeats,
+        duration,
+        warmup,
+        seed,
+        smoke,
+        base_port,
+        folder or demo_directory(MEMORY, DISK),
+    )
+    console = Console()
+    with one_line_errors():
+        plans = [plan_of(spec, asked) for spec in specs(names)]
+        try:
+            run_all(plans, asked, console)
+        finally:
+            report_of(directory, console)
+
+
+def specs(names: tuple[str, ...]) -> list[ExperimentSpec]:
+    """Read all that are named; the problems of all of them at once."""
+    found: list[ExperimentSpec] = []
+    problems: list[str] = []
+    for name in catalogue.names() if ALL in names else dict.fromkeys(names):
+        try:
+            found.append(catalogue.find(name))
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
+    return found
+
+
+def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
+    """Lay one experiment out."""
+    cores = machine().cores
+    if asked.smoke:
+        return make_smoke(spec, cores)
+    given = {"duration": asked.duration, "warmup": asked.warmup}
+    timing = spec.timing.model_copy(update={key: value for key, value in given.items() if value is not None})
+    return make_plan(spec, cores, paper_size=asked.paper_size, repeats=asked.repeats, timing=timing, seed=asked.seed)
+
+
+def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
+    """Run one after the other behind a progress bar; one that cannot be run is said, and the others go on."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(elapsed_when_finished=True))
+    failed: list[str] = []
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        steps = Steps(bar, console, sum(seconds_of(plan) for plan in plans))
+        for plan in plans:
+            store = Store(asked.output / plan.spec.name)
+            resume = asked.resume and (store.directory / "run.json").exists()
+            steps.name = plan.spec.name
+            session = Session(plan, store, asked.directory, asked.base_port, steps.show)
+            try:
+                session.run(resume=resume)
+            except SpecError:
+                raise
+            except LabError as error:
+                failed.append(f"{plan.spec.name}: {error}")
+                if len(plans) > 1:
+                    console.print(f"{plan.spec.name}: {error}", style="red", highlight=False)
+            steps.before += seconds_of(plan)
+    if failed:
+        raise LabError("\n".join(failed))
+
+
+def seconds_of(plan: Plan) -> float:
+    """About how long an experiment takes, all in all."""
+    return plan.probe_seconds + plan.repeats * plan.repeat_seconds
+
+
+class Steps:
+    """Shows what is being done and how long all still takes: a bar on a terminal, elsewhere a line a step."""
+
+    def __init__(self, bar: Progress, console: Console, total: float) -> None:
+        self._bar, self._console, self._total = bar, console, total
+        self._task = bar.add_task("starting", total=total)
+        self._last = ""
+        self.name = ""
+        self.before = 0.0
+
+    def show(self, label: str, done: float, of: float) -> None:
+        """Show one step; ``done`` and ``of`` are seconds of the experiment that is under way."""
+        text = f"{self.name}: {label}"
+        total = max(self._total, self.before + of)
+        if text != self._last and not self._console.is_terminal:
+            self._console.print(f"{text} ({remaining(total - self.before - done)} left)", highlight=False)
+        self._last = text
+        self._bar.update(self._task, description=text, completed=self.before + done, total=total)
+
+
+def remaining(seconds: float) -> str:
+    """Spell how long it still takes."""
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{max(0.0, seconds):.0f} s"
+
+
+def report_of(directory: Path, console: Console) -> None:
+    """Write the page of a run, and the index over it and its neighbours, if there is anything to show."""
+    try:
+        from qioi.experiment.page import runs_in, write_index, write_report
+    except ModuleNotFoundError as error:
+        if error.name not in {"jinja2", "matplotlib"}:
+            raise
+        raise LabError(f"{error.name} is not installed: `pip install 'qioi[lab]'` brings it") from error
+    if not any(Store(folder).repeats() for folder in runs_in(directory)):
+        return
+    console.print(f"report: {write_report(directory)}", highlight=False, soft_wrap=True)
+    console.print(f"index: {write_index(directory.parent)}", highlight=False, soft_wrap=True)
+
+
+@command.command()
+@click.argument("directories", nargs=-1, type=click.Path(file_okay=False, exists=True, path_type=Path))
+def report(directories: tuple[Path, ...]) -> None:
+    """Draw the reports of runs anew (default: of every run in results/experiments), and the index over them."""
+    console = Console()
+    with one_line_errors():
+        folders = directories or tuple(sorted(path.parent.parent for path in RESULTS.glob("*/*/run.json")))
+        if not folders:
+            raise LabError(f"there is no run in {RESULTS}: `qioi experiment run NAME` makes one")
+        for folder in dict.fromkeys(folder.resolve() for folder in folders):
+            if not list(folder.glob("*/run.json")):
+                raise LabError(f"{folder} holds no run: a folder that `qioi experiment run` wrote is accepted")
+            report_of(folder, console)

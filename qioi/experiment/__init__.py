@@ -1,0 +1,1 @@
+"""The papers' experiments, declared in files and run for real on the lab."""

@@ -1,0 +1,122 @@
+"""Find, read and check experiments' files: what pydantic checks of each key, and what only the whole shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from qioi.experiment.errors import SpecError
+from qioi.experiment.metrics import known_metric, known_series
+from qioi.experiment.spec import ExperimentSpec, FigureSpec
+
+DIRECTORY = Path(__file__).parent / "catalogue"
+#: Every "with" needs its "without" often enough for a spread to be seen.
+LEAST_REPEATS = 3
+
+
+def names() -> list[str]:
+    """List the experiments that come with QiOi, in the order of their files."""
+    return [load(path).name for path in sorted(DIRECTORY.glob("*.yaml"))]
+
+
+def find(name: str) -> ExperimentSpec:
+    """Read an experiment by its name, or a file by its path."""
+    path = Path(name)
+    if path.suffix in {".yaml", ".yml"}:
+        return load(path)
+    specs = {spec.name: spec for spec in map(load, sorted(DIRECTORY.glob("*.yaml")))}
+    if name not in specs:
+        raise SpecError([f"there is no experiment {name!r}: accepted are {', '.join(specs)}, all, or a .yaml file"])
+    return specs[name]
+
+
+def load(path: Path) -> ExperimentSpec:
+    """Read and check a file; SpecError names every problem found."""
+    try:
+        document = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise SpecError([f"{path}: {error.strerror}"]) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SpecError([f"{path} is not YAML: {' '.join(str(error).split())}"]) from error
+    try:
+        spec = ExperimentSpec.model_validate(document)
+    except ValidationError as error:
+        raise SpecError(
+            f"{path}: {'.'.join(map(str, one['loc'])) or 'the file'}: {one['msg'].removeprefix('Value error, ')}"
+            for one in error.errors()
+        ) from error
+    problems = [f"{path}: {problem}" for problem in check(spec)]
+    if problems:
+        raise SpecError(problems)
+    return spec
+
+
+def check(spec: ExperimentSpec) -> Iterator[str]:
+    """Yield what does not fit together."""
+    if spec.repeats < LEAST_REPEATS:
+        yield f"repeats: {spec.repeats}: at least {LEAST_REPEATS} are accepted"
+    yield from _check_arms(spec)
+    yield from _check_loads(spec)
+    for number, figure in enumerate(spec.figures):
+        yield from (f"figures.{number}: {problem}" for problem in _check_figure(spec, figure))
+    for number, claim in enumerate(spec.papers):
+        places = (
+            ("arm", claim.arm, _arms(spec)),
+            ("of", claim.of, _arms(spec)),
+            ("network", claim.network, set(spec.networks)),
+            ("of_network", claim.of_network, set(spec.networks)),
+            ("load", claim.load, set(spec.loads)),
+        )
+        yield from _unknown(f"papers.{number}", places)
+        if not known_metric(claim.metric):
+            yield f"papers.{number}.metric: there is no metric {claim.metric!r}"
+
+
+def _arms(spec: ExperimentSpec) -> set[str]:
+    return {arm.name for arm in spec.arms}
+
+
+def _check_arms(spec: ExperimentSpec) -> Iterator[str]:
+    seen: set[str] = set()
+    for number, arm in enumerate(spec.arms):
+        if arm.name in seen:
+            yield f"arms.{number}.name: {arm.name} is there twice"
+        if arm.against is not None and arm.against not in seen:
+            yield f"arms.{number}.against: {arm.against} is no arm before this one"
+        if arm.against is None and number > 0:
+            yield f"arms.{number}.against: every arm but the first names the arm that it is held against"
+        if arm.neighbours.go is not None and arm.neighbours.go > spec.timing.duration:
+            yield f"arms.{number}.neighbours.go: accepted is at most the duration, {spec.timing.duration:g}"
+        seen.add(arm.name)
+
+
+def _check_loads(spec: ExperimentSpec) -> Iterator[str]:
+    for name, load in spec.loads.items():
+        for title, network in spec.networks.items():
+            offered = {chaincode.split("=", 1)[0] for chaincode in network.chaincodes}
+            if load.driver == "load" and load.chaincode not in offered:
+                yield f"loads.{name}.chaincode: {load.chaincode} is not among the chaincodes of network {title}"
+            for channel in load.tenants.keys() - set(network.channels):
+                yield f"loads.{name}.tenants: {channel} is no channel of network {title}"
+
+
+def _check_figure(spec: ExperimentSpec, figure: FigureSpec) -> Iterator[str]:
+    known = known_series if figure.kind == "time" else known_metric
+    for metric in figure.metrics:
+        if not known(metric):
+            yield f"metrics: there is no {'series' if figure.kind == 'time' else 'metric'} {metric!r}"
+    if figure.kind == "lines" and figure.x != "axis" and not known_metric(figure.x):
+        yield f"x: accepted are axis and a metric, not {figure.x!r}"
+    places = [("arms", arm, _arms(spec)) for arm in figure.arms]
+    yield from _unknown("", [*places, ("load", figure.load, set(spec.loads))])
+    yield from _unknown("", [("network", figure.network, set(spec.networks))])
+
+
+def _unknown(where: str, places: object) -> Iterator[str]:
+    assert isinstance(places, tuple | list)
+    for key, name, accepted in places:
+        if name is not None and name not in accepted:
+            yield f"{where}.{key}: {name}: accepted are {', '.join(sorted(accepted))}".lstrip(".")

@@ -1,0 +1,230 @@
+"""The pictures of a run, each as SVG and as PNG. Matplotlib is imported by this module alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from qioi.experiment.metrics import SERIES, metric
+from qioi.experiment.plan import Cell
+from qioi.experiment.spec import FigureSpec
+from qioi.experiment.summary import Spread, Summary
+from qioi.lab.plots import COLOURS, GRID, INK, QUIET
+from qioi.lab.table import short
+
+#: Okabe and Ito's palette: told apart by people with colour-blindness too.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7b8794")
+STYLE = {"font.family": "DejaVu Sans", "font.size": 9, "svg.fonttype": "none", "text.color": INK}
+WIDTH = 9.9
+#: More bars or panels than these side by side cannot be read.
+PANELS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One drawn figure: its caption and the stem of its two files."""
+
+    title: str
+    stem: str
+
+
+def draw(summary: Summary, spec: FigureSpec, folder: Path, stem: str) -> Picture:
+    """Draw one figure into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(STYLE):
+        figure = {"bars": bars, "lines": lines, "time": over_time, "stack": stack}[spec.kind](summary, spec)
+        figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
+        figure.savefig(folder / f"{stem}.png", dpi=150, bbox_inches="tight", metadata={"Software": None})
+    return Picture(spec.title, stem)
+
+
+def bars(summary: Summary, spec: FigureSpec) -> Figure:
+    """Draw a panel a metric, a bar a cell, with the least and the most of the repeats."""
+    cells = summary.cells(spec.network, spec.load, spec.arms)
+    figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(cells)))
+    axes = figure.subplots(1, len(spec.metrics), sharey=True, squeeze=False)[0]
+    names = [summary.title(cell) for cell in cells]
+    for axis, name in zip(axes, spec.metrics, strict=True):
+        found = [summary.value(cell, name) for cell in cells]
+        widths = [value.median if value else 0.0 for value in found]
+        colours = [PALETTE[colour_of(summary, cell) % len(PALETTE)] for cell in cells]
+        axis.barh(range(len(cells)), widths, color=colours, height=0.66)
+        for place, value in enumerate(found):
+            note(axis, place, value)
+        axis.set_yticks(range(len(cells)), names)
+        axis.set_title(
+            f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", "), loc="left", fontsize=9, color=INK
+        )
+        axis.set_xlim(0, 1.28 * max([value.high for value in found if value] or [1.0]) or 1.0)
+        tidy(axis, "x")
+    axes[0].invert_yaxis()
+    figure.subplots_adjust(wspace=0.08)
+    return figure
+
+
+def note(axis: Axes, place: int, value: Spread | None) -> None:
+    """Write a bar's value at its end, and draw its spread."""
+    if value is None:
+        axis.text(0, place, " none", va="center", color=QUIET, fontsize=8)
+        return
+    axis.plot([value.low, value.high], [place, place], color=INK, linewidth=1)
+    axis.text(value.high, place, f" {short(value.median)}", va="center", color=INK, fontsize=8)
+
+
+def lines(summary: Summary, spec: FigureSpec) -> Figure:
+    """Draw metrics over the arms' axis or over another metric: a line a network, through its loads or arms."""
+    figure = Figure(figsize=(WIDTH, 3.2))
+    axes = figure.subplots(1, len(spec.metrics), squeeze=False)[0]
+    networks = [spec.network] if spec.network else list(summary.spec.networks)
+    loads: list[str | None] = [spec.load] if spec.load else list(summary.spec.loads)
+    groups = (
+        [(name, load) for name in networks for load in loads] if spec.x == "axis" else [(n, None) for n in networks]
+    )
+    for axis, name in zip(axes, spec.metrics, strict=True):
+        for index, (network, load) in enumerate(groups):
+            points = [
+                found for cell in summary.cells(network, load, spec.arms) if (found := point(summary, cell, spec, name))
+            ]
+            if spec.x == "axis":
+                points.sort(key=lambda one: one[0])
+            if points:
+                label = label_of(summary, network, load)
+                draw_line(axis, points, PALETTE[index % len(PALETTE)], label)
+        axis.set_title(
+            f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", "), loc="left", fontsize=9, color=INK
+        )
+        axis.set_xlabel(x_title(spec), color=QUIET)
+        tidy(axis, "y")
+        scale(axis, spec.log)
+    legend(figure, axes)
+    return figure
+
+
+def point(summary: Summary, cell: Cell, spec: FigureSpec, name: str) -> tuple[float, Spread] | None:
+    """Place one cell."""
+    y = summary.value(cell, name)
+    if spec.x == "axis":
+        return (cell.arm.axis or 0.0, y) if y else None
+    x = summary.value(cell, spec.x)
+    return (x.median, y) if x and y else None
+
+
+def draw_line(axis: Axes, points: Sequence[tuple[float, Spread]], colour: str, label: str) -> None:
+    """Draw medians as a line, and the spread of each."""
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    axis.plot(xs, [y.median for y in ys], color=colour, linewidth=1.6, marker="o", markersize=4, label=label)
+    axis.vlines(xs, [y.low for y in ys], [y.high for y in ys], color=colour, linewidth=1)
+
+
+def x_title(spec: FigureSpec) -> str:
+    """Name the x axis."""
+    if spec.x == "axis":
+        return "k" if "k " in f"{spec.title} " or "(Table 4)" in spec.title else "neighbours"
+    its = metric(spec.x)
+    return f"{its.title}, {its.unit}"
+
+
+def over_time(summary: Summary, spec: FigureSpec) -> Figure:
+    """Draw series over time: a row a quantity, a panel a cell, of the repeat in the middle."""
+    cells = summary.cells(spec.network, spec.load, spec.arms)[:PANELS]
+    figure = Figure(figsize=(WIDTH, 1.9 * len(spec.metrics) + 0.4))
+    rows = figure.subplots(len(spec.metrics), len(cells), sharey="row", sharex=True, squeeze=False)
+    for row, name in zip(rows, spec.metrics, strict=True):
+        for axis, cell in zip(row, cells, strict=True):
+            found = summary.figures(cell)
+            curves = found.series.get(name, {}) if found else {}
+            for label, points in curves.items():
+                if points:
+                    axis.plot(
+                        *zip(*points, strict=True), color=COLOURS.get(label, PALETTE[6]), linewidth=1.3, label=label
+                    )
+            axis.axvspan(-cell.timing.warmup, 0, color="#f0f2f5", zorder=0, linewidth=0)
+            if row is rows[0]:
+                axis.set_title(summary.title(cell), loc="left", fontsize=9, color=INK)
+            if row is rows[-1]:
+                axis.set_xlabel("s", color=QUIET)
+            axis.set_xlim(-cell.timing.warmup, cell.timing.duration)
+            tidy(axis, "y")
+        scale(row[0], logarithmic=name in {"p95", "delay"})
+        row[0].set_ylabel(f"{SERIES[name][0]},\n{SERIES[name][1]}", color=QUIET, fontsize=8)
+    figure.subplots_adjust(wspace=0.06, hspace=0.18)
+    legend(figure, [axis for row in rows for axis in row])
+    return figure
+
+
+def stack(summary: Summary, spec: FigureSpec) -> Figure:
+    """Draw metrics on top of each other, a bar a cell."""
+    cells = summary.cells(spec.network, spec.load, spec.arms)
+    figure = Figure(figsize=(WIDTH, 0.9 + 0.34 * len(cells)))
+    axis = figure.subplots()
+    base = [0.0] * len(cells)
+    for index, name in enumerate(spec.metrics):
+        found = [summary.value(cell, name) for cell in cells]
+        widths = [value.median if value else 0.0 for value in found]
+        axis.barh(range(len(cells)), widths, left=base, height=0.62, color=PALETTE[index], label=name.partition(".")[2])
+        base = [left + width for left, width in zip(base, widths, strict=True)]
+    axis.set_yticks(range(len(cells)), [summary.title(cell) for cell in cells])
+    axis.invert_yaxis()
+    axis.set_xlabel(metric(spec.metrics[0]).unit, color=QUIET)
+    tidy(axis, "x")
+    legend(figure, [axis])
+    return figure
+
+
+def colour_of(summary: Summary, cell: Cell) -> int:
+    """Give an arm the same colour in every picture of a run."""
+    return [arm.name for arm in {one.arm.name: one.arm for one in summary.plan.cells}.values()].index(cell.arm.name)
+
+
+def unit_of(summary: Summary, name: str) -> str:
+    """Give a metric's unit; the neighbours' work has the unit of their kind."""
+    if name != "neighbours.work":
+        return metric(name).unit
+    units = {cell.unit for repeat in summary.counted for cell in repeat.cells.values() if cell.unit}
+    return units.pop() if len(units) == 1 else metric(name).unit
+
+
+def label_of(summary: Summary, network: str | None, load: str | None) -> str:
+    """Name a line by what tells it from the others."""
+    parts = []
+    if network is not None and len(summary.spec.networks) > 1:
+        parts.append(summary.spec.networks[network].title or network)
+    if load is not None and len(summary.spec.loads) > 1:
+        parts.append(summary.spec.loads[load].title or load)
+    return ", ".join(parts) or "median, least and most"
+
+
+def tidy(axis: Axes, grid: str) -> None:
+    """Draw no more than is needed."""
+    axis.grid(axis=grid, color=GRID, linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.tick_params(colors=QUIET, length=0)
+    for side in ("top", "right", "left"):
+        axis.spines[side].set_visible(False)
+    axis.spines["bottom"].set_color(GRID)
+
+
+def scale(axis: Axes, logarithmic: bool) -> None:
+    """Start at zero, or be logarithmic with plain numbers."""
+    if logarithmic:
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.yaxis.set_minor_locator(NullLocator())
+    else:
+        axis.set_ylim(bottom=0)
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
+def legend(figure: Figure, axes: Sequence[Axes]) -> None:
+    """Name the curves once for all panels; a single curve needs no name."""
+    named = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    if len(named) > 1:
+        figure.legend(
+            named.values(), named.keys(), loc="center left", bbox_to_anchor=(0.91, 0.5), frameon=False, fontsize=8.5
+        )

@@ -1,0 +1,230 @@
+"""From counters and samples of one cell to its flat metrics and its series, all of the measured window alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qioi.experiment.drivers import Driven
+from qioi.experiment.neighbours import Neighbours
+from qioi.experiment.plan import Cell
+from qioi.lab.cgroups import Group
+from qioi.lab.daemon import DAEMON_GROUP
+from qioi.lab.figures import Series
+from qioi.lab.flush import Flush, flush_figures
+from qioi.lab.lab import CLIENT_GROUP
+from qioi.lab.machine import some_total
+from qioi.lab.sampler import Sample, Window, window
+from qioi.types import DEFAULT_SHARES, Role
+
+_PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
+LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is noted beside a sample: epoch seconds, our own CPU seconds, PSI io seconds, the daemon's memory in MB."""
+
+    time: float
+    own: float
+    io: float
+    daemon: float
+
+
+@dataclass(slots=True)
+class Traces:
+    """When the neighbours came and went (epoch seconds), and a look at every sample."""
+
+    came: float | None = None
+    gone: float | None = None
+    looks: list[Look] = field(default_factory=list)
+
+    def look(self, daemon: Group) -> None:
+        """Take one."""
+        io = Path("/proc/pressure/io")
+        waited = some_total(io.read_text()) if io.exists() else None
+        self.looks.append(Look(time.time(), time.process_time(), waited or 0.0, memory(daemon.pids())))
+
+    def within(self, start: float, end: float) -> list[Look]:
+        """Give those of the window."""
+        return [look for look in self.looks if start <= look.time <= end]
+
+
+def memory(pids: Sequence[int]) -> float:
+    """Resident memory of some processes in MB; those that have just ended have none."""
+    pages = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError):
+            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * _PAGE_MB
+
+
+@dataclass(frozen=True, slots=True)
+class CellFigures:
+    """One cell of one repeat. Series are in seconds since the window began; the warm-up lies below zero."""
+
+    key: str
+    metrics: dict[str, float]
+    series: dict[str, dict[str, Series]]
+    unit: str
+    started: float
+
+
+def condense(
+    cell: Cell,
+    found: Driven,
+    samples: Sequence[Sample],
+    roles: Mapping[str, Role],
+    neighbours: Neighbours,
+    flushes: Sequence[Flush],
+    traces: Traces,
+    profiled: Mapping[str, tuple[float, float, float]],
+) -> CellFigures:
+    """Condense one cell."""
+    cores = len(os.sched_getaffinity(0))
+    cut = window(samples, found.start - cell.timing.warmup, found.start, found.end)
+    metrics = {
+        **driven(found),
+        **scheduled(cut, roles),
+        **disturbed(cut, neighbours, traces, found),
+        **found.more,
+        "client.cores": cut.cores((CLIENT_GROUP,)),
+        "ledger.cores": cut.cores(tuple(roles)),
+        "flush.p95": flush_figures(flushes, found.start, found.end).p95,
+    }
+    if found.figures.throughput > 0:
+        metrics["ledger.ms_per_tx"] = 1000 * metrics["ledger.cores"] / found.figures.throughput
+    metrics |= machine_wide(cut, cores, metrics, traces.within(found.start, found.end), cell)
+    metrics |= speed_of_reaction(samples, roles, traces)
+    metrics |= of_perf(profiled, roles, neighbours)
+    return CellFigures(cell.key, metrics, series(cell, found, cut, roles, neighbours), neighbours.unit, found.start)
+
+
+def driven(found: Driven) -> dict[str, float]:
+    """Take the load client's figures."""
+    load = found.figures
+    sent = load.committed + load.failed
+    metrics = {
+        "throughput": load.throughput,
+        "mean": load.mean,
+        "p50": load.p50,
+        "p95": load.p95,
+        "p99": load.p99,
+        "failed": float(load.failed),
+        "goodput": 100 * load.committed / sent if sent else 0.0,
+    }
+    return metrics | ({"offered": load.offered} if load.offered is not None else {})
+
+
+def scheduled(cut: Window, roles: Mapping[str, Role]) -> dict[str, float]:
+    """Say what the scheduler did to every role, from schedstat; switches are of one component on average."""
+    metrics: dict[str, float] = {}
+    for role in LEDGER:
+        names = tuple(name for name, its in roles.items() if its is role)
+        if not names:
+            continue
+        figures = cut.role(names)
+        shares = [sample.shares[name] for sample in cut.samples for name in names]
+        metrics |= {
+            f"{role.value}.delay": figures.delay,
+            f"{role.value}.slice": figures.time_slice,
+            f"{role.value}.switches": figures.switches / len(names),
+            f"{role.value}.waiting": 100 * figures.waiting,
+            f"{role.value}.cores": figures.cores,
+            f"{role.value}.shares": sum(shares) / len(shares),
+        }
+    return metrics
+
+
+def disturbed(cut: Window, neighbours: Neighbours, traces: Traces, found: Driven) -> dict[str, float]:
+    """Say what the neighbours got, while they were there."""
+    if not neighbours.names or traces.came is None:
+        return {}
+    figures = cut.role(neighbours.names)
+    metrics = {
+        "neighbours.cores": figures.cores,
+        "neighbours.delay": figures.delay,
+        "neighbours.slice": figures.time_slice,
+        "neighbours.switches": figures.switches / len(neighbours.names),
+    }
+    work = neighbours.work(max(found.start, traces.came), min(found.end, traces.gone or found.end))
+    return metrics | ({"neighbours.work": work} if work is not None else {})
+
+
+def machine_wide(
+    cut: Window, cores: int, ours: Mapping[str, float], looks: Sequence[Look], cell: Cell
+) -> dict[str, float]:
+    """Say how quiet the machine was: the criteria of :mod:`qioi.experiment.noise` are about these."""
+    quiet = cut.quiet(cores)
+    daemon = cut.cores((DAEMON_GROUP,)) if cell.arm.protection is not None and cell.arm.protection.law else 0.0
+    watching = (looks[-1].own - looks[0].own) / (looks[-1].time - looks[0].time) if len(looks) > 1 else 0.0
+    known = ours["ledger.cores"] + ours["client.cores"] + ours.get("neighbours.cores", 0.0) + daemon + watching
+    metrics = {
+        "steal": 100 * quiet.steal,
+        "others": max(0.0, 100 * (quiet.cores_busy - known) / cores),
+    }
+    if quiet.pressure is not None:
+        metrics["pressure"] = 100 * quiet.pressure
+    if len(looks) > 1:
+        metrics["pressure.io"] = 100 * (looks[-1].io - looks[0].io) / (looks[-1].time - looks[0].time)
+    if daemon:
+        metrics |= {"daemon.cores": daemon, "daemon.memory": max((look.daemon for look in looks), default=0.0)}
+    return metrics
+
+
+def speed_of_reaction(samples: Sequence[Sample], roles: Mapping[str, Role], traces: Traces) -> dict[str, float]:
+    """Give the time from the neighbours' start to the first raised share, and from their end to the last one gone.
+
+    Good to one sampling period; left out where it did not come about.
+    """
+    raised = [
+        (sample.time, any(sample.shares[name] > DEFAULT_SHARES for name in roles if name in sample.shares))
+        for sample in samples
+    ]
+    metrics: dict[str, float] = {}
+    if traces.came is not None:
+        first = next((at for at, up in raised if up and at >= traces.came), None)
+        if first is not None:
+            metrics["reaction"] = first - traces.came
+    if traces.gone is not None and "reaction" in metrics and not raised[-1][1]:
+        last = max(at for at, up in raised if up)
+        metrics["release"] = max(0.0, last - traces.gone)
+    return metrics
+
+
+def of_perf(
+    profiled: Mapping[str, tuple[float, float, float]], roles: Mapping[str, Role], neighbours: Neighbours
+) -> dict[str, float]:
+    """Put perf's figures in place of schedstat's: means over a role's components, in ms."""
+    metrics: dict[str, float] = {}
+    kinds = {role.value: [name for name, its in roles.items() if its is role] for role in LEDGER}
+    kinds["neighbours"] = list(neighbours.names)
+    for kind, names in kinds.items():
+        rows = [profiled[name] for name in names if name in profiled]
+        switches = sum(row[2] for row in rows)
+        if switches:
+            metrics[f"{kind}.slice"] = 1000 * sum(row[0] * row[2] for row in rows) / switches
+            metrics[f"{kind}.delay"] = 1000 * sum(row[1] * row[2] for row in rows) / switches
+            metrics[f"{kind}.switches"] = switches / len(names)
+    return metrics
+
+
+def series(
+    cell: Cell, found: Driven, cut: Window, roles: Mapping[str, Role], neighbours: Neighbours
+) -> dict[str, dict[str, Series]]:
+    """Take the curves over time: quantity -> name of the curve -> points."""
+    by_role = {role.value: tuple(name for name, its in roles.items() if its is role) for role in LEDGER}
+    present = {role: names for role, names in by_role.items() if names}
+    shown = found.start - cell.timing.warmup
+    work = tuple((at - found.start, value) for at, value in neighbours.over_time() if shown <= at <= found.end)
+    return {
+        "throughput": {"ledger": found.throughput},
+        "p95": {"ledger": found.p95},
+        "shares": {role: cut.shares_over_time(names) for role, names in present.items()},
+        "delay": {role: cut.delay_over_time(names) for role, names in present.items()},
+        "neighbours": {"neighbours": work} if work else {},
+    }

@@ -1,0 +1,238 @@
+"""What drives the ledger in a cell: the bundled load client (once a channel with tenants), or stock Caliper."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from qioi.experiment.spec import LoadSpec, Timing
+from qioi.lab.errors import LabError
+from qioi.lab.figures import LoadFigures, Series
+from qioi.lab.lab import Lab
+from qioi.lab.launch import last_lines
+from qioi.lab.load import LoadPlan, LoadRun
+
+_PROGRESS = re.compile(r"^(?P<label>.*): (?P<submitted>\d+) submitted, (?P<succeeded>\d+) succeeded, (?P<failed>\d+)")
+#: Seconds that Caliper may take beyond its round: installing nothing, connecting, preparing, draining.
+CALIPER_SLACK = 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What a driver found. ``start`` and ``end`` bound the window (epoch seconds); ``more`` are further metrics."""
+
+    figures: LoadFigures
+    start: float
+    end: float
+    throughput: Series
+    p95: Series
+    more: dict[str, float] = field(default_factory=dict)
+
+
+class Driver(Protocol):
+    """A driver that runs."""
+
+    def running(self) -> bool:
+        """Whether it still sends or drains."""
+        ...
+
+    def result(self) -> Driven:
+        """Read what it found, once it has ended."""
+        ...
+
+
+class Bundled:
+    """The bundled load client."""
+
+    def __init__(
+        self,
+        stack: contextlib.ExitStack,
+        lab: Lab,
+        spec: LoadSpec,
+        timing: Timing,
+        rate: float | None,
+        seed: int,
+        at: Path,
+    ) -> None:
+        plan = LoadPlan(timing.duration, timing.warmup, rate, spec.clients, seed, client_flags(spec))
+        self._file = at / "load.json"
+        self._run = stack.enter_context(LoadRun(lab, plan, at))
+
+    def running(self) -> bool:
+        """Whether it still sends or drains."""
+        return self._run.running()
+
+    def result(self) -> Driven:
+        """Read load.json."""
+        found = self._run.result()
+        return Driven(
+            found.figures,
+            found.start,
+            found.end,
+            found.throughput,
+            found.p95,
+            stages(json.loads(self._file.read_text())),
+        )
+
+
+class Tenants:
+    """A load client a channel; the first channel's figures are the cell's, all are under ``tenant.``."""
+
+    def __init__(
+        self,
+        stack: contextlib.ExitStack,
+        lab: Lab,
+        spec: LoadSpec,
+        timing: Timing,
+        rates: dict[str, float],
+        seed: int,
+        at: Path,
+    ) -> None:
+        self._runs = {}
+        for channel, rate in rates.items():
+            folder = at / f"load-{channel}"
+            folder.mkdir(exist_ok=True)
+            flags = (*client_flags(spec), "--channel", channel)
+            plan = LoadPlan(timing.duration, timing.warmup, rate, seed=seed, extra=flags)
+            self._runs[channel] = stack.enter_context(LoadRun(lab, plan, folder))
+
+    def running(self) -> bool:
+        """Whether any still sends or drains."""
+        return any([run.running() for run in self._runs.values()])
+
+    def result(self) -> Driven:
+        """Read all."""
+        results = {channel: run.result() for channel, run in self._runs.items()}
+        first = next(iter(results.values()))
+        more = {
+            f"tenant.{channel}.{name}": getattr(found.figures, name)
+            for channel, found in results.items()
+            for name in ("throughput", "offered", "mean", "p50", "p95", "p99")
+        }
+        return Driven(first.figures, first.start, first.end, first.throughput, first.p95, more)
+
+
+class Caliper:
+    """One round of a benchmark by ``qioi lab caliper``, a process of its own.
+
+    Throughput is taken from Caliper's own progress between the end of the warm-up and the beginning of the cool-down;
+    latencies are the whole round's, as our observer noted them in Caliper.
+    """
+
+    def __init__(
+        self, stack: contextlib.ExitStack, lab: Lab, spec: LoadSpec, timing: Timing, benchmark: str, at: Path
+    ) -> None:
+        self._timing = timing
+        self._round = str(spec.round)
+        self._output = at / "caliper"
+        self._log = at / "caliper.txt"
+        seconds = timing.warmup + timing.duration + timing.cooldown
+        self._deadline = time.monotonic() + seconds + CALIPER_SLACK
+        self._points: list[tuple[float, int]] = []
+        command = [sys.executable, "-m", "qioi.cli", "lab", "caliper", benchmark, "--rounds", self._round]
+        command += ["--dir", str(lab.directory), "--duration", f"{max(1, round(seconds))}", "--load", str(spec.clients)]
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [*command, "--output", str(self._output)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env=unbuffered(),
+            )
+        self._reader = self._log.open()
+        stack.callback(self._stop)
+
+    def running(self) -> bool:
+        """Whether it runs; notes the progress that it has said."""
+        now = time.time()
+        for line in self._reader.readlines():
+            match = _PROGRESS.match(line)
+            if match and match["label"] == self._round:
+                self._points.append((now, int(match["succeeded"])))
+        if time.monotonic() > self._deadline:
+            raise LabError(f"Caliper is {CALIPER_SLACK:.0f} s late; {self._log} ends:\n{last_lines(self._log, 5)}")
+        return self._process.poll() is None
+
+    def result(self) -> Driven:
+        """Read result.json and the progress."""
+        if self._process.wait() != 0:
+            raise LabError(f"`qioi lab caliper` failed; {self._log} ends:\n{last_lines(self._log, 5)}")
+        entry = json.loads((self._output / "result.json").read_text())["rounds"][0]
+        return caliper_result(entry, self._points, self._timing)
+
+    def _stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._reader.close()
+
+
+def unbuffered() -> dict[str, str]:
+    """Have a child's lines as they are written."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+
+
+def caliper_result(entry: dict[str, Any], points: list[tuple[float, int]], timing: Timing) -> Driven:
+    """Cut warm-up and cool-down off Caliper's progress; ``points`` are (epoch seconds, succeeded so far)."""
+    began = [at for at, count in points if count > 0]
+    if not began or entry["latency_ms"] is None:
+        raise LabError(f"Caliper's round {entry['label']} committed nothing: {entry['failure'] or entry['errors']}")
+    start, end = began[0] + timing.warmup, began[0] + timing.warmup + timing.duration
+    inside = [(at, count) for at, count in points if start - 1 <= at <= end + 1]
+    rates = tuple(
+        ((one + two) / 2 - start, (after - before) / (two - one))
+        for (one, before), (two, after) in itertools.pairwise(points)
+        if two > one
+    )
+    whole = len(inside) >= 2 and inside[-1][0] > inside[0][0]
+    throughput = (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0]) if whole else entry["goodput"]
+    latency = entry["latency_ms"]
+    figures = LoadFigures(
+        offered=None,
+        throughput=float(throughput or 0.0),
+        mean=float(latency["mean"]),
+        p50=float(latency["p50"]),
+        p95=float(latency["p95"]),
+        p99=float(latency["p99"]),
+        maximum=float(latency["max"]),
+        committed=int(entry["succeeded"] or 0),
+        failed=int(entry["failed"] or 0),
+    )
+    return Driven(figures, start, end, rates, ())
+
+
+def client_flags(spec: LoadSpec) -> tuple[str, ...]:
+    """Spell what is further asked of `qioi-ledger load`."""
+    flags = {
+        "--chaincode": spec.chaincode,
+        "--workload": spec.workload,
+        "--value-size": spec.value_size,
+        "--accounts": spec.accounts,
+        "--hot-keys": spec.hot_keys,
+        "--hot-share": spec.hot_share,
+    }
+    return tuple(text for flag, value in flags.items() if value is not None for text in (flag, str(value)))
+
+
+def stages(document: dict[str, Any]) -> dict[str, float]:
+    """Take the mean time of each stage that the client names, in ms."""
+    return {
+        f"stage.{name}": float(latency["mean"])
+        for name, latency in document.get("stages_ms", {}).items()
+        if isinstance(latency, dict) and "mean" in latency
+    }

@@ -1,0 +1,15 @@
+"""What a user can put right before anything is started: every problem at once, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from qioi.lab.errors import LabError
+
+
+class SpecError(LabError):
+    """An experiment that cannot be run as it is written. ``problems`` are complete lines."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))

@@ -1,0 +1,86 @@
+"""The machine's state, recorded beside every result: what a reader needs to judge or to repeat it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from qioi.lab.machine import machine
+from qioi.lab.network import find_binary
+
+#: Versions are asked of these programs, in the words that each understands; only what is installed is asked.
+PROGRAMS = {
+    "sysbench": ("--version",),
+    "stress-ng": ("--version",),
+    "node": ("--version",),
+    "java": ("-version",),
+    "perf": ("--version",),
+    "git": ("--version",),
+}
+#: From Linux 7.3 on group weights may mean something else (see docs/experiments.md).
+CGROUP_MODE = Path("/sys/kernel/debug/sched/cgroup_mode")
+
+
+def describe(seed: int) -> dict[str, Any]:
+    """Describe this machine now."""
+    return {
+        **asdict(machine()),
+        "load_average": os.getloadavg(),
+        "pressure": {kind: pressure(kind) for kind in ("cpu", "io", "memory")},
+        "cgroup_mode": CGROUP_MODE.read_text().strip() if CGROUP_MODE.exists() else "not shown by this kernel",
+        "cgroup_hierarchies": hierarchies(),
+        "hypervisor": "hypervisor" in Path("/proc/cpuinfo").read_text(),
+        "versions": versions(),
+        "ledger_binary": fingerprint(find_binary()),
+        "seed": seed,
+        "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def pressure(kind: str) -> str | None:
+    """Give the first line of a PSI file, as the kernel writes it."""
+    path = Path("/proc/pressure", kind)
+    return path.read_text().splitlines()[0] if path.exists() else None
+
+
+def hierarchies(mounts: Path = Path("/proc/self/mounts")) -> str:
+    """Say which cgroup versions are mounted: v1, v2 or hybrid."""
+    kinds = {line.split()[2] for line in mounts.read_text().splitlines()}
+    found = [name for kind, name in (("cgroup", "v1"), ("cgroup2", "v2")) if kind in kinds]
+    return "hybrid (v1 and v2)" if len(found) == 2 else found[0] if found else "none"
+
+
+def versions() -> dict[str, str]:
+    """Ask every program that is there for its version."""
+    found = {"qioi": importlib.metadata.version("qioi")}
+    for program, words in PROGRAMS.items():
+        if shutil.which(program):
+            done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=20)
+            text = (done.stdout or done.stderr).strip()
+            found[program] = text.splitlines()[0] if text else "unknown"
+    commit = source_commit()
+    return found | ({"commit": commit} if commit else {})
+
+
+def source_commit() -> str | None:
+    """Name the commit of the source tree that this runs from, if it does."""
+    tree = Path(__file__).resolve().parents[2]
+    if not (tree / ".git").exists() or shutil.which("git") is None:
+        return None
+    done = subprocess.run(
+        ["git", "-C", str(tree), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or None
+
+
+def fingerprint(binary: Path) -> dict[str, object]:
+    """Tell one build of the ledger from another."""
+    status = binary.stat()
+    built = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(status.st_mtime))
+    return {"path": str(binary), "bytes": status.st_size, "built": built}

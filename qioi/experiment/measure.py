@@ -1,0 +1,170 @@
+"""One cell, measured: protection first, then the load, and during its warm-up the neighbours, as they come in life."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+
+from qioi.experiment.condense import CellFigures, Traces, condense
+from qioi.experiment.drivers import Bundled, Caliper, Driver, Tenants
+from qioi.experiment.neighbours import Neighbours, make_neighbours, set_quota
+from qioi.experiment.plan import Cell
+from qioi.experiment.profiling import Profiler
+from qioi.experiment.spec import NeighbourSpec, ProtectionSpec
+from qioi.lab.daemon import DAEMON_GROUP, Daemon, daemon_config
+from qioi.lab.demo import default_threshold
+from qioi.lab.flush import FlushProbe
+from qioi.lab.lab import CLIENT_GROUP, Lab
+from qioi.lab.network import Network
+from qioi.lab.sampler import Sampler, write_samples
+from qioi.types import Role
+
+Tick = Callable[[float], None]
+#: Roles that a fixed share is set for: those that the paper's QiOi raises.
+RAISED = (Role.PEER, Role.ORDERER)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a cell's load comes to on this host: tps of each channel (one, or a tenant each), and the maximum."""
+
+    rates: dict[str, float]
+    maximum: float | None
+
+    @property
+    def rate(self) -> float | None:
+        """What is offered in all; ``None`` in a closed loop."""
+        return sum(self.rates.values()) or None
+
+
+class Measurement:
+    """Measures one cell on a lab that is up; nothing that it started outlives :meth:`run`."""
+
+    def __init__(self, lab: Lab, network: Network, cell: Cell, offer: Offer, seed: int, directory: Path) -> None:
+        self._lab, self._network, self._cell, self._offer, self._seed = lab, network, cell, offer, seed
+        self._directory = directory
+        self._roles = {node.name: node.role for node in network.nodes}
+        self._traces = Traces()
+
+    def run(self, tick: Tick) -> CellFigures:
+        """Measure, and write the cell's folder."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        timing, spec = self._cell.timing, self._cell.arm.neighbours
+        with contextlib.ExitStack() as stack:
+            neighbours = make_neighbours(spec, self._lab.tree, self._directory)
+            stack.callback(neighbours.stop)
+            neighbours.prepare()
+            self._cap(spec, neighbours)
+            daemon = self._protect(stack)
+            driver = self._drive(stack)
+            sampler = self._sampler(neighbours)
+            stack.callback(sampler.close)
+            probe = stack.enter_context(FlushProbe(self._lab.directory))
+            profiler = stack.enter_context(Profiler(self._groups(neighbours), timing.profile))
+            self._watch(driver, sampler, neighbours, daemon, profiler, tick)
+            found = driver.result()
+        write_samples(self._directory / "samples.csv", sampler.samples, self._roles)
+        figures = condense(
+            self._cell, found, sampler.samples, self._roles, neighbours, probe.flushes, self._traces, profiler.rows()
+        )
+        (self._directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n")
+        return figures
+
+    def _cap(self, spec: NeighbourSpec, neighbours: Neighbours) -> None:
+        if spec.quota is not None:
+            cores = spec.quota * len(os.sched_getaffinity(0))
+            for group in neighbours.groups:
+                set_quota(group, cores / len(neighbours.groups))
+
+    def _protect(self, stack: contextlib.ExitStack) -> Daemon | None:
+        protection = self._cell.arm.protection
+        if protection is None:
+            return None
+        if protection.shares is not None:
+            for name, role in self._roles.items():
+                if role in RAISED:
+                    group = self._lab.tree.group(name)
+                    stack.callback(group.set_shares, group.shares())
+                    group.set_shares(protection.shares)
+            return None
+        return stack.enter_context(Daemon(self._lab, self._config(protection), self._directory))
+
+    def _config(self, protection: ProtectionSpec) -> str:
+        law = protection.law or "adaptive"
+        offered, maximum = self._offer.rate, self._offer.maximum
+        owed = {"offered": offered or maximum, "maximum": maximum}.get(str(protection.threshold))
+        if isinstance(protection.threshold, float):
+            owed = protection.threshold
+        threshold = owed or default_threshold(law, offered or maximum or 1.0, maximum)
+        document = yaml.safe_load(daemon_config(self._lab, self._network, law=law, threshold=threshold))
+        for channel, tenant in self._cell.load.tenants.items():
+            document["channels"][channel]["threshold"] = tenant.threshold * (maximum or 1.0)
+        document["period"] = protection.period
+        if protection.k is not None:
+            document["defaults"]["k"] = protection.k
+        for key, value in protection.daemon.items():
+            base = document.get(key)
+            document[key] = {**base, **value} if isinstance(base, dict) and isinstance(value, dict) else value
+        return yaml.safe_dump(document, sort_keys=False)
+
+    def _drive(self, stack: contextlib.ExitStack) -> Driver:
+        load, timing = self._cell.load, self._cell.timing
+        if load.driver == "caliper":
+            return Caliper(stack, self._lab, load, timing, str(load.benchmark), self._directory)
+        if load.tenants:
+            return Tenants(stack, self._lab, load, timing, self._offer.rates, self._seed, self._directory)
+        return Bundled(stack, self._lab, load, timing, self._offer.rate, self._seed, self._directory)
+
+    def _groups(self, neighbours: Neighbours) -> dict[str, list[Path]]:
+        lab = {name: self._lab.tree.group(name) for name in self._roles}
+        return {
+            name: list(group.directories)
+            for name, group in (*lab.items(), *zip(neighbours.names, neighbours.groups, strict=True))
+        }
+
+    def _sampler(self, neighbours: Neighbours) -> Sampler:
+        groups = {name: self._lab.tree.group(name) for name in self._roles}
+        groups |= dict(zip(neighbours.names, neighbours.groups, strict=True))
+        return Sampler(groups, {name: self._lab.tree.group(name) for name in (CLIENT_GROUP, DAEMON_GROUP)})
+
+    def _watch(
+        self,
+        driver: Driver,
+        sampler: Sampler,
+        neighbours: Neighbours,
+        daemon: Daemon | None,
+        profiler: Profiler,
+        tick: Tick,
+    ) -> None:
+        timing, spec = self._cell.timing, self._cell.arm.neighbours
+        began = due = time.monotonic()
+        come = timing.warmup + spec.come if spec.come is not None else min(3.0, 0.3 * timing.warmup)
+        go = timing.warmup + spec.go if spec.go is not None else float("inf")
+        while driver.running():
+            seconds = time.monotonic() - began
+            if self._traces.came is None and seconds >= come and neighbours.names:
+                self._traces.came = time.time()
+                neighbours.start()
+            if self._traces.came is not None and self._traces.gone is None and seconds >= go:
+                for group in neighbours.groups:
+                    group.signal(signal.SIGKILL)
+                self._traces.gone = time.time()
+            sampler.sample()
+            self._traces.look(self._lab.tree.group(DAEMON_GROUP))
+            self._lab.check()
+            if self._traces.gone is None:
+                neighbours.check()
+            if daemon is not None:
+                daemon.check()
+            profiler.tick(seconds - timing.warmup, timing.duration)
+            tick(seconds)
+            due = max(due + timing.sample, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))

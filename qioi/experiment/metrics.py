@@ -1,0 +1,95 @@
+"""The metrics of a cell: flat names with a unit and a direction, so that files can name them and pages spell them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qioi.types import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What one figure is. ``better`` is 1 where more is better, -1 where less is, 0 where neither."""
+
+    title: str
+    unit: str
+    better: int = 0
+
+
+_ROLES = (Role.PEER, Role.ORDERER, Role.CHAINCODE)
+
+METRICS: dict[str, Metric] = {
+    "throughput": Metric("throughput", "tps", 1),
+    "goodput": Metric("valid among all that were sent", "%", 1),
+    "offered": Metric("offered", "tps"),
+    "mean": Metric("latency, mean", "ms", -1),
+    "p50": Metric("latency p50", "ms", -1),
+    "p95": Metric("latency p95", "ms", -1),
+    "p99": Metric("latency p99", "ms", -1),
+    "failed": Metric("failed or not sent", "", -1),
+    "client.cores": Metric("CPU of the load client", "cores"),
+    "ledger.cores": Metric("CPU of the ledger", "cores"),
+    "ledger.ms_per_tx": Metric("CPU of the ledger per transaction", "ms", -1),
+    "neighbours.work": Metric("neighbours' work", "/s", 1),
+    "neighbours.due": Metric("neighbours' part of their due", "%", 1),
+    "neighbours.cores": Metric("CPU of the neighbours", "cores"),
+    "neighbours.delay": Metric("neighbours' scheduling delay", "ms", -1),
+    "neighbours.slice": Metric("neighbours' time slice", "ms"),
+    "neighbours.switches": Metric("neighbours' switches", "/s"),
+    "daemon.cores": Metric("CPU of QiOi", "cores", -1),
+    "daemon.memory": Metric("memory of QiOi", "MB", -1),
+    "reaction": Metric("neighbours' start to shares written", "s", -1),
+    "release": Metric("neighbours' end to shares at default", "s", -1),
+    "flush.p95": Metric("disk flush of 4 KiB, p95", "ms", -1),
+    "steal": Metric("steal", "%", -1),
+    "others": Metric("CPU of processes outside the lab", "%", -1),
+    "pressure": Metric("PSI cpu some", "%"),
+    "pressure.io": Metric("PSI io some", "%"),
+    **{
+        f"{role.value}.{key}": Metric(f"{role.value}s' {title}", unit, better)
+        for role in _ROLES
+        for key, title, unit, better in (
+            ("delay", "scheduling delay", "ms", -1),
+            ("slice", "time slice", "ms", 0),
+            ("switches", "switches", "/s", 0),
+            ("waiting", "runnable time spent waiting", "%", -1),
+            ("cores", "CPU", "cores", 0),
+            ("shares", "mean share", "", 0),
+        )
+    },
+}
+#: Metrics of which there are as many as the load client has stages, or the load channels.
+_OPEN = {"stage": Metric("mean time", "ms", -1), "tenant": Metric("tenant", "")}
+
+SERIES = {
+    "throughput": ("Committed transactions", "per second"),
+    "p95": ("Latency, p95 of each second", "ms"),
+    "shares": ("CPU shares, mean of each role", "cpu.shares"),
+    "delay": ("Scheduling delay, mean wait per time slice", "ms"),
+    "neighbours": ("Neighbours, all together", "work/s"),
+}
+
+
+def metric(name: str) -> Metric:
+    """Describe a metric by its name."""
+    if name in METRICS:
+        return METRICS[name]
+    kind, _, rest = name.partition(".")
+    base = _OPEN[kind]
+    if kind == "tenant":
+        channel, _, inner = rest.rpartition(".")
+        return Metric(f"{channel}: {METRICS[inner].title}", METRICS[inner].unit, METRICS[inner].better)
+    return Metric(f"{base.title}: {rest}", base.unit, base.better)
+
+
+def known_metric(name: str) -> bool:
+    """Whether a file may name it."""
+    kind, _, rest = name.partition(".")
+    if kind == "tenant":
+        return rest.rpartition(".")[2] in METRICS and "." in rest
+    return name in METRICS or (kind == "stage" and bool(rest))
+
+
+def known_series(name: str) -> bool:
+    """Whether a file may have it drawn over time."""
+    return name in SERIES

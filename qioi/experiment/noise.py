@@ -1,0 +1,38 @@
+"""When a repeat says nothing: the criteria by which the machine was too noisy, stated on every page.
+
+A noisy repeat is kept and shown, and counts for no median. It is repeated, at most as often again as was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A metric of a cell (in %) that must not pass a bound."""
+
+    metric: str
+    bound: float
+    sentence: str
+
+
+CRITERIA = (
+    Criterion("steal", 3.0, "the hypervisor gave {value:.1f} % of the CPU time to others"),
+    Criterion("others", 5.0, "processes outside the lab used {value:.1f} % of the machine"),
+)
+
+
+def complaints(metrics: Mapping[str, float]) -> list[str]:
+    """Say what disturbed one cell; nothing if it was quiet."""
+    return [
+        f"{criterion.sentence.format(value=metrics[criterion.metric])} (accepted: {criterion.bound:g} %)"
+        for criterion in CRITERIA
+        if metrics.get(criterion.metric, 0.0) > criterion.bound
+    ]
+
+
+def stated() -> str:
+    """Spell the criteria."""
+    return "; ".join(f"{criterion.metric} above {criterion.bound:g} % in any cell" for criterion in CRITERIA)

@@ -1,0 +1,273 @@
+"""report.html of a run (one section an experiment, as in a paper's evaluation), and index.html over runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from qioi.experiment.charts import Picture, draw, unit_of
+from qioi.experiment.metrics import metric
+from qioi.experiment.noise import stated
+from qioi.experiment.plan import Cell
+from qioi.experiment.scale import RULE
+from qioi.experiment.spec import FigureSpec
+from qioi.experiment.store import Store
+from qioi.experiment.summary import Spread, Summary, Verdict, as_json, write_csv
+from qioi.lab.table import short, times
+
+PICTURES = "pictures"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value of a table: the median, its spread, and its ratio to the cell that it is held against."""
+
+    value: str
+    spread: str = ""
+    ratio: str = ""
+    grade: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of medians: a row a cell."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A row of the comparison with the paper."""
+
+    what: str
+    paper: str
+    ours: str
+    word: str
+    grade: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One experiment on the page."""
+
+    name: str
+    title: str
+    paper: str
+    question: str
+    facts: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    items: tuple[Table | Picture, ...]
+    claims: tuple[Claim, ...]
+    raw: tuple[str, ...]
+
+
+def runs_in(directory: Path) -> list[Path]:
+    """List the folders of the experiments in a run's folder, in the order of their first repeat."""
+    found = [file.parent for file in directory.glob("*/run.json")]
+    return sorted(found, key=lambda folder: (folder / "run.json").stat().st_ctime_ns)
+
+
+def write_report(directory: Path) -> Path:
+    """Draw everything in a run's folder anew, and write its page; experiments without a finished repeat wait."""
+    summaries = [summary for folder in runs_in(directory) if (summary := Summary(Store(folder))).repeats]
+    sections = [section(summary) for summary in summaries]
+    text = (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            title="QiOi: evaluation",
+            sections=sections,
+            host=host_facts(summaries[0].document["host"]) if summaries else (),
+            rule=RULE,
+            criteria=stated(),
+        )
+    )
+    path = directory / "report.html"
+    path.write_text(text)
+    return path
+
+
+def environment() -> jinja2.Environment:
+    """Set the templates up: what is undefined is an error, what is text is escaped."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def section(summary: Summary) -> Section:
+    """Make one experiment's section, its pictures, and summary.json and metrics.csv beside them."""
+    folder = summary.directory
+    (folder / "summary.json").write_text(json.dumps(as_json(summary), indent=1) + "\n")
+    write_csv(summary, folder / "metrics.csv")
+    items: list[Table | Picture] = []
+    for number, figure in enumerate(summary.spec.figures):
+        if figure.kind == "table":
+            items.append(table(summary, figure))
+        else:
+            items.append(draw(summary, figure, folder / PICTURES, f"{number + 1}-{figure.kind}"))
+    spec = summary.spec
+    files = ("run.json", "summary.json", "metrics.csv")
+    return Section(
+        name=folder.name,
+        title=spec.title,
+        paper=spec.paper,
+        question=spec.question,
+        facts=method(summary),
+        warnings=tuple(warnings(summary)),
+        notes=tuple(spec.notes),
+        items=tuple(items),
+        claims=tuple(claim(verdict, summary) for verdict in summary.verdicts()),
+        raw=tuple(f"{folder.name}/{name}" for name in files),
+    )
+
+
+def table(summary: Summary, figure: FigureSpec) -> Table:
+    """Lay metrics out, a row a cell."""
+    cells = summary.cells(figure.network, figure.load, figure.arms)
+    present = [name for name in figure.metrics if any(summary.value(cell, name) for cell in cells)]
+    headings = tuple(f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", ") for name in present)
+    rows = tuple((summary.title(cell), tuple(entry(summary, cell, name) for name in present)) for cell in cells)
+    return Table(figure.title, headings, rows)
+
+
+def entry(summary: Summary, cell: Cell, name: str) -> Entry:
+    """Spell one value."""
+    value, ratio = summary.value(cell, name), summary.ratio(cell, name)
+    if value is None:
+        return Entry("-")
+    several = f"{short(value.low)} .. {short(value.high)}" if value.count > 1 else ""
+    if ratio is None or name in {"neighbours.due", "reaction", "release"}:
+        return Entry(short(value.median), several)
+    return Entry(short(value.median), several, times(ratio.median), grade(name, ratio))
+
+
+def grade(name: str, ratio: Spread) -> str:
+    """Colour a ratio that all repeats put on the same side of 1 by more than a tenth."""
+    better = metric(name).better
+    if not better or (ratio.low < 1 < ratio.high) or 0.9 <= ratio.median <= 1.1:
+        return ""
+    return "good" if (ratio.median > 1) == (better > 0) else "bad"
+
+
+def claim(verdict: Verdict, summary: Summary) -> Claim:
+    """Spell a sentence of the paper beside ours."""
+    ours = verdict.ours
+    spelled = "-"
+    if ours is not None:
+        spelled = times(ours.median)
+        if ours.count > 1:
+            spelled += f" ({times(ours.low)} .. {times(ours.high)})"
+    word = verdict.word if summary.trusted or verdict.agrees is None else f"{verdict.word} (not trusted)"
+    grades = {True: "good", False: "bad", None: ""}
+    return Claim(verdict.what, times(verdict.paper), spelled, word, grades[verdict.agrees] if summary.trusted else "")
+
+
+def method(summary: Summary) -> tuple[tuple[str, str], ...]:
+    """Say how it was measured."""
+    spec, timing = summary.spec, summary.plan.cells[0].timing
+    networks = "; ".join(
+        f"{network.title or name}: {network.orgs * network.peers_per_org} peers, {network.orderers} orderers, "
+        f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}"
+        for name, network in spec.networks.items()
+    )
+    loads = "; ".join(load.title or name for name, load in spec.loads.items())
+    maxima = ", ".join(f"{name} {value:.0f} tps" for name, value in summary.document["maxima"].items())
+    counted = ", ".join(str(repeat.number) for repeat in summary.counted)
+    facts = [
+        ("Ledger", networks),
+        ("Load", loads + (f" (maximum found: {maxima})" if maxima else "")),
+        ("Each cell", f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured"),
+        ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {counted})"),
+        ("Sizes", "the paper's own counts" if summary.plan.paper_size else RULE),
+    ]
+    if summary.plan.same:
+        pairs = ", ".join(f"{one} = {other}" for one, other in summary.plan.same.items())
+        facts.append(("The same here", f"{pairs} (scaled to {summary.plan.cores} cores)"))
+    return tuple(facts)
+
+
+def warnings(summary: Summary) -> list[str]:
+    """Say why figures are not to be trusted."""
+    found = []
+    if summary.plan.smoke:
+        found.append("A smoke run: everything is real, and too short for any figure to mean something.")
+    elif not summary.trusted:
+        quiet = sum(repeat.quiet for repeat in summary.repeats)
+        found.append(f"Not to be trusted: {quiet} quiet repeats of {summary.plan.repeats} that were asked for.")
+    if summary.noisy:
+        shown = (
+            "none is quiet, so the noisy ones are shown" if summary.counted == summary.noisy else "left out of medians"
+        )
+        for repeat in summary.noisy:
+            first = next(iter(repeat.noise.items()))
+            more = f" (and {len(repeat.noise) - 1} more cells)" if len(repeat.noise) > 1 else ""
+            found.append(f"Repeat {repeat.number} was too noisy, {shown}: {first[0]}: {'; '.join(first[1])}{more}.")
+    return found
+
+
+def host_facts(host: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Describe the machine, from run.json."""
+    versions = ", ".join(f"{name}: {text}" for name, text in host["versions"].items())
+    pressure = "; ".join(f"{kind}: {text}" for kind, text in host["pressure"].items() if text)
+    return (
+        ("Machine", f"{host['cpu']}, {host['cores']} cores, {host['memory_gib']:g} GiB"),
+        ("Kernel", f"Linux {host['kernel']}, cgroup {host['cgroup_hierarchies']}, CPU by v{host['cgroup_version']}"),
+        ("Group weights", str(host["cgroup_mode"])),
+        ("Virtual", "yes: what the hypervisor takes shows as steal" if host["hypervisor"] else "no"),
+        ("Load before", " ".join(f"{value:.2f}" for value in host["load_average"])),
+        ("Pressure before", pressure),
+        ("Versions", versions),
+        ("Seed", str(host["seed"])),
+        ("Begun", str(host["at"])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One run in the index."""
+
+    link: str
+    name: str
+    when: str
+    experiments: str
+    host: str
+    verdicts: str
+
+
+def write_index(parent: Path) -> Path:
+    """List every run below ``parent`` that has a page."""
+    lines = [index_line(page) for page in sorted(parent.glob("*/report.html"), reverse=True) if runs_in(page.parent)]
+    path = parent / "index.html"
+    path.write_text(environment().get_template("index.html.j2").render(lines=lines))
+    return path
+
+
+def index_line(page: Path) -> Line:
+    """Condense one run."""
+    folders = runs_in(page.parent)
+    documents = [json.loads((folder / "run.json").read_text()) for folder in folders]
+    summaries = [folder / "summary.json" for folder in folders]
+    papers = [one for file in summaries if file.exists() for one in json.loads(file.read_text())["papers"]]
+    agree = sum(one["agrees"] is True for one in papers)
+    host = documents[0]["host"]
+    smoke = " (smoke)" if documents[0]["smoke"] else ""
+    return Line(
+        link=f"{page.parent.name}/report.html",
+        name=page.parent.name + smoke,
+        when=time.strftime("%Y-%m-%d %H:%M", time.gmtime(page.stat().st_mtime)),
+        experiments=", ".join(folder.name for folder in folders),
+        host=f"{host['cores']} cores, Linux {host['kernel']}, {host['versions'].get('commit', 'no commit')}",
+        verdicts=f"{agree} of {len(papers)} sentences agree" if papers else "",
+    )

@@ -1,0 +1,187 @@
+"""What is run, in which order, and how long it takes: all decided before anything starts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from qioi.experiment.scale import scale_arms
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, LoadSpec, NeighbourSpec, NetworkSpec, Timing
+from qioi.lab.arms import PROBE_SECONDS
+
+#: What bringing a lab up and taking it down takes, and what starting and draining a load does, in seconds.
+UP_SECONDS = 8.0
+EDGE_SECONDS = 2.5
+#: What a Spark cluster takes to start and to sort once before the load comes.
+SPARK_SECONDS = 45.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One measurement of one repeat: a network, a load, an arm."""
+
+    network_name: str
+    network: NetworkSpec
+    load_name: str
+    load: LoadSpec
+    arm: ArmSpec
+    timing: Timing
+
+    @property
+    def key(self) -> str:
+        """Name it: a folder of results, a row of tables."""
+        return f"{self.network_name}.{self.load_name}.{self.arm.name}"
+
+    @property
+    def base(self) -> str | None:
+        """Name the cell that it is held against."""
+        if self.arm.against is None:
+            return None
+        return f"{self.network_name}.{self.load_name}.{self.arm.against}"
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes."""
+        spark = SPARK_SECONDS if self.arm.neighbours.spark else 0.0
+        return self.timing.warmup + self.timing.duration + self.timing.cooldown + EDGE_SECONDS + spark
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All cells of one repeat in the files' order. ``same`` names arms left out, which others stand for."""
+
+    spec: ExperimentSpec
+    cells: tuple[Cell, ...]
+    same: dict[str, str]
+    repeats: int
+    seed: int
+    cores: int
+    paper_size: bool
+    smoke: bool = False
+
+    def order(self, repeat: int) -> list[list[Cell]]:
+        """Give one repeat's cells, network by network: forwards, then backwards, by turns.
+
+        Drift (a warming machine, a growing ledger) then meets "with" and "without" alike.
+        """
+        networks = [
+            [cell for cell in self.cells if cell.network_name == name]
+            for name in dict.fromkeys(cell.network_name for cell in self.cells)
+        ]
+        return networks if repeat % 2 == 1 else [cells[::-1] for cells in networks[::-1]]
+
+    def load_seed(self, repeat: int, cell: Cell) -> int:
+        """Give the load's seed: the same for all arms of a repeat, so that they are sent the same."""
+        return random.Random(f"{self.seed}/{repeat}/{cell.load_name}").randrange(1, 2**31)
+
+    @property
+    def probed(self) -> tuple[str, ...]:
+        """Name the networks whose maximum must be known."""
+        if self.smoke:
+            return ()
+        first = next(iter(self.spec.networks))
+        needs: set[str] = set()
+        for cell in self.cells:
+            if cell.load.driver == "caliper":
+                continue
+            if cell.load.part is not None or cell.load.tenants or cell.arm.protection is not None:
+                needs.add(cell.network_name if cell.load.of == "own" else first)
+        return tuple(name for name in self.spec.networks if name in needs)
+
+    @property
+    def repeat_seconds(self) -> float:
+        """About how long one repeat takes."""
+        return sum(cell.seconds for cell in self.cells) + UP_SECONDS * len(self.order(1))
+
+    @property
+    def probe_seconds(self) -> float:
+        """About how long looking for the maxima takes."""
+        return (PROBE_SECONDS + UP_SECONDS) * len(self.probed)
+
+
+def make_plan(
+    spec: ExperimentSpec,
+    cores: int,
+    *,
+    paper_size: bool = False,
+    repeats: int | None = None,
+    timing: Timing | None = None,
+    seed: int = 1,
+    smoke: bool = False,
+) -> Plan:
+    """Scale an experiment to this host and lay its cells out."""
+    arms, same = scale_arms(spec, 24 if paper_size else cores)
+    cells = tuple(
+        Cell(network_name, network, load_name, load, arm, timing or spec.timing)
+        for network_name, network in spec.networks.items()
+        for load_name, load in spec.loads.items()
+        for arm in arms
+    )
+    return Plan(spec, cells, same, repeats or spec.repeats, seed, cores, paper_size, smoke)
+
+
+#: The smoke version: real, and too short to say anything.
+SMOKE_TIMING = Timing(warmup=0.5, duration=1.5, cooldown=0.1, sample=0.2)
+#: Offered where the experiment asks for a part of the maximum, in tps, and at most so many clients.
+SMOKE_RATE = 30.0
+SMOKE_CLIENTS = 8
+
+
+def make_smoke(spec: ExperimentSpec, cores: int) -> Plan:
+    """Cut an experiment down to its first network's and last network's first load, and three arms, of a second each."""
+    networks = dict([*spec.networks.items()][:1] + [*spec.networks.items()][-1:])
+    loads = dict([*spec.loads.items()][:1])
+    small = {
+        name: network.model_copy(update={"orgs": 1, "peers_per_org": 1, "orderers": 1})
+        for name, network in networks.items()
+    }
+    slow = {name: _slow(load) for name, load in loads.items()}
+    arms = [arm.model_copy(update={"neighbours": _soon(arm.neighbours)}) for arm in spec.arms]
+    chosen = {arm.name: arm for arm in [*arms[:1], *[arm for arm in arms if arm.protection][-1:]]}
+    for arm in list(chosen.values()):
+        if arm.against is not None:
+            chosen.setdefault(arm.against, next(one for one in arms if one.name == arm.against))
+    short = spec.model_copy(
+        update={
+            "networks": small,
+            "loads": slow,
+            "arms": [arm for arm in arms if arm.name in chosen],
+            "figures": [_of_the_rest(figure, small, slow, chosen) for figure in spec.figures],
+            "papers": [
+                claim
+                for claim in spec.papers
+                if (claim.network is None or claim.network in small)
+                and (claim.of_network is None or claim.of_network in small)
+                and (claim.load is None or claim.load in slow)
+            ],
+        }
+    )
+    timing = SMOKE_TIMING.model_copy(update={"profile": 0.5 if spec.timing.profile else 0.0})
+    plan = make_plan(short, cores, repeats=1, timing=timing, smoke=True)
+    return replace(plan, spec=short)
+
+
+def _of_the_rest(
+    figure: FigureSpec, networks: Mapping[str, object], loads: Mapping[str, object], arms: Mapping[str, object]
+) -> FigureSpec:
+    """Show what is left: a figure of something that was left out shows all."""
+    return figure.model_copy(
+        update={
+            "network": figure.network if figure.network in networks else None,
+            "load": figure.load if figure.load in loads else None,
+            "arms": [arm for arm in figure.arms if arm in arms],
+        }
+    )
+
+
+def _soon(neighbours: NeighbourSpec) -> NeighbourSpec:
+    return neighbours.model_copy(update={"come": 0.3, "go": 0.9}) if neighbours.come is not None else neighbours
+
+
+def _slow(load: LoadSpec) -> LoadSpec:
+    if load.clients is not None:
+        return load.model_copy(update={"clients": min(load.clients, SMOKE_CLIENTS)})
+    if load.tenants:
+        return load
+    return load.model_copy(update={"part": None, "rate": SMOKE_RATE})

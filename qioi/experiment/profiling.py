@@ -1,0 +1,64 @@
+"""perf sched over the end of a cell's window: exact slices and delays, where /proc's counters only give sums."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from qioi.lab.errors import LabError
+from qioi.profile import Recording, row
+from qioi.profile_perf import ProfileError, perf_binary, record
+
+#: Bound of a recording in MB; a busy lab writes some 5 MB a second.
+MEGABYTES = 400
+
+
+class Profiler:
+    """Records the last ``seconds`` of the window on a thread of its own; with 0 it does nothing."""
+
+    def __init__(self, groups: Mapping[str, list[Path]], seconds: float) -> None:
+        self._groups, self._seconds = groups, seconds
+        self._thread: threading.Thread | None = None
+        self._recording: Recording | None = None
+        self._error: ProfileError | None = None
+
+    def tick(self, at: float, duration: float) -> None:
+        """Begin when it is time; ``at`` is in seconds since the window began."""
+        if self._seconds and self._thread is None and at >= max(0.0, duration - self._seconds):
+            self._thread = threading.Thread(target=self._record, name="profiler")
+            self._thread.start()
+
+    def _record(self) -> None:
+        try:
+            self._recording, _ = record(self._groups, self._seconds, MEGABYTES)
+        except ProfileError as error:
+            self._error = error
+
+    def rows(self) -> dict[str, tuple[float, float, float]]:
+        """Give slice (s), delay (s) and switches/s by component, once left; empty if nothing was to be recorded."""
+        if self._error is not None:
+            raise LabError(str(self._error))
+        if self._recording is None:
+            return {}
+        rows = {
+            name: row(name, "", account, self._recording.seconds)
+            for name, account in self._recording.accounts.items()
+            if name is not None
+        }
+        return {name: (one.slice or 0.0, one.delay or 0.0, one.switches_per_second) for name, one in rows.items()}
+
+    def __enter__(self) -> Profiler:
+        if self._seconds:
+            try:
+                perf_binary()
+            except ProfileError as error:
+                raise LabError(str(error)) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._thread is not None:
+            self._thread.join()

@@ -1,0 +1,54 @@
+"""The one rule that brings the papers' sizes to this host.
+
+The QiOi paper's host has 24 cores. What disturbs the ledger is how many neighbours there are for a core, so a count n
+of neighbours becomes ``ceil(n * cores / 24)``: the paper's pressure, never none where the paper has some. Rates scale
+by themselves, since they are parts of what the ledger commits at most here. With ``--paper-size`` counts stay.
+"""
+
+from __future__ import annotations
+
+import math
+
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, NeighbourSpec
+
+PAPER_CORES = 24
+RULE = f"neighbours: ceil(the paper's number x cores / {PAPER_CORES})"
+
+
+def scaled(count: int, cores: int) -> int:
+    """Bring one count to a host of ``cores``; a host of the paper's size or larger keeps or raises it."""
+    return math.ceil(count * cores / PAPER_CORES)
+
+
+def scale_neighbours(neighbours: NeighbourSpec, cores: int) -> NeighbourSpec:
+    """Bring one arm's neighbours to this host."""
+    counts = {
+        kind: scaled(getattr(neighbours, kind), cores) for kind in ("sysbench", "stress_memory", "stress_io", "spark")
+    }
+    return neighbours.model_copy(update=counts)
+
+
+def scale_arms(spec: ExperimentSpec, cores: int) -> tuple[list[ArmSpec], dict[str, str]]:
+    """Scale all arms. Those that become the same as one before them are left out: left out -> stands for it.
+
+    ``{n}`` in a title becomes the number of neighbours, which is also the arm's ``axis`` if it names none.
+    """
+    kept: list[ArmSpec] = []
+    same: dict[str, str] = {}
+    for arm in spec.arms:
+        neighbours = scale_neighbours(arm.neighbours, cores)
+        ours = arm.model_copy(
+            update={
+                "neighbours": neighbours,
+                "against": same.get(arm.against, arm.against) if arm.against is not None else None,
+                "title": arm.title.replace("{n}", str(neighbours.count)),
+                "axis": arm.axis if arm.axis is not None else float(neighbours.count),
+            }
+        )
+        for other in kept:
+            if (other.neighbours, other.protection, other.against) == (ours.neighbours, ours.protection, ours.against):
+                same[arm.name] = other.name
+                break
+        else:
+            kept.append(ours)
+    return kept, same

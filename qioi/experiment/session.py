@@ -1,0 +1,189 @@
+"""A run from start to end: labs up, maxima found, repeats measured one after the other, everything down again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from qioi.experiment.condense import CellFigures
+from qioi.experiment.host import describe
+from qioi.experiment.measure import Measurement, Offer
+from qioi.experiment.neighbours import require
+from qioi.experiment.plan import EDGE_SECONDS, UP_SECONDS, Cell, Plan
+from qioi.experiment.spec import NetworkSpec
+from qioi.experiment.store import Repeat, Store
+from qioi.lab.arms import PROBE, PROBE_SECONDS
+from qioi.lab.errors import LabError
+from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.network import Network
+from qioi.lab.npm import find_node
+from qioi.lab.signals import uninterrupted
+
+#: (what is being done, seconds done, seconds in all)
+Progress = Callable[[str, float, float], None]
+#: Block mode needs more clients than a block has transactions, or it waits for its timer.
+PROBE_CLIENTS = 64
+#: What a smoke run takes for the maximum, in tps.
+SMOKE_MAXIMUM = 60.0
+
+
+class Session:
+    """Runs a plan into a store. The host is clean whenever :meth:`run` returns or raises."""
+
+    def __init__(self, plan: Plan, store: Store, directory: Path, base_port: int, progress: Progress) -> None:
+        self._plan, self._store, self._directory, self._base_port = plan, store, directory, base_port
+        self._progress = progress
+        self._done = 0.0
+        self._total = plan.probe_seconds + plan.repeats * plan.repeat_seconds
+
+    def run(self, *, resume: bool = False) -> list[Repeat]:
+        """Measure until there are enough quiet repeats, or as many more noisy ones as were asked for."""
+        self._check_host()
+        if resume:
+            self._store.resume(self._plan)
+        else:
+            self._store.begin(self._plan, describe(self._plan.seed))
+        maxima = self._maxima()
+        finished = self._store.repeats()
+        self._done += len(finished) * self._plan.repeat_seconds
+        while self._wanting(finished):
+            number = max((repeat.number for repeat in finished), default=0) + 1
+            finished.append(self._repeat(number, maxima))
+            if not finished[-1].quiet:
+                self._total += self._plan.repeat_seconds if self._wanting(finished) else 0.0
+        return finished
+
+    def _wanting(self, finished: list[Repeat]) -> bool:
+        quiet = sum(repeat.quiet for repeat in finished)
+        return quiet < self._plan.repeats and len(finished) < 2 * self._plan.repeats
+
+    def _check_host(self) -> None:
+        """Raise, with every command that installs something, if this host lacks what a cell needs."""
+        problems: dict[str, None] = {}
+        for cell in self._plan.cells:
+            try:
+                require(cell.arm.neighbours)
+                if cell.load.driver == "caliper":
+                    find_node()
+            except LabError as error:
+                problems[str(error)] = None
+        if problems:
+            raise LabError("\n".join(problems))
+
+    @contextlib.contextmanager
+    def _lab(self, spec: NetworkSpec, logs: Path) -> Iterator[tuple[Lab, Network]]:
+        """Have a network of that kind up, and down again with its logs kept."""
+        lab = Lab(self._directory)
+        network = lab.up(lab_options(spec, self._base_port), die_with_parent=True)
+        try:
+            self._done += UP_SECONDS
+            yield lab, network
+        finally:
+            with uninterrupted():
+                lab.keep_logs(logs)
+                lab.down()
+
+    def _maxima(self) -> dict[str, float]:
+        """Find what each network that matters commits at most, once for the whole run; a smoke run assumes one."""
+        if self._plan.smoke:
+            return dict.fromkeys(self._plan.spec.networks, SMOKE_MAXIMUM)
+        maxima: dict[str, float] = dict(self._store.document["maxima"])
+        for name in self._plan.probed:
+            spec = self._plan.spec.networks[name]
+            self._step(f"looking for the maximum of {spec.title or name}", 0)
+            if name in maxima:
+                self._done += PROBE_SECONDS + UP_SECONDS
+                continue
+            folder = self._store.directory / "probe" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            with self._lab(spec, folder / "logs") as (lab, _), LoadRun(lab, self._probe(spec), folder) as run:
+                maxima[name] = run_to_end(run, lab).figures.throughput
+            if maxima[name] <= 0:
+                raise LabError(f"network {name} committed nothing in the probe: no load can be derived from it")
+            self._done += PROBE_SECONDS
+            self._store.keep("maxima", maxima)
+        return maxima
+
+    def _probe(self, spec: NetworkSpec) -> LoadPlan:
+        extra = ("--chaincode", spec.chaincodes[0].split("=", 1)[0])
+        clients = PROBE_CLIENTS + (2 * (spec.messages or 500) if spec.mode == "block" else 0)
+        return LoadPlan(PROBE.duration, PROBE.warmup, clients=clients, extra=extra)
+
+    def _repeat(self, number: int, maxima: dict[str, float]) -> Repeat:
+        """Measure every cell once."""
+        figures: dict[str, CellFigures] = {}
+        folder = self._store.folder(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            for cells in self._plan.order(number):
+                label = f"repeat {number} of {self._plan.repeats}"
+                self._step(f"{label}: bringing {cells[0].network.title or cells[0].network_name} up", 0)
+                with self._lab(cells[0].network, folder / f"logs-{cells[0].network_name}") as (lab, network):
+                    for cell in cells:
+                        figures[cell.key] = self._cell(number, label, cell, lab, network, maxima)
+            return self._store.finish(number, figures, judged=not self._plan.smoke)
+        except BaseException:
+            with uninterrupted():
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _cell(
+        self, number: int, label: str, cell: Cell, lab: Lab, network: Network, maxima: dict[str, float]
+    ) -> CellFigures:
+        label = f"{label}: {title(cell, self._plan)}"
+        directory = self._store.folder(number, cell.key)
+        offer = self._offer(cell, maxima)
+        seed = self._plan.load_seed(number, cell)
+        measurement = Measurement(lab, network, cell, offer, seed, directory)
+        figures = measurement.run(lambda seconds: self._step(label, min(seconds, cell.seconds)))
+        (directory / "seed.json").write_text(json.dumps({"seed": seed, "offered": offer.rates}) + "\n")
+        self._done += cell.seconds
+        return figures
+
+    def _offer(self, cell: Cell, maxima: dict[str, float]) -> Offer:
+        maximum = maxima.get(cell.network_name if cell.load.of == "own" else next(iter(self._plan.spec.networks)))
+        load = cell.load
+        if load.tenants:
+            rates = {channel: round((maximum or 0) * tenant.part, 1) for channel, tenant in load.tenants.items()}
+            return Offer(rates, maximum)
+        if load.part is not None:
+            return Offer({"": round((maximum or 0) * load.part, 1)}, maximum)
+        return Offer({"": load.rate} if load.rate is not None else {}, maximum)
+
+    def _step(self, label: str, seconds: float) -> None:
+        self._progress(label, min(self._done + seconds, self._total - EDGE_SECONDS), self._total)
+
+
+def title(cell: Cell, plan: Plan) -> str:
+    """Name a cell for people: what is the same in all cells goes without saying."""
+    parts = [cell.arm.title]
+    if len(plan.spec.loads) > 1:
+        parts.insert(0, cell.load.title or cell.load_name)
+    if len(plan.spec.networks) > 1:
+        parts.insert(0, cell.network.title or cell.network_name)
+    return ", ".join(parts)
+
+
+def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
+    """Spell a network for the lab."""
+    flags = {
+        "--max-message-count": spec.messages,
+        "--batch-timeout": f"{spec.timeout:g}s" if spec.timeout is not None else None,
+        "--verify-workers": spec.workers,
+    }
+    extra = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
+    extra += [text for chaincode in spec.chaincodes for text in ("--chaincode", chaincode)]
+    return LabOptions(
+        orgs=spec.orgs,
+        peers_per_org=spec.peers_per_org,
+        orderers=spec.orderers,
+        mode=spec.mode,
+        consenter=spec.consenter,
+        base_port=base_port,
+        channels=tuple(spec.channels),
+        extra=tuple(extra),
+    )

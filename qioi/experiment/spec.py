@@ -1,0 +1,242 @@
+"""The form of an experiment's file: what is varied, what is compared, and how it is shown.
+
+Three axes span an experiment: ``networks`` (how the ledger is built), ``loads`` (how it is driven) and ``arms``
+(who disturbs and who protects). Every load meets every network and every arm; an arm is held against the arm that
+it names in ``against``, on the same network, under the same load, in the same repeat. Times are in seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+#: Parts of folder names, and keys of results.
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+
+
+def _named(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("accepted are small letters, digits and _, a letter or digit first")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_named)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=256)]
+
+
+class Strict(BaseModel):
+    """No unknown keys, no conversions, no changes afterwards."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class NetworkSpec(Strict):
+    """The ledger. ``messages`` and ``timeout`` (seconds) cut blocks in block mode; ``workers`` check signatures."""
+
+    title: str = ""
+    mode: Literal["stream", "block"] = "stream"
+    consenter: Literal["raft", "solo"] = "raft"
+    orgs: Annotated[int, Field(ge=1, le=20)] = 2
+    peers_per_org: Annotated[int, Field(ge=1, le=20)] = 2
+    orderers: Annotated[int, Field(ge=1, le=9)] = 3
+    channels: Annotated[list[str], Field(min_length=1)] = ["mychannel"]
+    chaincodes: Annotated[list[str], Field(min_length=1)] = ["smallbank"]
+    messages: Annotated[int, Field(ge=1)] | None = None
+    timeout: Positive | None = None
+    workers: Annotated[int, Field(ge=1, le=64)] | None = None
+
+    @model_validator(mode="after")
+    def _blocks_are_of_block_mode(self) -> Self:
+        if self.mode == "stream" and (self.messages is not None or self.timeout is not None):
+            raise ValueError("messages and timeout are of mode block")
+        return self
+
+
+class TenantSpec(Strict):
+    """One channel's part of a load: its rate and what it is owed, both as parts of the ledger's maximum."""
+
+    part: Positive
+    threshold: Positive
+
+
+class LoadSpec(Strict):
+    """How the ledger is driven: ``part`` of its maximum or ``rate`` in tps (open loop), or ``clients`` (closed).
+
+    ``of`` says whose maximum: the first network's, so that all are offered the same, or each network's own.
+    ``benchmark`` and ``round`` are of the driver caliper. ``tenants`` gives every channel a rate of its own.
+    """
+
+    title: str = ""
+    driver: Literal["load", "caliper"] = "load"
+    part: Positive | None = None
+    of: Literal["first", "own"] = "first"
+    rate: Positive | None = None
+    clients: Annotated[int, Field(ge=1, le=4096)] | None = None
+    chaincode: str = "smallbank"
+    workload: str | None = None
+    value_size: Annotated[int, Field(ge=1)] | None = None
+    accounts: Annotated[int, Field(ge=1)] | None = None
+    hot_keys: Annotated[int, Field(ge=1)] | None = None
+    hot_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    benchmark: str | None = None
+    round: str | None = None
+    tenants: dict[str, TenantSpec] = {}
+
+    @model_validator(mode="after")
+    def _one_way_to_drive(self) -> Self:
+        ways = [way for way in ("part", "rate", "clients", "tenants") if getattr(self, way)]
+        if len(ways) != 1:
+            raise ValueError(f"exactly one of part, rate, clients and tenants is accepted, not {ways or 'none'}")
+        if self.driver == "caliper" and (self.benchmark is None or self.round is None or self.clients is None):
+            raise ValueError("the driver caliper needs a benchmark, a round of it and clients (transactions in flight)")
+        if self.driver == "load" and (self.benchmark is not None or self.round is not None):
+            raise ValueError("benchmark and round are of the driver caliper")
+        return self
+
+
+class NeighbourSpec(Strict):
+    """Who disturbs, in the paper's numbers (24 cores; see qioi.experiment.scale).
+
+    ``quota`` caps the CPU time of all of them together, as a part of the host's. They come during the warm-up and stay,
+    or come and go at these seconds of the measured window.
+    """
+
+    sysbench: Count = 0
+    stress_memory: Count = 0
+    stress_io: Count = 0
+    spark: Count = 0
+    quota: Annotated[float, Field(gt=0, le=1)] | None = None
+    come: Annotated[float, Field(ge=0)] | None = None
+    go: Positive | None = None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.sysbench + self.stress_memory + self.stress_io + self.spark
+
+    @model_validator(mode="after")
+    def _somebody_comes(self) -> Self:
+        kinds = [kind for kind in ("sysbench", "stress_memory", "stress_io", "spark") if getattr(self, kind)]
+        if len(kinds) > 1:
+            raise ValueError(f"one kind of neighbour an arm is accepted, not {' and '.join(kinds)}")
+        if not kinds and (self.quota is not None or self.come is not None):
+            raise ValueError("quota and come need a neighbour")
+        if (self.come is None) != (self.go is None) or (self.go is not None and self.go <= (self.come or 0)):
+            raise ValueError("come and go are given together, come before go")
+        return self
+
+
+class ProtectionSpec(Strict):
+    """Who protects: the daemon under ``law``, or ``shares`` that are set once for peers and orderers.
+
+    ``threshold`` is T: what is offered, the ledger's maximum, or tps; by default what fits the law
+    (qioi.lab.demo.default_threshold). ``daemon`` is laid over the daemon's configuration as it is.
+    """
+
+    law: Literal["proportional", "adaptive"] | None = None
+    k: Positive | None = None
+    period: Annotated[float, Field(ge=0.1, le=60)] = 1.0
+    threshold: Literal["offered", "maximum"] | Positive | None = None
+    shares: Annotated[int, Field(ge=2, le=262_144)] | None = None
+    daemon: dict[str, object] = {}
+
+    @model_validator(mode="after")
+    def _one_means(self) -> Self:
+        if (self.law is None) == (self.shares is None):
+            raise ValueError("exactly one of law and shares is accepted")
+        if self.shares is not None and (self.k is not None or self.daemon or self.threshold is not None):
+            raise ValueError("k, threshold and daemon are of a law")
+        return self
+
+
+class ArmSpec(Strict):
+    """One condition. ``against`` names the arm that it is held against; the first is held against none.
+
+    ``{n}`` in the title stands for the number of neighbours; ``axis`` is its place on a picture's x axis, by default
+    that number.
+    """
+
+    name: Name
+    title: str
+    neighbours: NeighbourSpec = NeighbourSpec()
+    protection: ProtectionSpec | None = None
+    against: Name | None = None
+    axis: float | None = None
+
+
+class Timing(Strict):
+    """Of every cell, in seconds. The window is ``duration`` long; ``warmup`` before it and ``cooldown`` after it count
+    for nothing. (The load client drains after its window by itself, so ``cooldown`` is cut off Caliper's rounds alone.)
+
+    ``sample`` is between two looks; ``profile`` is how much of the window's end perf sched records.
+    """
+
+    warmup: Positive = 8.0
+    duration: Positive = 25.0
+    cooldown: Annotated[float, Field(ge=0)] = 2.0
+    sample: Annotated[float, Field(ge=0.05, le=2)] = 0.5
+    profile: Annotated[float, Field(ge=0, le=60)] = 0.0
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> Self:
+        if self.duration < 2 * self.sample + 1:
+            raise ValueError("a duration of at least one second and two samples is accepted")
+        return self
+
+
+class FigureSpec(Strict):
+    """One table or picture.
+
+    ``bars``: a metric a panel, a bar a cell. ``lines``: metrics over ``x`` (a metric, or ``axis`` of the arms), a line
+    a network. ``time``: series over time, a panel a cell. ``stack``: metrics on top of each other, a bar a cell.
+    """
+
+    kind: Literal["table", "bars", "lines", "time", "stack"]
+    title: str
+    metrics: Annotated[list[str], Field(min_length=1)]
+    x: str = "axis"
+    arms: list[Name] = []
+    load: Name | None = None
+    network: Name | None = None
+    log: bool = False
+
+
+class PaperSpec(Strict):
+    """One sentence of the paper, and where ours is found: a metric of an arm as a ratio to its ``against``, or itself.
+
+    ``value`` is the paper's. With ``of`` the ratio is to that arm in place of ``against``; ``network`` and ``load``
+    name the cell where there are several, ``of_network`` the other side of a ratio between networks.
+    """
+
+    what: str
+    metric: str
+    arm: Name
+    value: float
+    of: Name | None = None
+    network: Name | None = None
+    of_network: Name | None = None
+    load: Name | None = None
+
+
+class ExperimentSpec(Strict):
+    """A whole file."""
+
+    name: Name
+    title: str
+    paper: str
+    question: str
+    networks: Annotated[dict[Name, NetworkSpec], Field(min_length=1)]
+    loads: Annotated[dict[Name, LoadSpec], Field(min_length=1)]
+    arms: Annotated[list[ArmSpec], Field(min_length=1)]
+    timing: Timing = Timing()
+    repeats: Annotated[int, Field(ge=1, le=100)] = 3
+    figures: Annotated[list[FigureSpec], Field(min_length=1)]
+    papers: list[PaperSpec] = []
+    notes: list[str] = []
+
+    def arm(self, name: str) -> ArmSpec:
+        """Find an arm."""
+        return next(arm for arm in self.arms if arm.name == name)

@@ -1,0 +1,228 @@
+"""From repeats to what a page says: medians with spread, ratios within repeats, the papers' sentences judged."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from qioi.experiment.condense import CellFigures
+from qioi.experiment.plan import Cell, Plan
+from qioi.experiment.session import title
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, PaperSpec, Timing
+from qioi.experiment.store import Repeat, Store
+
+#: Within this of 1 a ratio says "the same".
+SAME = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median of the repeats that count, the least and the most."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    """Sum values up; ``None`` if there are none."""
+    found = [value for value in values if math.isfinite(value)]
+    return Spread(statistics.median(found), min(found), max(found), len(found)) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A sentence of the paper beside ours. ``agrees`` is ``None`` where the spread leaves the direction open."""
+
+    what: str
+    metric: str
+    paper: float
+    ours: Spread | None
+    agrees: bool | None
+    word: str
+
+
+class Summary:
+    """One run, read back."""
+
+    def __init__(self, store: Store) -> None:
+        document = store.document
+        self.directory = store.directory
+        self.document: dict[str, Any] = document
+        self.plan = planned(document)
+        self.spec: ExperimentSpec = self.plan.spec
+        self.repeats = store.repeats()
+        quiet = [repeat for repeat in self.repeats if repeat.quiet]
+        #: Medians are of quiet repeats; where there is none the page shows the noisy ones, and says so.
+        self.counted: list[Repeat] = quiet or self.repeats
+        self.noisy = [repeat for repeat in self.repeats if not repeat.quiet]
+
+    @property
+    def trusted(self) -> bool:
+        """Whether there are as many quiet repeats as were asked for, and these are enough."""
+        return not self.plan.smoke and sum(repeat.quiet for repeat in self.repeats) >= self.plan.repeats
+
+    def title(self, cell: Cell) -> str:
+        """Name a cell."""
+        return title(cell, self.plan)
+
+    def cells(self, network: str | None = None, load: str | None = None, arms: Sequence[str] = ()) -> list[Cell]:
+        """Select cells; arms that were left out are found under the ones that stand for them."""
+        wanted = {self.plan.same.get(arm, arm) for arm in arms}
+        return [
+            cell
+            for cell in self.plan.cells
+            if (network is None or cell.network_name == network)
+            and (load is None or cell.load_name == load)
+            and (not wanted or cell.arm.name in wanted)
+        ]
+
+    def value(self, cell: Cell, metric: str) -> Spread | None:
+        """Give a metric of a cell."""
+        return spread(self._values(cell, metric).values())
+
+    def ratio(self, cell: Cell, metric: str, base: str | None = None) -> Spread | None:
+        """Give a metric against that of another cell (by default its own base), repeat by repeat."""
+        against = base or cell.base
+        if against is None:
+            return None
+        other = next(one for one in self.plan.cells if one.key == against)
+        ours, theirs = self._values(cell, metric), self._values(other, metric)
+        return spread(ours[number] / theirs[number] for number in ours.keys() & theirs.keys() if theirs[number])
+
+    def _values(self, cell: Cell, metric: str) -> dict[int, float]:
+        if metric == "neighbours.due":
+            return {repeat.number: value for repeat in self.counted if (value := self._due(repeat, cell)) is not None}
+        return {
+            repeat.number: repeat.cells[cell.key].metrics[metric]
+            for repeat in self.counted
+            if metric in repeat.cells[cell.key].metrics
+        }
+
+    def _due(self, repeat: Repeat, cell: Cell) -> float | None:
+        """Give the part of their due that the neighbours got, in %.
+
+        Their due is what ledger and client leave free when they run alone, times the neighbours' own rate per
+        core-second; since they are held against it at that same rate, CPU times say it all.
+        """
+        alone = repeat.cells[f"{cell.network_name}.{cell.load_name}.{self.alone.name}"].metrics
+        cores = repeat.cells[cell.key].metrics.get("neighbours.cores")
+        free = self.plan.cores - alone["ledger.cores"] - alone["client.cores"]
+        if cores is None or free <= 0 or self.alone.neighbours.count:
+            return None
+        return 100 * cores / free
+
+    @property
+    def alone(self) -> ArmSpec:
+        """The first arm: the ledger alone, in every experiment that has such an arm."""
+        return self.plan.cells[0].arm
+
+    def figures(self, cell: Cell) -> CellFigures | None:
+        """Give a cell of the repeat in the middle: the one whose curves are drawn."""
+        if not self.counted:
+            return None
+        by_throughput = sorted(self.counted, key=lambda repeat: repeat.cells[cell.key].metrics["throughput"])
+        return by_throughput[len(by_throughput) // 2].cells[cell.key]
+
+    def verdicts(self) -> list[Verdict]:
+        """Judge every sentence of the paper."""
+        return [self._verdict(claim) for claim in self.spec.papers]
+
+    def _verdict(self, claim: PaperSpec) -> Verdict:
+        network = claim.network or next(iter(self.spec.networks))
+        load = claim.load or next(iter(self.spec.loads))
+        arm = self.plan.same.get(claim.arm, claim.arm)
+        cell = next((one for one in self.cells(network, load) if one.arm.name == arm), None)
+        if cell is None:
+            return Verdict(claim.what, claim.metric, claim.value, None, None, "not measured")
+        base = cell.base
+        if claim.of_network is not None:
+            base = f"{claim.of_network}.{load}.{arm}"
+        elif claim.of is not None:
+            base = f"{network}.{load}.{self.plan.same.get(claim.of, claim.of)}"
+        known = base is not None and any(one.key == base for one in self.plan.cells)
+        ours = self.ratio(cell, claim.metric, base) if known else None
+        agrees, word = judge(claim.value, ours)
+        return Verdict(claim.what, claim.metric, claim.value, ours, agrees, word)
+
+
+def judge(paper: float, ours: Spread | None) -> tuple[bool | None, str]:
+    """Say whether ours goes where the paper's goes: up, down, or nowhere."""
+    if ours is None:
+        return None, "not measured"
+    wanted, found = direction(paper), direction(ours.median)
+    if wanted == found:
+        return True, "agrees"
+    if direction(ours.low) != direction(ours.high):
+        return None, "open: the repeats do not agree"
+    return False, "does not agree"
+
+
+def direction(ratio: float) -> int:
+    """Give 1 for more, -1 for less, 0 for the same."""
+    return 0 if abs(ratio - 1) <= SAME else 1 if ratio > 1 else -1
+
+
+def planned(document: dict[str, Any]) -> Plan:
+    """Read the plan back from run.json."""
+    # JSON has no enums or tuples: the form is checked again as it is read, leniently in the types that JSON lacks.
+    spec = ExperimentSpec.model_validate_json(json.dumps(document["spec"]))
+    timing = Timing.model_validate_json(json.dumps(document["timing"]))
+    arms = [ArmSpec.model_validate_json(json.dumps(arm)) for arm in document["arms"]]
+    cells = tuple(
+        Cell(network_name, network, load_name, load, arm, timing)
+        for network_name, network in spec.networks.items()
+        for load_name, load in spec.loads.items()
+        for arm in arms
+    )
+    return Plan(
+        spec,
+        cells,
+        dict(document["same"]),
+        int(document["repeats"]),
+        int(document["seed"]),
+        int(document["cores"]),
+        bool(document["paper_size"]),
+        bool(document["smoke"]),
+    )
+
+
+def as_json(summary: Summary) -> dict[str, Any]:
+    """Spell all medians, ratios and verdicts for programs."""
+
+    def both(cell: Cell) -> dict[str, Any]:
+        names = sorted({name for repeat in summary.counted for name in repeat.cells[cell.key].metrics})
+        found = {name: (summary.value(cell, name), summary.ratio(cell, name)) for name in [*names, "neighbours.due"]}
+        return {
+            name: {"value": asdict(value), "ratio": asdict(ratio) if ratio else None}
+            for name, (value, ratio) in found.items()
+            if value is not None
+        }
+
+    return {
+        "experiment": summary.spec.name,
+        "trusted": summary.trusted,
+        "counted": [repeat.number for repeat in summary.counted],
+        "noisy": {repeat.number: repeat.noise for repeat in summary.noisy},
+        "cells": {cell.key: {"title": summary.title(cell), "metrics": both(cell)} for cell in summary.plan.cells},
+        "papers": [asdict(verdict) for verdict in summary.verdicts()],
+    }
+
+
+def write_csv(summary: Summary, path: Path) -> None:
+    """Write every metric of every cell of every repeat, a line each."""
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["repeat", "quiet", "network", "load", "arm", "metric", "value"])
+        for repeat in summary.repeats:
+            for cell in summary.plan.cells:
+                for name, value in sorted(repeat.cells[cell.key].metrics.items()):
+                    row = (repeat.number, int(repeat.quiet), cell.network_name, cell.load_name, cell.arm.name)
+                    out.writerow([*row, name, f"{value:.6g}"])
