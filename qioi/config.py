@@ -168,8 +168,9 @@ def load_config(path: Path) -> Config:
     }
     problems = [f"{path}: {problem}" for problem in contradictions(components, policies, discovers(raw))]
     if raw.kubernetes is not None and (listed or raw.channels or raw.docker is not None or raw.systemd is not None):
-        problems.append(f"{path}: kubernetes: components, lab, docker, systemd, channels: accepted without a cluster only: "
-                        "there, components are pods and channels IsolationPolicy objects")  # fmt: skip
+        others = "components, lab, docker, systemd and channels"
+        problems.append(f"{path}: kubernetes: {others}: accepted without a cluster only: there, components are pods "
+                        "and channels IsolationPolicy objects")  # fmt: skip
     if raw.actuator == "docker" and raw.docker is None:
         problems.append(f"{path}: actuator: docker: accepted together with a section `docker` only")
     problems += [
