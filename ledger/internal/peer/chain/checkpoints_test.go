@@ -135,6 +135,9 @@ func TestACheckpointAheadOfTheChainIsNotUsed(t *testing.T) {
 	r := startRig(t, w, dir, Options{CheckpointEvery: 7})
 	live(t, w, r)
 	require.NoError(t, r.stop())
+	files, err := checkpoint.Files(filepath.Join(dir, checkpointFolder))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(files[0])) // it may lie before the cut
 	segment := filepath.Join(dir, "segment-000000.blk")
 	info, err := os.Stat(segment)
 	require.NoError(t, err)
