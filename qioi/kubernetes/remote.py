@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from qioi.kubernetes.policies import Judged
 from qioi.kubernetes.reports import RENEW
 from qioi.sources import Channels, LogChannels, SourceState
-from qioi.types import ChannelReading, Component
+from qioi.types import ChannelReading, Component, LeaderChange
 
 #: Seconds for which a report counts as new: until the next one is overdue, and the writers' least pause more.
 FRESH = RENEW + 5.0
@@ -128,6 +128,24 @@ class ClusterChannels:
     def states(self) -> list[SourceState]:
         """Say how each log is doing."""
         return [state for channels in self._namespaces.values() for state in channels.states()]
+
+    def elections(self) -> list[LeaderChange]:
+        """Give the Raft leader changes that this node's orderers have logged since the call before."""
+        return [
+            replace(one, channel=f"{space}/{one.channel}" if one.channel else None)
+            for space, channels in self._namespaces.items()
+            for one in channels.elections()
+        ]
+
+    def elections(self) -> list[LeaderChange]:
+        """Give the leader changes since the call before; one that names no channel is of its whole namespace."""
+        changes = []
+        for namespace, channels in self._namespaces.items():
+            inside = f"{namespace}/"
+            for one in channels.elections():
+                named = [inside + one.channel] if one.channel else [key for key in self._keys if key.startswith(inside)]
+                changes += [replace(one, channel=key) for key in named]
+        return changes
 
     def seen(self) -> tuple[str, ...]:
         """Name the channels that commits were seen of."""

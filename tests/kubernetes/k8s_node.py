@@ -1,0 +1,322 @@
+"""A whole real node: etcd, API server, scheduler, controller manager, containerd and kubelet, in one folder.
+
+Nothing of it outlives :meth:`Node.close`: processes, mounts, control groups, network devices, and the sysctls that the
+kubelet sets are as they were before. Pods run on the host's network, so that no address of the host is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from k8s_cluster import ControlPlane, Processes, until
+from k8s_tools import path
+
+NODE, NODE_TOKEN = "node-one", "node-token"
+PAUSE, WORK = "qioi.test/pause:1", "qioi.test/work:1"
+#: What the kubelet sets for itself, and how to put it back.
+SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
+CPU = Path("/sys/fs/cgroup/cpu")
+
+#: The one program of the tests' images: it stands in for a peer, for a hog, and for Kubernetes' pause.
+PROGRAM = """package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+func burn(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+	}
+}
+
+func main() {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
+	go func() { <-end; os.Exit(0) }()
+	if len(os.Args) < 2 || os.Args[1] == "pause" {
+		select {}
+	}
+	if os.Args[1] == "hog" {
+		for {
+			burn(time.Second)
+		}
+	}
+	// peer CHANNEL RATE: a commit line each, after a little work
+	rate, _ := strconv.Atoi(os.Args[3])
+	for block := 1; ; block++ {
+		time.Sleep(time.Second / time.Duration(rate))
+		burn(2 * time.Millisecond)
+		fmt.Fprintf(os.Stderr, "%s UTC 002b INFO [kvledger] commit -> [%s] Committed block [%d] with 10 transaction(s) "+
+			"in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\\n",
+			time.Now().UTC().Format("2006-01-02 15:04:05.000"), os.Args[2], block)
+	}
+}
+"""
+
+
+def build_program(folder: Path) -> Path:
+    source = folder / "program"
+    source.mkdir()
+    (source / "main.go").write_text(PROGRAM)
+    (source / "go.mod").write_text("module program\n\ngo 1.24\n")
+    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
+    subprocess.run(["go", "build", "-ldflags=-s -w", "-o", "program", "."], cwd=source, env=env, check=True)
+    return source / "program"
+
+
+def image_archive(
+    folder: Path, name: str, files: dict[str, Path], entry: list[str], folders: tuple[str, ...] = ()
+) -> Path:
+    """Write an image FROM scratch as a Docker archive, which containerd imports."""
+    layer = folder / "layer.tar"
+    with tarfile.open(layer, "w") as tar:
+        for one in folders:
+            info = tarfile.TarInfo(one)
+            info.type, info.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(info)
+        for target, source in files.items():
+            tar.add(source, target)
+    digest = hashlib.sha256(layer.read_bytes()).hexdigest()
+    config = json.dumps({
+        "architecture": "amd64", "os": "linux", "config": {"Entrypoint": entry, "Env": ["PATH=/usr/bin:/bin"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+    }).encode()  # fmt: skip
+    manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
+    archive = folder / "image.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(layer, "layer.tar")
+        for member, content in (("config.json", config), ("manifest.json", manifest)):
+            info = tarfile.TarInfo(member)
+            info.size = len(content)
+            tar.addfile(info, BytesIO(content))
+    layer.unlink()
+    return archive
+
+
+def own_address() -> str:
+    """Give an address of this machine that is not a loopback one: the kubelet wants such."""
+    text = subprocess.run(["ip", "-j", "-4", "addr", "show", "scope", "global"], capture_output=True, check=True).stdout
+    addresses = [one["local"] for device in json.loads(text) for one in device.get("addr_info", ())]
+    if not addresses:
+        raise RuntimeError("this machine has no address but loopback ones: a kubelet needs one")
+    return str(addresses[0])
+
+
+class Node:
+    """One node of one cluster. Ports from ``port`` on are used, 20 of them."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.port = port
+        self.plane = ControlPlane(folder, port)
+        self.plane.tokens |= {
+            NODE_TOKEN: (f"system:node:{NODE}", "system:nodes"),
+            "manager-token": ("system:kube-controller-manager", "system:masters"),
+            "scheduler-token": ("system:kube-scheduler", "system:kube-scheduler"),
+        }
+        self.processes = Processes(folder)
+        self.sysctls = {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
+        self.containerd_socket = folder / "containerd.sock"
+
+    def start(self) -> None:
+        self.plane.start()
+        address = own_address()
+        self._start_containerd()
+        program = build_program(self.folder)
+        for name, entry in ((PAUSE, ["/program", "pause"]), (WORK, ["/program"])):
+            self.import_image(image_archive(self.folder, name, {"program": program}, entry))
+        (self.folder / "kubelet.yaml").write_text(json.dumps({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "address": address, "port": self.port + 5, "healthzPort": self.port + 6, "readOnlyPort": 0,
+            "failSwapOn": False, "failCgroupV1": False, "cgroupDriver": "cgroupfs", "makeIPTablesUtilChains": False,
+            "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+            "authorization": {"mode": "AlwaysAllow"}, "clusterDomain": "cluster.local",
+            "containerRuntimeEndpoint": f"unix://{self.containerd_socket}", "maxPods": 300,
+            "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+            "podLogsDir": "/var/log/pods", "containerLogMaxSize": "1Mi", "containerLogMonitorInterval": "3s",
+            "registerNode": True, "syncFrequency": "10s",
+        }))  # fmt: skip
+        self.address = address
+        self.start_kubelet()
+        self.processes.start(
+            "manager", [path("kube-controller-manager"), "--kubeconfig", self.plane.kubeconfig("manager-token"),
+                        "--service-account-private-key-file", self.folder / "accounts.key",
+                        "--root-ca-file", self.plane.ca, "--use-service-account-credentials=false",
+                        "--secure-port", str(self.port + 7), "--bind-address", "127.0.0.1", "--leader-elect=false",
+                        "--cert-dir", self.folder / "manager"],
+        )  # fmt: skip
+        self.processes.start(
+            "scheduler", [path("kube-scheduler"), "--kubeconfig", self.plane.kubeconfig("manager-token"),
+                          "--secure-port", str(self.port + 8), "--bind-address", "127.0.0.1", "--leader-elect=false",
+                          "--cert-dir", self.folder / "scheduler"],
+        )  # fmt: skip
+        until(self.is_ready, "the node is ready")
+
+    def start_kubelet(self) -> None:
+        self.processes.start(
+            "kubelet", [path("kubelet"), "--kubeconfig", self.plane.kubeconfig(NODE_TOKEN),
+                        "--config", self.folder / "kubelet.yaml", "--hostname-override", NODE, "--node-ip", self.address,
+                        "--root-dir", self.folder / "kubelet", "--cert-dir", self.folder / "kubelet-certificates"],
+        )  # fmt: skip
+
+    def stop_kubelet(self) -> None:
+        self.processes.stop("kubelet")
+
+    def is_ready(self) -> bool:
+        for name in ("containerd", "kubelet", "manager", "scheduler"):
+            self.processes.check(name)
+        nodes = self.plane.call("GET", "/api/v1/nodes")["items"]
+        return any(c["type"] == "Ready" and c["status"] == "True" for n in nodes for c in n["status"]["conditions"])
+
+    def _start_containerd(self) -> None:
+        config = self.folder / "containerd.toml"
+        (self.folder / "cni").mkdir()
+        (self.folder / "cni" / "10-loopback.conf").write_text(
+            json.dumps({"cniVersion": "0.4.0", "name": "lo", "type": "loopback"})
+        )
+        config.write_text(f"""version = 2
+root = "{self.folder}/containerd-root"
+state = "{self.folder}/containerd-state"
+[grpc]
+address = "{self.containerd_socket}"
+[ttrpc]
+address = "{self.folder}/ttrpc.sock"
+[plugins."io.containerd.internal.v1.opt"]
+path = "{self.folder}/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{PAUSE}"
+restrict_oom_score_adj = true
+stream_server_port = "0"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+SystemdCgroup = false
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "/usr/lib/cni"
+conf_dir = "{self.folder}/cni"
+""")
+        self.processes.start("containerd", ["containerd", "--config", config])
+        until(lambda: self._ctr("version", check=False) == 0, "containerd answers")
+
+    def _ctr(self, *args: str | Path, check: bool = True) -> int:
+        command = ["ctr", "-a", str(self.containerd_socket), "-n", "k8s.io", *map(str, args)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert not check or done.returncode == 0, done.stderr
+        return done.returncode
+
+    def import_image(self, archive: Path) -> None:
+        self._ctr("images", "import", archive)
+        archive.unlink()
+
+    # ---- what tests do with it
+
+    def run_pod(self, name: str, args: list[str], *, namespace: str = "default", labels: dict[str, str] | None = None,
+                cpu: str | None = "100m", limit: str | None = None) -> None:  # fmt: skip
+        resources: dict[str, Any] = {"requests": {"cpu": cpu}} if cpu else {}
+        if limit:
+            resources = {"requests": {"cpu": cpu, "memory": "64Mi"}, "limits": {"cpu": limit, "memory": "64Mi"}}
+        self.plane.call("POST", f"/api/v1/namespaces/{namespace}/pods", {
+            "metadata": {"name": name, "labels": labels or {}},
+            "spec": {
+                "hostNetwork": True, "terminationGracePeriodSeconds": 1, "automountServiceAccountToken": False,
+                "containers": [{"name": "main", "image": WORK, "imagePullPolicy": "Never", "args": args,
+                                "resources": resources}],
+            },
+        })  # fmt: skip
+
+    def pod(self, name: str, namespace: str = "default") -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+        return found
+
+    def running(self, name: str, namespace: str = "default") -> bool:
+        statuses = self.pod(name, namespace)["status"].get("containerStatuses") or ()
+        return bool(statuses) and all("running" in one["state"] for one in statuses)
+
+    def delete_pod(self, name: str, namespace: str = "default") -> None:
+        self.plane.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
+
+    def groups(self, name: str, namespace: str = "default") -> tuple[Path, Path]:
+        """Give the pod's and its container's control groups, as they are found on the disk."""
+        pod = self.pod(name, namespace)
+        (group,) = CPU.glob(f"kubepods/**/pod{pod['metadata']['uid']}")
+        return group, group / pod["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            if "apiserver" in self.plane.processes.running:
+                self.plane.kubectl("delete", "pods,daemonsets,deployments,statefulsets,jobs", "-A", "--all",
+                                   "--force", "--grace-period=0", "--wait=false")  # fmt: skip
+                time.sleep(3)
+        for name in ("scheduler", "manager", "kubelet"):
+            self.processes.stop(name)
+        for process in self._containers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.processes.close()
+        for process in self._shims():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._unmount()
+        remove_groups("kubepods")
+        for name, value in self.sysctls.items():
+            Path("/proc/sys", name).write_text(value)
+        for link in list(Path("/var/log/containers").glob("*.log")):
+            if link.is_symlink() and str(link.readlink()).startswith("/var/log/pods/"):
+                link.unlink()
+        shutil.rmtree("/var/log/pods", ignore_errors=True)
+        with contextlib.suppress(OSError):
+            Path("/var/log/containers").rmdir()
+        self.plane.close()
+
+    def _containers(self) -> list[int]:
+        """Name every process that is in a pod's control group."""
+        return [int(line) for one in CPU.glob("kubepods/**/cgroup.procs") for line in one.read_text().split()]
+
+    def _shims(self) -> list[int]:
+        """Name the runtime's shims of this folder's containerd, by the address that each was given."""
+        found = []
+        for one in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                command = one.read_bytes()
+                if b"containerd-shim" in command and str(self.containerd_socket).encode() in command:
+                    found.append(int(one.parent.name))
+        return found
+
+    def _unmount(self) -> None:
+        mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        for mount in reversed(mounts):
+            if mount.startswith(f"{self.folder}/"):
+                subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+        for name in os.listdir("/run/netns") if Path("/run/netns").is_dir() else ():
+            if name.startswith("cni-"):
+                subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+
+def remove_groups(name: str) -> None:
+    """Remove a tree of control groups in every hierarchy; it is empty by now."""
+    deadline = time.monotonic() + 20
+    for root in Path("/sys/fs/cgroup").iterdir():
+        top = root / name
+        while top.is_dir() and time.monotonic() < deadline:
+            for folder in sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            with contextlib.suppress(OSError):
+                top.rmdir()
+            time.sleep(0.1)
