@@ -21,6 +21,7 @@ PROPORTIONAL_ROLES = frozenset({Role.PEER, Role.ORDERER, Role.BROKER})
 #: Acting by each component's own need, ours may raise a chaincode too. A client is nobody's to raise.
 ADAPTIVE_ROLES = PROPORTIONAL_ROLES | {Role.CHAINCODE}
 NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_FLOORS: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +107,13 @@ class Controller:
         delay: DelayReading | None,
         host: HostLoad | None,
         hopeless: Mapping[str, str] = NOTHING,
+        floors: Mapping[str, float] = NO_FLOORS,
     ) -> Decision | None:
         """Ask every policy, take the largest share; ``None`` where no policy may raise the component.
 
         ``share`` is the one in force now, ``found`` the one that the component was found with. ``hopeless`` says of
         channels that no share can help why: ``adaptive`` then takes no waiting for a reason, holds and lets go.
-        Algorithm 1 is asked to the letter all the same.
+        ``floors`` are those of channels' orderers after lost leaders, in defaults. Algorithm 1 is asked to the letter.
         """
         laws = self._laws.setdefault(component.name, {})
         best: Decision | None = None
@@ -130,6 +132,8 @@ class Controller:
             laws[policy.channel], verdict = law.step(seen if why is None else replace(seen, delay=None))
             if why is not None:
                 verdict = in_vain(verdict, why)
+            if component.role is Role.ORDERER and isinstance(law, Adaptive) and policy.channel in floors:
+                verdict = at_least(verdict, law.bounds.clamp(law.rest * floors[policy.channel]))
             if best is None or verdict.shares > best.shares:
                 best = Decision(
                     component.name,
@@ -160,3 +164,12 @@ def in_vain(verdict: Verdict, why: str) -> Verdict:
     """Give a verdict that was reached without a delay its true reason; what was done stands at the reason's end."""
     working = replace(verdict.working, rule="bottleneck") if verdict.working else None
     return replace(verdict, reason=f"{why}; {verdict.reason.rpartition(': ')[2]}", working=working)
+
+
+def at_least(verdict: Verdict, floor: int) -> Verdict:
+    """Put the floor that lost leaders have raised under a verdict."""
+    working = replace(verdict.working, floor=floor) if verdict.working else None
+    if verdict.shares >= floor:
+        return replace(verdict, working=working)
+    reason = f"{verdict.reason}; floor {floor}: a Raft leader was lost beside interference"
+    return replace(verdict, shares=floor, reason=reason, working=working)

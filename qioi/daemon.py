@@ -23,6 +23,7 @@ from qioi.controller.levels import Placement
 from qioi.controller.policy import Controller
 from qioi.diagnoses import Diagnoses
 from qioi.instruments import Instruments
+from qioi.leaders import Leaders
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.thresholds import Threshold, Thresholds
 from qioi.types import ChannelReading, Component, Decision, DelayReading
@@ -44,6 +45,7 @@ class Daemon:
         self._actor = Actor(guard, self._count)
         self._actor.go_on(self._levels.kept)
         self._diagnoses = Diagnoses()
+        self._leaders = Leaders()
         self._controller = Controller(config.policies)
         self._owners = {one.cgroup: one.owner for one in config.components}
         self._said: dict[str, str] = {}
@@ -119,10 +121,31 @@ class Daemon:
         raised = [one.cgroup for one in before.components if (one.share or 0) > (one.original or 0)]
         placements = self._levels.read(now, self._config.components, delays, raised)
         states = self._look(before.components, delays, placements)
-        states, decisions = self._decide(now, states, channels, delays, host, found)
+        leaders = self._leaders.step(
+            now,
+            owed,
+            self._config.components,
+            self._channels.elections(),
+            host,
+            {one.name: one for one in before.components},
+        )
+        floors = {channel: one.factor for channel, one in leaders.items() if one.losses}
+        states, decisions = self._decide(now, states, channels, delays, host, found, floors)
         states = self._act(states, decisions)
         before = replace(before, host=host or before.host, io_pressure=stalls.io)
-        return self._report(before, channels, owed, states, found, now)
+        before = replace(
+            before,
+            channels=tuple(
+                replace(
+                    update(one, channels.get(one.name), owed[one.name]),
+                    bottleneck=found[one.name],
+                    leaders_lost=leaders[one.name].losses,
+                    orderer_floor=leaders[one.name].factor,
+                )
+                for one in before.channels
+            ),
+        )
+        return self._report(before, states, now)
 
     # ---- logs and scheduler -> readings
 
@@ -174,6 +197,7 @@ class Daemon:
         delays: Mapping[str, DelayReading],
         host: HostLoad | None,
         found: Mapping[str, Bottleneck],
+        floors: Mapping[str, float],
     ) -> tuple[dict[str, ComponentState], list[Decision]]:
         """Ask the laws about every component whose group is there."""
         hopeless = {channel: one.text for channel, one in found.items() if one.kind in HOPELESS}
@@ -186,7 +210,15 @@ class Daemon:
                 )
                 continue
             decision = self._controller.decide(
-                now, component, state.share, state.original, channels, delays.get(component.name), host, hopeless
+                now,
+                component,
+                state.share,
+                state.original,
+                channels,
+                delays.get(component.name),
+                host,
+                hopeless,
+                floors,
             )
             if decision is None:
                 after[component.name] = replace(state, wanted=state.share, reason=why_not(component))
@@ -238,10 +270,7 @@ class Daemon:
     def _report(
         self,
         before: Snapshot,
-        channels: Mapping[str, ChannelReading],
-        owed: Mapping[str, Threshold],
         states: Mapping[str, ComponentState],
-        found: Mapping[str, Bottleneck],
         now: float,
     ) -> Snapshot:
         """Say what is new, and put everything into one value."""
@@ -254,10 +283,6 @@ class Daemon:
         return replace(
             before,
             time=time.time(),
-            channels=tuple(
-                replace(update(one, channels.get(one.name), owed[one.name]), bottleneck=found[one.name])
-                for one in before.channels
-            ),
             components=tuple(states.values()),
             sources=sources,
             loop=time.monotonic() - now,

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from qioi.monitor.exposition import Page, parse_page
 from qioi.monitor.pages import PageThroughput
 from qioi.sources import Channels, SourceState
-from qioi.types import ChannelReading, Component
+from qioi.types import ChannelReading, Component, LeaderChange
 
 #: Seconds between two questions to one endpoint.
 EVERY = 1.0
@@ -142,6 +142,10 @@ class MeteredChannels:
     def _choose(self, logged: ChannelReading, now: float) -> ChannelReading:
         metered = self._pages.reading(logged.channel, now)
         return logged if metered.throughput is None else metered
+
+    def elections(self) -> list[LeaderChange]:
+        """Give the Raft leader changes that orderers have logged since the call before."""
+        return self._logs.elections()
 
     def seen(self) -> tuple[str, ...]:
         """Name the channels that commits were seen of, by either."""

@@ -127,6 +127,8 @@ def channel_metrics(channels: tuple[ChannelState, ...]) -> Iterator[Metric]:
                 (([c.name], c.threshold) for c in channels))  # fmt: skip
     yield gauge("qioi_channel_commit_age_seconds", "Time since the last commit was seen", label,
                 (([c.name], c.age) for c in channels))  # fmt: skip
+    yield gauge("qioi_channel_orderer_floor_ratio", "Least share of orderers after lost leaders, in defaults", label,
+                (([c.name], c.orderer_floor) for c in channels))  # fmt: skip
     kinds = (([c.name, str(kind)], float(kind is c.bottleneck.kind)) for c in channels for kind in Kind)
     yield gauge("qioi_channel_bottleneck", "What the channel waits for: 1 for what holds", ["channel", "kind"], kinds)
     yield gauge("qioi_channel_height", "Highest block seen", label, (([c.name], c.height) for c in channels))

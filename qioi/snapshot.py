@@ -23,7 +23,8 @@ class ChannelState:
     """One channel. Rates in transactions per second, ``age`` in seconds since its last commit.
 
     ``source`` says on whose word the threshold stands, ``evidence`` what a learned one rests on;
-    ``bottleneck`` what the channel waits for.
+    ``bottleneck`` what the channel waits for. ``leaders_lost`` counts Raft leaders lost in the interference that lasts,
+    ``orderer_floor`` is the least that orderers have for it, in units of their default.
     """
 
     name: str
@@ -35,6 +36,8 @@ class ChannelState:
     source: str = "none"
     evidence: Evidence | None = None
     bottleneck: Bottleneck = NOT_LOOKED_AT
+    leaders_lost: int = 0
+    orderer_floor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,10 @@ from typing import Protocol
 from qioi.monitor.schedstat import SchedstatReader
 from qioi.monitor.source import LogSource
 from qioi.monitor.throughput import Throughput, commit_instant
-from qioi.types import ChannelReading, Commit, Component, DelayReading
+from qioi.types import ChannelReading, Commit, Component, DelayReading, LeaderChange
+
+#: Leader changes that are kept between two periods; a log may be forged, so there is a bound.
+MAX_ELECTIONS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,10 @@ class Channels(Protocol):
 
     def states(self) -> list[SourceState]:
         """Say how each log is doing."""
+        ...
+
+    def elections(self) -> list[LeaderChange]:
+        """Give the Raft leader changes that were logged since the call before."""
         ...
 
     def seen(self) -> tuple[str, ...]:
@@ -76,6 +84,7 @@ class LogChannels:
     def __init__(self, components: Iterable[Component], channels: Iterable[str]) -> None:
         self._channels: tuple[str, ...] = ()
         self._throughput = Throughput()
+        self._elections: deque[LeaderChange] = deque(maxlen=MAX_ELECTIONS)
         self._sources: dict[tuple[str, str, str, tuple[str, ...]], LogSource] = {}
         self.watch(components, channels)
 
@@ -97,7 +106,15 @@ class LogChannels:
             for event in source.poll():
                 if isinstance(event, Commit):
                     self._throughput.observe(event, commit_instant(event.time, now, wall))
+                else:
+                    self._elections.append(event)
         return {channel: self._throughput.reading(channel, now) for channel in self._channels}
+
+    def elections(self) -> list[LeaderChange]:
+        """Give the Raft leader changes that were logged since the call before."""
+        elections = list(self._elections)
+        self._elections.clear()
+        return elections
 
     def seen(self) -> tuple[str, ...]:
         """Name the channels that commits were seen of, also those that have no policy."""

@@ -63,6 +63,13 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     if document["bottleneck"]:
         yield "bottleneck", document["bottleneck"]["text"]
+    leadership = document["leadership"]
+    if leadership and leadership["lost"]:
+        yield (
+            "leaders",
+            f"{leadership['lost']} lost beside interference: orderers keep {leadership['orderer_floor']:g} times their "
+            "default until it ends",
+        )
     yield "rule", f"{document['law'] or 'no law'}: {document['rule'] or '-'}: {document['reason']}"
     yield "error", f"(T - A) / T = {value(document['error'], '{:+.3f}')}"
     yield "step", value(document["step"], "{:+.1f} shares")

@@ -73,6 +73,11 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
     for one in document["channels"]:
         if one["evidence"]:
             yield f"Threshold of {one['name']}: learned from {evidence(one['evidence'])}"
+        if one["leaders_lost"]:
+            yield (
+                f"Channel {one['name']}: {one['leaders_lost']} Raft leaders lost beside interference: orderers keep "
+                f"{one['orderer_floor']:g} times their default until it ends"
+            )
         if one["bottleneck"]["kind"] not in ("none", "unknown"):
             yield f"Channel {one['name']}: {one['bottleneck']['text']}"
     for one in document["sources"]:

@@ -20,7 +20,7 @@ from qioi.daemon import Daemon
 from qioi.instruments import Instruments
 from qioi.snapshot import ChannelState, ComponentState, Snapshot
 from qioi.sources import SourceState
-from qioi.types import ChannelReading, Component, DelayReading
+from qioi.types import ChannelReading, Component, DelayReading, LeaderChange
 
 
 class ToyInstruments:
@@ -32,6 +32,7 @@ class ToyInstruments:
         self.waits: dict[str, tuple[float, float]] = {}  # run and wait in seconds per second
         self.host = HostLoad(0.0, 0.9)
         self.stalls = Stalls(0.0)
+        self.elections: list[LeaderChange] = []
         self.used: dict[str, float] = {}  # CPUs by group
 
     def as_instruments(self) -> Instruments:
@@ -61,6 +62,10 @@ class ToyChannels(ToyPart):
 
     def states(self) -> list[SourceState]:
         return []
+
+    def elections(self) -> list[LeaderChange]:
+        elections, self.toy.elections = self.toy.elections, []
+        return elections
 
     def seen(self) -> tuple[str, ...]:
         return ()

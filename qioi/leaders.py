@@ -1,0 +1,66 @@
+"""Raft leaders of every channel: what orderers log about them, and the floors that follow from it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from qioi.controller.adaptive import Tuning, has_room
+from qioi.controller.law import HostLoad, Seen
+from qioi.controller.leadership import Leadership
+from qioi.snapshot import ComponentState
+from qioi.types import Component, LeaderChange, Role
+
+log = logging.getLogger("qioi")
+
+TUNING = Tuning()
+
+
+class Leaders:
+    """All channels'."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Leadership] = {}
+
+    def step(
+        self,
+        now: float,
+        channels: Iterable[str],
+        components: Iterable[Component],
+        changes: Iterable[LeaderChange],
+        host: HostLoad | None,
+        states: Mapping[str, ComponentState],
+    ) -> dict[str, Leadership]:
+        """Take one period in; ``states`` are the components' from the period before."""
+        orderers = {one.name: one for one in components if one.role is Role.ORDERER}
+        losses = [one for one in changes if one.old != 0 and one.orderer in orderers]
+        room = has_room(Seen(now, host=host), TUNING)
+        after = {}
+        for channel in channels:
+            its = [one for one in orderers.values() if not one.channels or channel in one.channels]
+            named = {one.name for one in its}
+            lost = [one for one in losses if one.orderer in named and one.channel in (None, channel)]
+            before = self._known.get(channel, Leadership())
+            ratio = max((in_defaults(states.get(name)) for name in named), default=1.0)
+            after[channel] = before.step(now, bool(lost), room, ratio)
+            tell(channel, lost, before, after[channel])
+        self._known = after
+        return after
+
+
+def in_defaults(state: ComponentState | None) -> float:
+    """Give a component's share in force in units of the one that it was found with."""
+    return state.share / state.original if state and state.share and state.original else 1.0
+
+
+def tell(channel: str, lost: list[LeaderChange], before: Leadership, after: Leadership) -> None:
+    """Log what has changed."""
+    if lost and after.losses == before.losses and after.lost_at == before.lost_at:
+        log.info("channel %s: Raft leader changed: %d -> %d, with room on the host", channel, lost[0].old, lost[0].new)
+    elif after.losses > before.losses:
+        log.warning(
+            "channel %s: Raft leader changed: %d -> %d (%s) beside interference: its orderers keep at least %.1f times "
+            "their default until that ends", channel, lost[0].old, lost[0].new, lost[0].orderer, after.factor
+        )  # fmt: skip
+    elif before.losses and not after.losses:
+        log.info("channel %s: the interference has ended: no floor under its orderers any more", channel)
