@@ -130,14 +130,6 @@ class ClusterChannels:
         return [state for channels in self._namespaces.values() for state in channels.states()]
 
     def elections(self) -> list[LeaderChange]:
-        """Give the Raft leader changes that this node's orderers have logged since the call before."""
-        return [
-            replace(one, channel=f"{space}/{one.channel}" if one.channel else None)
-            for space, channels in self._namespaces.items()
-            for one in channels.elections()
-        ]
-
-    def elections(self) -> list[LeaderChange]:
         """Give the leader changes since the call before; one that names no channel is of its whole namespace."""
         changes = []
         for namespace, channels in self._namespaces.items():
