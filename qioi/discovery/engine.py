@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from qioi.discovery.records import NoRecordError, RecordError
+
+if TYPE_CHECKING:
+    from docker import APIClient
 
 DEFAULT_SOCKET = "/var/run/docker.sock"
 #: Seconds that one call may take. On a host that is short of CPU the engine is, too.
@@ -49,8 +52,8 @@ class Engine:
         except ImportError:
             raise EngineError("the Docker SDK is not installed: pip install 'qioi[docker]'") from None
         with self._translated():
-            # The SDK keeps a connection for each URL, that is for each container: two are enough.
-            self._api = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=timeout, num_pools=2)
+            self._api = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=timeout)
+            share_connections(self._api, socket, timeout)
 
     def close(self) -> None:
         """Close the connection."""
@@ -106,6 +109,22 @@ class Engine:
             raise EngineError(f"{self.socket}: {first_line(error.explanation or error)}") from None
         except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
             raise EngineError(f"{self.socket}: {reason(error)}") from None
+
+
+def share_connections(api: APIClient, socket: str, timeout: int) -> None:
+    """Have all URLs share connections.
+
+    The SDK keeps one for each URL, that is for each container ever asked about, up to 25; its own setting for that,
+    ``num_pools``, it does not heed on Unix sockets (up to 7.1).
+    """
+    from docker.transport import UnixHTTPAdapter
+
+    class Adapter(UnixHTTPAdapter):
+        def get_connection(self, url: str | bytes, proxies: Any = None) -> Any:
+            return super().get_connection("http+docker://localhost", proxies)
+
+    api.get_adapter("http+docker://").close()
+    api.mount("http+docker://", Adapter(f"http+unix://{socket}", timeout))
 
 
 def reason(error: BaseException) -> str:

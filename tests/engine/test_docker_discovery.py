@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite, until
@@ -114,7 +115,7 @@ def test_many_containers_come_and_go_and_nothing_is_left(
     if count > 100 and not os.environ.get("QIOI_TEST_MANY"):
         pytest.skip("takes many minutes: set QIOI_TEST_MANY=1")
     discovery = discover()
-    threads = threading.active_count()
+    threads, sockets = threading.active_count(), open_sockets()
     with contextlib.closing(engine.client()) as client:
         for start in range(0, count, 20):
             names = [f"peer{number}" for number in range(start, start + 20)]
@@ -125,3 +126,10 @@ def test_many_containers_come_and_go_and_nothing_is_left(
                 client.api.remove_container(name, force=True)
             until(lambda: roles(discovery) == {})
     assert threading.active_count() == threads
+    # The events and one for everything else; another may stand by where the engine has hung up.
+    assert open_sockets() <= sockets + 1
+
+
+def open_sockets() -> int:
+    links = (str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+    return sum(link.startswith("socket:") for link in links)
