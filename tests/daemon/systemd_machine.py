@@ -58,9 +58,19 @@ def root_file_system() -> Path:
 
 
 class Machine:
-    """A booted systemd. ``folder`` is /srv/qioi inside, ``folder/etc`` is its /etc/qioi."""
+    """A booted systemd. ``folder`` is /srv/qioi inside, ``folder/etc`` is its /etc/qioi.
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    It sees all of the host's CPU groups, and makes none. With ``rooted`` it sees those only that are below one of its
+    own, which is gone afterwards, and makes groups for its units there.
+    """
+
+    def __init__(self, root: Path, folder: Path, *, rooted: bool = False) -> None:
+        name = f"qioi-{uuid.uuid4().hex[:8]}"
+        # systemd takes the two for one: it makes no groups in either if it cannot in both.
+        mounts = [Path("/sys/fs/cgroup") / controller for controller in ("cpu", "cpuacct")]
+        self._groups = [mount.resolve() / name for mount in mounts] if rooted else []
+        for group in self._groups:
+            group.mkdir(exist_ok=True)
         self.folder = folder
         self.etc = folder / "etc"
         self.etc.mkdir()
@@ -76,15 +86,23 @@ class Machine:
         }
         self._nspawn = subprocess.Popen(
             ["systemd-nspawn", "-q", "-D", str(root), "--volatile=overlay", "--register=no", "--keep-unit", "-b",
-             f"--machine=qioi-{uuid.uuid4().hex[:8]}", *(f"--bind-ro={out}:{into}" for out, into in binds.items()),
+             f"--machine={name}", *(f"--bind-ro={out}:{into}" for out, into in binds.items()),
              f"--bind={folder}:/srv/qioi", f"--bind={self.etc}:/etc/qioi"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=self._enter,
         )  # fmt: skip
         until(lambda: self._nspawn.poll() is not None or self._booted(), pause=0.2)
         if self._nspawn.poll() is not None:
             raise UnavailableError(f"systemd-nspawn ended with status {self._nspawn.returncode}")
         # nspawn gives the v1 controllers read-only, as the host's they are.
-        self.run("mount", "-o", "remount,rw,bind", "/sys/fs/cgroup/cpu")
+        for controller in ("cpu", "cpuacct") if rooted else ("cpu",):
+            self.run("mount", "-o", "remount,rw,bind", f"/sys/fs/cgroup/{controller}")
+        if rooted:  # at its start systemd could not write there
+            self.run("systemctl", "daemon-reexec")
+
+    def _enter(self) -> None:
+        """Begin in the groups that are to be the machine's root: nspawn makes a cgroup namespace of them."""
+        for group in self._groups:
+            (group / "cgroup.procs").write_text("0")
 
     @property
     def _leader(self) -> str:
@@ -120,3 +138,6 @@ class Machine:
             time.sleep(0.1)
         self._nspawn.kill()
         self._nspawn.wait()
+        for group in {one for one in self._groups if one.exists()}:
+            for folder, _, _ in os.walk(group, topdown=False):
+                Path(folder).rmdir()
