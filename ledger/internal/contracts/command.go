@@ -20,6 +20,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/contracts/marbles"
 	"github.com/qioi/qioi/ledger/internal/contracts/simple"
 	"github.com/qioi/qioi/ledger/internal/contracts/smallbank"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/shim"
 )
@@ -41,6 +42,7 @@ type options struct {
 	listen     string
 	id         string
 	operations ops.Config
+	processors int
 }
 
 // Command is `qioi-ledger chaincode`.
@@ -62,6 +64,7 @@ func Command() *cobra.Command {
 	flags.StringVar(&opts.id, "id", os.Getenv("CHAINCODE_ID"), "id to register with, NAME:VERSION (default: CHAINCODE_ID, or NAME:1.0)")
 	flags.StringVar(&opts.operations.Listen, "operations", "", "host:port of the operations endpoint (default: none)")
 	flags.BoolVar(&opts.operations.Pprof, "pprof", false, "serve /debug/pprof on the operations endpoint")
+	flags.IntVar(&opts.processors, "processors", 0, "threads on which it may run at once (0: as many as the host has)")
 	return cmd
 }
 
@@ -70,6 +73,7 @@ func run(ctx context.Context, name string, opts options) error {
 	if !ok {
 		return fmt.Errorf("chaincode %q is not bundled: %s are accepted", name, names())
 	}
+	nodeconfig.LimitProcessors(opts.processors)
 	if opts.listen == "" {
 		return fmt.Errorf("chaincode %s: no address to listen on: give --listen host:port or CHAINCODE_SERVER_ADDRESS", name)
 	}

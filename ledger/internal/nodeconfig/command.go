@@ -28,6 +28,7 @@ func Command[N Node](role, short string, open func(*Config) (N, error)) *cobra.C
 			if err != nil {
 				return err
 			}
+			LimitProcessors(cfg.Processors)
 			node, err := open(cfg)
 			if err != nil {
 				return err

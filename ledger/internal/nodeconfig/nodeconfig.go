@@ -39,6 +39,8 @@ type Config struct {
 	Data       string      `yaml:"data"`
 	Channels   []Channel   `yaml:"channels"`
 	Chaincodes []Chaincode `yaml:"chaincodes,omitempty"` // peers only
+	// Processors is how many threads may run Go code at once; 0: as many as the host has.
+	Processors int `yaml:"processors,omitempty"`
 }
 
 // Operations is the endpoint for operators.
@@ -129,6 +131,9 @@ func (c *Config) check(role string) error {
 		if value == "" {
 			return fmt.Errorf("%s is missing", key)
 		}
+	}
+	if c.Processors < 0 {
+		return fmt.Errorf("processors %d: 0, for all of the host's, or more is accepted", c.Processors)
 	}
 	if c.TLS.Enabled && (c.TLS.Cert == "" || c.TLS.Key == "") {
 		return errors.New("tls.cert or tls.key is missing; both, or tls.enabled: false, are accepted")

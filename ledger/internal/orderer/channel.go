@@ -80,6 +80,7 @@ func (ch *channel) join(n *Node, dir string) error {
 	cfg := consensus.Config{
 		Channel: ch.name, ID: 1, Voters: []uint64{1}, Dir: dir, CutInterval: ch.cutInterval,
 		TickInterval: o.Raft.TickInterval, ElectionTick: o.Raft.ElectionTick, HeartbeatTick: o.Raft.HeartbeatTick, SnapshotInterval: o.Raft.SnapshotInterval,
+		Pace: pace, Hold: hold,
 	}
 	if o.ConsensusType == channelconfig.Solo {
 		cfg.TickInterval, cfg.ElectionTick, cfg.HeartbeatTick, cfg.SnapshotInterval = soloTick, 10, 1, soloSnapshot
@@ -118,6 +119,8 @@ func (ch *channel) join(n *Node, dir string) error {
 const (
 	soloTick     = 100 * time.Millisecond
 	soloSnapshot = 16 << 20
+	pace         = 4 * time.Millisecond
+	hold         = 5 * time.Millisecond
 )
 
 func membersOf(consenters []*etcdraftpb.Consenter) (map[uint64]member, error) {

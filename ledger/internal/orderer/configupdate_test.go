@@ -87,6 +87,7 @@ func TestConfigurationsChangeAtOnePoint(t *testing.T) {
 	r, err := c.broadcast(context.Background(), 2, c.update(channelconfig.Patch{MaxMessageCount: 7}, ordererAdmins))
 	require.NoError(t, err)
 	require.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
+	level(t, c)
 	for i := range 3 {
 		stops[i]()
 	}

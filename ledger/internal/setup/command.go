@@ -43,5 +43,6 @@ func Command() *cobra.Command {
 	f.StringArrayVar(&o.Chaincodes, "chaincode", o.Chaincodes, "NAME or NAME=POLICY, for example kv=AND('Org1MSP.peer','Org2MSP.peer'); repeat for several")
 	f.BoolVar(&o.NoTLS, "no-tls", o.NoTLS, "plain connections, unauthenticated orderers: for measurements only")
 	f.BoolVar(&o.Pprof, "pprof", o.Pprof, "nodes serve /debug/pprof at their operations endpoints")
+	f.IntVar(&o.Processors, "processors", o.Processors, "threads on which a node may run at once; 0: twice its part of this host's cores")
 	return cmd
 }

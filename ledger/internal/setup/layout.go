@@ -53,7 +53,7 @@ func newPlan(o Options, chaincodes []channelconfig.GenesisChaincode) *plan {
 	for _, peers := range p.peers {
 		for _, peer := range peers {
 			for _, cc := range chaincodes {
-				p.chaincodes = append(p.chaincodes, p.chaincode(peer, cc))
+				p.chaincodes = append(p.chaincodes, p.chaincode(o, peer, cc))
 			}
 		}
 	}
@@ -77,6 +77,7 @@ func (p *plan) node(o Options, role, msp, name, fqdn, parent string) *node {
 		Operations: nodeconfig.Operations{Listen: n.Operations, Pprof: o.Pprof},
 		Identity:   nodeconfig.KeyPair{Cert: certFile(n.home, fqdn), Key: keyFile(n.home)},
 		Data:       n.Data,
+		Processors: o.Processors,
 	}
 	if !o.NoTLS {
 		n.cfg.TLS = nodeconfig.TLS{Enabled: true, KeyPair: nodeconfig.KeyPair{Cert: path.Join(n.home, "tls/server.crt"), Key: path.Join(n.home, "tls/server.key")}}
@@ -87,12 +88,12 @@ func (p *plan) node(o Options, role, msp, name, fqdn, parent string) *node {
 	return n
 }
 
-func (p *plan) chaincode(peer *node, cc channelconfig.GenesisChaincode) *node {
+func (p *plan) chaincode(o Options, peer *node, cc channelconfig.GenesisChaincode) *node {
 	name := "cc-" + cc.Name + "-" + peer.Name
 	n := &node{Node: network.Node{
 		Name: name, Role: "chaincode", MSPID: peer.MSPID, Address: p.port(), Log: path.Join("log", name+".log"), Chaincode: cc.Name,
 	}}
-	n.Args = []string{"chaincode", cc.Name, "--listen", n.Address, "--id", cc.Name + ":" + cc.Version}
+	n.Args = []string{"chaincode", cc.Name, "--listen", n.Address, "--id", cc.Name + ":" + cc.Version, "--processors", strconv.Itoa(o.Processors)}
 	peer.cfg.Chaincodes = append(peer.cfg.Chaincodes, nodeconfig.Chaincode{Name: cc.Name, Address: n.Address})
 	return n
 }

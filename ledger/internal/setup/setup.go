@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 )
 
@@ -32,6 +34,10 @@ func Init(o Options) (*network.File, error) {
 	}
 	if len(entries) > 0 {
 		return nil, fmt.Errorf("--dir %s holds %s: a new or an empty folder is accepted", o.Dir, entries[0].Name())
+	}
+	if o.Processors == 0 {
+		// Chaincode processes are left out: they do little, and only while their peer waits.
+		o.Processors = nodeconfig.FairProcessors(runtime.NumCPU(), o.Orderers+o.Orgs*o.PeersPerOrg)
 	}
 	b := &builder{options: o, plan: newPlan(o, chaincodes), folder: folder(o.Dir), file: &network.File{
 		Channels: o.Channels, Mode: o.Mode, Consenter: o.Consenter, TLS: !o.NoTLS, TLSCA: map[string]string{},

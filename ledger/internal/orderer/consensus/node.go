@@ -36,7 +36,7 @@ const (
 	entryTxs        = 512
 	entryBytes      = 1 << 20
 	// entriesInFlight lets entries overlap in replication; what arrives meanwhile waits
-	// and goes out as one larger entry. That is all the batching there is.
+	// and goes out as one larger entry.
 	entriesInFlight = 4
 	messageBytes    = 1 << 20
 	inflightAppends = 256
@@ -75,6 +75,8 @@ type Config struct {
 	HeartbeatTick    int
 	SnapshotInterval int                  // bytes of log between two snapshots
 	CutInterval      func() time.Duration // how long a block may stay open
+	Pace             time.Duration        // between two entries while transactions come in crowds; 0: none
+	Hold             time.Duration        // that a message without entries may wait for one with; 0: none
 }
 
 // Proposal is one transaction on its way into the log. Fail is called, at most
@@ -107,6 +109,10 @@ type Node struct {
 	timer         *time.Timer
 	timed         uint64 // block that the timer is for; 0: not armed
 	acked         ack
+	pacer         pacer
+	paced         *time.Timer // ends what pacer asks for
+	holder        holder
+	release       *time.Timer // of what is held
 }
 
 type report struct {
@@ -124,10 +130,16 @@ func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
 	n := &Node{
 		cfg: cfg, log: l, sm: sm, transport: transport,
 		proposals: make(chan Proposal, queuedProposals), messages: make(chan *raftpb.Message, queuedMessages),
-		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: time.NewTimer(time.Hour),
+		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: stopped(),
+		pacer: pacer{interval: cfg.Pace}, paced: stopped(), holder: holder{atMost: cfg.Hold}, release: stopped(),
 	}
-	n.timer.Stop()
 	return n, nil
+}
+
+func stopped() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
 }
 
 // start makes the Raft core go on where the blocks on disk end.
@@ -236,6 +248,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		case <-n.timer.C:
 			woke = time.Now()
 			n.proposeCut()
+		case <-n.paced.C: // accepting opens again
+			woke = time.Now()
+		case <-n.release.C:
+			woke = time.Now()
+			n.releaseHeld()
 		case r := <-n.reports:
 			woke = time.Now()
 			n.stepReport(r)
@@ -258,6 +275,8 @@ func ignoreEnd(ctx context.Context, err error) error {
 // close waits for a sync that is still under way: it uses the ledger, which closes after us.
 func (n *Node) close() error {
 	n.timer.Stop()
+	n.paced.Stop()
+	n.release.Stop()
 	if n.syncing {
 		<-n.synced
 	}
@@ -292,9 +311,16 @@ func (n *Node) stepReport(r report) {
 
 func (n *Node) leads() bool { return n.leader.Load() == n.cfg.ID }
 
-// accepting is the queue of proposals while there is room in flight, else nothing.
+// accepting is the queue of proposals while there is room in flight and it is time for the next entry, else nothing.
 func (n *Node) accepting() <-chan Proposal {
-	if n.leads() && n.proposed >= n.applied+entriesInFlight {
+	if !n.leads() {
+		return n.proposals
+	}
+	if n.proposed >= n.applied+entriesInFlight {
+		return nil
+	}
+	if wait := n.pacer.wait(time.Now()); wait > 0 {
+		n.paced.Reset(wait)
 		return nil
 	}
 	return n.proposals
@@ -315,6 +341,7 @@ func (n *Node) propose(p Proposal) {
 		}
 		break
 	}
+	n.pacer.proposed(time.Now(), len(batch) > 1 || n.proposed > n.applied)
 	if err := n.append(entry); err != nil {
 		for _, p := range batch {
 			p.Fail(err)

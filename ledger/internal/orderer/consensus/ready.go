@@ -79,10 +79,20 @@ func (n *Node) save(ctx context.Context, rd raft.Ready) error {
 }
 
 func (n *Node) send(messages []*raftpb.Message) {
+	now := time.Now()
 	for _, m := range messages {
-		if m.GetTo() != n.cfg.ID && !n.repeats(m) {
+		if m.GetTo() != n.cfg.ID && !n.repeats(m, now) && !n.holder.hold(m, now) {
 			n.transport.Send(m.GetTo(), m)
 		}
+	}
+	if wait, holds := n.holder.wait(now); holds {
+		n.release.Reset(wait)
+	}
+}
+
+func (n *Node) releaseHeld() {
+	for to, m := range n.holder.release() {
+		n.transport.Send(to, m)
 	}
 }
 
@@ -96,11 +106,10 @@ type ack struct {
 // Raft answers also the message that tells a follower what is committed, once for
 // each transaction on an idle ledger. After a tick it may go: should the first
 // have been lost, the leader's next heartbeat brings it about.
-func (n *Node) repeats(m *raftpb.Message) bool {
+func (n *Node) repeats(m *raftpb.Message, now time.Time) bool {
 	if m.GetType() != raftpb.MsgAppResp || m.GetReject() {
 		return false
 	}
-	now := time.Now()
 	before := n.acked
 	if before.to == m.GetTo() && before.term == m.GetTerm() && before.index == m.GetIndex() && now.Sub(before.at) < n.cfg.TickInterval {
 		return true
@@ -132,6 +141,7 @@ func (n *Node) noteLeader(leader uint64) {
 	}
 	log.Infof("Raft leader changed: %d -> %d channel=%s node=%d", before, leader, n.cfg.Channel, n.cfg.ID)
 	n.proposed, n.timed = 0, 0
+	n.holder.release() // it was the old term's
 	n.sm.LeaderChanged(leader)
 }
 

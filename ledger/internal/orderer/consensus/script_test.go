@@ -22,13 +22,14 @@ import (
 // TestScripts runs groups of nodes step by step, in one goroutine: nothing happens but what
 // the script says, so no clock and no chance decide. Commands:
 //
-//	new voters=N                starts a group
+//	new voters=N                starts a group; with hold, messages without entries are held back
 //	campaign node=N             stands for election, as if its election timeout had run out
 //	forget node=N               has not heard of its leader for that long
 //	tick node=N count=N         lets its clock go on
 //	propose node=N              one log entry of the input's lines
 //	cut node=N                  its timer ends the open block
 //	deliver                     messages travel, and what they cause, until there are none
+//	release node=N              what it holds back has waited long enough
 //	isolate node=N, heal        messages from and to N are lost
 //	restart node=N              SIGKILL: what was not in a sealed block comes from the log
 //
@@ -44,7 +45,7 @@ func TestScripts(t *testing.T) {
 			if d.Cmd == "new" {
 				var voters int
 				d.ScanArgs(t, "voters", &voters)
-				g = newGroup(t, voters)
+				g = newGroup(t, voters, d.HasArg("hold"))
 				return g.changes()
 			}
 			g.t = t
@@ -72,6 +73,8 @@ func (g *group) do(d *datadriven.TestData, id uint64, count int) {
 		n.proposeCut()
 	case "deliver":
 		g.deliver()
+	case "release":
+		n.releaseHeld()
 	case "isolate":
 		g.lost[id] = true
 	case "heal":
@@ -91,6 +94,7 @@ type group struct {
 	t        *testing.T
 	dir      string
 	voters   []uint64
+	hold     bool
 	nodes    map[uint64]*Node
 	machines []*machine // by id - 1
 	mail     []*raftpb.Message
@@ -99,8 +103,8 @@ type group struct {
 	shown    map[string]string
 }
 
-func newGroup(t *testing.T, voters int) *group {
-	g := &group{t: t, dir: t.TempDir(), nodes: map[uint64]*Node{}, lost: map[uint64]bool{}, shown: map[string]string{}}
+func newGroup(t *testing.T, voters int, hold bool) *group {
+	g := &group{t: t, hold: hold, dir: t.TempDir(), nodes: map[uint64]*Node{}, lost: map[uint64]bool{}, shown: map[string]string{}}
 	for id := range voters {
 		g.voters = append(g.voters, uint64(id)+1)
 		g.machines = append(g.machines, &machine{group: g, id: uint64(id) + 1})
@@ -113,10 +117,14 @@ func newGroup(t *testing.T, voters int) *group {
 
 func (g *group) open(id uint64) {
 	m := g.machines[id-1]
+	var hold time.Duration
+	if g.hold {
+		hold = time.Hour
+	}
 	n, err := Open(Config{
 		Channel: "ch", ID: id, Voters: g.voters, Dir: filepath.Join(g.dir, strconv.Itoa(int(id))),
 		TickInterval: time.Hour, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1 << 30,
-		CutInterval: func() time.Duration { return time.Hour },
+		CutInterval: func() time.Duration { return time.Hour }, Hold: hold,
 	}, m, m)
 	require.NoError(g.t, err)
 	require.NoError(g.t, n.start(context.Background()))
