@@ -62,9 +62,10 @@ func main() {
 	for block := 1; ; block++ {
 		time.Sleep(time.Second / time.Duration(rate))
 		burn(2 * time.Millisecond)
-		fmt.Fprintf(os.Stderr, "%s UTC 002b INFO [kvledger] commit -> [%s] Committed block [%d] with 10 transaction(s) "+
-			"in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\\n",
-			time.Now().UTC().Format("2006-01-02 15:04:05.000"), os.Args[2], block)
+		now := time.Now().UTC().Format("2006-01-02 15:04:05.000")
+		fmt.Fprintf(os.Stderr, "%s UTC 002b INFO [kvledger] commit -> [%s] Committed block [%d] with 10 "+
+			"transaction(s) in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) "+
+			"commitHash=[ab]\\n", now, os.Args[2], block)
 	}
 }
 """
@@ -171,8 +172,9 @@ class Node:
     def start_kubelet(self) -> None:
         self.processes.start(
             "kubelet", [path("kubelet"), "--kubeconfig", self.plane.kubeconfig(NODE_TOKEN),
-                        "--config", self.folder / "kubelet.yaml", "--hostname-override", NODE, "--node-ip", self.address,
-                        "--root-dir", self.folder / "kubelet", "--cert-dir", self.folder / "kubelet-certificates"],
+                        "--config", self.folder / "kubelet.yaml", "--hostname-override", NODE,
+                        "--node-ip", self.address, "--root-dir", self.folder / "kubelet",
+                        "--cert-dir", self.folder / "kubelet-certificates"],
         )  # fmt: skip
 
     def stop_kubelet(self) -> None:
@@ -303,9 +305,8 @@ conf_dir = "{self.folder}/cni"
         for mount in reversed(mounts):
             if mount.startswith(f"{self.folder}/"):
                 subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
-        for name in os.listdir("/run/netns") if Path("/run/netns").is_dir() else ():
-            if name.startswith("cni-"):
-                subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+        for one in Path("/run/netns").glob("cni-*"):
+            subprocess.run(["ip", "netns", "delete", one.name], check=False, capture_output=True)
 
 
 def remove_groups(name: str) -> None:
