@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 
 import click
+from click.shell_completion import CompletionItem
 
 #: Subcommand -> (module that exposes ``command``, one line for the overview).
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -24,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("qioi.commands.lab", "Run the bundled ledger network on this machine."),
     "demo": ("qioi.commands.demo", "Measure the ledger alone, disturbed, and protected."),
     "experiment": ("qioi.commands.experiment", "Repeat the papers' experiments, and report them."),
+    "completion": ("qioi.commands.completion", "Print or install the completion for bash, zsh or fish."),
 }
 
 
@@ -44,6 +46,11 @@ class LazyGroup(click.Group):
             raise TypeError(f"{entry[0]}.command is no click command")
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete from the table too: a shell asks at every touch of the tab key."""
+        found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the overview from the table, without importing any subcommand."""
         with formatter.section("Commands"):
@@ -57,4 +64,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="qioi")

@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from qioi.api import RefusedError, UnreachableError, get_json
+from qioi.commands.completion import components
 from qioi.commands.failing import fail
 from qioi.commands.options import evidence, socket_of
 
 
 @click.command()
-@click.argument("component")
+@click.argument("component", shell_complete=components)
 @click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `socket` from this configuration.")
 @click.option("--socket", type=click.Path(path_type=Path), help="The daemon's socket.  [default: /run/qioi/qioi.sock]")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)

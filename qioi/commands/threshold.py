@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from qioi.api import RefusedError, UnreachableError, request_json
+from qioi.commands.completion import channels
 from qioi.commands.failing import fail
 from qioi.commands.options import socket_of
 
 
 @click.command()
-@click.argument("channel")
+@click.argument("channel", shell_complete=channels)
 @click.argument("tps")
 @click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `socket` from this configuration.")
 @click.option("--socket", type=click.Path(path_type=Path), help="The daemon's socket.  [default: /run/qioi/qioi.sock]")

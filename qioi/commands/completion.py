@@ -1,0 +1,64 @@
+"""``qioi completion``: what a shell needs to complete commands, options, and the names of what a daemon watches."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from qioi.api import UnreachableError, get_json
+from qioi.commands.options import DEFAULT_STATE_DIR
+from qioi.config import ConfigError, load_config
+
+#: Where each shell looks by itself, below the home folder. zsh needs its folder to be named in fpath first.
+PLACES = {
+    "bash": ".local/share/bash-completion/completions/qioi",
+    "zsh": ".zfunc/_qioi",
+    "fish": ".config/fish/completions/qioi.fish",
+}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(PLACES)))
+@click.option("--install", is_flag=True, help="Write it where the shell looks, below the home folder.")
+def command(shell: str, install: bool) -> None:
+    """Print the completion script for a SHELL, or install it.
+
+    For this session only: `eval "$(qioi completion bash)"`, the same with zsh, `qioi completion fish | source`.
+    """
+    from qioi.cli import main
+
+    found = get_completion_class(shell)
+    assert found is not None
+    text = found(main, {}, "qioi", "_QIOI_COMPLETE").source()
+    if not install:
+        click.echo(text)
+        return
+    file = Path.home() / PLACES[shell]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text + "\n")
+    click.echo(f"written: {file}; new shells have it")
+    if shell == "zsh":
+        click.echo("zsh looks there if ~/.zshrc says, before compinit: fpath+=~/.zfunc")
+
+
+def watched(context: click.Context, kind: str, begun: str) -> list[CompletionItem]:
+    """Name the components or channels of the daemon that the command would ask; none where it does not answer."""
+    names: list[str] = []
+    with contextlib.suppress(UnreachableError, ConfigError):
+        socket, config = context.params.get("socket"), context.params.get("config")
+        where = socket or (load_config(config).socket if config else DEFAULT_STATE_DIR / "qioi.sock")
+        names = [one["name"] for one in get_json(where, "/status")[kind]]
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+def components(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete a component's name."""
+    return watched(context, "components", begun)
+
+
+def channels(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete a channel's name."""
+    return watched(context, "channels", begun)
