@@ -79,6 +79,10 @@ class Guard:
         entry = self._held[path]
         return self._hierarchy.shares(entry.original, entry.original)
 
+    def raw(self, path: str, shares: int) -> int:
+        """Convert a share of a held group into its file's own unit."""
+        return self._hierarchy.raw(shares, self._held[path].original)
+
     def holds(self, path: str) -> bool:
         """Whether a group is in care."""
         return path in self._held

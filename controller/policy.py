@@ -29,7 +29,7 @@ class Policy:
     """What one channel is owed, and by which law.
 
     ``default`` is S_default; ``None`` takes the share that the component was found with. So does ``floor``.
-    ``auto`` says that the threshold is learned.
+    ``auto`` says that the threshold is learned. Under a cap on all boosts the lowest ``priority`` goes without first.
     """
 
     channel: str
@@ -40,6 +40,7 @@ class Policy:
     floor: int | None = None
     ceiling: int = 16_384
     auto: bool = False
+    priority: int = 0
 
     @property
     def roles(self) -> frozenset[Role]:
@@ -145,6 +146,18 @@ class Controller:
                     verdict.working,
                 )
         return best
+
+    def priority(self, channel: str | None) -> int:
+        """Give the priority of a channel's policy."""
+        policy = self._policies.get(channel or "")
+        return policy.priority if policy else 0
+
+    def limit(self, component: str, shares: int) -> None:
+        """Tell a component's laws that no more than this was given: what is beyond must not wind up."""
+        laws = self._laws.get(component, {})
+        for channel, law in laws.items():
+            if isinstance(law, Adaptive) and law.memory.share > shares:
+                laws[channel] = replace(law, memory=replace(law.memory, share=float(shares)))
 
     def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
         """Find the law to ask: the one from before, unless its policy or the share found is another one by now."""

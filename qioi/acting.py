@@ -7,7 +7,7 @@ group's original. A group that several components are acted at gets the most tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from qioi.controller.errors import CgroupError
@@ -30,11 +30,12 @@ class InForce:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """One component's decision, its own group, and where it is acted at."""
+    """One component's decision, its own group, where it is acted at, and the priority of its channel's policy."""
 
     decision: Decision
     cgroup: str
     placement: Placement
+    priority: int = 0
 
 
 class Actor:
@@ -108,13 +109,8 @@ class Actor:
         targets: dict[str, int] = {}
         behind: dict[str, list[Want]] = {}
         for want in wants:
-            found = guard.found(want.cgroup)
-            for group in dict.fromkeys((want.cgroup, *want.placement.groups)):
-                if not guard.holds(group):
-                    continue
-                value = found if group not in want.placement.groups else want.decision.shares
+            for group, value in groups_of(guard, want, want.decision.shares):
                 if group != want.cgroup:
-                    value = min(MAX_SHARES, round(guard.found(group) * want.decision.shares / found))
                     self._above.add(group)
                 if value > targets.get(group, 0):
                     targets[group] = value
@@ -170,3 +166,13 @@ class Actor:
         self._guard.drop(group)
         self._above.discard(group)
         self._news.pop(group, None)
+
+
+def groups_of(guard: Guard, want: Want, shares: int) -> Iterator[tuple[str, int]]:
+    """Give the value, in v1 units, that each of a component's groups has when the component has ``shares``."""
+    found = guard.found(want.cgroup)
+    for group in dict.fromkeys((want.cgroup, *want.placement.groups)):
+        if group == want.cgroup:
+            yield group, shares if group in want.placement.groups else found
+        elif guard.holds(group):
+            yield group, min(MAX_SHARES, round(guard.found(group) * shares / found))

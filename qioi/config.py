@@ -79,6 +79,7 @@ class PolicyConfig(Strict):
     default: Shares | None = None
     floor: Shares | None = None
     ceiling: Shares | None = None
+    priority: Annotated[int, Field(ge=-1000, le=1000)] | None = None
 
 
 class MetricsConfig(Strict):
@@ -112,6 +113,7 @@ class FileConfig(Strict):
     socket: str | None = None
     metrics: MetricsConfig = MetricsConfig()
     own: OwnConfig = OwnConfig()
+    boost_cap: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
     on_exit: Literal["restore", "keep"] = "restore"
     dry_run: bool = False
 
@@ -145,6 +147,7 @@ class Config:
     socket: Path
     metrics: MetricsConfig
     own: OwnConfig
+    boost_cap: float | None
     on_exit: str
     dry_run: bool
 
@@ -195,6 +198,7 @@ def load_config(path: Path) -> Config:
         socket=path.parent / raw.socket if raw.socket else state_dir / "qioi.sock",
         metrics=raw.metrics,
         own=raw.own,
+        boost_cap=raw.boost_cap,
         on_exit=raw.on_exit,
         dry_run=raw.dry_run,
     )

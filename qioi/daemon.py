@@ -14,6 +14,7 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from qioi.acting import Actor, Want
+from qioi.capping import Held
 from qioi.config import Config
 from qioi.controller.bottleneck import HOPELESS, Bottleneck
 from qioi.controller.errors import CgroupError, CgroupGoneError
@@ -46,6 +47,7 @@ class Daemon:
         self._actor.go_on(self._levels.kept)
         self._diagnoses = Diagnoses()
         self._leaders = Leaders()
+        self._capper = instruments.capper
         self._controller = Controller(config.policies)
         self._owners = {one.cgroup: one.owner for one in config.components}
         self._said: dict[str, str] = {}
@@ -131,8 +133,9 @@ class Daemon:
         )
         floors = {channel: one.factor for channel, one in leaders.items() if one.losses}
         states, decisions = self._decide(now, states, channels, delays, host, found, floors)
+        states, decisions, held = self._cap(now, states, decisions)
         states = self._act(states, decisions)
-        before = replace(before, host=host or before.host, io_pressure=stalls.io)
+        before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held)
         before = replace(
             before,
             channels=tuple(
@@ -237,6 +240,29 @@ class Daemon:
 
     # ---- decisions -> kernel
 
+    def _cap(
+        self, now: float, states: Mapping[str, ComponentState], decisions: Iterable[Decision]
+    ) -> tuple[dict[str, ComponentState], list[Decision], Held | None]:
+        """Take from the decisions what is above the cap on all boosts together, if there is one."""
+        after = dict(states)
+        if self._config.boost_cap is None:
+            return after, list(decisions), None
+        wants, held = self._capper.apply(now, self._wants(states, decisions), self._config.boost_cap)
+        capped = [want.decision for want in wants]
+        for one in capped:
+            if one.shares != after[one.component].wanted:
+                self._controller.limit(one.component, one.shares)
+                after[one.component] = replace(after[one.component], wanted=one.shares, reason=one.reason)
+        return after, capped, held
+
+    def _wants(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> tuple[Want, ...]:
+        """Say of every decision where it is to be acted."""
+        return tuple(
+            Want(one, state.cgroup, state.placement, self._controller.priority(one.channel))
+            for one in decisions
+            if (state := states[one.component]).placement
+        )
+
     def _act(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> dict[str, ComponentState]:
         """Have the guard write what has changed; a dry run only says so."""
         after = dict(states)
@@ -249,10 +275,7 @@ class Daemon:
                     one.component, f"dry run: would set {one.previous} -> {one.shares}: {one.reason}", problem=False
                 )
             return after
-        wants = [
-            Want(one, state.cgroup, state.placement) for one in decisions if (state := states[one.component]).placement
-        ]
-        shares, problems = self._actor.act(wants)
+        shares, problems = self._actor.act(self._wants(states, decisions))
         for name, share in shares.items():
             after[name] = replace(after[name], share=share)
         for name, problem in problems.items():

@@ -57,6 +57,7 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "wanted": working.wanted,
             "bounded": not working.floor <= working.wanted <= working.ceiling,
         },
+        "boosts": asdict(snapshot.boosts) if snapshot.boosts else None,
         "result": {
             "previous": state.previous,
             "decided": state.wanted,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qioi.capping import Capper
 from qioi.host import HostWatch
 from qioi.sources import Channels, Delays
 from qioi.stalls import StallWatch
@@ -19,3 +20,4 @@ class Instruments:
     host: HostWatch
     stalls: StallWatch
     levels: LevelWatch
+    capper: Capper

@@ -112,6 +112,10 @@ class SnapshotCollector:
         yield gauge("qioi_dry_run", "Whether nothing is written", [], [([], float(snapshot.dry_run))])
         yield gauge("qioi_host_io_pressure_ratio", "Part of the time in which somebody on the host waited for I/O", [],
                     [([], snapshot.io_pressure)])  # fmt: skip
+        if snapshot.boosts is not None:
+            yield gauge("qioi_boosts_held_ratio", "Part of the host's CPU that boosted groups hold by weight", [],
+                        [([], snapshot.boosts.part)])  # fmt: skip
+            yield gauge("qioi_boosts_cap_ratio", "Cap on that part", [], [([], snapshot.boosts.cap)])
         if snapshot.host is not None:
             yield gauge("qioi_host_idle_ratio", "Idle share of the host's CPUs", [], [([], snapshot.host.idle)])
             yield gauge("qioi_host_foreign_ratio", "Share of the host's CPUs used by others than the ledger", [],

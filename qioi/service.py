@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.api import BusyError, serve_tcp, serve_unix
+from qioi.capping import Capper
 from qioi.config import Config
 from qioi.controller.actuator import choose_access
 from qioi.controller.errors import CgroupError
@@ -79,8 +80,9 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             cleanup.callback(channels.close)
             delays = CgroupDelays(config.components, hierarchy.mount)
             cleanup.callback(delays.close)
-            levels = LevelWatch(hierarchy.version, find_accounts(hierarchy), kept)
-            instruments = Instruments(channels, delays, HostWatch(), StallWatch(hierarchy.mount), levels)
+            accounts = find_accounts(hierarchy)
+            levels, capper = LevelWatch(hierarchy.version, accounts, kept), Capper(guard, hierarchy, accounts)
+            instruments = Instruments(channels, delays, HostWatch(), StallWatch(hierarchy.mount), levels, capper)
             daemon = make_daemon(config, guard, instruments, owners, hierarchy, cleanup)
             first = daemon.blank(access.name, hierarchy.version)
             publisher = Publisher(first, hierarchy, daemon.thresholds)

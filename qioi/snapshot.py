@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from qioi.capping import Held
 from qioi.controller.bottleneck import Bottleneck
 from qioi.controller.guard import Result
 from qioi.controller.law import HostLoad
@@ -110,6 +111,7 @@ class Snapshot:
     configuration: ConfigState
     sources: tuple[SourceState, ...] = ()
     host: HostLoad | None = None
+    boosts: Held | None = None  # only where there is a cap
     io_pressure: float | None = None  # part of the last period in which somebody on the host waited for I/O
     loop: float = 0.0
     lateness: float = 0.0

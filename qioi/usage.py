@@ -48,7 +48,7 @@ class LevelWatch:
         used = {}
         seconds: dict[str, tuple[float, float]] = {}
         for group in above(groups):
-            total = self._seconds(group)
+            total = cpu_seconds(self._version, self._accounts, group)
             if total is None:
                 continue
             at, before = self._before.get(group, (now, total))
@@ -62,15 +62,16 @@ class LevelWatch:
                 used[one.cgroup] = delay.run / delay.interval
         return self._levels.step(now, groups, used, self._cpus, raised)
 
-    def _seconds(self, group: str) -> float | None:
-        """Read one group's CPU time in seconds."""
-        if self._accounts is None:
-            return None
-        folder = self._accounts / group
-        try:
-            if self._version == 1:
-                return int((folder / "cpuacct.usage").read_text()) * 1e-9
-            name, _, number = (folder / "cpu.stat").read_text().partition("\n")[0].partition(" ")
-            return int(number) * 1e-6 if name == "usage_usec" else None
-        except (OSError, ValueError):
-            return None
+
+def cpu_seconds(version: int, accounts: Path | None, group: str) -> float | None:
+    """Read one group's CPU time in seconds; ``None`` where it is not accounted for."""
+    if accounts is None:
+        return None
+    folder = accounts / group
+    try:
+        if version == 1:
+            return int((folder / "cpuacct.usage").read_text()) * 1e-9
+        name, _, number = (folder / "cpu.stat").read_text().partition("\n")[0].partition(" ")
+        return int(number) * 1e-6 if name == "usage_usec" else None
+    except (OSError, ValueError):
+        return None

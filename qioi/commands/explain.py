@@ -78,6 +78,9 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if clamp is not None:
         bounded = "bounded" if clamp["bounded"] else "within bounds"
         yield "clamp", f"{clamp['wanted']:.1f} in {clamp['floor']}..{clamp['ceiling']}: {bounded}"
+    if document["boosts"]:
+        boosts = document["boosts"]
+        yield "cap", f"boosts hold {boosts['part']:.0%} of the host's CPU by weight, at most {boosts['cap']:.0%}"
     dry = " (dry run: not written)" if result["dry_run"] else ""
     yield (
         "result",

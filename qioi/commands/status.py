@@ -49,6 +49,9 @@ def show(document: dict[str, Any]) -> None:
     if document["host"]:
         host = document["host"]
         console.print(f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger")
+    if document["boosts"]:
+        boosts = document["boosts"]
+        console.print(f"Boosts hold {boosts['part']:.0%} of the host's CPU by weight; boost_cap is {boosts['cap']:.0%}")
     channels = Table("Channel", "Law", *right("Throughput", "Threshold", "Last commit", "Height"))
     for one in document["channels"]:
         channels.add_row(one["name"], one["law"], number(one["throughput"], "{:.1f} tps"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from qioi.capping import Capper
 from qioi.config import load_config
 from qioi.controller.bottleneck import Stalls
 from qioi.controller.files import Files
@@ -35,14 +36,9 @@ class ToyInstruments:
         self.elections: list[LeaderChange] = []
         self.used: dict[str, float] = {}  # CPUs by group
 
-    def as_instruments(self) -> Instruments:
-        return Instruments(
-            ToyChannels(self),
-            ToyDelays(self),
-            ToyHost(self),
-            ToyStalls(self),
-            ToyLevels(self),  # type: ignore[arg-type]
-        )
+    def as_instruments(self, guard: Guard, hierarchy: Hierarchy) -> Instruments:
+        parts = ToyChannels(self), ToyDelays(self), ToyHost(self), ToyStalls(self), ToyLevels(self)
+        return Instruments(*parts, Capper(guard, hierarchy, hierarchy.mount))  # type: ignore[arg-type]
 
 
 class ToyPart:
@@ -116,7 +112,7 @@ class ToySite:
         (folder / "state").mkdir()
         self.config = load_config(folder / "qioi.yaml")
         self.guard = Guard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state"))
-        self.daemon = Daemon(self.config, self.guard, self.toy.as_instruments())
+        self.daemon = Daemon(self.config, self.guard, self.toy.as_instruments(self.guard, self.hierarchy))
         self.now = 100.0
         self.snapshot: Snapshot = self.daemon.blank("files", 2)
 
