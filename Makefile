@@ -26,6 +26,7 @@ help:
 	@echo 'make bench   the figures of the README, measured here'
 	@echo 'make experiments  the papers'"'"' experiments, as a report (a night; leave the machine alone)'
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
+	@echo 'make soak    an hour of overload; fails when a node'"'"'s memory grows without bound'
 	@echo 'make clean   remove what the above made in this folder'
 
 demo: setup
@@ -81,6 +82,11 @@ spark: setup
 	@echo '== installing what Spark needs'
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >/dev/null
 	$(PY) -m pip install -q --disable-pip-version-check 'pyspark>=3.5.6,<3.6'
+
+# An hour of overload; for another time: make soak SOAK='--duration 300 --warmup 60'.
+soak: setup
+	@echo '== soak: overload, and every node'"'"'s memory'
+	$(PY) benchmarks/soak.py $(SOAK)
 
 setup: $(STAMPS)/apt $(STAMPS)/python $(STAMPS)/ledger
 
