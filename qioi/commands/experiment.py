@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import time
 from dataclasses import dataclass
@@ -139,6 +140,7 @@ def run(
     )
     console = Console()
     with one_line_errors():
+        needs_plots()
         plans = [plan_of(spec, asked) for spec in specs(names)]
         try:
             run_all(plans, asked, console)
@@ -225,17 +227,20 @@ def remaining(seconds: float) -> str:
 
 
 def report_of(directory: Path, console: Console) -> None:
-    """Write the page of a run, and the index over it and its neighbours, if there is anything to show."""
-    try:
-        from qioi.experiment.page import runs_in, write_index, write_report
-    except ModuleNotFoundError as error:
-        if error.name not in {"jinja2", "matplotlib"}:
-            raise
-        raise LabError(f"{error.name} is not installed: `pip install 'qioi[lab]'` brings it") from error
-    if not any(Store(folder).repeats() for folder in runs_in(directory)):
-        return
-    console.print(f"report: {write_report(directory)}", highlight=False, soft_wrap=True)
-    console.print(f"index: {write_index(directory.parent)}", highlight=False, soft_wrap=True)
+    """Write the page of a run, if there is anything to show."""
+    from qioi.experiment.page import runs_in, write_report
+
+    if any(Store(folder).repeats() for folder in runs_in(directory)):
+        console.print(f"report: {write_report(directory)}", highlight=False, soft_wrap=True)
+        if directory.parent == RESULTS.resolve():
+            index_of(directory.parent, console)
+
+
+def index_of(parent: Path, console: Console) -> None:
+    """Write the index over all runs in a folder."""
+    from qioi.experiment.page import write_index
+
+    console.print(f"index: {write_index(parent)}", highlight=False, soft_wrap=True)
 
 
 @command.command()
@@ -244,10 +249,22 @@ def report(directories: tuple[Path, ...]) -> None:
     """Draw the reports of runs anew (default: of every run in results/experiments), and the index over them."""
     console = Console()
     with one_line_errors():
-        folders = directories or tuple(sorted(path.parent.parent for path in RESULTS.glob("*/*/run.json")))
+        needs_plots()
+        folders = directories or tuple(path.parent.parent for path in sorted(RESULTS.glob("*/*/run.json")))
         if not folders:
             raise LabError(f"there is no run in {RESULTS}: `qioi experiment run NAME` makes one")
-        for folder in dict.fromkeys(folder.resolve() for folder in folders):
+        found = dict.fromkeys(folder.resolve() for folder in folders)
+        for folder in found:
             if not list(folder.glob("*/run.json")):
                 raise LabError(f"{folder} holds no run: a folder that `qioi experiment run` wrote is accepted")
             report_of(folder, console)
+        parents = {folder.parent for folder in found}
+        if len(found) > 1 and len(parents) == 1 and parents != {RESULTS.resolve()}:
+            index_of(parents.pop(), console)
+
+
+def needs_plots() -> None:
+    """Raise if what draws the report is missing: before hours of measuring, not after them."""
+    for module in ("jinja2", "matplotlib"):
+        if importlib.util.find_spec(module) is None:
+            raise LabError(f"{module} is not installed: `pip install 'qioi[lab]'` brings it")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -17,9 +18,15 @@ DIRECTORY = Path(__file__).parent / "catalogue"
 LEAST_REPEATS = 3
 
 
+@functools.cache
+def bundled() -> Mapping[str, ExperimentSpec]:
+    """Read the experiments that come with QiOi, in the order of their files."""
+    return {spec.name: spec for spec in map(load, sorted(DIRECTORY.glob("*.yaml")))}
+
+
 def names() -> list[str]:
-    """List the experiments that come with QiOi, in the order of their files."""
-    return [load(path).name for path in sorted(DIRECTORY.glob("*.yaml"))]
+    """Name them."""
+    return list(bundled())
 
 
 def find(name: str) -> ExperimentSpec:
@@ -27,10 +34,9 @@ def find(name: str) -> ExperimentSpec:
     path = Path(name)
     if path.suffix in {".yaml", ".yml"}:
         return load(path)
-    specs = {spec.name: spec for spec in map(load, sorted(DIRECTORY.glob("*.yaml")))}
-    if name not in specs:
-        raise SpecError([f"there is no experiment {name!r}: accepted are {', '.join(specs)}, all, or a .yaml file"])
-    return specs[name]
+    if name not in bundled():
+        raise SpecError([f"there is no experiment {name!r}: accepted are {', '.join(bundled())}, all, or a .yaml file"])
+    return bundled()[name]
 
 
 def load(path: Path) -> ExperimentSpec:
@@ -69,6 +75,7 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
             ("network", claim.network, set(spec.networks)),
             ("of_network", claim.of_network, set(spec.networks)),
             ("load", claim.load, set(spec.loads)),
+            ("of_load", claim.of_load, set(spec.loads)),
         )
         yield from _unknown(f"papers.{number}", places)
         if not known_metric(claim.metric):

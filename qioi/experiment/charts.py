@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from qioi.experiment.metrics import SERIES, metric
 from qioi.experiment.plan import Cell
@@ -20,7 +21,6 @@ from qioi.lab.table import short
 
 #: Okabe and Ito's palette: told apart by people with colour-blindness too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7b8794")
-STYLE = {"font.family": "DejaVu Sans", "font.size": 9, "svg.fonttype": "none", "text.color": INK}
 WIDTH = 9.9
 #: More bars or panels than these side by side cannot be read.
 PANELS = 4
@@ -37,7 +37,7 @@ class Picture:
 def draw(summary: Summary, spec: FigureSpec, folder: Path, stem: str) -> Picture:
     """Draw one figure into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "svg.fonttype": "none", "text.color": INK}):
         figure = {"bars": bars, "lines": lines, "time": over_time, "stack": stack}[spec.kind](summary, spec)
         figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
         figure.savefig(folder / f"{stem}.png", dpi=150, bbox_inches="tight", metadata={"Software": None})
@@ -150,9 +150,10 @@ def over_time(summary: Summary, spec: FigureSpec) -> Figure:
             if row is rows[-1]:
                 axis.set_xlabel("s", color=QUIET)
             axis.set_xlim(-cell.timing.warmup, cell.timing.duration)
+            axis.xaxis.set_major_locator(MaxNLocator(5, prune="upper"))
             tidy(axis, "y")
         scale(row[0], logarithmic=name in {"p95", "delay"})
-        row[0].set_ylabel(f"{SERIES[name][0]},\n{SERIES[name][1]}", color=QUIET, fontsize=8)
+        row[0].set_ylabel(SERIES[name], color=QUIET, fontsize=8)
     figure.subplots_adjust(wspace=0.06, hspace=0.18)
     legend(figure, [axis for row in rows for axis in row])
     return figure
@@ -200,7 +201,7 @@ def label_of(summary: Summary, network: str | None, load: str | None) -> str:
     return ", ".join(parts) or "median, least and most"
 
 
-def tidy(axis: Axes, grid: str) -> None:
+def tidy(axis: Axes, grid: Literal["x", "y"]) -> None:
     """Draw no more than is needed."""
     axis.grid(axis=grid, color=GRID, linewidth=0.8)
     axis.set_axisbelow(True)

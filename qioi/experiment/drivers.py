@@ -139,7 +139,21 @@ class Caliper:
         seconds = timing.warmup + timing.duration + timing.cooldown
         self._deadline = time.monotonic() + seconds + CALIPER_SLACK
         self._points: list[tuple[float, int]] = []
-        command = [sys.executable, "-m", "qioi.cli", "lab", "caliper", benchmark, "--rounds", self._round]
+        # Whatever ends us ends it: it then ends Caliper's own processes in order.
+        command = [
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            "--",
+            sys.executable,
+            "-m",
+            "qioi.cli",
+            "lab",
+            "caliper",
+            benchmark,
+            "--rounds",
+            self._round,
+        ]
         command += ["--dir", str(lab.directory), "--duration", f"{max(1, round(seconds))}", "--load", str(spec.clients)]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(

@@ -61,12 +61,13 @@ METRICS: dict[str, Metric] = {
 #: Metrics of which there are as many as the load client has stages, or the load channels.
 _OPEN = {"stage": Metric("mean time", "ms", -1), "tenant": Metric("tenant", "")}
 
+#: What can be drawn over time, and its axis' title.
 SERIES = {
-    "throughput": ("Committed transactions", "per second"),
-    "p95": ("Latency, p95 of each second", "ms"),
-    "shares": ("CPU shares, mean of each role", "cpu.shares"),
-    "delay": ("Scheduling delay, mean wait per time slice", "ms"),
-    "neighbours": ("Neighbours, all together", "work/s"),
+    "throughput": "commits per second",
+    "p95": "p95 of each second, ms",
+    "shares": "CPU shares by role",
+    "delay": "mean delay, ms",
+    "neighbours": "neighbours' work/s",
 }
 
 

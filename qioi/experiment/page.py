@@ -70,9 +70,9 @@ class Section:
 
 
 def runs_in(directory: Path) -> list[Path]:
-    """List the folders of the experiments in a run's folder, in the order of their first repeat."""
-    found = [file.parent for file in directory.glob("*/run.json")]
-    return sorted(found, key=lambda folder: (folder / "run.json").stat().st_ctime_ns)
+    """List the folders of the experiments in a run's folder, in the order in which they were begun."""
+    found = [(Store(file.parent).document["host"]["at"], file.parent) for file in directory.glob("*/run.json")]
+    return [folder for _, folder in sorted(found)]
 
 
 def write_report(directory: Path) -> Path:

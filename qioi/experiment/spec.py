@@ -208,7 +208,7 @@ class PaperSpec(Strict):
     """One sentence of the paper, and where ours is found: a metric of an arm as a ratio to its ``against``, or itself.
 
     ``value`` is the paper's. With ``of`` the ratio is to that arm in place of ``against``; ``network`` and ``load``
-    name the cell where there are several, ``of_network`` the other side of a ratio between networks.
+    name the cell where there are several, ``of_network`` and ``of_load`` the other side of a ratio between them.
     """
 
     what: str
@@ -219,6 +219,7 @@ class PaperSpec(Strict):
     network: Name | None = None
     of_network: Name | None = None
     load: Name | None = None
+    of_load: Name | None = None
 
 
 class ExperimentSpec(Strict):

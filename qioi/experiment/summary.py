@@ -143,10 +143,10 @@ class Summary:
         if cell is None:
             return Verdict(claim.what, claim.metric, claim.value, None, None, "not measured")
         base = cell.base
-        if claim.of_network is not None:
-            base = f"{claim.of_network}.{load}.{arm}"
-        elif claim.of is not None:
+        if claim.of is not None:
             base = f"{network}.{load}.{self.plan.same.get(claim.of, claim.of)}"
+        elif claim.of_network is not None or claim.of_load is not None:
+            base = f"{claim.of_network or network}.{claim.of_load or load}.{arm}"
         known = base is not None and any(one.key == base for one in self.plan.cells)
         ours = self.ratio(cell, claim.metric, base) if known else None
         agrees, word = judge(claim.value, ours)

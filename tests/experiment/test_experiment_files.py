@@ -1,0 +1,88 @@
+"""What an experiment's file may say, and that every problem of it is said at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_experiment import load
+
+from qioi.experiment import catalogue
+from qioi.experiment.errors import SpecError
+
+
+def test_every_experiment_of_the_papers_is_there_and_right() -> None:
+    names = catalogue.names()
+    assert len(set(names)) == len(names)
+    papers = {catalogue.find(name).paper for name in names}
+    for figure in ("Tables 2 and 3", "Fig. 3", "Fig. 4 and 7", "Fig. 6 and Table 4", "Fig. 8", "Fig. 10", "Fig. 11"):
+        assert f"QiOi, {figure}" in papers
+    assert {"QiOi, Fig. 12", "QiOi, Table 5"} <= papers
+    assert {"StreamChain, Fig. 5", "StreamChain, Fig. 6", "StreamChain, Fig. 7"} <= papers
+    assert {"tenants", "comes_and_goes", "quotas", "laws", "block_stream"} <= set(names)
+
+
+def test_every_arm_but_the_first_is_paired() -> None:
+    for name in catalogue.names():
+        spec = catalogue.find(name)
+        assert spec.repeats >= 3
+        assert all(arm.against for arm in spec.arms[1:])
+
+
+def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path) -> None:
+    document["repeats"] = 2
+    document["arms"][1]["against"] = "nobody"
+    document["loads"]["slow"]["chaincode"] = "kv"
+    document["figures"][0]["metrics"] = ["throughputt"]
+    document["figures"][3]["metrics"] = ["p50"]
+    document["papers"][0]["arm"] = "none"
+    with pytest.raises(SpecError) as caught:
+        load(document, tmp_path)
+    text = str(caught.value)
+    assert len(caught.value.problems) == 6
+    for part in ("repeats", "nobody", "kv", "throughputt", "no series 'p50'", "papers.0.arm"):
+        assert part in text
+    assert all(problem.startswith(str(tmp_path / "toy.yaml")) for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("loads", "slow"), {"rate": 1.0, "clients": 3}, "exactly one of"),
+        (("loads", "slow"), {}, "exactly one of"),
+        (("loads", "slow"), {"driver": "caliper", "clients": 3}, "benchmark"),
+        (("networks", "tiny"), {"messages": 3}, "mode block"),
+        (("networks", "tiny"), {"mode": "blocks"}, "block"),
+        (("arms", 1, "neighbours"), {"sysbench": 1, "spark": 1}, "one kind"),
+        (("arms", 1, "neighbours"), {"sysbench": 1, "come": 3.0}, "given together"),
+        (("arms", 1, "neighbours"), {"sysbench": 1, "come": 1.0, "go": 30.0}, "at most the duration"),
+        (("arms", 1, "neighbours"), {"quota": 0.5}, "need a neighbour"),
+        (("arms", 2, "protection"), {"law": "adaptive", "shares": 5}, "exactly one of law and shares"),
+        (("arms", 2, "protection"), {"shares": 5, "k": 4.0}, "of a law"),
+        (("arms", 2, "nmae"), "x", "Extra inputs"),
+        (("arms", 2, "name"), "../x", "small letters"),
+        (("arms", 2, "name"), "s1", "there twice"),
+        (("timing", "duration"), 0.5, "at least one second"),
+        (("figures", 0, "load"), "fast", "accepted are slow"),
+    ],
+)
+def test_what_is_not_accepted_is_said(
+    document: dict[str, Any], tmp_path: Path, path: tuple[Any, ...], value: object, said: str
+) -> None:
+    inner = document
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises(SpecError, match=said):
+        load(document, tmp_path)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="No such file"):
+        catalogue.load(tmp_path / "x.yaml")
+    (tmp_path / "x.yaml").write_text("a: [")
+    with pytest.raises(SpecError, match="not YAML"):
+        catalogue.load(tmp_path / "x.yaml")
+    with pytest.raises(SpecError, match="no experiment 'fig_99': accepted are"):
+        catalogue.find("fig_99")

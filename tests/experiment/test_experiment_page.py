@@ -1,0 +1,98 @@
+"""The report and the index, from results as a run leaves them; no figure is judged here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from toy_experiment import filled, row
+
+from qioi.experiment.page import write_index, write_report
+from qioi.experiment.plan import Plan, make_plan
+from qioi.experiment.store import Store
+
+
+class Page(HTMLParser):
+    """Gathers what a page refers to, and what it says."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.folder = path.parent
+        self.files: list[str] = []
+        self.text = ""
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.files += [
+            str(value) for key, value in attrs if key in {"src", "href"} and not str(value).startswith(("#", "data:"))
+        ]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def report(plan: Plan, tmp_path: Path) -> Path:
+    filled(
+        Store(tmp_path / "run" / "toy"), plan, [row(100, 50, 100), row(100, 1, 1, steal=20.0), *[row(100, 50, 100)] * 2]
+    )
+    return write_report(tmp_path / "run")
+
+
+def test_a_report_shows_every_figure_and_the_paper_beside_ours(report: Path) -> None:
+    page = Page(report)
+    for text in ("A toy", "Does it work?", "+20 %", "agrees", "1.20x", "2.0x (2.0x .. 2.0x)", "In figures", "a <CPU>"):
+        assert text in page.text
+    assert "Repeat 2 was too noisy, left out of medians" in page.text
+    assert len([name for name in page.files if name.endswith(".svg")]) == 4
+    for name in page.files:
+        assert (page.folder / name).stat().st_size > 100
+    pictures = page.folder / "toy" / "pictures"
+    assert len(list(pictures.glob("*.png"))) == len(list(pictures.glob("*.svg"))) == 4
+    assert all(file.read_text().lstrip().startswith("<?xml") for file in pictures.glob("*.svg"))
+
+
+def test_a_smoke_run_says_that_it_means_nothing(plan: Plan, tmp_path: Path) -> None:
+    smoke = make_plan(plan.spec, 2, smoke=True)
+    filled(Store(tmp_path / "run" / "toy"), smoke, [row(100, 50, 100)])
+    page = Page(write_report(tmp_path / "run"))
+    assert "A smoke run" in page.text
+    assert "agrees (not trusted)" in page.text
+
+
+def test_an_experiment_without_a_finished_repeat_waits(plan: Plan, tmp_path: Path) -> None:
+    filled(Store(tmp_path / "run" / "toy"), plan, [])
+    assert "A toy" not in Page(write_report(tmp_path / "run")).text
+
+
+def test_the_index_lists_every_run(report: Path) -> None:
+    shutil.copytree(report.parent, report.parent.with_name("second"))
+    page = Page(write_index(report.parent.parent))
+    assert page.files == ["second/report.html", "run/report.html"]
+    assert page.text.count("1 of 1 sentences agree") == 2
+
+
+PROBE = """<script>addEventListener("load", () => {
+  const all = [...document.images], good = all.filter(one => one.complete && one.naturalWidth > 100);
+  document.body.dataset.pictures = `${good.length} of ${all.length}`;
+  document.body.dataset.wide = document.documentElement.scrollWidth <= innerWidth;
+})</script></body>"""
+
+
+@pytest.mark.host
+def test_a_browser_draws_every_picture_and_complains_of_nothing(report: Path) -> None:
+    chromium = shutil.which("chromium")
+    assert chromium, "chromium is not installed: `apt-get install chromium` brings it"
+    for page, pictures in ((report, "4 of 4"), (write_index(report.parent.parent), "0 of 0")):
+        probed = page.with_name(f"probed-{page.name}")
+        probed.write_text(page.read_text().replace("</body>", PROBE))
+        flags = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--window-size=1200,900")
+        profile = f"--user-data-dir={page.parent / 'profile'}"
+        command = [chromium, *flags, profile, "--dump-dom", probed.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        assert f'data-pictures="{pictures}"' in done.stdout
+        assert 'data-wide="true"' in done.stdout
+        assert [line for line in done.stderr.splitlines() if ":CONSOLE" in line] == []

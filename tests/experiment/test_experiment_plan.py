@@ -1,0 +1,76 @@
+"""Sizes, order and seeds: all decided before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from qioi.experiment import catalogue
+from qioi.experiment.plan import Plan, make_plan, make_smoke
+from qioi.experiment.scale import scaled
+from qioi.experiment.spec import ExperimentSpec
+
+
+@pytest.mark.parametrize(
+    ("count", "cores", "ours"),
+    [(16, 24, 16), (8, 24, 8), (16, 2, 2), (8, 2, 1), (1, 2, 1), (0, 2, 0), (16, 12, 8), (16, 48, 32), (5, 7, 2)],
+)
+def test_neighbours_are_scaled_by_one_rule(count: int, cores: int, ours: int) -> None:
+    assert scaled(count, cores) == ours
+
+
+def test_arms_that_become_the_same_are_run_once() -> None:
+    plan = make_plan(catalogue.find("fig_3"), cores=2)
+    assert [(cell.arm.name, cell.arm.neighbours.sysbench) for cell in plan.cells] == [
+        ("alone", 0),
+        ("s1", 1),
+        ("s16", 2),
+    ]
+    assert plan.same == {"s2": "s1", "s4": "s1", "s8": "s1"}
+    assert [cell.arm.title for cell in plan.cells] == ["alone", "1 sysbench", "2 sysbench"]
+    assert [cell.arm.axis for cell in plan.cells] == [0, 1, 2]
+
+
+def test_the_papers_own_counts_stay() -> None:
+    plan = make_plan(catalogue.find("fig_3"), cores=2, paper_size=True)
+    assert [cell.arm.neighbours.sysbench for cell in plan.cells] == [0, 1, 2, 4, 8, 16]
+    assert not plan.same
+
+
+def test_the_order_turns_round_from_repeat_to_repeat(plan: Plan) -> None:
+    first, second, third = (([cell.key for group in plan.order(n) for cell in group]) for n in (1, 2, 3))
+    assert first == third == [cell.key for cell in plan.cells]
+    assert second == first[::-1]
+
+
+def test_each_network_is_brought_up_once_a_repeat() -> None:
+    plan = make_plan(catalogue.find("block_stream"), cores=2)
+    for number in (1, 2):
+        groups = plan.order(number)
+        assert [len({cell.network_name for cell in group}) for group in groups] == [1, 1]
+        assert sorted(cell.key for group in groups for cell in group) == sorted(cell.key for cell in plan.cells)
+
+
+def test_all_arms_of_a_repeat_are_sent_the_same(plan: Plan) -> None:
+    assert len({plan.load_seed(1, cell) for cell in plan.cells}) == 1
+    assert plan.load_seed(1, plan.cells[0]) != plan.load_seed(2, plan.cells[0])
+    other = make_plan(plan.spec, 2, seed=2)
+    assert other.load_seed(1, other.cells[0]) != plan.load_seed(1, plan.cells[0])
+
+
+def test_only_what_needs_a_maximum_is_probed(spec: ExperimentSpec) -> None:
+    alone = spec.model_copy(update={"arms": spec.arms[:2]})
+    assert make_plan(alone, 2).probed == ()
+    assert make_plan(spec, 2).probed == ("tiny",)
+    assert make_plan(catalogue.find("block_stream"), 2).probed == ("stream",)
+    assert make_plan(catalogue.find("sc_fig_7"), 2).probed == ("block500", "stream")
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_smoke_version_keeps_pairs_together(name: str) -> None:
+    plan = make_smoke(catalogue.find(name), cores=2)
+    keys = {cell.key for cell in plan.cells}
+    assert all(cell.base is None or cell.base in keys for cell in plan.cells)
+    assert plan.repeats == 1
+    assert plan.probed == ()
+    assert plan.cells[-1].arm.name == catalogue.find(name).arms[-1].name
+    assert plan.repeat_seconds < 120

@@ -1,0 +1,160 @@
+"""Experiments for real, each a second or two: ledger, neighbours, daemon, perf. No figure is judged here."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_experiment import load
+
+from qioi.experiment import catalogue
+from qioi.experiment.store import Store
+from qioi.lab.lab import Lab
+
+#: Between them they have every kind of load, neighbour and protection. The others differ in sizes and figures.
+QUICK = {"tables_2_3", "fig_8", "tenants", "comes_and_goes", "quotas", "block_stream", "stress_io", "sc_fig_7"}
+#: Those that need Node or a JVM: minutes, and packages that nothing else needs.
+HEAVY = {"fig_10", "fig_11", "fig_12"}
+#: Ports of a lab of four nodes, and how many labs stand side by side.
+PORTS, SIDE_BY_SIDE = 40, 4
+
+
+class Running:
+    """`qioi experiment run` in a process and with a lab of its own."""
+
+    def __init__(self, names: list[str], output: Path, base_port: int, *options: str) -> None:
+        self.lab = Lab(output.with_name(f"{output.name}-lab"))
+        command = [sys.executable, "-m", "qioi.cli", "experiment", "run", *names, *options]
+        command += ["--base-port", str(base_port), "--dir", str(self.lab.directory)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def finish(self, timeout: float = 240) -> str:
+        output, _ = self.process.communicate(timeout=timeout)
+        return output
+
+    def clean(self) -> bool:
+        return not self.lab.tree.root.exists and not self.lab.tree.pids() and not self.lab.directory.exists()
+
+
+@pytest.fixture
+def started() -> Iterator[list[Running]]:
+    runs: list[Running] = []
+    yield runs
+    for run in runs:
+        if run.process.poll() is None:
+            run.process.kill()
+            run.process.communicate()
+        run.lab.down()
+
+
+def check(output: Path, name: str) -> None:
+    """See that every cell measured what it should have."""
+    (repeat,) = Store(output / name).repeats()
+    for key, cell in repeat.cells.items():
+        assert cell.metrics["throughput"] > 0, key
+        assert cell.metrics["peer.cores"] > 0, key
+        folder = output / name / "repeats" / "1" / key
+        assert (folder / "samples.csv").exists()
+        arm = key.rsplit(".", 1)[1]
+        neighbours = catalogue.find(name).arm(arm).neighbours.count
+        assert ("neighbours.cores" in cell.metrics) == (neighbours > 0), key
+        if neighbours:
+            assert cell.metrics["neighbours.cores"] > 0, key
+        protection = catalogue.find(name).arm(arm).protection
+        assert ("daemon.cores" in cell.metrics) == (protection is not None and protection.law is not None), key
+    assert name in (output / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_one_of_every_kind_runs(started: list[Running], base_port: int, tmp_path: Path) -> None:
+    run_side_by_side(sorted(QUICK), started, base_port, tmp_path)
+
+
+@pytest.mark.host
+def test_the_others_run(started: list[Running], base_port: int, tmp_path: Path) -> None:
+    run_side_by_side([name for name in catalogue.names() if name not in HEAVY | QUICK], started, base_port, tmp_path)
+
+
+def run_side_by_side(names: list[str], started: list[Running], base_port: int, tmp_path: Path) -> None:
+    shares = [names[index::SIDE_BY_SIDE] for index in range(SIDE_BY_SIDE)]
+    outputs = [tmp_path / str(index) / "run" for index in range(SIDE_BY_SIDE)]
+    for index, (share, output) in enumerate(zip(shares, outputs, strict=True)):
+        started.append(Running(share, output, base_port + PORTS * index, "--smoke", "--output", str(output)))
+    for run, share, output in zip(started, shares, outputs, strict=True):
+        said = run.finish()
+        assert run.process.returncode == 0, said
+        assert run.clean()
+        for name in share:
+            check(output, name)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", sorted(HEAVY))
+def test_the_heavy_ones_run(started: list[Running], base_port: int, tmp_path: Path, name: str) -> None:
+    output = tmp_path / "run"
+    started.append(Running([name], output, base_port, "--smoke", "--output", str(output)))
+    said = started[0].finish(600)
+    assert started[0].process.returncode == 0, said
+    assert started[0].clean()
+    check(output, name)
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(
+    started: list[Running], base_port: int, tmp_path: Path, document: dict[str, Any]
+) -> None:
+    document["arms"] = document["arms"][:1]
+    del document["papers"]
+    document["figures"] = document["figures"][:1]
+    load(document, tmp_path)
+    output, file = tmp_path / "run", str(tmp_path / "toy.yaml")
+    run = Running([file], output, base_port, "--output", str(output))
+    started.append(run)
+    wait_for(
+        lambda: (output / "toy/repeats/2/tiny.slow.alone/samples.csv").parent.exists() or run.process.poll() is not None
+    )
+    run.process.send_signal(signal.SIGINT)
+    said = run.finish()
+    assert run.process.returncode != 0, said
+    assert "Traceback" not in said
+    assert run.clean()
+    assert [repeat.number for repeat in Store(output / "toy").repeats()] == [1]
+    assert "toy" in (output / "report.html").read_text()
+    first = (output / "toy" / "repeats" / "1" / "repeat.json").read_text()
+    again = Running([file], output, base_port, "--resume", str(output))
+    started.append(again)
+    said = again.finish()
+    assert again.process.returncode == 0, said
+    repeats = Store(output / "toy").repeats()
+    # A repeat that the machine was too noisy for is measured again, at most as often as there are repeats.
+    assert sum(repeat.quiet for repeat in repeats) == 3 or len(repeats) == 6
+    assert (output / "toy" / "repeats" / "1" / "repeat.json").read_text() == first
+    host = json.loads((output / "toy" / "run.json").read_text())["host"]
+    assert {"kernel", "cores", "pressure", "versions", "cgroup_hierarchies", "load_average", "seed"} <= host.keys()
+
+
+def test_nothing_starts_when_a_name_is_wrong(started: list[Running], tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("name: x\nrepeats: 0\n")
+    output = tmp_path / "run"
+    run = Running(["fig_99", str(tmp_path / "bad.yaml")], output, 34_000, "--output", str(output))
+    started.append(run)
+    said = run.finish()
+    assert run.process.returncode != 0
+    assert "no experiment 'fig_99'" in said
+    assert "bad.yaml: repeats" in said
+    assert "bad.yaml: arms" in said
+    assert not output.exists()
+
+
+def wait_for(condition: Any, timeout: float = 120.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,0 +1,140 @@
+"""Medians, ratios, noise, and the papers' sentences beside ours."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from toy_experiment import filled, row
+
+from qioi.experiment import catalogue
+from qioi.experiment.errors import SpecError
+from qioi.experiment.noise import complaints
+from qioi.experiment.plan import Plan, make_plan
+from qioi.experiment.store import Store, asked
+from qioi.experiment.summary import Spread, Summary, as_json, judge, planned, write_csv
+
+
+def summarise(folder: Path, plan: Plan, *rows: object) -> Summary:
+    store = Store(folder / "toy")
+    filled(store, plan, list(rows))  # type: ignore[arg-type]
+    return Summary(store)
+
+
+def test_medians_have_their_spread_and_ratios_are_taken_within_repeats(plan: Plan, tmp_path: Path) -> None:
+    summary = summarise(tmp_path, plan, row(100, 50, 100), row(200, 110, 150), row(80, 40, 60))
+    alone, beside, qioi = summary.plan.cells
+    assert summary.value(alone, "throughput") == Spread(100, 80, 200, 3)
+    assert summary.ratio(beside, "throughput") == Spread(0.5, 0.5, 0.55, 3)
+    found = summary.ratio(qioi, "throughput")
+    assert found is not None
+    assert (found.median, found.high) == (1.5, 2.0)
+    assert summary.ratio(alone, "throughput") is None
+    assert summary.value(alone, "neighbours.work") is None
+    assert summary.trusted
+
+
+def test_a_noisy_repeat_is_said_and_counts_for_no_median(plan: Plan, tmp_path: Path) -> None:
+    summary = summarise(tmp_path, plan, row(100, 50, 100), row(1, 1, 1, steal=20.0), row(80, 40, 60))
+    assert summary.value(summary.plan.cells[0], "throughput") == Spread(90, 80, 100, 2)
+    assert [repeat.number for repeat in summary.noisy] == [2]
+    assert not summary.trusted
+    assert as_json(summary)["noisy"][2]["tiny.slow.alone"] == [
+        "the hypervisor gave 20.0 % of the CPU time to others (accepted: 3 %)"
+    ]
+
+
+def test_where_all_is_noise_it_is_shown_as_such(plan: Plan, tmp_path: Path) -> None:
+    summary = summarise(tmp_path, plan, row(100, 50, 100, steal=20.0))
+    assert summary.value(summary.plan.cells[0], "throughput") == Spread(100, 100, 100, 1)
+    assert not summary.trusted
+
+
+def test_criteria() -> None:
+    assert not complaints({"steal": 3.0, "others": 5.0})
+    assert len(complaints({"steal": 3.1, "others": 5.1})) == 2
+
+
+def test_the_neighbours_due_is_what_ledger_and_client_leave_free(plan: Plan, tmp_path: Path) -> None:
+    summary = summarise(tmp_path, plan, row(100, 50, 100))
+    found = summary.value(summary.plan.cells[1], "neighbours.due")
+    assert found is not None
+    # 2 cores less 1.0 less 0.2 leaves 0.8, and they had 0.4.
+    assert found.median == pytest.approx(50)
+    assert summary.value(summary.plan.cells[0], "neighbours.due") is None
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "agrees"),
+    [
+        (1.22, Spread(1.5, 1.4, 1.6, 3), True),
+        (1.22, Spread(0.9, 0.8, 0.95, 3), False),
+        (1.22, Spread(1.0, 0.9, 1.2, 3), None),
+        (0.98, Spread(1.01, 1.0, 1.02, 3), True),
+        (0.47, Spread(0.9, 0.8, 0.95, 3), True),
+        (0.98, Spread(0.5, 0.4, 0.6, 3), False),
+        (1.22, None, None),
+    ],
+)
+def test_directions_are_compared(paper: float, ours: Spread | None, agrees: bool | None) -> None:
+    assert judge(paper, ours)[0] is agrees
+
+
+def test_the_papers_sentences_are_judged(plan: Plan, tmp_path: Path) -> None:
+    summary = summarise(tmp_path, plan, *([row(100, 50, 100)] * 3))
+    (verdict,) = summary.verdicts()
+    assert (verdict.agrees, verdict.paper) == (True, 1.2)
+    assert verdict.ours is not None
+    assert verdict.ours.median == 2.0
+
+
+def test_claims_about_arms_that_others_stand_for_find_them(tmp_path: Path) -> None:
+    plan = make_plan(catalogue.find("fig_3"), cores=2)
+    store = Store(tmp_path / "x")
+    cells = {cell.key: row(100, 50, 0)["tiny.slow.alone"] for cell in plan.cells}
+    filled(store, plan, [cells])
+    assert [verdict.word for verdict in Summary(store).verdicts()].count("not measured") == 2  # `mean` is not there
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_plan_is_read_back_as_it_was(name: str) -> None:
+    plan = make_plan(catalogue.find(name), cores=2, seed=7)
+    assert planned(json.loads(json.dumps(asked(plan)))) == plan
+
+
+def test_every_value_is_in_the_csv(plan: Plan, tmp_path: Path) -> None:
+    summary = summarise(tmp_path, plan, row(100, 50, 100), row(1, 1, 1, steal=20.0))
+    write_csv(summary, tmp_path / "metrics.csv")
+    with (tmp_path / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    found = {(one["repeat"], one["quiet"], one["arm"]): one["value"] for one in rows if one["metric"] == "throughput"}
+    assert found["1", "1", "s1"] == "50"
+    assert found["2", "0", "alone"] == "1"
+
+
+def test_an_unfinished_repeat_is_dropped_and_a_finished_one_kept(plan: Plan, tmp_path: Path) -> None:
+    store = Store(tmp_path / "toy")
+    filled(store, plan, [row(100, 50, 100)])
+    (store.folder(2) / "tiny.slow.alone").mkdir(parents=True)
+    store.resume(plan)
+    assert not store.folder(2).exists()
+    assert [repeat.number for repeat in store.repeats()] == [1]
+
+
+def test_a_run_of_something_else_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
+    store = Store(tmp_path / "toy")
+    filled(store, plan, [row(100, 50, 100)])
+    with pytest.raises(SpecError, match="seed differ"):
+        store.resume(make_plan(plan.spec, 2, seed=2))
+    with pytest.raises(SpecError, match="not empty"):
+        store.begin(plan, {})
+    with pytest.raises(SpecError, match=r"run\.json is missing"):
+        Store(tmp_path / "none").resume(plan)
+    (store.directory / "run.json").write_text('{"format": 99}')
+    with pytest.raises(SpecError, match="format 99"):
+        store.resume(plan)
+    (store.directory / "run.json").write_text("{")
+    with pytest.raises(SpecError, match="not JSON"):
+        store.resume(plan)

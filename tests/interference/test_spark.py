@@ -1,0 +1,69 @@
+"""A real Spark cluster that sorts real records, and what is made of its rounds."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+from qioi.interference import Spark, spark_home
+from qioi.interference.spark import Round, records_per_second
+from qioi.interference.terasort import validate
+from qioi.lab.cgroups import Tree
+from qioi.lab.errors import LabError
+
+
+def test_only_whole_rounds_within_the_window_count() -> None:
+    rounds = [Round(100, float(start), start + 9.0) for start in range(0, 60, 10)]
+    assert records_per_second(rounds, 5, 45) == pytest.approx(300 / 29)
+    assert records_per_second(rounds, 12, 18) is None
+
+
+RECORDS = [f"{key:0>10}".encode() + b"x" * 89 + b"\n" for key in range(30)]
+CHECKSUM = sum(zlib.crc32(record.rstrip(b"\n")) for record in RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("records", "wrong"),
+    [
+        (RECORDS, None),
+        (RECORDS[:3] + RECORDS[4:5] + RECORDS[3:4] + RECORDS[5:], "out of order"),
+        (RECORDS[:-1], "29 records came out"),
+        (RECORDS[:5] + RECORDS[4:5] + RECORDS[6:], "not those that went in"),
+    ],
+)
+def test_a_result_is_validated(tmp_path: Path, records: list[bytes], wrong: str | None) -> None:
+    (tmp_path / "part-00000").write_bytes(b"".join(records[:10]))
+    (tmp_path / "part-00001").write_bytes(b"".join(records[10:]))
+    said = validate(tmp_path, 30, CHECKSUM)
+    assert said is None if wrong is None else wrong in (said or "")
+
+
+def test_a_host_without_spark_is_told_how_to_have_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(LabError, match="make spark"):
+        spark_home()
+
+
+@pytest.mark.host
+def test_a_cluster_sorts_in_groups_of_its_own(tree: Tree, tmp_path: Path) -> None:
+    spark = Spark(tree, 1, tmp_path, records=20_000)
+    try:
+        spark.prepare()
+        assert len(spark.rounds()) == 1
+        assert spark.names == ("spark-master", "spark-worker1", "spark-driver")
+        worker = tree.group("spark-worker1")
+        commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in worker.pids()]
+        assert any(b"CoarseGrainedExecutorBackend" in command for command in commands)
+        assert worker.cpu_seconds() > 0
+        spark.start()
+        pids = tree.pids()
+        while len(spark.rounds()) < 3:
+            spark.check()
+        first, last = spark.rounds()[1].start, spark.rounds()[-1].end
+        assert (spark.work(first, last) or 0) > 0
+    finally:
+        spark.stop()
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert not (tmp_path / "spark").exists()

@@ -1,0 +1,69 @@
+"""Real stress-ng processes in real groups."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from qioi.interference import StressNg, stress_binary
+from qioi.interference.stress import Kind, parse_metrics
+from qioi.lab.cgroups import Tree
+from qioi.lab.errors import LabError
+
+
+@pytest.mark.parametrize("kind", ["memory", "io"])
+def test_it_works_in_a_group_of_its_own_and_says_what_it_did(tree: Tree, tmp_path: Path, kind: Kind) -> None:
+    assert shutil.which("stress-ng"), "stress-ng is not installed: `apt-get install stress-ng` brings it"
+    stress = StressNg(tree, kind, 1, tmp_path)
+    stress.prepare()
+    try:
+        assert [group.shares() for group in stress.groups] == [1024]
+        assert stress.work(0, 0) is None
+        stress.start()
+        deadline = time.monotonic() + 60
+        # Not only started: it has its memory or its file, and works.
+        while stress.groups[0].cpu_seconds() < 0.5:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        stress.check()
+        pids = stress.groups[0].pids()
+        assert len(pids) >= 2
+    finally:
+        stress.stop()
+    assert (stress.work(0, 0) or 0) > 0
+    assert not stress.groups[0].exists
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_one_that_ends_by_itself_is_noticed(tree: Tree, tmp_path: Path) -> None:
+    stress = StressNg(tree, "memory", 1, tmp_path)
+    stress.prepare()
+    try:
+        stress.start()
+        stress._processes["stress-memory1"].kill()
+        stress._processes["stress-memory1"].wait()
+        with pytest.raises(LabError, match="stress-memory1 ended by itself"):
+            stress.check()
+    finally:
+        stress.stop()
+
+
+def test_a_host_without_it_is_told_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabError, match="apt-get install stress-ng"):
+        stress_binary()
+
+
+def test_what_it_says_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "stress-ng: metrc: [71] stressor       bogo ops real time  usr time  sys time   bogo ops/s     bogo ops/s\n"
+        "stress-ng: metrc: [71] vm                 5000      2.50      1.10      0.20      2000.0        3846.1\n"
+    )
+    assert parse_metrics(log) == 2000
+    log.write_text("stress-ng: info: nothing\n")
+    assert parse_metrics(log) == 0
