@@ -38,7 +38,7 @@ class Tuning:
     fast: float = 0.3  # time constants of the two filters
     slow: float = 5.0
     settle: float = 0.5  # between two raises, so that the second sees what the first has done
-    step_cap: float = 4.0  # largest factor of one raise
+    step_cap: float = 8.0  # largest factor of one raise
     dead_band: float = 0.05  # smaller moves, as a share of the value, are not made
     shortfall: float = 0.05  # A this far below T counts as below
     surplus: float = 0.10  # A this far above T: the tenant has what it is owed
@@ -182,9 +182,7 @@ class Adaptive:
             need = slow
         else:
             return None
-        # With 1/(1-need) times its share a component that is always runnable would have run all that time.
-        wanted = (1 - tuning.high) / (1 - need) if need < 1 else tuning.step_cap
-        growth = min(tuning.step_cap - 1, max(wanted - 1, error or 0.0))
+        growth = min(tuning.step_cap - 1, max(odds(need) / odds(tuning.high) - 1, error or 0.0))
         why = f"waits {need:.0%} of its runnable time behind foreign work"
         if below:
             why += f", {error:.0%} below its threshold"
@@ -246,6 +244,14 @@ def shortfall(seen: Seen) -> float | None:
     if seen.throughput is None or seen.threshold is None:
         return None
     return (seen.threshold - seen.throughput) / seen.threshold
+
+
+def odds(need: float) -> float:
+    """Waiting to running. Weights divide a core as wait : run = others' weight : own weight (kernel, sched-design-CFS).
+
+    So as much as these odds are to fall, the own weight has to grow, as long as the component is runnable.
+    """
+    return need / (1 - need) if need < 1 else math.inf
 
 
 def foreign_part(seen: Seen) -> float:

@@ -45,7 +45,7 @@ def run(law: Adaptive, *inputs: Seen) -> tuple[Adaptive, str]:
 
 @pytest.mark.parametrize(
     ("need", "expected"),
-    [(0.0, 1024), (0.3, 1024), (0.4, 1365), (0.5, 1638), (0.6, 2048), (0.8, 4096), (0.99, 4096)],
+    [(0.0, 1024), (0.3, 1024), (0.4, 2731), (0.5, 4096), (0.6, 6144), (0.7, 8192), (0.99, 8192)],
 )
 def test_first_raise_follows_the_need_up_to_the_step_cap(need: float, expected: int) -> None:
     law, _ = run(Adaptive.start(bounds=LIMITS), seen(1, need))
@@ -53,7 +53,7 @@ def test_first_raise_follows_the_need_up_to_the_step_cap(need: float, expected: 
 
 
 def test_more_need_more_share_for_each_component_of_its_own() -> None:
-    shares = [run(Adaptive.start(bounds=LIMITS), seen(1, need))[0].memory.share for need in (0.4, 0.5, 0.6, 0.7)]
+    shares = [run(Adaptive.start(bounds=LIMITS), seen(1, need))[0].memory.share for need in (0.4, 0.5, 0.6, 0.65)]
     assert shares == sorted(set(shares))
 
 
@@ -113,7 +113,7 @@ def test_ceiling_is_reached_held_and_not_wound_up() -> None:
 
 def test_small_moves_fall_into_the_dead_band() -> None:
     law = law_at(2000)
-    law, reason = run(law, *(seen(i, 0.21, host=HostLoad(0, 1)) for i in range(60)))
+    law, reason = run(law, *(seen(i, 0.205, host=HostLoad(0, 1)) for i in range(60)))
     assert law.memory.share == 2000
     assert "dead band" in reason
 
@@ -210,7 +210,7 @@ def test_a_reading_over_no_time_is_ignored() -> None:
 def test_the_whole_runnable_time_spent_waiting_is_the_step_cap() -> None:
     reading = DelayReading("peer0", 0.0, 5.0, 0, 1.0)
     law, _ = Adaptive.start(bounds=LIMITS).step(replace(seen(1), delay=reading))
-    assert law.memory.share == 4096
+    assert law.memory.share == 8192
 
 
 def test_default_outside_the_bounds_rests_at_the_nearest() -> None:
