@@ -16,7 +16,7 @@ export CGO_ENABLED ?= 0
 
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: demo test test-host check bench experiments spark clean setup lint unit help k8s-tools
+.PHONY: demo test test-host check bench soak experiments spark clean setup lint unit help k8s-tools
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
