@@ -62,10 +62,9 @@ func (u *user) marshal(m proto.Message) []byte {
 	return raw
 }
 
-// endorsed is a signed transaction of the kv chaincode, ready to be ordered.
-func (u *user) endorsed(gateway gatewaypb.GatewayClient, args ...string) (*commonpb.Envelope, string) {
+// proposal is a signed call of the kv chaincode, and its transaction id.
+func (u *user) proposal(args ...string) (*peerpb.SignedProposal, string) {
 	t := u.g.t
-	t.Helper()
 	nonce, err := protoutil.NewNonce()
 	require.NoError(t, err)
 	id := protoutil.TxID(nonce, u.signer.Serialized())
@@ -88,9 +87,15 @@ func (u *user) endorsed(gateway gatewaypb.GatewayClient, args ...string) (*commo
 	})
 	sig, err := u.signer.Sign(proposal)
 	require.NoError(t, err)
-	answer, err := gateway.Endorse(u.ctx, &gatewaypb.EndorseRequest{
-		TransactionId: id, ChannelId: u.g.file.Channels[0], ProposedTransaction: &peerpb.SignedProposal{ProposalBytes: proposal, Signature: sig},
-	})
+	return &peerpb.SignedProposal{ProposalBytes: proposal, Signature: sig}, id
+}
+
+// endorsed is a signed transaction of the kv chaincode, ready to be ordered.
+func (u *user) endorsed(gateway gatewaypb.GatewayClient, args ...string) (*commonpb.Envelope, string) {
+	t := u.g.t
+	t.Helper()
+	proposal, id := u.proposal(args...)
+	answer, err := gateway.Endorse(u.ctx, &gatewaypb.EndorseRequest{TransactionId: id, ChannelId: u.g.file.Channels[0], ProposedTransaction: proposal})
 	require.NoError(t, err)
 	env := answer.PreparedTransaction
 	env.Signature, err = u.signer.Sign(env.Payload)
