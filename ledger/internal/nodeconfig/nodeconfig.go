@@ -41,6 +41,8 @@ type Config struct {
 	Chaincodes []Chaincode `yaml:"chaincodes,omitempty"` // peers only
 	// Processors is how many threads may run Go code at once; 0: as many as the host has.
 	Processors int `yaml:"processors,omitempty"`
+	// VerifyWorkers is how many of a channel's signatures a peer checks at once; 0: as many as it has threads.
+	VerifyWorkers int `yaml:"verify_workers,omitempty"`
 }
 
 // Operations is the endpoint for operators.
@@ -131,6 +133,9 @@ func (c *Config) check(role string) error {
 		if value == "" {
 			return fmt.Errorf("%s is missing", key)
 		}
+	}
+	if c.VerifyWorkers < 0 {
+		return fmt.Errorf("verify_workers %d: 0, for one a thread, or more is accepted", c.VerifyWorkers)
 	}
 	if c.Processors < 0 {
 		return fmt.Errorf("processors %d: 0, for all of the host's, or more is accepted", c.Processors)

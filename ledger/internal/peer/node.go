@@ -85,7 +85,7 @@ func (n *Node) openChannels() error {
 		if err != nil {
 			return err
 		}
-		ch, err := chain.Open(filepath.Join(n.cfg.Data, "channels", c.Name), genesis, chain.Options{Metrics: metrics})
+		ch, err := chain.Open(filepath.Join(n.cfg.Data, "channels", c.Name), genesis, chain.Options{Workers: n.cfg.VerifyWorkers, Metrics: metrics})
 		if err != nil {
 			return err
 		}

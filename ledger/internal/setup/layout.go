@@ -79,6 +79,9 @@ func (p *plan) node(o Options, role, msp, name, fqdn, parent string) *node {
 		Data:       n.Data,
 		Processors: o.Processors,
 	}
+	if role == nodeconfig.RolePeer {
+		n.cfg.VerifyWorkers = o.VerifyWorkers
+	}
 	if !o.NoTLS {
 		n.cfg.TLS = nodeconfig.TLS{Enabled: true, KeyPair: nodeconfig.KeyPair{Cert: path.Join(n.home, "tls/server.crt"), Key: path.Join(n.home, "tls/server.key")}}
 	}
