@@ -240,13 +240,17 @@ def client_flags(spec: LoadSpec) -> tuple[str, ...]:
         "--hot-keys": spec.hot_keys,
         "--hot-share": spec.hot_share,
     }
-    return tuple(text for flag, value in flags.items() if value is not None for text in (flag, str(value)))
+    spelled = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
+    return (*spelled, "--breakdown") if spec.breakdown else tuple(spelled)
 
 
 def stages(document: dict[str, Any]) -> dict[str, float]:
-    """Take the mean time of each stage that the client names, in ms."""
-    return {
-        f"stage.{name}": float(latency["mean"])
-        for name, latency in document.get("stages_ms", {}).items()
-        if isinstance(latency, dict) and "mean" in latency
-    }
+    """Take the mean time of each stage in ms: the client's, and the nodes' own where they were asked (busy in %)."""
+    found = {f"stage.{name}": float(latency["mean"]) for name, latency in document["stages_ms"].items()}
+    breakdown = document.get("breakdown")
+    if breakdown:
+        found |= {f"node.{one['stage']}": float(one["mean_ms"]) for one in breakdown["stages"]}
+        for one in breakdown["busy"]:
+            name = f"busy.{one['stage']}"
+            found[name] = max(found.get(name, 0.0), 100 * float(one["share"]))
+    return found

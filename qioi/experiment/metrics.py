@@ -58,8 +58,13 @@ METRICS: dict[str, Metric] = {
         )
     },
 }
-#: Metrics of which there are as many as the load client has stages, or the load channels.
-_OPEN = {"stage": Metric("mean time", "ms", -1), "tenant": Metric("tenant", "")}
+#: Metrics of which there are as many as the client or the nodes have stages, or the load channels.
+_OPEN = {
+    "stage": Metric("client's mean time", "ms", -1),
+    "node": Metric("mean time", "ms", -1),
+    "busy": Metric("busiest", "%", 0),
+    "tenant": Metric("tenant", ""),
+}
 
 #: What can be drawn over time, and its axis' title.
 SERIES = {
@@ -88,7 +93,7 @@ def known_metric(name: str) -> bool:
     kind, _, rest = name.partition(".")
     if kind == "tenant":
         return rest.rpartition(".")[2] in METRICS and "." in rest
-    return name in METRICS or (kind == "stage" and bool(rest))
+    return name in METRICS or (kind in _OPEN and bool(rest))
 
 
 def known_series(name: str) -> bool:

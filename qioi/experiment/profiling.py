@@ -9,7 +9,7 @@ from types import TracebackType
 
 from qioi.lab.errors import LabError
 from qioi.profile import Recording, row
-from qioi.profile_perf import ProfileError, perf_binary, record
+from qioi.profile_perf import ProfileError, record
 
 #: Bound of a recording in MB; a busy lab writes some 5 MB a second.
 MEGABYTES = 400
@@ -50,11 +50,6 @@ class Profiler:
         return {name: (one.slice or 0.0, one.delay or 0.0, one.switches_per_second) for name, one in rows.items()}
 
     def __enter__(self) -> Profiler:
-        if self._seconds:
-            try:
-                perf_binary()
-            except ProfileError as error:
-                raise LabError(str(error)) from error
         return self
 
     def __exit__(

@@ -22,6 +22,7 @@ from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.network import Network
 from qioi.lab.npm import find_node
 from qioi.lab.signals import uninterrupted
+from qioi.profile_perf import ProfileError, perf_binary
 
 #: (what is being done, seconds done, seconds in all)
 Progress = Callable[[str, float, float], None]
@@ -69,7 +70,9 @@ class Session:
                 require(cell.arm.neighbours)
                 if cell.load.driver == "caliper":
                     find_node()
-            except LabError as error:
+                if cell.timing.profile:
+                    perf_binary()
+            except (LabError, ProfileError) as error:
                 problems[str(error)] = None
         if problems:
             raise LabError("\n".join(problems))
@@ -174,6 +177,7 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
         "--max-message-count": spec.messages,
         "--batch-timeout": f"{spec.timeout:g}s" if spec.timeout is not None else None,
         "--verify-workers": spec.workers,
+        "--processors": spec.workers,
     }
     extra = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
     extra += [text for chaincode in spec.chaincodes for text in ("--chaincode", chaincode)]

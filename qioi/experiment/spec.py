@@ -34,7 +34,10 @@ class Strict(BaseModel):
 
 
 class NetworkSpec(Strict):
-    """The ledger. ``messages`` and ``timeout`` (seconds) cut blocks in block mode; ``workers`` check signatures."""
+    """The ledger. ``messages`` and ``timeout`` (seconds) cut blocks in block mode.
+
+    ``workers`` check a channel's signatures, on as many threads of the peer.
+    """
 
     title: str = ""
     mode: Literal["stream", "block"] = "stream"
@@ -67,6 +70,7 @@ class LoadSpec(Strict):
 
     ``of`` says whose maximum: the first network's, so that all are offered the same, or each network's own.
     ``benchmark`` and ``round`` are of the driver caliper. ``tenants`` gives every channel a rate of its own.
+    With ``breakdown`` the nodes are asked where the time went (metrics ``node.STAGE`` and ``busy.STAGE``).
     """
 
     title: str = ""
@@ -84,6 +88,7 @@ class LoadSpec(Strict):
     benchmark: str | None = None
     round: str | None = None
     tenants: dict[str, TenantSpec] = {}
+    breakdown: bool = False
 
     @model_validator(mode="after")
     def _one_way_to_drive(self) -> Self:
