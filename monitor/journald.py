@@ -1,13 +1,13 @@
-"""Follows what one systemd unit logs to the journal, through `journalctl`, by looking at it once per period.
+"""Follows what a systemd unit, or an engine for a container, logs to the journal, by looking at it once per period.
 
-`journalctl` knows the journal's files, their rotation and vacuuming, and writes faster than anything in Python would
-read them. It is asked for the export format, since JSON turns every message with a colour in it into a
-list of numbers. It starts at the end; should it end, it goes on after the last entry seen, by that entry's cursor.
+`journalctl` reads it: it knows the journal's files, their rotation and vacuuming, and is faster than anything in
+Python. It is asked for the export format, since JSON turns every message with a colour in it into a list of numbers.
+It starts at the end; should it end, it goes on after the last entry seen, by that entry's cursor.
 
 Memory is bounded: what waits is in a pipe, ``max_read`` bytes at most are taken per look, and ``max_line`` bytes of a
 message; of a longer one the rest is passed over and counted.
 
-The match is on ``_SYSTEMD_UNIT``, which journald itself writes: no other unit can put a line into this one's log.
+A unit is matched by ``_SYSTEMD_UNIT``, which journald itself writes: no other can put a line into its log.
 journald drops messages beyond its own rate limit (10,000 in 30 s), which a busy peer exceeds; a unit lifts it by
 LogRateLimitIntervalSec=0.
 Source: systemd.journal-fields(7), Journal Export Formats (systemd.io).
@@ -30,7 +30,10 @@ _MAX_TEXT = 1024
 
 
 class JournalTail:
-    """Follows one unit. Not a thread: something happens only in :meth:`poll`."""
+    """Follows one unit, or what fits all of some matches (``FIELD=value``, with spaces between them).
+
+    Not a thread: something happens only in :meth:`poll`.
+    """
 
     def __init__(
         self,
@@ -98,7 +101,7 @@ class JournalTail:
         self._pause = _RETRY
         try:
             self._process = subprocess.Popen(
-                [*command, f"_SYSTEMD_UNIT={self.path}"],
+                [*command, *(self.path.split(" ") if "=" in self.path else [f"_SYSTEMD_UNIT={self.path}"])],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
         except OSError as error:

@@ -17,7 +17,16 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from qioi.controller.policy import Policy
 from qioi.kubernetes.section import KubernetesConfig
-from qioi.sections import DockerConfig, RoleName, SelectConfig, Strict, SystemdConfig, UnitConfig
+from qioi.sections import (
+    ContainerdConfig,
+    DockerConfig,
+    PodmanConfig,
+    RoleName,
+    SelectConfig,
+    Strict,
+    SystemdConfig,
+    UnitConfig,
+)
 from qioi.thresholds import AUTO
 from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
 
@@ -104,6 +113,8 @@ class FileConfig(Strict):
     lab: str | None = None
     components: list[ComponentConfig] = Field(default_factory=list)
     docker: DockerConfig | None = None
+    podman: PodmanConfig | None = None
+    containerd: ContainerdConfig | None = None
     systemd: SystemdConfig | None = None
     kubernetes: KubernetesConfig | None = None
     channels: dict[str, PolicyConfig] = Field(default_factory=dict)
@@ -119,7 +130,7 @@ class FileConfig(Strict):
 
 
 #: The sections that may find more components than those that are listed.
-DISCOVERIES = ("docker", "systemd", "kubernetes")
+DISCOVERIES = ("docker", "podman", "containerd", "systemd", "kubernetes")
 
 
 class LabFile(BaseModel):
@@ -138,6 +149,8 @@ class Config:
     period: float
     components: tuple[Component, ...]
     docker: DockerConfig | None
+    podman: PodmanConfig | None
+    containerd: ContainerdConfig | None
     systemd: SystemdConfig | None
     kubernetes: KubernetesConfig | None
     policies: Mapping[str, Policy]
@@ -189,6 +202,8 @@ def load_config(path: Path) -> Config:
         period=float(raw.period),
         components=components,
         docker=raw.docker,
+        podman=raw.podman,
+        containerd=raw.containerd,
         systemd=raw.systemd,
         kubernetes=raw.kubernetes,
         policies=policies,
@@ -293,6 +308,8 @@ def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
     sections: list[tuple[str, type[BaseModel]]] = [
         ("components", ComponentConfig),
         ("docker", DockerConfig),
+        ("podman", PodmanConfig),
+        ("containerd", ContainerdConfig),
         ("systemd", SystemdConfig),
         ("kubernetes", KubernetesConfig),
         ("channels", PolicyConfig),

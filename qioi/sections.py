@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from qioi.discovery.containerd import DEFAULT_STATE
 from qioi.discovery.engine import DEFAULT_SOCKET
 from qioi.discovery.recognise import Rule
 from qioi.discovery.units import UnitRule
@@ -58,6 +59,27 @@ class DockerConfig(Strict):
     """An engine whose containers are watched; ``fabric`` recognises Fabric's own images and names."""
 
     socket: Annotated[str, AfterValidator(engine_socket)] = DEFAULT_SOCKET
+    select: list[SelectConfig] = []
+    fabric: bool = True
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Give the selection as rules."""
+        return tuple(Rule(Role(one.role), one.image, one.name, tuple(one.channels)) for one in self.select)
+
+
+class PodmanConfig(DockerConfig):
+    """Podman's service of Docker's API (podman.socket)."""
+
+    socket: Annotated[str, AfterValidator(engine_socket)] = "/run/podman/podman.sock"
+
+
+class ContainerdConfig(Strict):
+    """containerd without an engine above it: its tasks are watched, and the CRI's logs are read.
+
+    ``state`` is the folder of its running tasks, one folder below for each namespace.
+    """
+
+    state: Annotated[str, AfterValidator(absolute)] = DEFAULT_STATE
     select: list[SelectConfig] = []
     fabric: bool = True
 

@@ -8,13 +8,19 @@ from importlib.util import find_spec
 from qioi.config import Config
 from qioi.controller.hierarchy import Hierarchy
 from qioi.discovery.base import Discovery, Together
+from qioi.discovery.containerd import ContainerdDiscovery
 from qioi.discovery.docker import DockerDiscovery
+from qioi.discovery.engine import PODMAN
 from qioi.discovery.units import UnitDiscovery
 
 #: Seconds that an engine has at the start, where the configuration cannot do without.
 ENGINE_PATIENCE = 10.0
 #: What each section needs, and what that is called in words.
-LIBRARIES = {"docker": ("docker", "the Docker SDK"), "systemd": ("jeepney", "the D-Bus library")}
+LIBRARIES = {
+    "docker": ("docker", "the Docker SDK"),
+    "podman": ("docker", "the Docker SDK"),
+    "systemd": ("jeepney", "the D-Bus library"),
+}
 
 
 class UnwatchableError(Exception):
@@ -25,7 +31,8 @@ def libraries(config: Config) -> Iterable[str]:
     """Say which sections lack their library."""
     for section, (module, words) in LIBRARIES.items():
         if getattr(config, section) is not None and find_spec(module) is None:
-            yield f"{config.file}: {section}: {words} is not installed: pip install 'qioi[{section}]'"
+            extra = "systemd" if section == "systemd" else "docker"
+            yield f"{config.file}: {section}: {words} is not installed: pip install 'qioi[{extra}]'"
 
 
 def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable[str]) -> Discovery:
@@ -41,6 +48,13 @@ def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable
         if config.actuator == "docker" and not engine.wait(ENGINE_PATIENCE):
             engine.close()
             raise UnwatchableError(f"{config.file}: actuator docker: {'; '.join(engine.found().problems.values())}")
+    if config.podman is not None:
+        section = config.podman
+        rules = section.rules()
+        parts.append(DockerDiscovery(section.socket, hierarchy.version, rules, kind=PODMAN, fabric=section.fabric))
+    if config.containerd is not None:
+        tasks = config.containerd
+        parts.append(ContainerdDiscovery(tasks.state, hierarchy.version, tasks.rules(), fabric=tasks.fabric))
     if config.systemd is not None:
         parts.append(UnitDiscovery(hierarchy, config.systemd.rules(), owned=owned, owners=owners))
     return Together(*parts)

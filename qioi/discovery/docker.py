@@ -12,14 +12,14 @@ import logging
 import queue
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from qioi.discovery.base import Found
 from qioi.discovery.cgroups import NoGroupError, container_group
-from qioi.discovery.engine import Engine, EngineError, Events, NoContainerError
+from qioi.discovery.engine import DOCKER, EVENTS, Engine, EngineError, Events, Kind, NoContainerError
 from qioi.discovery.engine_records import docker_owner
 from qioi.discovery.recognise import LOGGED, Rule, recognise
+from qioi.discovery.sights import Sight, gather
 from qioi.types import Component
 
 log = logging.getLogger("qioi")
@@ -32,16 +32,6 @@ RETRY = 0.3
 RELIST = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """One container that is a component, or would be but for a problem."""
-
-    component: Component | None
-    threshold: float | None = None
-    problems: tuple[str, ...] = ()
-    name: str = ""
-
-
 class DockerDiscovery:
     """Watches one engine from construction until :meth:`close`."""
 
@@ -51,25 +41,27 @@ class DockerDiscovery:
         cgroup_version: int,
         rules: Sequence[Rule] = (),
         *,
+        kind: Kind = DOCKER,
         fabric: bool = True,
         owned: bool = True,
     ) -> None:
         self._socket = socket
+        self._kind = kind
         self._version = cgroup_version
         self._rules = tuple(rules)
         self._fabric = fabric
-        self._owned = owned
+        self._owned = owned and kind.records
         self._sights: dict[str, Sight] = {}
         self._found = Found(problems={self._about: "not asked yet"})
         self._stop = threading.Event()
         self._listed = threading.Event()
         self._events: Events | None = None
-        self._thread = threading.Thread(target=self._run, name="qioi-docker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"qioi-{self._kind.name}", daemon=True)
         self._thread.start()
 
     @property
     def _about(self) -> str:
-        return f"docker engine {self._socket}"
+        return f"{self._kind.name} engine {self._socket}"
 
     def found(self) -> Found:
         """Give what is there now."""
@@ -103,20 +95,20 @@ class DockerDiscovery:
             except EngineError as error:
                 problem = str(error)
             except Exception as error:  # an engine's answer is untrusted: nothing in it may end the watch
-                log.exception("docker engine %s", self._socket)
+                log.exception("%s", self._about)
                 problem = f"{self._socket}: {type(error).__name__}: {error}"
             self._publish(f"{problem}: asked again until it answers; what was found stays")
             self._stop.wait(RETRY)
 
     def _session(self) -> None:
         """Listen, list, and follow until the stream ends."""
-        engine = Engine(self._socket)
+        engine = Engine(self._socket, kind=self._kind)
         try:
             events = self._events = engine.events()
             waiting: queue.Queue[Mapping[str, Any] | None] = queue.Queue(QUEUE)
             missed = threading.Event()
             reader = threading.Thread(
-                target=pump, args=(events, waiting, missed), name="qioi-docker-events", daemon=True
+                target=pump, args=(events, waiting, missed), name=f"qioi-{self._kind.name}-events", daemon=True
             )
             reader.start()
             self._list(engine)  # after the subscription, so that nothing falls between the two
@@ -152,7 +144,10 @@ class DockerDiscovery:
         if not container:
             return
         sight = None
-        if event.get("Action", event.get("status")) not in ("die", "destroy") or container in self._sights:
+        if (
+            event.get("Action", event.get("status")) not in ("die", "destroy", "died", "remove")
+            or container in self._sights
+        ):
             sight = self._look(engine, container)
         if sight is None:
             self._sights.pop(container, None)
@@ -178,32 +173,25 @@ class DockerDiscovery:
         if group is None:
             return None
         problems = what.problems
-        log_path, driver = facts.get("LogPath") or None, facts["HostConfig"]["LogConfig"]["Type"]
-        if what.role not in LOGGED:
-            log_path = None
-        elif driver != "json-file" or log_path is None:
-            problems += (f"log driver {driver}: its log cannot be followed: accepted is json-file",)
-            log_path = None
+        log_path, log_format = self._log(container, facts) if what.role in LOGGED else (None, "plain")
+        if what.role in LOGGED and log_path is None:
+            driver = facts["HostConfig"]["LogConfig"]["Type"]
+            accepted = ", ".join(self._kind.formats)
+            problems += (f"log driver {driver}: its log cannot be followed: accepted are {accepted}",)
         owner = docker_owner(self._socket, container) if self._owned else ""
-        component = Component(name, what.role, group, what.channels, log_path, "docker-json", owner)
+        component = Component(name, what.role, group, what.channels, log_path, log_format, owner)
         return Sight(component, what.threshold, problems, name)
+
+    def _log(self, container: str, facts: Mapping[str, Any]) -> tuple[str | None, str]:
+        """Say where a container's lines are, and how they are wrapped."""
+        log_format = self._kind.formats.get(facts["HostConfig"]["LogConfig"]["Type"], "plain")
+        if log_format == "journald":
+            return f"CONTAINER_ID_FULL={container} _UID=0", log_format  # written by the engine, which is root
+        return (facts.get("LogPath") or None) if log_format != "plain" else None, log_format
 
     def _publish(self, problem: str | None) -> None:
         """Make one value of it; readers have the old one or the new one."""
-        components: list[Component] = []
-        thresholds: dict[str, float] = {}
-        problems: dict[str, str] = {}
-        for sight in sorted(self._sights.values(), key=lambda one: one.name):
-            if sight.component is not None:
-                components.append(sight.component)
-                if sight.threshold is not None:
-                    for channel in sight.component.channels:
-                        thresholds[channel] = max(sight.threshold, thresholds.get(channel, 0.0))
-            if sight.problems:
-                problems[f"container {sight.name}"] = "; ".join(sight.problems)
-        if problem is not None:
-            problems[self._about] = problem
-        found = Found(tuple(components), thresholds, problems)
+        found = gather(self._sights.values(), self._about, problem)
         if found != self._found:
             self._found = found
 
@@ -212,6 +200,8 @@ def pump(events: Events, waiting: queue.Queue[Mapping[str, Any] | None], missed:
     """Read events into the queue, at the end ``None``; say when one had to be thrown away."""
     try:
         for event in events:
+            if event.get("Action", event.get("status")) not in EVENTS:
+                continue
             try:
                 waiting.put_nowait(event)
             except queue.Full:

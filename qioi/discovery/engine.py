@@ -1,4 +1,6 @@
-"""The few calls to a Docker engine that QiOi makes, over the engine's Unix socket, with errors in one line.
+"""The few calls to a container engine that QiOi makes, over the engine's Unix socket, with errors in one line.
+
+Podman answers Docker's API too (`podman system service`), with differences that :class:`Kind` names.
 
 The SDK (package ``docker``, the extra ``qioi[docker]``) is imported when an engine is first spoken to.
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from qioi.discovery.records import NoRecordError, RecordError
@@ -17,8 +20,27 @@ if TYPE_CHECKING:
 DEFAULT_SOCKET = "/var/run/docker.sock"
 #: Seconds that one call may take. On a host that is short of CPU the engine is, too.
 TIMEOUT = 10
-#: What may change the set of running containers, or a name.
-EVENTS = ("start", "die", "rename", "destroy")
+#: What may change the set of running containers, or a name; the last two are Podman's words.
+EVENTS = ("start", "die", "rename", "destroy", "died", "remove")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Which engine it is: how its log drivers wrap lines, and whether it keeps a record of shares that we can change.
+
+    ``filters``: it can be asked for some events only.
+    """
+
+    name: str
+    formats: Mapping[str, str]
+    records: bool
+    filters: bool
+
+
+DOCKER = Kind("docker", {"json-file": "docker-json", "journald": "journald"}, records=True, filters=True)
+#: What Podman calls json-file is its k8s-file, which is the CRI's format. Its API has no update of shares (4.3), and it
+#: writes a share only when it makes a group. Its filter for events has words of its own.
+PODMAN = Kind("podman", {"json-file": "cri", "k8s-file": "cri", "journald": "journald"}, records=False, filters=False)
 
 
 class EngineError(RecordError):
@@ -44,8 +66,9 @@ class Events(Protocol):
 class Engine:
     """A connection. Not to be shared between threads, except for closing what :meth:`events` gave."""
 
-    def __init__(self, socket: str, timeout: int = TIMEOUT) -> None:
+    def __init__(self, socket: str, timeout: int = TIMEOUT, kind: Kind = DOCKER) -> None:
         self.socket = socket
+        self._kind = kind
         self._runc: str | None = None
         try:
             import docker
@@ -62,8 +85,9 @@ class Engine:
 
     def events(self) -> Events:
         """Begin to listen to the containers' comings and goings."""
+        words = {"event": list(EVENTS)} if self._kind.filters else {}
         with self._translated():
-            stream = self._api.events(decode=True, filters={"type": "container", "event": list(EVENTS)})
+            stream = self._api.events(decode=True, filters={"type": "container", **words})
         return cast(Events, stream)
 
     def running(self) -> list[str]:

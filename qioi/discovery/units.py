@@ -25,6 +25,7 @@ log = logging.getLogger("qioi")
 RETRY = 0.3
 #: Seconds after which the units are listed all the same.
 RELIST = 30.0
+ABOUT = "units of this host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class UnitDiscovery:
         self._rules = tuple(rules)
         self._owned = owned
         self._owners = {one.split(" ")[1]: one for one in owners if one.startswith(f"{KIND} ")}
-        self._found = Found(problems={KIND: "not asked yet"})
+        self._found = Found(problems={ABOUT: "not asked yet"})
         self._stop = threading.Event()
         self._listed = threading.Event()
         self._systemd: Systemd | None = None
@@ -85,7 +86,7 @@ class UnitDiscovery:
                 self._session()
             except SystemdError as error:
                 problem = f"{error}: asked again until it answers; what was found stays"
-                self._publish(self._found.components, {**self._found.problems, KIND: problem})
+                self._publish(self._found.components, {**self._found.problems, ABOUT: problem})
             except Exception as error:  # an answer of unknown shape must not end the watch
                 log.exception("systemd")
                 self._publish(

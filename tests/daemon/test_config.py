@@ -73,6 +73,28 @@ def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> 
         ({"docker": {"socket": "tcp://h:2375"}}, 'qioi.yaml: docker.socket: "tcp://h:2375": accepted is the absolute'),
         ({"docker": {"select": [{}]}}, "qioi.yaml: docker.select.0.role: missing"),
         ({"docker": {"select": [{"rolle": 1}]}}, "qioi.yaml: docker.select.0.rolle: unknown key: accepted are role"),
+        (
+            {"podman": {"socket": "podman.sock"}},
+            'qioi.yaml: podman.socket: "podman.sock": accepted is the absolute path',
+        ),
+        ({"containerd": {"state": "run"}}, 'qioi.yaml: containerd.state: "run": accepted is an absolute path'),
+        ({"containerd": {"select": [{"x": 1}]}}, "qioi.yaml: containerd.select.0.x: unknown key: accepted are role"),
+        ({"systemd": {}}, "qioi.yaml: systemd.units: missing"),
+        ({"systemd": {"units": []}}, "qioi.yaml: systemd.units: []: accepted is"),
+        ({"systemd": {"units": [{"role": "peer"}]}}, "qioi.yaml: systemd.units.0.unit: missing"),
+        ({"systemd": {"units": [{"unit": "p.service", "rol": 1}]}}, "qioi.yaml: systemd.units.0.rol: unknown key: acc"),
+        (
+            {"systemd": {"units": [{"unit": "peer.timer", "role": "peer"}]}},
+            'qioi.yaml: systemd.units.0.unit: "peer.timer": accepted is the name of a .service or .scope',
+        ),
+        (
+            {"systemd": {"units": [{"unit": ".service", "role": "peer"}]}},
+            'qioi.yaml: systemd.units.0.unit: ".service": accepted is the name of a .service or .scope',
+        ),
+        (
+            {"systemd": {"units": [{"unit": "a.service", "role": "peer", "log": "x.log"}]}},
+            'qioi.yaml: systemd.units.0.log: "x.log": accepted is an absolute path',
+        ),
         ({"channels": {"red": {"threshold": 0}}}, "qioi.yaml: channels.red.threshold: 0: accepted is greater than 0"),
         ({"channels": {"red": {"threshold": float("inf")}}}, "qioi.yaml: channels.red.threshold: Infinity: accepted"),
         ({"channels": {"red": {"k": -1}}}, "qioi.yaml: channels.red.k: -1: accepted is greater than 0"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from qioi.config import ComponentConfig, FileConfig, MetricsConfig, OwnConfig, PolicyConfig, load_config
-from qioi.sections import DockerConfig, SelectConfig, SystemdConfig, UnitConfig
+from qioi.sections import ContainerdConfig, DockerConfig, PodmanConfig, SelectConfig, SystemdConfig, UnitConfig
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy" / "systemd" / "qioi.example.yaml"
 
@@ -22,7 +22,7 @@ def test_it_is_accepted() -> None:
 def test_every_key_is_explained() -> None:
     written = set(re.findall(r"^[ #-]*([a-z_]+):", EXAMPLE.read_text(), re.MULTILINE))
     models: list[type[BaseModel]] = [
-        FileConfig, ComponentConfig, DockerConfig, SelectConfig, SystemdConfig, UnitConfig, PolicyConfig, MetricsConfig,
-        OwnConfig,
+        FileConfig, ComponentConfig, DockerConfig, PodmanConfig, ContainerdConfig, SelectConfig, SystemdConfig,
+        UnitConfig, PolicyConfig, MetricsConfig, OwnConfig,
     ]  # fmt: skip
     assert {key for model in models for key in model.model_fields} <= written

@@ -1,0 +1,151 @@
+"""The components among containerd's containers, where neither Docker nor Kubernetes' API tells of them.
+
+containerd keeps a folder for each running task, with the OCI configuration that its runtime was given and the number of
+its first process. To list these folders costs microseconds, so they are looked at from the loop, twice a second, and
+no thread and no connection are needed. The CRI's annotations in the configuration name pod, container, and image; the
+log is where the kubelet puts logs. Docker's own tasks, in the namespace `moby`, are left out: the section `docker` is
+for them. Nobody is told of shares: containerd writes them when it makes a group, and then no more.
+
+Sources: containerd's runtime/v2 (bundle.go), pkg/cri/annotations, the kubelet's pkg/kubelet/kuberuntime (log paths).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from qioi.discovery.base import Found
+from qioi.discovery.cgroups import PROC, NoGroupError, container_group
+from qioi.discovery.recognise import LOGGED, Rule, recognise
+from qioi.discovery.sights import Sight, gather
+from qioi.types import Component
+
+DEFAULT_STATE = "/run/containerd/io.containerd.runtime.v2.task"
+DOCKERS_NAMESPACE = "moby"
+#: Seconds between two looks.
+EVERY = 0.5
+#: Bytes of a task's configuration: ordinary ones have 10 to 20 KB.
+MAX_CONFIG = 4 * 1024 * 1024
+
+_CRI = "io.kubernetes.cri."
+
+
+class NotYetError(Exception):
+    """The task is being made, or taken away."""
+
+
+class ContainerdDiscovery:
+    """Looks at one containerd's folder of tasks."""
+
+    def __init__(
+        self,
+        state: str,
+        cgroup_version: int,
+        rules: Sequence[Rule] = (),
+        *,
+        fabric: bool = True,
+        proc: Path = PROC,
+        every: float = EVERY,
+    ) -> None:
+        self._state = Path(state)
+        self._version = cgroup_version
+        self._rules = tuple(rules)
+        self._fabric = fabric
+        self._proc = proc
+        self._every = every
+        self._next = 0.0
+        self._sights: dict[Path, Sight | None] = {}
+        self._found = Found()
+
+    def found(self) -> Found:
+        """Look, if it is time to, and give what is there."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._every
+            self._look()
+        return self._found
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _look(self) -> None:
+        problem = None
+        try:
+            tasks = [
+                task
+                for namespace in self._state.iterdir()
+                if namespace.name != DOCKERS_NAMESPACE and namespace.is_dir()
+                for task in namespace.iterdir()
+            ]
+        except OSError as error:
+            tasks = []
+            problem = f"{self._state}: {error.strerror}: looked at again; accepted is containerd's folder of tasks"
+        sights = {task: self._sights[task] for task in tasks if task in self._sights}
+        for task in tasks:
+            if task not in sights:
+                try:
+                    sights[task] = self._meet(task)
+                except NotYetError:
+                    continue
+        self._sights = sights
+        found = gather((one for one in sights.values() if one is not None), f"containerd {self._state}", problem)
+        if found != self._found:
+            self._found = found
+
+    def _meet(self, task: Path) -> Sight | None:
+        """Recognise one task; ``None`` for one that is nothing to the ledger."""
+        annotations = annotations_of(task)
+        if annotations.get(f"{_CRI}container-type") == "sandbox":
+            return None
+        pod, container = annotations.get(f"{_CRI}sandbox-name"), annotations.get(f"{_CRI}container-name")
+        name = f"{pod}/{container}" if pod and container else task.name
+        what = recognise(name, annotations.get(f"{_CRI}image-name", ""), annotations, self._rules, self._fabric)
+        if what.role is None:
+            return Sight(None, problems=what.problems, name=name) if what.problems else None
+        try:
+            pid = int((task / "init.pid").read_text())
+            group = container_group(pid, task.name, self._version, self._proc)
+        except (OSError, ValueError):
+            raise NotYetError from None
+        except NoGroupError as error:
+            return Sight(None, problems=(*what.problems, str(error)), name=name)
+        if group is None:
+            raise NotYetError
+        problems, log = what.problems, None
+        if what.role in LOGGED:
+            log = log_of(task, annotations)
+            if log is None:
+                problems += ("its log is not known: accepted is a container of the CRI with the kubelet's log paths",)
+        return Sight(
+            Component(name, what.role, group, what.channels, log, "cri" if log else "plain"),
+            what.threshold, problems, name,
+        )  # fmt: skip
+
+
+def annotations_of(task: Path) -> dict[str, str]:
+    """Read the annotations that stand in a task's OCI configuration."""
+    try:
+        with (task / "config.json").open("rb") as file:
+            document: Any = json.loads(file.read(MAX_CONFIG))
+    except (OSError, ValueError, RecursionError):  # not written completely yet
+        raise NotYetError from None
+    found = document.get("annotations") if isinstance(document, dict) else None
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def log_of(task: Path, annotations: Mapping[str, str]) -> str | None:
+    """Find a container's log: ``POD'S FOLDER/CONTAINER/N.log``, N counting its starts."""
+    sandbox, container = annotations.get(f"{_CRI}sandbox-id", ""), annotations.get(f"{_CRI}container-name", "")
+    if not sandbox or not container or "/" in sandbox + container:
+        return None
+    try:
+        folder = annotations_of(task.parent / sandbox).get(f"{_CRI}sandbox-log-directory")
+    except NotYetError:
+        return None
+    if not folder:
+        return None
+    logs = [log for log in (Path(folder) / container).glob("*.log") if log.stem.isdecimal()]
+    return str(max(logs, key=lambda log: int(log.stem))) if logs else None

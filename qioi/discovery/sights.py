@@ -1,0 +1,37 @@
+"""What was seen of single containers, and all of it as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from qioi.discovery.base import Found
+from qioi.types import Component
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One container that is a component, or would be but for a problem."""
+
+    component: Component | None
+    threshold: float | None = None
+    problems: tuple[str, ...] = ()
+    name: str = ""
+
+
+def gather(sights: Iterable[Sight], about: str, problem: str | None) -> Found:
+    """Make one value of it; ``problem`` is what is wrong with who was asked, which is called ``about``."""
+    components: list[Component] = []
+    thresholds: dict[str, float] = {}
+    problems: dict[str, str] = {}
+    for sight in sorted(sights, key=lambda one: one.name):
+        if sight.component is not None:
+            components.append(sight.component)
+            if sight.threshold is not None:
+                for channel in sight.component.channels:
+                    thresholds[channel] = max(sight.threshold, thresholds.get(channel, 0.0))
+        if sight.problems:
+            problems[f"container {sight.name}"] = "; ".join(sight.problems)
+    if problem is not None:
+        problems[about] = problem
+    return Found(tuple(components), thresholds, problems)
