@@ -39,9 +39,9 @@ test: setup $(STAMPS)/apt-test lint
 	cd ledger && go test ./...
 
 # Not part of `make test`: whole hosts, minutes each, and packages that nothing else needs.
-test-host: setup
+test-host: setup spark
 	@echo '== tests with a systemd and a Docker engine of their own'
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io debootstrap systemd-container prometheus >/dev/null
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io debootstrap systemd-container prometheus chromium nodejs npm >/dev/null
 	$(BIN)/pytest -m host
 	@echo '== the daemon, killed 200 times at random moments under a changing load'
 	$(BIN)/pytest tests/daemon -k killed_at_random_moments --kills 200 --timeout 3600

@@ -82,6 +82,7 @@ PROBE = """<script>addEventListener("load", () => {
 })</script></body>"""
 
 
+@pytest.mark.slow
 @pytest.mark.host
 def test_a_browser_draws_every_picture_and_complains_of_nothing(report: Path) -> None:
     chromium = shutil.which("chromium")

@@ -77,6 +77,7 @@ def test_one_of_every_kind_runs(started: list[Running], base_port: int, tmp_path
     run_side_by_side(sorted(QUICK), started, base_port, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.host
 def test_the_others_run(started: list[Running], base_port: int, tmp_path: Path) -> None:
     run_side_by_side([name for name in catalogue.names() if name not in HEAVY | QUICK], started, base_port, tmp_path)
@@ -95,6 +96,7 @@ def run_side_by_side(names: list[str], started: list[Running], base_port: int, t
             check(output, name)
 
 
+@pytest.mark.slow
 @pytest.mark.host
 @pytest.mark.parametrize("name", sorted(HEAVY))
 def test_the_heavy_ones_run(started: list[Running], base_port: int, tmp_path: Path, name: str) -> None:

@@ -46,6 +46,7 @@ def test_a_host_without_spark_is_told_how_to_have_it(monkeypatch: pytest.MonkeyP
         spark_home()
 
 
+@pytest.mark.slow
 @pytest.mark.host
 def test_a_cluster_sorts_in_groups_of_its_own(tree: Tree, tmp_path: Path) -> None:
     spark = Spark(tree, 1, tmp_path, records=20_000)
