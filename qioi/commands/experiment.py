@@ -18,7 +18,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.plan import Plan, make_plan, make_smoke
 from qioi.experiment.scale import RULE
-from qioi.experiment.session import Session
+from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec
 from qioi.experiment.store import Store
 from qioi.lab.demo import demo_directory
@@ -142,6 +142,7 @@ def run(
     with one_line_errors():
         needs_plots()
         plans = [plan_of(spec, asked) for spec in specs(names)]
+        check_host(plans)
         try:
             run_all(plans, asked, console)
         finally:

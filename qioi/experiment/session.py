@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from qioi.experiment.condense import CellFigures
@@ -32,6 +32,22 @@ PROBE_CLIENTS = 64
 SMOKE_MAXIMUM = 60.0
 
 
+def check_host(plans: Iterable[Plan]) -> None:
+    """Raise, with every command that installs something, if this host lacks what any cell needs."""
+    problems: dict[str, None] = {}
+    for cell in (cell for plan in plans for cell in plan.cells):
+        try:
+            require(cell.arm.neighbours)
+            if cell.load.driver == "caliper":
+                find_node()
+            if cell.timing.profile:
+                perf_binary()
+        except (LabError, ProfileError) as error:
+            problems[str(error)] = None
+    if problems:
+        raise LabError("\n".join(problems))
+
+
 class Session:
     """Runs a plan into a store. The host is clean whenever :meth:`run` returns or raises."""
 
@@ -43,7 +59,6 @@ class Session:
 
     def run(self, *, resume: bool = False) -> list[Repeat]:
         """Measure until there are enough quiet repeats, or as many more noisy ones as were asked for."""
-        self._check_host()
         if resume:
             self._store.resume(self._plan)
         else:
@@ -61,21 +76,6 @@ class Session:
     def _wanting(self, finished: list[Repeat]) -> bool:
         quiet = sum(repeat.quiet for repeat in finished)
         return quiet < self._plan.repeats and len(finished) < 2 * self._plan.repeats
-
-    def _check_host(self) -> None:
-        """Raise, with every command that installs something, if this host lacks what a cell needs."""
-        problems: dict[str, None] = {}
-        for cell in self._plan.cells:
-            try:
-                require(cell.arm.neighbours)
-                if cell.load.driver == "caliper":
-                    find_node()
-                if cell.timing.profile:
-                    perf_binary()
-            except (LabError, ProfileError) as error:
-                problems[str(error)] = None
-        if problems:
-            raise LabError("\n".join(problems))
 
     @contextlib.contextmanager
     def _lab(self, spec: NetworkSpec, logs: Path) -> Iterator[tuple[Lab, Network]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from qioi.experiment import catalogue
 from qioi.experiment.plan import Plan, make_plan, make_smoke
 from qioi.experiment.scale import scaled
+from qioi.experiment.session import check_host
 from qioi.experiment.spec import ExperimentSpec
+from qioi.lab.errors import LabError
 
 
 @pytest.mark.parametrize(
@@ -74,3 +78,17 @@ def test_a_smoke_version_keeps_pairs_together(name: str) -> None:
     assert plan.probed == ()
     assert plan.cells[-1].arm.name == catalogue.find(name).arms[-1].name
     assert plan.repeat_seconds < 120
+
+
+def test_all_that_a_host_lacks_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    plans = [
+        make_plan(catalogue.find(name), cores=2) for name in ("fig_3", "fig_10", "fig_12", "tables_2_3", "stress_io")
+    ]
+    with pytest.raises(LabError) as caught:
+        check_host(plans)
+    text = str(caught.value)
+    for command in ("apt-get install sysbench", "nodejs", "make spark", "apt-get install linux-perf", "stress-ng"):
+        assert command in text
+    assert text.count("apt-get install sysbench") == 1
