@@ -13,7 +13,7 @@ from typing import Any
 from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.reports import stamp
 
-PAUSE = 10.0
+PAUSE = 2.0
 #: A share by this factor above the last one told is told again.
 TELL = 2.0
 

@@ -20,6 +20,9 @@ from qioi.kubernetes.reports import Row, Sight
 from qioi.snapshot import ChannelState, ComponentState
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 def access(plane: ControlPlane, tmp_path: Path) -> Access:
     token = tmp_path / "token"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from k8s_cluster import ControlPlane
 
+pytestmark = pytest.mark.slow
 LEAST = {"channel": "payments"}
 EXISTS_ONE_OF = {"key": "a", "operator": "Exists", "values": ["b"]}
 

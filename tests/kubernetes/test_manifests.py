@@ -1,0 +1,138 @@
+"""What deploy/k8s installs: accepted by a real API server, the same from kustomize and Helm, and no right too many."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from k8s_cluster import ControlPlane
+from k8s_tools import HELM, KUBERNETES, missing, path
+
+from qioi.kubernetes.client import Access, Api, ApiError
+from qioi.kubernetes.cluster import PODS
+from qioi.kubernetes.policies import PATH
+
+K8S = Path(__file__).parents[2] / "deploy/k8s"
+USER = "system:serviceaccount:qioi:qioi"
+pytestmark = pytest.mark.slow
+Documents = dict[tuple[str, str], dict[str, Any]]
+
+
+def documents(text: str) -> Documents:
+    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text) if one}
+
+
+def render(plane: ControlPlane, folder: str) -> Documents:
+    return documents(plane.kubectl("kustomize", K8S / folder))
+
+
+def helm(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    if missing(["helm"]):
+        pytest.skip(f"not built yet: helm {HELM} (make k8s-tools builds it once)")
+    command = [str(path("helm")), *map(str, args), *(["--kube-version", KUBERNETES] if args[0] == "template" else [])]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def installed(plane: ControlPlane) -> ControlPlane:
+    """Namespace and rights; no kubelet is there to run the rest."""
+    plane.kubectl("apply", "-f", K8S / "base/namespace.yaml", "-f", K8S / "base/rbac.yaml")
+    return plane
+
+
+@pytest.mark.parametrize("folder", ["base", "overlays/dry-run", "overlays/selected-nodes"])
+def test_the_server_takes_what_kustomize_makes(installed: ControlPlane, folder: str) -> None:
+    said = installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-k", K8S / folder)
+    assert "daemonset.apps/qioi" in said
+    assert "Warning" not in said
+
+
+def test_helm_makes_the_same(plane: ControlPlane) -> None:
+    done = helm("template", "qioi", K8S / "chart", "--namespace", "qioi", "--include-crds")
+    assert done.returncode == 0, done.stderr
+    expected = render(plane, "base")
+    del expected["Namespace", "qioi"]  # helm's own --create-namespace
+    assert documents(done.stdout) == expected
+
+
+def test_the_server_takes_what_helm_makes_of_other_values(installed: ControlPlane) -> None:
+    sets = ["--set", "dryRun=true,metricsPort=9999,image.tag=x,nodeSelector.a=b,tolerations=null",
+            "--set-json", "period=0.5"]  # fmt: skip
+    done = helm("template", "qioi", K8S / "chart", "--namespace", "qioi", *sets)
+    assert done.returncode == 0, done.stderr
+    made = documents(done.stdout)
+    settings = yaml.safe_load(made["ConfigMap", "qioi"]["data"]["qioi.yaml"])
+    assert (settings["dry_run"], settings["period"], settings["metrics"]["port"]) == (True, 0.5, 9999)
+    assert made["DaemonSet", "qioi"]["spec"]["template"]["spec"]["nodeSelector"] == {"a": "b"}
+    installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", text=done.stdout)
+
+
+def test_helm_has_nothing_to_complain_about() -> None:
+    done = helm("lint", "--strict", K8S / "chart")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("value", ["period=0", "metricsPort=0", "image.tag=", "surprise=1", "image.pullPolicy=Often"])
+def test_helm_refuses_wrong_values(value: str) -> None:
+    done = helm("template", "qioi", K8S / "chart", "--set", value)
+    assert done.returncode != 0
+    assert value.partition("=")[0].rpartition(".")[2] in done.stderr
+
+
+def test_the_configuration_is_one_that_the_daemon_takes(plane: ControlPlane, tmp_path: Path) -> None:
+    from qioi.config import load_config
+
+    (tmp_path / "qioi.yaml").write_text(render(plane, "base")["ConfigMap", "qioi"]["data"]["qioi.yaml"])
+    config = load_config(tmp_path / "qioi.yaml")
+    assert config.kubernetes is not None
+    assert str(config.state_dir) == "/run/qioi"
+
+
+def allowed(plane: ControlPlane, verb: str, resource: str, group: str = "", sub: str = "", namespace: str = "") -> bool:
+    asked = {"verb": verb, "resource": resource, "group": group, "subresource": sub, "namespace": namespace}
+    review = {"spec": {"user": USER, "groups": ["system:serviceaccounts"], "resourceAttributes": asked}}
+    answer = plane.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
+
+
+def test_rights_are_those_that_are_needed_and_no_others(installed: ControlPlane) -> None:
+    needed = {("list", "pods", "", ""), ("watch", "pods", "", ""), ("create", "events", "", ""),
+              ("list", "isolationpolicies", "qioi.io", ""), ("watch", "isolationpolicies", "qioi.io", ""),
+              ("patch", "isolationpolicies", "qioi.io", "status")}  # fmt: skip
+    verbs = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+    resources = [("pods", "", ""), ("pods", "", "exec"), ("pods", "", "resize"), ("pods", "", "status"),
+                 ("secrets", "", ""), ("configmaps", "", ""), ("nodes", "", ""), ("nodes", "", "proxy"),
+                 ("namespaces", "", ""), ("events", "", ""), ("deployments", "apps", ""),
+                 ("isolationpolicies", "qioi.io", ""), ("isolationpolicies", "qioi.io", "status"),
+                 ("clusterroles", "rbac.authorization.k8s.io", "")]  # fmt: skip
+    given = {(verb, *one) for verb in verbs for one in resources if allowed(installed, verb, *one, namespace="default")}
+    assert given == needed
+
+
+def test_the_daemon_does_its_work_with_these_rights(installed: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    asked = {"spec": {"expirationSeconds": 600}}
+    answer = installed.call("POST", "/api/v1/namespaces/qioi/serviceaccounts/qioi/token", asked)
+    token = tmp_path / "token"
+    token.write_text(answer["status"]["token"])
+    one = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": "p"},
+           "spec": {"channel": "c"}}  # fmt: skip
+    where = f"/apis/qioi.io/v1alpha1/namespaces/{namespace}/isolationpolicies"
+    installed.call("POST", where, one)
+    event = {"metadata": {"name": "e", "namespace": namespace}, "reason": "R", "message": "m", "type": "Normal",
+             "involvedObject": {"kind": "Pod", "namespace": namespace, "name": "x"}}  # fmt: skip
+    with closing(Api(Access(installed.server, installed.ca, token))) as api:
+        api.list(PODS, {"fieldSelector": "spec.nodeName=any"})
+        api.list(PATH, {})
+        api.watch(PATH, {"resourceVersion": "0", "timeoutSeconds": "1"}).close()
+        api.apply_status(f"{where}/p", {**one, "status": {"throughput": 1.5}}, "qioi-n")
+        api.request("post", "POST", f"/api/v1/namespaces/{namespace}/events", {}, event, "application/json")
+        with pytest.raises(ApiError) as refused:
+            api.request("get", "GET", "/api/v1/namespaces/qioi/secrets", {})
+        assert refused.value.status == 403
+    assert installed.call("GET", f"{where}/p")["status"] == {"throughput": 1.5}
+    assert json.loads(installed.kubectl("get", "event", "e", "-n", namespace, "-o", "json"))["reason"] == "R"
