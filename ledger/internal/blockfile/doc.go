@@ -9,7 +9,8 @@
 //
 // Every frame carries a CRC-32C that is keyed with the segment's random number and
 // the frame's own offset, so nothing that a client puts into a transaction can
-// look like a frame. At open every frame is checked. What follows the last
+// look like a frame. At open every frame is checked, but those of finished segments that
+// have an index (segmentindex.go), which are checked when they are read. What follows the last
 // good frame is a torn tail, left by a crash in the middle of a write, and is cut
 // off, unless a good frame follows it: then something in the middle was damaged,
 // the ledger is refused with a *CorruptError and left as it is.

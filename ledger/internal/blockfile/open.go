@@ -74,6 +74,7 @@ func (s *Store) loadSegment(path string, isLast bool) error {
 		return fmt.Errorf("ledger file: %w", err)
 	}
 	defer unmap()
+	defer s.copyTail() // before the map goes
 	nonce, first, reason := decodeSegmentHeader(data)
 	if reason != "" {
 		if isLast && len(data) < segmentHeaderSize {
@@ -90,6 +91,10 @@ func (s *Store) loadSegment(path string, isLast bool) error {
 	}
 	seg := &segment{path: path, file: file, nonce: nonce, firstBlock: first, size: segmentHeaderSize}
 	s.segments = append(s.segments, seg)
+	// Whoever opens for reading wants to know that all is well.
+	if !isLast && !s.opts.ReadOnly && s.readIndex(seg, int64(len(data))) {
+		return nil
+	}
 	for seg.size < int64(len(data)) {
 		f, reason := decodeFrame(data[seg.size:], nonce, seg.size)
 		if reason != "" {
@@ -105,7 +110,16 @@ func (s *Store) loadSegment(path string, isLast bool) error {
 	if !isLast && s.openTxs > 0 {
 		return &CorruptError{File: path, Offset: seg.size, Reason: "segment ends within a block"}
 	}
+	if !isLast && !s.opts.ReadOnly {
+		s.writeIndex(seg)
+	}
 	return nil
+}
+
+func (s *Store) copyTail() {
+	for i := range s.tail {
+		s.tail[i].Data = append([]byte(nil), s.tail[i].Data...)
+	}
 }
 
 // note takes a good frame at the end of the last segment into account.
@@ -119,7 +133,7 @@ func (s *Store) note(f frame) (reason string) {
 		if !ok {
 			return "transaction frame does not parse"
 		}
-		s.tail = append(s.tail, TailTx{Data: append([]byte(nil), tx...), Flag: f.flag})
+		s.tail = append(s.tail, TailTx{Data: tx, Flag: f.flag})
 		s.openTxs++
 		seg.size += int64(f.size())
 		return ""

@@ -201,6 +201,7 @@ func (s *Store) roll() error {
 		if err := s.last().file.Sync(); err != nil {
 			return s.fail(fmt.Errorf("fsync %s: %w", s.last().path, err))
 		}
+		s.writeIndex(s.last())
 	}
 	path := filepath.Join(s.dir, segmentName(len(s.segments)))
 	seg, err := createSegment(s.opts, path, uint64(len(s.blocks)))

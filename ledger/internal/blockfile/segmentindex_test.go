@@ -1,0 +1,77 @@
+package blockfile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+func same(t *testing.T, s *Store, want []*commonpb.Block) {
+	t.Helper()
+	require.EqualValues(t, len(want), s.Height())
+	for n, b := range want {
+		got, err := s.Block(uint64(n))
+		require.NoError(t, err)
+		require.True(t, proto.Equal(b, got), "block %d", n)
+	}
+}
+
+// TestAnIndexIsAsGoodAsReading: whatever is wrong with an index, the ledger is the same, and the
+// index is there again.
+func TestAnIndexIsAsGoodAsReading(t *testing.T) {
+	small := Options{SegmentBytes: 300}
+	dir, blocks := ledger(t, 12, small)
+	first := filepath.Join(dir, segmentName(1))
+	whole, err := os.ReadFile(indexPath(first))
+	require.NoError(t, err)
+	other, err := os.ReadFile(indexPath(filepath.Join(dir, segmentName(0))))
+	require.NoError(t, err)
+	spoiled := [][]byte{nil, whole[:len(whole)-1], other, append(whole[:len(whole):len(whole)], 0)}
+	for at := 0; at < len(whole); at += 3 {
+		flipped := append([]byte(nil), whole...)
+		flipped[at] ^= 4
+		spoiled = append(spoiled, flipped)
+	}
+	for _, raw := range spoiled {
+		require.NoError(t, os.WriteFile(indexPath(first), raw, 0o644))
+		s := open(t, dir, small)
+		same(t, s, blocks)
+		require.NoError(t, s.Close())
+		mended, err := os.ReadFile(indexPath(first))
+		require.NoError(t, err)
+		require.Equal(t, whole, mended)
+	}
+	require.NoError(t, os.Remove(indexPath(first)))
+	same(t, open(t, dir, Options{ReadOnly: true}), blocks)
+	assert.NoFileExists(t, indexPath(first))
+}
+
+// TestDamageBehindAnIndexIsSeenWhenItIsRead, and at once by whoever opens for reading, as inspect does.
+func TestDamageBehindAnIndexIsSeenWhenItIsRead(t *testing.T) {
+	dir, blocks := ledger(t, 12, Options{SegmentBytes: 300})
+	path := filepath.Join(dir, segmentName(1))
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	raw[len(raw)-5]++
+	require.NoError(t, os.WriteFile(path, raw, 0o644))
+	s := open(t, dir, Options{})
+	require.EqualValues(t, len(blocks), s.Height())
+	var corrupt *CorruptError
+	bad := 0
+	for n := range s.Height() {
+		if _, err := s.Block(n); err != nil {
+			require.ErrorAs(t, err, &corrupt)
+			assert.Equal(t, path, corrupt.File)
+			bad++
+		}
+	}
+	assert.Equal(t, 1, bad)
+	_, err = Open(dir, Options{ReadOnly: true})
+	require.ErrorAs(t, err, &corrupt)
+}
