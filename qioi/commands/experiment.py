@@ -170,6 +170,7 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
         return make_smoke(spec, cores)
     given = {"duration": asked.duration, "warmup": asked.warmup}
     timing = spec.timing.model_copy(update={key: value for key, value in given.items() if value is not None})
+    timing = timing.model_copy(update={"profile": min(timing.profile, timing.duration)})
     return make_plan(spec, cores, paper_size=asked.paper_size, repeats=asked.repeats, timing=timing, seed=asked.seed)
 
 
