@@ -4,7 +4,7 @@
 Every repeat runs all arms on one lab, in an order that is reversed from repeat to repeat, and every ratio is
 taken within its repeat; the table shows medians and, in brackets, the least and the most.
 
-    python benchmarks/bench_protection.py [--repeats 3] [--sysbench 4 --sysbench 8] [--law adaptive]
+    python benchmarks/bench_protection.py [--mode block] [--repeats 3] [--sysbench 4 --sysbench 8] [--law adaptive]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import click
 
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
-from qioi.lab.demo import LOAD_PART, default_threshold, demo_directory, explain_directory
+from qioi.lab.demo import LOAD_PART, MODE, default_threshold, demo_directory, explain_directory
 from qioi.lab.errors import LabError
 from qioi.lab.figures import ArmFigures, Ratios, ratios
 from qioi.lab.lab import Lab, LabOptions
@@ -32,7 +32,7 @@ from qioi.types import Role
 
 ALONE = "alone"
 #: Seconds before each measured window.
-WARMUP = 8.0
+WARMUP = 15.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Benchmark:
+    mode: str
     rate: float
     maximum: float
     cores: int
@@ -64,6 +65,7 @@ def plan_arms(counts: Sequence[int], load: LoadPlan, config: str) -> list[Arm]:
 def measure(
     directory: Path,
     counts: Sequence[int],
+    mode: str,
     repeats: int,
     law: str,
     rate: float | None,
@@ -72,7 +74,7 @@ def measure(
     folder: Path,
 ) -> Benchmark:
     lab = Lab(folder)
-    network = lab.up(LabOptions(base_port=base_port), die_with_parent=True, say=click.echo)
+    network = lab.up(LabOptions(mode=mode, base_port=base_port), die_with_parent=True, say=click.echo)
     try:
         runner = Runner(lab, network, directory)
         maximum = runner.maximum()
@@ -93,7 +95,7 @@ def measure(
                     f"p95 {milliseconds(figures.load.p95)}"
                 )
             done.append(Repeat({arm.name: found[arm.name] for arm in arms}))
-        return Benchmark(offered, maximum, runner.cores, law, threshold, tuple(done))
+        return Benchmark(mode, offered, maximum, runner.cores, law, threshold, tuple(done))
     finally:
         with uninterrupted():
             lab.keep_logs(directory / "logs")
@@ -116,6 +118,7 @@ def table(benchmark: Benchmark) -> str:
         "p99",
         "peers' delay",
         "orderers' delay",
+        "flush p95",
         "sysbench of due",
     )
     lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
@@ -142,6 +145,7 @@ def table(benchmark: Benchmark) -> str:
 
 @click.command()
 @click.option("--sysbench", "counts", type=click.IntRange(1, 256), multiple=True, default=(4, 8), show_default=True)
+@click.option("--mode", type=click.Choice(["block", "stream"]), default=MODE, show_default=True)
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--law", type=click.Choice(["adaptive", "proportional"]), default="adaptive", show_default=True)
 @click.option("--rate", type=float, help="Offered tps [default: 60 % of the maximum].")
@@ -151,6 +155,7 @@ def table(benchmark: Benchmark) -> str:
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
 def main(
     counts: tuple[int, ...],
+    mode: str,
     repeats: int,
     law: str,
     rate: float | None,
@@ -160,13 +165,13 @@ def main(
     output: Path | None,
 ) -> None:
     """Measure, write protection.json and protection.md, and print the table."""
-    directory = (output or Path("results") / f"protection-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
+    directory = (output or Path("results") / f"protection-{mode}-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     directory.mkdir(parents=True, exist_ok=True)
     host = machine()
     try:
         with ending_signals_interrupt():
             place = folder or demo_directory()
-            benchmark = measure(directory, counts, repeats, law, rate, duration, base_port, place)
+            benchmark = measure(directory, counts, mode, repeats, law, rate, duration, base_port, place)
     except LabError as error:
         raise click.ClickException(str(error)) from error
     document = {"machine": asdict(host), **asdict(benchmark)}

@@ -10,7 +10,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 #: Script and arguments; each writes its own results or prints one table.
 RUNS = (
-    ("bench_protection.py",),
+    ("bench_protection.py", "--mode", "block"),
+    ("bench_protection.py", "--mode", "stream"),
     ("bench_ledger.py",),
     ("bench_goodput.py", "--repeats", "3"),
     ("bench_daemon.py",),

@@ -18,7 +18,7 @@ from qioi.controller.adaptive import weight
 
 #: Foreign work at one level, as a part of the host's CPUs, below which it is left out; and as a part of the most.
 LEAST = 0.04
-PART = 0.25
+PART = 0.5
 #: Time constant of the filter in s.
 SMOOTH = 1.0
 #: Groups whose values the kubelet rewrites (Kubernetes: kubelet, QoS cgroups), by either of its drivers.

@@ -17,6 +17,7 @@ from qioi.lab.table import Row, build_rows
 try:
     from qioi.lab.demo import (
         DURATION,
+        MODE,
         WARMUP,
         Demo,
         DemoOptions,
@@ -36,6 +37,13 @@ COLOURS = {"good": "green", "bad": "red"}
 
 @click.command()
 @click.option("--sysbench", type=click.IntRange(1, 256), default=8, show_default=True, help="Interfering processes.")
+@click.option(
+    "--mode",
+    type=click.Choice(["block", "stream"]),
+    default=MODE,
+    show_default=True,
+    help="Fabric's blocks (500 transactions or 2 s), or each transaction on its own.",
+)
 @click.option(
     "--law",
     type=click.Choice(["adaptive", "proportional"]),
@@ -61,6 +69,7 @@ COLOURS = {"good": "green", "bad": "red"}
 )
 def command(
     sysbench: int,
+    mode: str,
     law: str,
     rate: float | None,
     threshold: float | None,
@@ -75,7 +84,9 @@ def command(
     Takes under four minutes, runs for real, and leaves only the results behind, also after ctrl-C.
     """
     options = DemoOptions(sysbench, law, rate, threshold, duration, warmup)
-    options = replace(options, lab=replace(options.lab, base_port=base_port), directory=folder or options.directory)
+    options = replace(
+        options, lab=replace(options.lab, mode=mode, base_port=base_port), directory=folder or options.directory
+    )
     directory = (output or Path("results") / time.strftime("%Y%m%d-%H%M%S")).resolve()
     console = Console()
     with one_line_errors():
@@ -112,7 +123,8 @@ def measure(options: DemoOptions, directory: Path, console: Console) -> DemoResu
 
 def as_table(result: DemoResult) -> Table:
     """Spell the final table for a terminal."""
-    title = f"{result.rate:.0f} tps offered, {result.options.sysbench} sysbench, law {result.options.law}"
+    options = result.options
+    title = f"{options.lab.mode} mode, {result.rate:.0f} tps offered, {options.sysbench} sysbench, law {options.law}"
     table = Table(title=title, title_justify="left", header_style="bold", box=None, padding=(0, 1))
     table.add_column("", no_wrap=True)
     for index, arm in enumerate(result.arms):

@@ -10,7 +10,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from qioi.interference import Sysbench, rates, total_over_time
@@ -29,6 +29,8 @@ Tick = Callable[[float], None]
 
 #: How the ledger's maximum is looked for; times in seconds.
 PROBE = LoadPlan(duration=8, warmup=3, clients=64)
+#: In block mode every client waits for its block: so many that three blocks of 500 are under way.
+BLOCK_PROBE = replace(PROBE, clients=1500)
 PROBE_SECONDS = PROBE.warmup + PROBE.duration + 1
 
 
@@ -60,6 +62,7 @@ class Runner:
         self._lab = lab
         self._directory = directory
         self._roles = {node.name: node.role for node in network.nodes}
+        self._probe = BLOCK_PROBE if network.mode == "block" else PROBE
         self.cores = machine().cores
 
     def maximum(self, tick: Tick = lambda _seconds: None) -> float:
@@ -67,7 +70,7 @@ class Runner:
         directory = self._directory / "probe"
         directory.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
-        with LoadRun(self._lab, PROBE, directory) as load:
+        with LoadRun(self._lab, self._probe, directory) as load:
             while load.running():
                 self._lab.check()
                 tick(time.monotonic() - began)
