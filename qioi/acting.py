@@ -44,6 +44,8 @@ class Actor:
     def __init__(self, guard: Guard, count: Callable[[Outcome], None]) -> None:
         self._guard = guard
         self._count = count
+        #: Who has a share on a record of its own, by group, where that is known of groups above components.
+        self.owners: Mapping[str, str] = {}
         self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
         self._news: dict[str, Said | None] = {}
 
@@ -59,7 +61,7 @@ class Actor:
         for group in placement.groups:
             if group != cgroup:
                 try:
-                    guard.hold(group)
+                    guard.hold(group, self.owners.get(group, ""))
                     guard.shares(group)
                 except CgroupError as error:
                     problems.append(f"cannot act at {group}: {error}")

@@ -39,6 +39,7 @@ class DiscoveringDaemon(Daemon):
         """Go on with another configuration, and with what is found now."""
         self._listed = config
         self._found, self._seen = self._discovery.found(), self._channels.seen()
+        self._actor.owners = self._found.owners
         return super().adopt(merge(config, self._found, self._seen), before)
 
     def period(self, now: float, before: Snapshot) -> Snapshot:

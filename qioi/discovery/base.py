@@ -15,11 +15,13 @@ class Found:
 
     ``thresholds`` are those that containers' labels name, by channel, in transactions per second.
     ``problems`` say, by what they are about, what could not be used and why; each is one line.
+    ``owners`` name the records of groups above the components, by group.
     """
 
     components: tuple[Component, ...] = ()
     thresholds: Mapping[str, float] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
+    owners: Mapping[str, str] = field(default_factory=dict)
 
 
 class Discovery(Protocol):
@@ -75,6 +77,7 @@ def join(parts: Iterable[Found]) -> Found:
     groups: set[str] = set()
     thresholds: dict[str, float] = {}
     problems: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for part in parts:
         for component in part.components:
             if component.cgroup in groups:
@@ -85,7 +88,8 @@ def join(parts: Iterable[Found]) -> Found:
         for channel, threshold in part.thresholds.items():
             thresholds[channel] = max(threshold, thresholds.get(channel, threshold))
         problems.update(part.problems)
-    return Found(tuple(by_name.values()), thresholds, problems)
+        owners.update(part.owners)
+    return Found(tuple(by_name.values()), thresholds, problems, owners)
 
 
 def free_name(component: Component, taken: Mapping[str, Component]) -> str:

@@ -85,14 +85,15 @@ class UnitDiscovery:
             try:
                 self._session()
             except SystemdError as error:
-                problem = f"{error}: asked again until it answers; what was found stays"
-                self._publish(self._found.components, {**self._found.problems, ABOUT: problem})
+                self._complain(f"{error}: asked again until it answers; what was found stays")
             except Exception as error:  # an answer of unknown shape must not end the watch
                 log.exception("systemd")
-                self._publish(
-                    self._found.components, {**self._found.problems, KIND: f"{type(error).__name__}: {error}"}
-                )
+                self._complain(f"{type(error).__name__}: {error}")
             self._stop.wait(RETRY)
+
+    def _complain(self, problem: str) -> None:
+        """Say what is wrong, beside what was found before."""
+        self._publish(self._found.components, {**self._found.problems, ABOUT: problem}, self._found.owners)
 
     def _session(self) -> None:
         """Listen, list, and follow until systemd goes away."""
@@ -113,6 +114,7 @@ class UnitDiscovery:
         """Look at every active unit that a rule is for."""
         components: list[Component] = []
         problems: dict[str, str] = {}
+        slices: dict[str, str] = {}
         idle = {rule.unit for rule in self._rules}
         units = [one for one in systemd.units(dict.fromkeys(rule.unit for rule in self._rules)) if one.active]
         for unit in sorted(units, key=lambda one: one.name):
@@ -121,13 +123,15 @@ class UnitDiscovery:
                 continue
             idle.discard(rule.unit)
             try:
-                components.append(self._look(systemd, unit, rule))
+                component = self._look(systemd, unit, rule)
+                slices |= self._slices(systemd, component.cgroup)
+                components.append(component)
             except NoUnitError:  # gone meanwhile
                 continue
             except NoShareError as error:
                 problems[f"unit {unit.name}"] = str(error)
         problems |= {f"systemd unit {pattern}": "none is active" for pattern in sorted(idle)}
-        self._publish(tuple(components), problems)
+        self._publish(tuple(components), problems, slices)
         self._listed.set()
 
     def _look(self, systemd: Systemd, unit: Unit, rule: UnitRule) -> Component:
@@ -136,8 +140,6 @@ class UnitDiscovery:
         if not group or not (self._hierarchy.folder(group) / self._hierarchy.file).exists():
             remedy = f"`systemctl set-property {unit.name} CPUWeight=100` gives it one"
             raise NoShareError(f"it has no {self._hierarchy.file} of its own: {remedy}")
-        if self._owned and unit.name not in self._owners:
-            self._owners[unit.name] = unit_owner(systemd, unit)
         logged = rule.role in LOGGED
         return Component(
             unit.name.removesuffix(".service"),
@@ -146,12 +148,29 @@ class UnitDiscovery:
             rule.channels,
             (rule.log or unit.name) if logged else None,
             "plain" if rule.log else "journald",
-            self._owners.get(unit.name, ""),
+            self._owner(systemd, unit),
         )
 
-    def _publish(self, components: tuple[Component, ...], problems: Mapping[str, str]) -> None:
+    def _owner(self, systemd: Systemd, unit: Unit) -> str:
+        """Name a unit's record, with what was on it when the unit was first seen."""
+        if self._owned and unit.name not in self._owners:
+            self._owners[unit.name] = unit_owner(systemd, unit)
+        return self._owners.get(unit.name, "")
+
+    def _slices(self, systemd: Systemd, group: str) -> dict[str, str]:
+        """Name the records of the slices that a unit is in, by their groups: they may be raised for it."""
+        parts = group.split("/")[:-1] if self._owned else []
+        return {
+            "/".join(parts[: depth + 1]): self._owner(systemd, systemd.unit(name))
+            for depth, name in enumerate(parts)
+            if name.endswith(".slice")
+        }
+
+    def _publish(
+        self, components: tuple[Component, ...], problems: Mapping[str, str], slices: Mapping[str, str]
+    ) -> None:
         """Make one value of it; readers have the old one or the new one."""
-        found = Found(components, {}, problems)
+        found = Found(components, {}, problems, slices)
         if found != self._found:
             self._found = found
 

@@ -45,29 +45,43 @@ def systemctl(*arguments: str) -> str:
     return subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=True).stdout.strip()
 
 
-class Peer:
+class Level:
+    """A unit, or the slice that it is in: it depends on where the host's other work is which of them is raised."""
+
+    def __init__(self, name: str, group: str, original: int) -> None:
+        self.name, self.group, self.original = name, group, original
+
+    @property
+    def share(self) -> int:
+        hierarchy = find_hierarchy()
+        try:
+            return int((hierarchy.folder(self.group) / hierarchy.file).read_text())
+        except FileNotFoundError:  # while it starts
+            return self.original
+
+    def shown(self, key: str) -> str:
+        return systemctl("show", self.name, "-P", key)
+
+
+class Peer(Level):
     """A unit that is a peer."""
 
     def __init__(self, script: Path, more: str) -> None:
-        self.name = f"fabric-peer{len(more)}.service"
+        name = f"fabric-peer{len(more)}.service"
+        super().__init__(name, f"system.slice/{name}", ASKED[more][2 - VERSION])
         (UNITS / self.name).write_text(UNIT.format(script=script, more=more))
-        self.original = ASKED[more][2 - VERSION]
+        self.slice = Level("system.slice", "system.slice", ASKED[""][2 - VERSION])
 
     def start(self) -> None:
         systemctl("daemon-reload")
         systemctl("start", self.name)
 
-    @property
-    def share(self) -> int:
-        hierarchy = find_hierarchy()
-        return int((hierarchy.folder(f"system.slice/{self.name}") / hierarchy.file).read_text())
-
-    def shown(self, key: str) -> str:
-        return systemctl("show", self.name, "-P", key)
+    def raised(self) -> list[Level]:
+        return [one for one in (self, self.slice) if one.share > one.original]
 
     def remove(self) -> None:
         systemctl("stop", self.name)
-        subprocess.run(["systemctl", "revert", self.name], capture_output=True, check=False)
+        subprocess.run(["systemctl", "revert", self.name, "system.slice"], capture_output=True, check=False)
         (UNITS / self.name).unlink()
         systemctl("daemon-reload")
 
@@ -102,21 +116,20 @@ def watching(site: Site) -> Site:
 
 def told(peer: Peer) -> bool:
     """Raised, and systemd knows."""
-    return peer.share > peer.original and peer.shown(KEY) == str(peer.share)
+    return bool(peer.raised()) and all(one.shown(KEY) == str(one.share) for one in peer.raised())
 
 
-def back(peer: Peer, before: tuple[str, str]) -> bool:
+def record(peer: Peer) -> list[tuple[str, str]]:
+    return [(one.shown("CPUWeight"), one.shown("CPUShares")) for one in (peer, peer.slice)]
+
+
+def back(peer: Peer, before: list[tuple[str, str]]) -> bool:
     """Whether share and record are as they were, also after systemd has written its own value once more."""
-    record = peer.shown("CPUWeight"), peer.shown("CPUShares")
-    left = [str(file) for file in CONTROL.rglob(f"{peer.name}.d")] if CONTROL.exists() else []
+    left = [str(file) for file in CONTROL.rglob("50-CPU*.conf")] if CONTROL.exists() else []
+    assert (peer.share, peer.slice.share, record(peer), left) == (peer.original, peer.slice.original, before, [])
     systemctl("daemon-reload")
-    assert (peer.share, record, left) == (peer.original, before, [])
-    assert (peer.shown("CPUWeight"), peer.shown("CPUShares")) == before
+    assert (peer.share, peer.slice.share, record(peer)) == (peer.original, peer.slice.original, before)
     return True
-
-
-def record(peer: Peer) -> tuple[str, str]:
-    return peer.shown("CPUWeight"), peer.shown("CPUShares")
 
 
 @pytest.mark.parametrize("peer", ASKED, indirect=True)
@@ -145,7 +158,7 @@ def test_after_a_kill_restore_puts_share_and_record_back(peer: Peer, watching: S
     process = watching.start()
     until(lambda: told(peer))
     end(process, signal.SIGKILL)
-    assert peer.share > peer.original
+    assert peer.raised()
     done = watching.qioi("restore", "--state-dir", str(watching.state))
     assert done.returncode == 0, done.stdout + done.stderr
     assert back(peer, before)
@@ -186,10 +199,11 @@ def test_a_share_that_was_kept_over_a_stop_goes_back_in_the_end(peer: Peer, watc
 def test_what_somebody_else_has_set_is_left_alone(peer: Peer, watching: Site) -> None:
     process = watching.start()
     until(lambda: told(peer))
-    systemctl("set-property", "--runtime", peer.name, f"{KEY}=77")
+    level = peer.raised()[0]
+    systemctl("set-property", "--runtime", level.name, f"{KEY}=77")
     until(lambda: "somebody else" in str((watching.status() or {"components": [{}]})["components"][0].get("problem")))
     end(process)
-    assert (peer.share, peer.shown(KEY)) == (77, "77")
+    assert (level.share, level.shown(KEY)) == (77, "77")
 
 
 def test_units_that_start_late_and_stop(peer: Peer, watching: Site) -> None:
