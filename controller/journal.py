@@ -49,12 +49,12 @@ class Loaded:
 
 
 class Journal:
-    """The journal file in ``folder``."""
+    """The journal file in ``folder``; what is of another kind than shares has one of another ``name``."""
 
-    def __init__(self, folder: Path, boot_id: Path = BOOT_ID) -> None:
+    def __init__(self, folder: Path, boot_id: Path = BOOT_ID, name: str = "journal") -> None:
         self._folder = folder
         self._boot = boot_id.read_text().strip()
-        self.file = folder / "journal"
+        self.file = folder / name
 
     def store(self, entries: Iterable[Entry], *, durable: bool = True) -> None:
         """Keep exactly these entries; without any, there is no file. OSError: nothing has changed.
@@ -65,7 +65,7 @@ class Journal:
         """
         lines = [encode(entry) for entry in entries]
         if lines:
-            temporary = self.file.with_name("journal.new")
+            temporary = self.file.with_name(f"{self.file.name}.new")
             content = "".join([seal({"journal": VERSION, "boot": self._boot}), *lines])
             try:
                 write_file(temporary, content.encode(), durable=durable)
@@ -106,7 +106,7 @@ class Journal:
 
     def set_aside(self) -> Path:
         """Keep a damaged journal for people to look at, out of the way of the next one."""
-        aside = self.file.with_name("journal.damaged")
+        aside = self.file.with_name(f"{self.file.name}.damaged")
         self.file.replace(aside)
         sync_folder(self._folder)
         return aside

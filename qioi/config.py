@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
 from qioi.controller.policy import Policy
 from qioi.kubernetes.section import KubernetesConfig
@@ -106,6 +106,11 @@ class OwnConfig(Strict):
     shares: Shares | None = None
 
 
+def switched_off(value: object) -> object:
+    """Take YAML's ``off``, which is a boolean, for the word."""
+    return "off" if value is False else value
+
+
 class FileConfig(Strict):
     """The file as it is written."""
 
@@ -125,6 +130,8 @@ class FileConfig(Strict):
     metrics: MetricsConfig = MetricsConfig()
     own: OwnConfig = OwnConfig()
     boost_cap: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
+    slices: Annotated[Literal["off", "auto", "required"], BeforeValidator(switched_off)] = "off"
+    slices_before_6_15: bool = False
     on_exit: Literal["restore", "keep"] = "restore"
     dry_run: bool = False
 
@@ -161,6 +168,8 @@ class Config:
     metrics: MetricsConfig
     own: OwnConfig
     boost_cap: float | None
+    slices: str
+    slices_before_6_15: bool
     on_exit: str
     dry_run: bool
 
@@ -214,6 +223,8 @@ def load_config(path: Path) -> Config:
         metrics=raw.metrics,
         own=raw.own,
         boost_cap=raw.boost_cap,
+        slices=raw.slices,
+        slices_before_6_15=raw.slices_before_6_15,
         on_exit=raw.on_exit,
         dry_run=raw.dry_run,
     )

@@ -16,10 +16,11 @@ from importlib.metadata import version
 from qioi.acting import Actor, Want
 from qioi.capping import Held
 from qioi.config import Config
+from qioi.controller.adaptive import Tuning, has_room
 from qioi.controller.bottleneck import HOPELESS, Bottleneck
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.guard import Guard, Outcome
-from qioi.controller.law import HostLoad
+from qioi.controller.law import HostLoad, Seen
 from qioi.controller.levels import Placement
 from qioi.controller.policy import Controller
 from qioi.diagnoses import Diagnoses
@@ -30,6 +31,8 @@ from qioi.thresholds import Threshold, Thresholds
 from qioi.types import ChannelReading, Component, Decision, DelayReading
 
 log = logging.getLogger("qioi")
+
+TUNING = Tuning()
 
 
 class Daemon:
@@ -48,6 +51,7 @@ class Daemon:
         self._diagnoses = Diagnoses()
         self._leaders = Leaders()
         self._capper = instruments.capper
+        self._slicer = instruments.slicer
         self._controller = Controller(config.policies)
         self._owners = {one.cgroup: one.owner for one in config.components}
         self._said: dict[str, str] = {}
@@ -135,7 +139,10 @@ class Daemon:
         states, decisions = self._decide(now, states, channels, delays, host, found, floors)
         states, decisions, held = self._cap(now, states, decisions)
         states = self._act(states, decisions)
-        before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held)
+        slices = before.slices
+        if not self._config.dry_run:
+            slices = self._slicer.step(now, self._config.components, delays, is_disturbed(now, channels, host))
+        before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held, slices=slices)
         before = replace(
             before,
             channels=tuple(
@@ -326,6 +333,12 @@ class Daemon:
     def count_late(self, periods: int) -> None:
         """Note periods that began late, or were left out."""
         self._totals = replace(self._totals, late=self._totals.late + periods)
+
+
+def is_disturbed(now: float, channels: Mapping[str, ChannelReading], host: HostLoad | None) -> bool:
+    """Say whether foreign work keeps the host full while commits are made."""
+    commits = any(one.age is not None and one.age <= TUNING.active_for for one in channels.values())
+    return commits and host is not None and not has_room(Seen(now, host=host), TUNING)
 
 
 def why_not(component: Component) -> str:

@@ -57,6 +57,11 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "wanted": working.wanted,
             "bounded": not working.floor <= working.wanted <= working.ceiling,
         },
+        "slices": {
+            "mode": snapshot.slices.mode,
+            "text": snapshot.slices.text,
+            "nanoseconds": snapshot.slices.slices.get(name),
+        },
         "boosts": asdict(snapshot.boosts) if snapshot.boosts else None,
         "result": {
             "previous": state.previous,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from qioi.capping import Capper
 from qioi.host import HostWatch
+from qioi.slicing import AnySlicer
 from qioi.sources import Channels, Delays
 from qioi.stalls import StallWatch
 from qioi.usage import LevelWatch
@@ -21,3 +22,4 @@ class Instruments:
     stalls: StallWatch
     levels: LevelWatch
     capper: Capper
+    slicer: AnySlicer

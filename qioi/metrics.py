@@ -112,6 +112,9 @@ class SnapshotCollector:
         yield gauge("qioi_dry_run", "Whether nothing is written", [], [([], float(snapshot.dry_run))])
         yield gauge("qioi_host_io_pressure_ratio", "Part of the time in which somebody on the host waited for I/O", [],
                     [([], snapshot.io_pressure)])  # fmt: skip
+        yield gauge("qioi_slices_on", "Whether EEVDF slices are in force", [], [([], float(snapshot.slices.on))])
+        yield gauge("qioi_component_slice_seconds", "EEVDF slice in force", ["component"],
+                    (([name], value * 1e-9) for name, value in snapshot.slices.slices.items()))  # fmt: skip
         if snapshot.boosts is not None:
             yield gauge("qioi_boosts_held_ratio", "Part of the host's CPU that boosted groups hold by weight", [],
                         [([], snapshot.boosts.part)])  # fmt: skip

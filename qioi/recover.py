@@ -11,14 +11,19 @@ from qioi.controller.guard import Outcome, Result, restore_entries
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Journal
 from qioi.discovery.owners import EngineOwners
+from qioi.slicing import recover_slices
 
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What came of it. ``problems`` are complete lines; ``clean`` says that nothing of ours is left."""
+    """What came of it. ``problems`` are complete lines; ``clean`` says that nothing of ours is left.
+
+    ``threads`` is how many threads had a slice of ours.
+    """
 
     outcomes: tuple[Outcome, ...]
     problems: tuple[str, ...]
+    threads: int = 0
 
     @property
     def clean(self) -> bool:
@@ -50,12 +55,15 @@ def recover(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
         journal.store(left)
     except OSError as error:
         problems.append(f"{journal.file}: {error.strerror}: it stays as it was")
-    return Recovery(tuple(outcomes), tuple(problems))
+    threads, unsliced = recover_slices(state_dir, hierarchy)
+    return Recovery(tuple(outcomes), (*problems, *unsliced), threads)
 
 
 def tell(recovery: Recovery, say: Callable[[str], None]) -> None:
     """Say what came of a recovery, one line each."""
     for problem in recovery.problems:
         say(problem)
+    if recovery.threads:
+        say(f"slices of {recovery.threads} threads: put back")
     for outcome in recovery.outcomes:
         say(f"{outcome.path}: {outcome.result}: {outcome.message}")

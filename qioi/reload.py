@@ -15,7 +15,17 @@ from qioi.snapshot import Snapshot
 log = logging.getLogger("qioi")
 
 #: Keys that are used when the daemon starts, and not looked at again.
-AT_START = (*DISCOVERIES, "state_dir", "socket", "metrics", "actuator", "own", "dry_run")
+AT_START = (
+    *DISCOVERIES,
+    "state_dir",
+    "socket",
+    "metrics",
+    "actuator",
+    "own",
+    "dry_run",
+    "slices",
+    "slices_before_6_15",
+)
 
 
 class Reloader:

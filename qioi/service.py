@@ -16,6 +16,7 @@ from qioi.api import BusyError, serve_tcp, serve_unix
 from qioi.capping import Capper
 from qioi.config import Config
 from qioi.controller.actuator import choose_access
+from qioi.controller.eevdf import SliceError
 from qioi.controller.errors import CgroupError
 from qioi.controller.files import Access
 from qioi.controller.guard import Guard, Result
@@ -37,6 +38,7 @@ from qioi.notify import Notifier
 from qioi.publish import Publisher
 from qioi.recover import recover, tell
 from qioi.reload import Reloader, summary
+from qioi.slicing import AnySlicer, slicing
 from qioi.sources import CgroupDelays, LogChannels
 from qioi.stalls import StallWatch
 from qioi.usage import LevelWatch, find_accounts
@@ -82,7 +84,9 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             cleanup.callback(delays.close)
             accounts = find_accounts(hierarchy)
             levels, capper = LevelWatch(hierarchy.version, accounts, kept), Capper(guard, hierarchy, accounts)
-            instruments = Instruments(channels, delays, HostWatch(), StallWatch(hierarchy.mount), levels, capper)
+            slicer = choose_slices(config, hierarchy, cleanup)
+            stalls = StallWatch(hierarchy.mount)
+            instruments = Instruments(channels, delays, HostWatch(), stalls, levels, capper, slicer)
             daemon = make_daemon(config, guard, instruments, owners, hierarchy, cleanup)
             first = daemon.blank(access.name, hierarchy.version)
             publisher = Publisher(first, hierarchy, daemon.thresholds)
@@ -149,6 +153,15 @@ def kubernetes_daemon(
     try:
         return service.make_daemon(config.kubernetes, config, guard, instruments, hierarchy, cleanup)
     except service.NoClusterError as error:
+        raise StartError(f"{config.file}: {error}") from None
+
+
+def choose_slices(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> AnySlicer:
+    """Prepare slices, or refuse to start where they are required and not to be had."""
+    mode = "off" if config.dry_run else config.slices
+    try:
+        return cleanup.enter_context(slicing(mode, config.slices_before_6_15, config.state_dir, hierarchy))
+    except SliceError as error:
         raise StartError(f"{config.file}: {error}") from None
 
 

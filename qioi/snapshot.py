@@ -13,10 +13,12 @@ from qioi.controller.law import HostLoad
 from qioi.controller.learned import Evidence
 from qioi.controller.levels import Placement
 from qioi.kubernetes.state import KubernetesState
+from qioi.slicing import SliceState
 from qioi.sources import SourceState
 from qioi.types import Working
 
 NOT_LOOKED_AT = Bottleneck()
+NO_SLICES = SliceState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class Snapshot:
     configuration: ConfigState
     sources: tuple[SourceState, ...] = ()
     host: HostLoad | None = None
+    slices: SliceState = NO_SLICES
     boosts: Held | None = None  # only where there is a cap
     io_pressure: float | None = None  # part of the last period in which somebody on the host waited for I/O
     loop: float = 0.0

@@ -78,6 +78,10 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if clamp is not None:
         bounded = "bounded" if clamp["bounded"] else "within bounds"
         yield "clamp", f"{clamp['wanted']:.1f} in {clamp['floor']}..{clamp['ceiling']}: {bounded}"
+    slices = document["slices"]
+    if slices["mode"] != "off":
+        length = None if slices["nanoseconds"] is None else slices["nanoseconds"] / 1e6
+        yield "slice", f"{value(length, '{:.2f} ms')} ({slices['mode']}: {slices['text']})"
     if document["boosts"]:
         boosts = document["boosts"]
         yield "cap", f"boosts hold {boosts['part']:.0%} of the host's CPU by weight, at most {boosts['cap']:.0%}"

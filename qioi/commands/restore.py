@@ -50,5 +50,5 @@ def command(config: Path | None, state_dir: Path | None, unless_kept: bool) -> N
     tell(recovery, click.echo)
     if not recovery.clean:
         fail("not everything could be restored; see above")
-    if not recovery.outcomes:
+    if not recovery.outcomes and not recovery.threads:
         click.echo(f"{folder}: nothing is to be restored")

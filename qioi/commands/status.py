@@ -49,6 +49,9 @@ def show(document: dict[str, Any]) -> None:
     if document["host"]:
         host = document["host"]
         console.print(f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger")
+    if document["slices"]["mode"] != "off":
+        slices = document["slices"]
+        console.print(f"Slices: {slices['mode']}, now {'on' if slices['on'] else 'off'}: {slices['text']}")
     if document["boosts"]:
         boosts = document["boosts"]
         console.print(f"Boosts hold {boosts['part']:.0%} of the host's CPU by weight; boost_cap is {boosts['cap']:.0%}")

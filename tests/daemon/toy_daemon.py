@@ -19,6 +19,7 @@ from qioi.controller.law import HostLoad
 from qioi.controller.levels import Levels, Placement
 from qioi.daemon import Daemon
 from qioi.instruments import Instruments
+from qioi.slicing import AnySlicer, NoSlicer
 from qioi.snapshot import ChannelState, ComponentState, Snapshot
 from qioi.sources import SourceState
 from qioi.types import ChannelReading, Component, DelayReading, LeaderChange
@@ -33,12 +34,13 @@ class ToyInstruments:
         self.waits: dict[str, tuple[float, float]] = {}  # run and wait in seconds per second
         self.host = HostLoad(0.0, 0.9)
         self.stalls = Stalls(0.0)
+        self.slicer: AnySlicer = NoSlicer()
         self.elections: list[LeaderChange] = []
         self.used: dict[str, float] = {}  # CPUs by group
 
     def as_instruments(self, guard: Guard, hierarchy: Hierarchy) -> Instruments:
         parts = ToyChannels(self), ToyDelays(self), ToyHost(self), ToyStalls(self), ToyLevels(self)
-        return Instruments(*parts, Capper(guard, hierarchy, hierarchy.mount))  # type: ignore[arg-type]
+        return Instruments(*parts, Capper(guard, hierarchy, hierarchy.mount), self.slicer)  # type: ignore[arg-type]
 
 
 class ToyPart:

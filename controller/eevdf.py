@@ -1,0 +1,139 @@
+"""A thread's EEVDF slice: sched_getattr(2) and sched_setattr(2), which the C library has no functions for.
+
+A fair thread's ``sched_runtime`` is its slice in ns; writing 0 gives it the kernel's default back (from Linux 6.12).
+What is read is never 0: a thread without a slice of its own reads as the default. The call sets policy, nice and flags
+as well, so they are read first and written back; utilisation clamps stay as they are while their flags are not set.
+Sources: sched_setattr(2); kernel Documentation/scheduler/sched-eevdf.rst; include/uapi/linux/sched/types.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import re
+import struct
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+#: size, policy, flags, nice, priority, runtime, deadline, period, util_min, util_max.
+LAYOUT = struct.Struct("=IIQiIQQQII")
+#: Numbers of sched_setattr and sched_getattr by machine (arch/*/tables, include/uapi/asm-generic/unistd.h).
+CALLS = {"x86_64": (314, 315), "aarch64": (274, 275), "riscv64": (274, 275), "ppc64le": (355, 356), "s390x": (345, 346)}
+#: Policies with slices: SCHED_OTHER and SCHED_BATCH.
+FAIR = (0, 3)
+RESET_ON_FORK = 1
+#: The kernel's bounds on a slice in ns.
+SHORTEST, LONGEST = 100_000, 100_000_000
+#: The first kernel that has slices, and the first that is safe with them.
+FIRST, SAFE = (6, 12), (6, 15)
+
+
+class SliceError(Exception):
+    """A slice could not be read or set; the message says of which thread and why."""
+
+
+class ThreadGoneError(SliceError):
+    """The thread has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What the kernel says of a thread, and takes again."""
+
+    policy: int
+    flags: int
+    nice: int
+    slice: int
+
+
+class Scheduler(Protocol):
+    """The kernel's side of slices."""
+
+    def read(self, tid: int) -> Attributes:
+        """Read a thread's attributes. SliceError."""
+        ...
+
+    def write(self, tid: int, attributes: Attributes) -> None:
+        """Write them, the slice among them; 0 is the default. SliceError."""
+        ...
+
+    def born(self, tid: int) -> int:
+        """Give when a thread began, in clock ticks after boot: with its number it is this thread's alone."""
+        ...
+
+
+class Kernel:
+    """The kernel itself."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        machine = platform.machine()
+        if machine not in CALLS:
+            raise SliceError(f"slices: the system calls of {machine} are not known; accepted are {', '.join(CALLS)}")
+        self._set, self._get = CALLS[machine]
+        self._call = ctypes.CDLL(None, use_errno=True).syscall
+        self._proc = proc
+
+    def read(self, tid: int) -> Attributes:
+        """Read a thread's attributes."""
+        buffer = ctypes.create_string_buffer(LAYOUT.size)
+        if self._call(self._get, tid, buffer, LAYOUT.size, 0):
+            raise failed(tid)
+        _, policy, flags, nice, _, runtime, *_ = LAYOUT.unpack(buffer.raw)
+        return Attributes(policy, flags & RESET_ON_FORK, nice, runtime)
+
+    def write(self, tid: int, attributes: Attributes) -> None:
+        """Write policy, nice, reset-on-fork and slice; everything else is kept."""
+        one = attributes
+        text = LAYOUT.pack(LAYOUT.size, one.policy, one.flags, one.nice, 0, one.slice, 0, 0, 0, 0)
+        if self._call(self._set, tid, ctypes.create_string_buffer(text, LAYOUT.size), 0):
+            raise failed(tid)
+
+    def born(self, tid: int) -> int:
+        """Read field 22 of /proc/TID/stat (proc(5)); the name before it may hold anything."""
+        try:
+            return int((self._proc / str(tid) / "stat").read_bytes().rpartition(b")")[2].split()[19])
+        except (OSError, IndexError, ValueError):
+            raise ThreadGoneError(f"thread {tid}: gone") from None
+
+
+def failed(tid: int) -> SliceError:
+    """Put errno into words."""
+    number = ctypes.get_errno()
+    kind = ThreadGoneError if number == errno.ESRCH else SliceError
+    return kind(f"slice of thread {tid}: {os.strerror(number)}")
+
+
+def default_slice(scheduler: Scheduler) -> int | None:
+    """Find the kernel's default slice in ns by asking it for a thread of our own; ``None``: it has no slices."""
+    found: list[int] = []
+
+    def probe() -> None:
+        tid = threading.get_native_id()
+        try:
+            scheduler.write(tid, Attributes(0, 0, 0, 2 * SHORTEST))
+            taken = scheduler.read(tid).slice == 2 * SHORTEST
+            scheduler.write(tid, Attributes(0, 0, 0, 0))
+            if taken:
+                found.append(scheduler.read(tid).slice)
+        except SliceError:
+            pass
+
+    thread = threading.Thread(target=probe)
+    thread.start()
+    thread.join()
+    return found[0] if found else None
+
+
+def why_not(release: str, *, early: bool) -> str | None:
+    """Say why slices are not for a kernel of this release; ``early`` asks for those before the safe ones too."""
+    match = re.match(r"(\d+)\.(\d+)", release)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if version >= (FIRST if early else SAFE):
+        return None
+    needed = ".".join(str(number) for number in (FIRST if early else SAFE))
+    hint = "" if version < FIRST or early else " (slices_before_6_15: true takes the risk)"
+    return f"kernel {release} is older than {needed}{hint}"

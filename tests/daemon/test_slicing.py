@@ -1,0 +1,144 @@
+"""Slices in the daemon: chosen at the start, in force while interference lasts, put back after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import Site, until
+from toy_daemon import ToySite, peer
+
+from qioi.commands.explain import lines
+from qioi.config import load_config
+from qioi.controller.eevdf import Attributes, Kernel, SliceError, default_slice
+from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.law import HostLoad
+from qioi.controller.slices import Counts
+from qioi.explain import explain
+from qioi.metrics import render
+from qioi.slicing import NoSlicer, Slicer, recover_slices, slicing
+
+
+class ToyGuard:
+    def __init__(self) -> None:
+        self.wanted: dict[str, int] = {}
+        self.problem: str | None = None
+
+    def apply(self, wanted: dict[str, int]) -> Counts:
+        self.wanted = wanted
+        return Counts(problem=self.problem)
+
+
+def make(folder: Path, mode: str) -> tuple[ToySite, ToyGuard]:
+    guard = ToyGuard()
+    site = ToySite(folder, [peer("peer0", "g/p"), peer("load", "g/load", role="client")], channels={"red": {}})
+    site.daemon._slicer = Slicer(mode, guard, 2_800_000)  # type: ignore[arg-type]
+    site.toy.tps = {"red": 50.0}
+    site.toy.waits = {"peer0": (0.02, 0.1), "load": (0.02, 0.1)}  # 100 slices a second: 0.2 ms each
+    return site, guard
+
+
+def test_required_is_in_force_while_interference_lasts(tmp_path: Path) -> None:
+    site, guard = make(tmp_path, "required")
+    site.run(2)
+    assert guard.wanted == {"g/p": 400_000}
+    assert 'qioi_component_slice_seconds{component="peer0"} 0.0004' in render(site.snapshot).decode()
+    assert dict(lines(explain(site.snapshot, "peer0", site.hierarchy)))["slice"] == "0.40 ms (required: required)"
+    site.toy.host = HostLoad(0.9, 0.0)
+    site.run(1)
+    assert guard.wanted == {}
+    site.toy.host = HostLoad(0.0, 0.9)
+    site.toy.age = 60.0  # nobody sends
+    site.run(1)
+    assert guard.wanted == {}
+    site.toy.age, guard.problem = 0.1, "no journal"
+    assert "no journal" in site.run(1).slices.text
+
+
+def test_auto_alternates_until_there_is_evidence(tmp_path: Path) -> None:
+    site, guard = make(tmp_path, "auto")
+    seen = set()
+    for _ in range(150):
+        site.toy.waits["peer0"] = (0.02, 0.02 if guard.wanted else 0.1)
+        site.run(1)
+        seen.add(bool(guard.wanted))
+    assert seen == {True, False}
+    assert site.snapshot.slices.text.startswith("kept: ")
+    assert guard.wanted
+
+
+def test_yaml_says_off_as_a_boolean(tmp_path: Path) -> None:
+    text = "components: [{name: p, role: peer, cgroup: g/p, log: p.log, channels: [red]}]\nslices: "
+    for word, expected in (("off", "off"), ("auto", "auto"), ("required", "required")):
+        (tmp_path / "qioi.yaml").write_text(text + word)
+        assert load_config(tmp_path / "qioi.yaml").slices == expected
+
+
+def test_a_kernel_without_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "n", "5.10.0", "v", "x86_64")))
+    with slicing("auto", False, tmp_path, Hierarchy(2, tmp_path)) as slicer:
+        state = slicer.step(0.0, [], {}, True)
+        assert (state.mode, state.on) == ("auto", False)
+        assert "older than 6.15" in state.text
+    with pytest.raises(SliceError, match=r"required: kernel .* is older"), \
+         slicing("required", False, tmp_path, Hierarchy(2, tmp_path)):  # fmt: skip
+        pass
+    with slicing("off", False, tmp_path, Hierarchy(2, tmp_path)) as slicer:
+        assert isinstance(slicer, NoSlicer)
+
+
+#: Gives a group's threads their slices and waits to be killed, as a daemon that dies does.
+SLICER = """
+import sys, time
+from pathlib import Path
+from qioi.controller.hierarchy import find_hierarchy
+from qioi.slicing import slicing
+from qioi.types import Component, DelayReading, Role
+with slicing("required", True, Path(sys.argv[1]), find_hierarchy()) as slicer:
+    one = Component("p", Role.PEER, sys.argv[2])
+    print(slicer.step(0.0, [one], {"p": DelayReading("p", 0.02, 0.1, 100, 1.0)}, True).slices, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_after_a_kill_restore_puts_real_threads_back(site: Site) -> None:
+    kernel = Kernel()
+    default = default_slice(kernel)
+    if default is None:
+        pytest.skip("this kernel has no slices (they are from 6.12 on)")
+    group = site.component("peer0").parent
+    site.state.mkdir()
+    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    site.processes.append(worker)  # type: ignore[arg-type]
+    (group / "cgroup.procs").write_text(str(worker.pid))
+    before = kernel.read(worker.pid)
+    path = str(group.relative_to(site.hierarchy.mount))
+    slicer = subprocess.Popen([sys.executable, "-c", SLICER, str(site.state), path], stdout=subprocess.PIPE, text=True)
+    site.processes.append(slicer)
+    assert slicer.stdout is not None
+    assert slicer.stdout.readline() == "{'p': 400000}\n"
+    assert kernel.read(worker.pid) == Attributes(before.policy, before.flags, before.nice, 400_000)
+    slicer.send_signal(signal.SIGKILL)
+    slicer.communicate()
+    assert kernel.read(worker.pid).slice == 400_000
+    done = site.qioi("restore", "--state-dir", str(site.state))
+    assert done.returncode == 0, done.stderr
+    assert "slices of 1 threads: put back" in done.stdout
+    assert kernel.read(worker.pid) == before
+    assert "nothing is to be restored" in site.qioi("restore", "--state-dir", str(site.state)).stdout
+    worker.kill()
+    worker.wait()
+    until(lambda: not (group / "cgroup.procs").read_text())
+
+
+def test_a_damaged_journal_of_slices_is_said_and_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "slices").write_text("half")
+    count, problems = recover_slices(tmp_path, Hierarchy(2, tmp_path))
+    assert count == 0
+    assert "half-written or damaged" in problems[0]
+    assert (tmp_path / "slices.damaged").exists()
