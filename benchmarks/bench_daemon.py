@@ -1,8 +1,8 @@
-"""What the daemon costs: 12 components of real processes in real control groups, period 1 s.
+"""What the daemon costs: 12, 50 and 1,000 components of real processes in real control groups, period 1 s.
 
-Run it as root from the top of the repository: ``python benchmarks/bench_daemon.py [--seconds 30] [--json FILE]``.
-Each component has 15 threads that wake up all the time, peers write the log of a gateway peer (52 lines a
-commit, see docs), and the daemon is a real `qioi run` with the law `adaptive` and metrics on.
+Run it as root from the top of the repository: ``python benchmarks/bench_daemon.py [--components N] [--json FILE]``.
+Every thread of a component wakes up again and again, and every peer (a third of the components) writes the log of a
+gateway peer, 52 lines a block; the daemon is a real `qioi run` with the law `adaptive` and its metrics on.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 import yaml
@@ -24,84 +26,127 @@ import yaml
 from qioi.api import UnreachableError, get_json
 from qioi.controller.hierarchy import find_hierarchy
 
-#: 15 threads that sleep and wake, as a Go process has them.
-WORKER = """
-import threading, time
+#: COUNT processes of THREADS threads, each of which wakes up every PAUSE seconds. Forked: they share their memory.
+SPAWNER = """
+import os, sys, threading, time
+count, threads, pause = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 def work():
+    time.sleep(pause * (threading.get_native_id() % 97) / 97)
     while True:
-        time.sleep(0.05)
-for _ in range(14):
-    threading.Thread(target=work, daemon=True).start()
-work()
+        time.sleep(pause)
+threading.stack_size(64 * 1024)
+for number in range(count):
+    pid = os.fork()
+    if pid == 0:
+        for _ in range(threads - 1):
+            threading.Thread(target=work, daemon=True).start()
+        work()
+    print(pid, flush=True)
+time.sleep(1e6)
 """
+#: Components that serve one channel: tenants share a host, not a ledger.
+CHANNEL = 50
 ROLES = ["peer"] * 4 + ["orderer"] * 3 + ["chaincode"] * 5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What there is to watch; ``pause`` in seconds between a thread's wakeups, ``blocks`` per second and peer."""
+
+    components: int
+    threads: int
+    pause: float
+    blocks: int
+
+
+#: A busy network of one host, several of them, and more than anybody is known to run.
+SHAPES = {12: Shape(12, 15, 0.05, 10), 50: Shape(50, 15, 0.05, 10), 1000: Shape(1000, 5, 1.0, 1)}
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--seconds", type=float, default=30)
-    arguments.add_argument("--components", type=int, default=12)
+    arguments.add_argument("--seconds", type=float, default=20)
+    arguments.add_argument("--components", type=int, choices=SHAPES, help="one of the three only")
+    arguments.add_argument("--profile", type=Path, help="run the daemon under cProfile, and leave its account there")
     arguments.add_argument("--json", type=Path)
     options = arguments.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder), options.components, options.seconds)
-    print(
-        f"{result['components']} components, {result['threads']} threads, {result['seconds']:.0f} s: "
-        f"{result['cpu_percent']:.2f} % of one core, {result['rss_mb']:.1f} MB RSS, loop {result['loop_ms']:.2f} ms"
-    )
+    results = []
+    for count in [options.components] if options.components else SHAPES:
+        with tempfile.TemporaryDirectory() as folder:
+            result = measure(Path(folder), SHAPES[count], options.seconds, options.profile)
+        print(
+            f"{result['components']} components, {result['threads']} threads, {result['seconds']:.0f} s: "
+            f"{result['cpu_percent']:.2f} % of one core, {result['rss_mb']:.1f} MB RSS, "
+            f"work of a period {result['loop_ms']:.2f} ms, {result['open_files']} open files",
+            flush=True,
+        )
+        results.append(result)
     if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
-def measure(folder: Path, count: int, seconds: float) -> dict[str, float]:
+def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) -> dict[str, float]:
     hierarchy = find_hierarchy()
     parent = hierarchy.folder(f"qioi-bench-{os.getpid()}")
     parent.mkdir()
     if hierarchy.version == 2:
         (parent / "cgroup.subtree_control").write_text("+cpu")
-    processes: list[subprocess.Popen[bytes]] = []
-    components = []
+    words = [str(value) for value in (shape.components, shape.threads, shape.pause)]
+    spawner = subprocess.Popen([sys.executable, "-c", SPAWNER, *words], stdout=subprocess.PIPE, start_new_session=True)
+    assert spawner.stdout is not None
     try:
-        for number in range(count):
-            role = ROLES[number % len(ROLES)]
-            group = parent / f"c{number}"
-            group.mkdir()
-            processes.append(subprocess.Popen([sys.executable, "-c", WORKER]))
-            (group / "cgroup.procs").write_text(str(processes[-1].pid))
-            component = {"name": f"c{number}", "role": role, "cgroup": f"{parent.name}/c{number}", "channels": ["ch"]}
-            if role == "peer":
-                log = folder / f"c{number}.log"
-                log.touch()
-                component["log"] = str(log)
-            components.append(component)
+        components = [
+            populate(parent, number, int(spawner.stdout.readline()), folder) for number in range(shape.components)
+        ]
         config = folder / "qioi.yaml"
-        config.write_text(
-            yaml.safe_dump(
-                {
-                    "components": components,
-                    "channels": {"ch": {"threshold": 50, "law": "adaptive"}},
-                    "state_dir": str(folder / "state"),
-                    "metrics": {"port": 0},
-                }
+        document = {
+            "components": components,
+            "defaults": {"threshold": 50, "law": "adaptive"},
+            "state_dir": str(folder / "state"),
+            "metrics": {"port": 0},
+        }
+        config.write_text(yaml.safe_dump(document))
+        account = ["-m", "cProfile", "-o", str(profile)] if profile else []
+        daemon = subprocess.Popen([sys.executable, *account, "-m", "qioi.cli", "run", "-c", str(config)])
+        try:
+            return watch(
+                daemon,
+                folder,
+                [(Path(str(c["log"])), str(c["channels"][0])) for c in components if "log" in c],
+                shape,
+                seconds,
             )
-        )
-        daemon = subprocess.Popen([sys.executable, "-m", "qioi.cli", "run", "-c", str(config)])
-        processes.append(daemon)
-        return watch(daemon, folder, [Path(str(c["log"])) for c in components if "log" in c], count, seconds)
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            daemon.wait()
     finally:
-        for process in reversed(processes):
-            process.send_signal(signal.SIGTERM)
-            process.wait()
+        os.killpg(spawner.pid, signal.SIGKILL)
+        spawner.wait()
         for group in parent.iterdir():
             if group.is_dir():
                 remove(group)
         remove(parent)
 
 
+def populate(parent: Path, number: int, pid: int, folder: Path) -> dict[str, Any]:
+    """Give a process a control group, and a peer a log."""
+    role = ROLES[number % len(ROLES)]
+    group = parent / f"c{number}"
+    group.mkdir()
+    (group / "cgroup.procs").write_text(str(pid))
+    channel = f"ch{number // CHANNEL}"
+    component = {"name": f"c{number}", "role": role, "cgroup": f"{parent.name}/c{number}", "channels": [channel]}
+    if role == "peer":
+        log = folder / f"c{number}.log"
+        log.touch()
+        component["log"] = str(log)
+    return component
+
+
 def watch(
-    daemon: subprocess.Popen[bytes], folder: Path, logs: list[Path], count: int, seconds: float
+    daemon: subprocess.Popen[bytes], folder: Path, logs: list[tuple[Path, str]], shape: Shape, seconds: float
 ) -> dict[str, float]:
-    """Write logs as peers do, 10 blocks a second, and account for the daemon once it has settled."""
+    """Write logs as peers do, and account for the daemon once it has settled."""
     process = psutil.Process(daemon.pid)
     start: float | None = None
     began = time.monotonic()
@@ -111,36 +156,37 @@ def watch(
     while start is None or time.monotonic() - start < seconds:
         block += 1
         write_block(logs, block)
-        time.sleep(0.1)
+        time.sleep(1 / shape.blocks)
         if daemon.poll() is not None:
             raise SystemExit("the daemon has ended; see its message above")
         if start is None and time.monotonic() - began > 8:
             start, used = time.monotonic(), cpu_seconds(process)
-        if start is not None and block % 10 == 0:
+        if start is not None and block % (5 * shape.blocks) == 0:
             loops.append(loop_seconds(folder / "state" / "qioi.sock"))
     elapsed = time.monotonic() - start
     status = get_json(folder / "state" / "qioi.sock", "/status")
     assert sum(source["commits"] for source in status["sources"]) > 0, "the daemon has read no commit"
     return {
-        "components": count,
-        "threads": 15 * count,
+        "components": shape.components,
+        "threads": shape.threads * shape.components,
         "seconds": elapsed,
         "cpu_percent": 100 * (cpu_seconds(process) - used) / elapsed,
         "rss_mb": process.memory_info().rss / 1e6,
+        "open_files": process.num_fds(),
         "loop_ms": 1000 * sorted(loops)[len(loops) // 2],
     }
 
 
-def write_block(logs: list[Path], block: int) -> None:
+def write_block(logs: list[tuple[Path, str]], block: int) -> None:
     stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     noise = f"{stamp} UTC 0001 INFO [comm.grpc.server] 1 -> unary call completed grpc.service=gateway.Gateway\n" * 51
     line = (
-        f"{stamp} UTC 002b INFO [kvledger] commit -> [ch] Committed block [{block}] with 10 transaction(s) in 1ms "
+        f"{stamp} UTC 002b INFO [kvledger] commit -> [CHANNEL] Committed block [{block}] with 10 transaction(s) in 1ms "
         "(state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\n"
     )
-    for log in logs:
+    for log, channel in logs:
         with log.open("a") as file:
-            file.write(noise + line)
+            file.write(noise + line.replace("CHANNEL", channel))
 
 
 def loop_seconds(socket: Path) -> float:

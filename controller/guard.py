@@ -9,6 +9,7 @@ doing: late, or in a new group of the same container. Such values count as ours 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -50,6 +51,7 @@ class Guard:
         self._owners: Owners = owners or Nobody()
         self._held: dict[str, Entry] = {}
         self._former: dict[str, Entry] = {}  # by owner: groups that are gone, while the record is not put back
+        self._last: dict[str, int] = {}  # by path: shares as they were last seen, in v1 units
         self._foreign: set[str] = set()
         self._recorded: set[tuple[str, int, int, int]] = set()
 
@@ -94,11 +96,17 @@ class Guard:
     def shares(self, path: str) -> int:
         """Read the share in force in a held group, in v1 units. What others set before we do is the original."""
         entry = self._held[path]
+        self._last.pop(path, None)
         self._check_identity(entry)
         current = self._access.read(path)
         if current != entry.original and path not in self._foreign and not self._changed(entry):
             entry = self._held[path] = replace(entry, original=current)
-        return self._hierarchy.shares(current, entry.original)
+        shares = self._last[path] = self._hierarchy.shares(current, entry.original)
+        return shares
+
+    def last(self, path: str) -> int:
+        """Give what :meth:`shares` said last, or was written or found since; only if there is none, ask the kernel."""
+        return self._last[path] if path in self._last else self.shares(path)
 
     def owners(self) -> tuple[str, ...]:
         """Name the records that held groups have beside the kernel."""
@@ -111,6 +119,7 @@ class Guard:
     def drop(self, path: str) -> None:
         """Let go of a group that is gone. What its owner has on record of ours is put back by the owner."""
         entry = self._held.pop(path, None)
+        self._last.pop(path, None)
         if entry is not None and entry.owner and path not in self._foreign and self._changed(entry):
             entry = self._former[entry.owner] = replace(entry, ours=self._ours(entry))
             self._owners.release(entry.owner, entry.original, entry.ours)
@@ -201,7 +210,7 @@ class Guard:
         elif current not in expected or path in self._foreign:
             self._foreign.add(path)
             self._held[path] = replace(entry, ours=())
-            raw = self._hierarchy.shares(current, entry.original)
+            raw = self._last[path] = self._hierarchy.shares(current, entry.original)
             outcomes.append(Outcome(path, Result.FOREIGN, raw, f"somebody else has set {current}: left alone"))
             return
         target = self._hierarchy.raw(shares, entry.original)
@@ -218,7 +227,7 @@ class Guard:
             current = self._access.read(entry.path)
         except CgroupError as error:
             return self._failed(entry.path, error)
-        shares = self._hierarchy.shares(current, entry.original)
+        shares = self._last[entry.path] = self._hierarchy.shares(current, entry.original)
         if current != target and current not in self._owners.kept(entry.owner):
             self._foreign.add(entry.path)
             self._held[entry.path] = replace(entry, ours=())
@@ -250,9 +259,9 @@ class Guard:
 
 def identity(hierarchy: Hierarchy, path: str) -> tuple[int, int]:
     """Device and inode of a group's folder."""
-    folder = hierarchy.folder(path)
+    folder = f"{hierarchy.mount}/{path}"  # a Path takes longer than the call, and this is done for every group
     try:
-        found = folder.stat()
+        found = os.stat(folder)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
         raise CgroupGoneError(f"{folder}: no such control group") from None
     except OSError as error:

@@ -26,6 +26,8 @@ from qioi.types import DelayReading
 _NS = 1e-9
 #: A thread can't have run and waited for longer than it exists; this much is allowed for the clocks' difference.
 _TOLERANCE = 1.1
+#: Bytes asked for at once; the kernel gives a page or so.
+_CHUNK = 65_536
 #: How deep control groups below a component's are looked into (systemd in a container makes some).
 _MAX_DEPTH = 4
 
@@ -45,6 +47,7 @@ class _Group:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.folder = str(path)
         self.list_name: str | None = None
         self.threads: dict[bytes, _Thread] = {}
         self.last: float | None = None
@@ -95,7 +98,7 @@ class SchedstatReader:
         try:
             if group.list_name is None:
                 group.list_name = _list_name(group.path)
-            listed = _list_threads(group.path, group.list_name)
+            listed = _list_threads(group.folder, group.list_name)
         except OSError:
             self._drop(group)
             return None
@@ -184,15 +187,29 @@ def _list_name(path: Path) -> str:
     raise FileNotFoundError(f"no control group: {path}")
 
 
-def _list_threads(path: Path, name: str, depth: int = _MAX_DEPTH) -> set[bytes]:
-    """List the threads of a group and of those below it."""
-    threads = set((path / name).read_bytes().split())
+def _list_threads(folder: str, name: str, depth: int = _MAX_DEPTH) -> set[bytes]:
+    """List the threads of a group and of those below it. Plain system calls: every group is listed in every period."""
+    threads = set(_read_all(f"{folder}/{name}").split())
     # A directory's link count is two and one for each directory in it: most groups have none, and one call tells.
-    if depth and path.stat().st_nlink > 2:
-        for below in path.iterdir():
-            if below.is_dir():
+    if depth and os.stat(folder).st_nlink > 2:  # noqa: PTH116
+        with os.scandir(folder) as entries:
+            for below in [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]:
                 threads |= _list_threads(below, name, depth - 1)
     return threads
+
+
+def _read_all(file: str) -> bytes:
+    """Read a file of the kernel's to its end."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = os.read(descriptor, _CHUNK)
+        if len(text) < 1024:  # far less than the kernel gives at once: that was all
+            return text
+        while more := os.read(descriptor, _CHUNK):
+            text += more
+        return text
+    finally:
+        os.close(descriptor)
 
 
 def _spare_files() -> int:

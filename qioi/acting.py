@@ -78,10 +78,10 @@ class Actor:
         guard = self._guard
         for group in (*placement.groups, cgroup):
             if group == cgroup:
-                return guard.shares(cgroup)
+                return guard.last(cgroup)
             if guard.holds(group) and not guard.is_foreign(group):
-                return round(guard.shares(group) * guard.found(cgroup) / guard.found(group))
-        return guard.shares(cgroup)
+                return round(guard.last(group) * guard.found(cgroup) / guard.found(group))
+        return guard.last(cgroup)
 
     def act(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
         """Write what differs; give the shares in force and the problems after it, by component."""
@@ -128,7 +128,7 @@ class Actor:
             if self._guard.is_foreign(group):
                 continue
             try:
-                if self._guard.shares(group) == value:
+                if self._guard.last(group) == value:
                     continue
             except CgroupError:
                 pass  # the guard finds out again, and says it
