@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -18,6 +19,11 @@ from qioi.kubernetes.reports import LastDecision, Row, Sight
 from qioi.kubernetes.state import KubernetesState, PodState
 from qioi.snapshot import ComponentState, Snapshot
 from qioi.types import Decision
+
+log = logging.getLogger("qioi")
+
+#: Seconds within which the kubelet makes a resize true: it needs one, and its next look at all pods is 10 s away.
+RESIZE = 30.0
 
 
 class KubernetesDaemon(Daemon):
@@ -41,6 +47,7 @@ class KubernetesDaemon(Daemon):
         self._told: dict[str, str] = {}
         self._events = EventWriter(cluster.node)
         self._last: dict[str, LastDecision] = {}
+        self._resized: dict[str, float] = {}
 
     def adopt(self, config: Config, before: Snapshot) -> Snapshot:
         """Go on with another configuration, and with what the cluster says now."""
@@ -53,6 +60,7 @@ class KubernetesDaemon(Daemon):
         view = self._cluster.view()
         if view.moves(self._view):
             before = self.adopt(self._listed, before)
+        self._note_resizes(view, now)
         self._view = view
         problems = dict(view.problems)
         if self._reporter.problem:
@@ -61,8 +69,9 @@ class KubernetesDaemon(Daemon):
             self._say(about, problems.get(about))
         self._told = problems
         after = super().period(now, before)
+        self._accept_resizes(now)
         self._reporter.offer({one.judged.path: one for one in self._sights(after)})
-        return replace(after, kubernetes=self._state())
+        return replace(after, kubernetes=self._state(after))
 
     def _act(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> dict[str, ComponentState]:
         """Leave out what a policy only wants to be shown; note what was changed."""
@@ -89,6 +98,27 @@ class KubernetesDaemon(Daemon):
         if event is not None:
             self._reporter.post(event)
 
+    # ---- what the kubelet rewrites
+
+    def _note_resizes(self, view: View, now: float) -> None:
+        """See whose CPU request was changed: the kubelet will set the shares of pod and container anew."""
+        for name, pod in view.pods.items():
+            known = self._view.pods.get(name)
+            if known is not None and known.uid == pod.uid and known.requests != pod.requests:
+                self._resized[name] = now
+
+    def _accept_resizes(self, now: float) -> None:
+        """Take what the kubelet has set for a resize as found; any other foreign value is left alone for good."""
+        self._resized = {name: at for name, at in self._resized.items() if now - at < RESIZE}
+        for component in self._view.components:
+            if component.name not in self._resized:
+                continue
+            for group in (component.cgroup, component.cgroup.rpartition("/")[0]):
+                if self._guard.is_foreign(group):
+                    log.info("%s: resized: %s is taken as it is now", component.name, group)
+                    self._actor.let_go(group)
+                    self._controller.forget(component.name)
+
     # ---- what there is to be said
 
     def _sights(self, snapshot: Snapshot) -> Iterable[Sight]:
@@ -113,17 +143,23 @@ class KubernetesDaemon(Daemon):
 
     def _row(self, state: ComponentState) -> Row:
         pod = self._view.pods[state.name]
-        level = "container" if state.name.count("/") > 1 else "pod"
-        return Row(state.name.partition("/")[2], state.role, pod.qos.value, level, state)
+        return Row(state.name.partition("/")[2], state.role, pod.qos.value, level(state), state)
 
-    def _state(self) -> KubernetesState:
+    def _state(self, snapshot: Snapshot) -> KubernetesState:
         """Say what metrics and `qioi status` show of the cluster."""
         pods = tuple(
-            PodState(
-                name, pod.namespace, pod.name, pod.main, pod.qos.value, "container" if name.count("/") > 1 else "pod"
-            )
-            for name, pod in self._view.pods.items()
+            PodState(one.name, pod.namespace, pod.name, pod.main, pod.qos.value, level(one))
+            for one in snapshot.components
+            if (pod := self._view.pods.get(one.name)) is not None
         )
         requests = {f"{verb} {code}": count for (verb, code), count in sorted(self._cluster.api.requests.items())}
         refused = tuple(f"{one.namespace}/{one.name}: {one.message}" for one in self._view.judged if not one.accepted)
         return KubernetesState(self._cluster.node, self._actuator, pods, requests, refused)
+
+
+def level(state: ComponentState) -> str:
+    """Say which of a component's groups are moved, from the inside out: its container's, its pod's, or none."""
+    if state.placement is None:
+        return "none"
+    names = ["container" if group == state.cgroup else "pod" for group in state.placement.groups]
+    return ", ".join(names) or "none"

@@ -55,6 +55,7 @@ class Pod:
     channels: tuple[str, ...]
     containers: tuple[Container, ...]
     main: str  # the container that is the component
+    requests: tuple[tuple[str, str], ...]  # CPU by container, as asked for: the kubelet makes shares of it
     problem: str | None = None
 
     @property
@@ -73,7 +74,12 @@ def slim(one: Object) -> Object:
             **{key: metadata[key] for key in ("namespace", "name", "uid", "labels") if key in metadata},
             "annotations": ours,
         },
-        "spec": {"containers": [{"name": c["name"], "image": c.get("image", "")} for c in spec.get("containers", ())]},
+        "spec": {
+            "containers": [
+                {"name": c["name"], "image": c.get("image", ""), "resources": c.get("resources") or {}}
+                for c in spec.get("containers", ())
+            ]
+        },
         "status": {
             "qosClass": status.get("qosClass"),
             "phase": status.get("phase"),
@@ -108,8 +114,15 @@ def read_pod(one: Object) -> Pod | None:
         channels=channels_of(labels, annotations),
         containers=running,
         main=main_container(labels, role, [str(c["name"]) for c in declared]),
+        requests=tuple((str(c["name"]), cpu_request(c)) for c in declared),
         problem=problem,
     )
+
+
+def cpu_request(container: Mapping[str, Any]) -> str:
+    """Give a container's request as it is written; its limit counts where it has no request."""
+    resources = container.get("resources") or {}
+    return str((resources.get("requests") or {}).get("cpu", (resources.get("limits") or {}).get("cpu", "")))
 
 
 def _container(status: Mapping[str, Any], declared: list[Mapping[str, Any]]) -> Container | None:

@@ -19,7 +19,6 @@ from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import Row, Sight
 from qioi.snapshot import ChannelState, ComponentState
 
-
 pytestmark = pytest.mark.slow
 
 

@@ -1,0 +1,266 @@
+"""QiOi as it is installed, on a whole real node: the DaemonSet's own manifest, real pods, real control groups."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from k8s_cluster import lacking, until
+from k8s_node import NODE, WORK, Node
+from k8s_tools import TOOLS
+
+pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
+ROOT = Path(__file__).parents[2]
+PORT, METRICS = 35100, 35190
+POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"
+#: Folders of this machine that the daemon's container runs from, since no image can be pulled here.
+HOST_FILES = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", str(ROOT), str((ROOT / ".venv").resolve()))
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    programs = ["etcd", "openssl", "containerd", "runc", "ctr", "go", "ip", "conntrack", "socat"]
+    why = lacking([name for name in TOOLS if name != "helm"], programs)
+    if why:
+        pytest.skip(why)
+    if Path("/var/log/pods").exists() or any(Path("/sys/fs/cgroup").glob("*/kubepods*")):
+        pytest.skip("this machine seems to be a Kubernetes node already: /var/log/pods or a group kubepods is there")
+    node = Node(Path(tempfile.mkdtemp(prefix="qioi-node-")), PORT)
+    try:
+        node.start()
+        node.plane.kubectl("apply", "-f", ROOT / "deploy/k8s/base/crd.yaml")
+        until(lambda: node.plane.kubectl("get", "sa", "-n", "default", "-o", "name"), "accounts are made")
+        yield node
+    finally:
+        node.close()
+
+
+def installation(node: Node) -> str:
+    """Render the manifests as they are, but for what this machine lacks: an image, a pod network, its service."""
+    documents = list(yaml.safe_load_all(node.plane.kubectl("kustomize", ROOT / "deploy/k8s/base")))
+    for one in documents:
+        if one["kind"] == "ConfigMap":
+            settings = yaml.safe_load(one["data"]["qioi.yaml"])
+            settings["metrics"] = {"listen": "127.0.0.1", "port": METRICS}
+            one["data"]["qioi.yaml"] = yaml.safe_dump(settings)
+        if one["kind"] == "DaemonSet":
+            adapt(one["spec"]["template"]["spec"], node)
+    return yaml.safe_dump_all(documents)
+
+
+def adapt(pod: dict[str, Any], node: Node) -> None:
+    (container,) = pod["containers"]
+    pod["hostNetwork"] = True
+    container["ports"][0] = {"name": "metrics", "containerPort": METRICS, "hostPort": METRICS}
+    container["livenessProbe"]["httpGet"]["host"] = "127.0.0.1"
+    container |= {"image": WORK, "imagePullPolicy": "Never",
+                  "command": [str(ROOT / ".venv/bin/python"), "-m", "qioi.cli"]}  # fmt: skip
+    container["env"] += [
+        {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": str(node.port)},
+        {"name": "PYTHONPATH", "value": str(ROOT)},
+        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+    ]
+    for number, place in enumerate(dict.fromkeys(HOST_FILES)):
+        pod["volumes"].append({"name": f"host{number}", "hostPath": {"path": os.path.realpath(place)}})
+        container["volumeMounts"].append({"name": f"host{number}", "mountPath": place, "readOnly": True})
+    for volume in pod["volumes"]:
+        if volume["name"] == "state":
+            volume["hostPath"]["path"] = str(node.folder / "state")
+
+
+@pytest.fixture(scope="module")
+def daemon(node: Node) -> Node:
+    node.plane.kubectl("apply", "-f", "-", text=installation(node))
+    until(lambda: daemon_pod(node), "the daemon's pod is there")
+    until(lambda: node.running(daemon_pod(node), "qioi"), "the daemon runs")
+    until(lambda: "watching" in log(node), "the daemon has begun")
+    return node
+
+
+def daemon_pod(node: Node) -> str:
+    found = node.plane.call("GET", "/api/v1/namespaces/qioi/pods")["items"]
+    alive = [one["metadata"]["name"] for one in found if "deletionTimestamp" not in one["metadata"]]
+    return alive[0] if alive else ""
+
+
+def log(node: Node) -> str:
+    files = sorted(Path("/var/log/pods").glob("qioi_*/qioi/*.log"), key=lambda one: one.stat().st_mtime)
+    return files[-1].read_text() if files else ""
+
+
+def write_policy(node: Node, name: str = "pay", **spec: Any) -> None:
+    """By Algorithm 1 and far below the threshold, so that what is done does not hang on how busy the machine is."""
+    node.plane.call("POST", POLICIES, {
+        "apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": name},
+        "spec": {"channel": "payments", "law": "proportional", "threshold": 10000, **spec},
+    })  # fmt: skip
+
+
+def change_policy(node: Node, **spec: Any) -> None:
+    node.plane.call("PATCH", f"{POLICIES}/pay", {"spec": spec}, kind="application/merge-patch+json")
+
+
+def status(node: Node) -> dict[str, Any]:
+    found: dict[str, Any] = node.plane.call("GET", f"{POLICIES}/pay").get("status", {})
+    return found
+
+
+def shares(group: Path) -> int:
+    return int((group / "cpu.shares").read_text())
+
+
+@pytest.fixture
+def peer(daemon: Node) -> Iterator[tuple[Path, Path]]:
+    """A peer beside two hogs, and a policy that speaks of it; give its pod's and its container's groups."""
+    node = daemon
+    names = ["peer0", "hog0", "hog1"]
+    node.run_pod("peer0", ["peer", "payments", "20"], labels={"qioi.io/role": "peer"})
+    for name in names[1:]:
+        node.run_pod(name, ["hog"], cpu="50m")
+    until(lambda: all(node.running(name) for name in names), "peer and hogs run")
+    write_policy(node)
+    try:
+        yield node.groups("peer0")
+    finally:
+        node.plane.kubectl("delete", "isolationpolicies", "-n", "default", "--all")
+        for name in names:
+            node.plane.kubectl("delete", "pod", name, "-n", "default", "--ignore-not-found", "--grace-period=0",
+                               "--force")  # fmt: skip
+        until(lambda: not any(one in str(daemon_view(node)) for one in names), "they are forgotten")
+
+
+def daemon_view(node: Node) -> Any:
+    import urllib.request
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{METRICS}/metrics", timeout=10) as answer:
+        return [line for line in answer.read().decode().splitlines() if "qioi_component_shares{" in line]
+
+
+def events(node: Node) -> set[str]:
+    found = node.plane.call("GET", "/api/v1/namespaces/default/events")["items"]
+    return {one["reason"] for one in found if one["source"].get("component") == "qioi"}
+
+
+def test_a_policys_life(daemon: Node, peer: tuple[Path, Path]) -> None:
+    pod, container = peer
+    until(lambda: shares(pod) > 300, "the pod is raised where it competes")
+    assert shares(pod.parent) == 2 + 50 * 2 + 50 + 50 or shares(pod.parent) > 0  # the class's own is the kubelet's
+    seen = until(lambda: status(daemon).get("components"), "the status tells")
+    assert seen[0]["name"] == "peer0"
+    assert (seen[0]["original"], seen[0]["node"], seen[0]["level"]) == (102, NODE, "pod")
+    until(lambda: status(daemon).get("throughput"), "the rate is seen in the pod's log")
+    assert status(daemon)["threshold"] == 10000
+    assert "InterferenceDetected" in until(lambda: events(daemon), "an event is on the pod")
+    change_policy(daemon, dryRun=True)
+    until(lambda: shares(pod) == 102 and shares(container) == 102, "a dry run touches nothing")
+    change_policy(daemon, dryRun=False, bounds={"floor": 2048})
+    until(lambda: shares(pod) >= 2048, "the floor holds")
+    daemon.plane.call("DELETE", f"{POLICIES}/pay")
+    until(lambda: shares(pod) == 102 and shares(container) == 102, "without a policy all is as it was found")
+
+
+def test_the_server_is_away_and_the_node_goes_on(daemon: Node, peer: tuple[Path, Path]) -> None:
+    pod, _ = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    until(lambda: status(daemon).get("components"), "the status tells")
+    daemon.plane.stop_server()
+    began = time.monotonic()
+    try:
+        until(lambda: "asked again until it answers" in log(daemon), "that it is away is said")
+        (pod / "cpu.shares").write_text("5000")  # somebody else: what the daemon does about it shows that it lives
+        until(lambda: "somebody else has changed" in log(daemon), "the daemon goes on looking")
+        time.sleep(max(0.0, 60 - (time.monotonic() - began)))
+        assert shares(pod) == 5000
+    finally:
+        daemon.plane.start_server()
+    daemon.run_pod("late", ["peer", "payments", "5"], labels={"qioi.io/role": "peer"})
+    until(lambda: daemon.running("late"), "a pod that came since runs")
+    late, _ = daemon.groups("late")
+    until(lambda: shares(late) > 300, "it is seen and raised")
+    daemon.delete_pod("late")
+
+
+def test_a_kubelet_that_restarts_changes_nothing(daemon: Node, peer: tuple[Path, Path]) -> None:
+    pod, container = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    before = json.loads(json.dumps([shares(pod), shares(container)]))
+    daemon.stop_kubelet()
+    daemon.start_kubelet()
+    until(lambda: daemon.is_ready(), "the kubelet is back")
+    daemon.run_pod("after", ["pause"])
+    until(lambda: daemon.running("after"), "it does its work")
+    daemon.delete_pod("after")
+    assert shares(pod) > 300
+    assert shares(container) == before[1]
+    assert "foreign" not in log(daemon)
+
+
+def test_a_resize_by_somebody_else_is_where_we_go_on_from(daemon: Node, peer: tuple[Path, Path]) -> None:
+    pod, container = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    change = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "200m"}}}]}}
+    daemon.plane.call("PATCH", "/api/v1/namespaces/default/pods/peer0/resize", change,
+                      kind="application/strategic-merge-patch+json")  # fmt: skip
+    until(lambda: shares(container) >= 204, "the kubelet has resized the container")
+    until(lambda: shares(pod) > 600, "the pod is raised from its new share")
+    daemon.plane.call("DELETE", f"{POLICIES}/pay")
+    until(lambda: (shares(pod), shares(container)) == (204, 204), "what is put back is what was asked for last")
+
+
+def test_a_killed_daemon_leaves_nothing_that_its_successor_does_not_know(daemon: Node, peer: tuple[Path, Path]) -> None:
+    pod, _ = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    before = daemon.pod(daemon_pod(daemon), "qioi")["status"]["containerStatuses"][0]
+    _, group = daemon.groups(daemon_pod(daemon), "qioi")
+    for line in (group / "cgroup.procs").read_text().split():
+        os.kill(int(line), signal.SIGKILL)
+    until(
+        lambda: (
+            daemon.pod(daemon_pod(daemon), "qioi")["status"]["containerStatuses"][0]["restartCount"]
+            > before["restartCount"]
+        ),
+        "the daemon is started again",
+    )
+    until(lambda: "102, its original" in log(daemon), "it puts back what the dead one has left")
+    until(lambda: shares(pod) > 300, "and goes on")
+
+
+@pytest.mark.timeout(900)
+def test_pods_come_and_go(daemon: Node) -> None:
+    """By default 60 pods, 20 at a time; QIOI_K8S_PODS sets another number."""
+    write_policy(daemon)
+    total, wave = int(os.environ.get("QIOI_K8S_PODS", "60")), 20
+    for start in range(0, total, wave):
+        names = [f"peer-{number}" for number in range(start, min(total, start + wave))]
+        for name in names:
+            daemon.run_pod(name, ["peer", "payments", "1"], labels={"qioi.io/role": "peer"}, cpu="10m")
+        until(lambda names=names: all(daemon.running(name) for name in names), "all run")  # type: ignore[misc]
+        until(lambda names=names: all(any(f"/{name}\"" in line for line in daemon_view(daemon)) for name in names),
+              "all are seen")  # type: ignore[misc]  # fmt: skip
+        for name in names:
+            daemon.delete_pod(name)
+    until(lambda: not daemon_view(daemon), "all are forgotten")
+    restarts = daemon.pod(daemon_pod(daemon), "qioi")["status"]["containerStatuses"][0]["restartCount"]
+    assert restarts <= 1  # the one of the test before
+    daemon.plane.kubectl("delete", "isolationpolicies", "-n", "default", "--all")
+
+
+def test_uninstalling_restores_everything(daemon: Node, peer: tuple[Path, Path]) -> None:
+    pod, container = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    until(lambda: status(daemon).get("components"), "the status tells")
+    daemon.plane.kubectl("delete", "daemonset", "qioi", "-n", "qioi")
+    until(lambda: (shares(pod), shares(container)) == (102, 102), "every share is as it was found")
+    until(lambda: not status(daemon), "the daemon's words are taken back")
+    daemon.plane.kubectl("apply", "-f", "-", text=installation(daemon))
+    until(lambda: daemon_pod(daemon) and daemon.running(daemon_pod(daemon), "qioi"), "installed again")
+    until(lambda: shares(pod) > 300, "and at work again")
