@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from qioi.discovery.containerd import DEFAULT_STATE
-from qioi.discovery.engine import DEFAULT_SOCKET
+from qioi.discovery.engine import DEFAULT_SOCKET, PODMAN_SOCKET
 from qioi.discovery.recognise import Rule
 from qioi.discovery.units import UnitRule
 from qioi.types import Role
@@ -70,7 +70,7 @@ class DockerConfig(Strict):
 class PodmanConfig(DockerConfig):
     """Podman's service of Docker's API (podman.socket)."""
 
-    socket: Annotated[str, AfterValidator(engine_socket)] = "/run/podman/podman.sock"
+    socket: Annotated[str, AfterValidator(engine_socket)] = PODMAN_SOCKET
 
 
 class ContainerdConfig(Strict):

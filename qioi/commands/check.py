@@ -16,6 +16,11 @@ from qioi.controller.actuator import choose_access
 from qioi.controller.errors import CgroupError
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
+from qioi.discovery.choose import UnwatchableError, libraries, look
+from qioi.discovery.offers import offers
+
+#: Seconds that all that is asked for components has together.
+PATIENCE = 5.0
 
 
 @click.command()
@@ -32,16 +37,20 @@ def command(path: Path | None, output: str) -> None:
         hierarchy = find_hierarchy()
     except CgroupError as error:
         fail(str(error))
-    facts = host_facts(hierarchy)
+    facts = host_facts(hierarchy) | {f"discovery {name}": text for name, text in offers().items()}
     if config is not None:
         from qioi.service import absent
 
         facts |= config_facts(config)
         try:
-            problems += absent(config, hierarchy, choose_access(config.actuator, hierarchy))
+            actuator = "auto" if config.actuator == "docker" else config.actuator
+            problems += absent(config, hierarchy, choose_access(actuator, hierarchy))
         except CgroupError as error:
             problems.append(f"{config.file}: {error}")
         problems += journal_problems(config.state_dir)
+        problems += libraries(config)
+        if config.discovers and config.kubernetes is None and not problems:
+            facts |= found_facts(config, hierarchy)
     if output == "json":
         click.echo(json.dumps({"facts": facts, "problems": problems}, indent=2))
     else:
@@ -84,6 +93,16 @@ def config_facts(config: Config) -> dict[str, Any]:
             f"{f', k {one.k:g}' if one.law == 'proportional' else ''}; may raise {', '.join(raised) or 'nothing'}"
         )
     return facts
+
+
+def found_facts(config: Config, hierarchy: Hierarchy) -> dict[str, Any]:
+    """Say what would be found now. What cannot be found yet is no reason not to start."""
+    try:
+        found = look(config, hierarchy, PATIENCE)
+    except UnwatchableError as error:
+        return {"found": str(error)}
+    names = ", ".join(f"{one.name} ({one.role.value}) at {one.cgroup}" for one in found.components)
+    return {"found": names or "nothing yet"} | {f"found, {about}": text for about, text in found.problems.items()}
 
 
 def journal_problems(state_dir: Path) -> list[str]:

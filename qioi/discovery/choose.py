@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from importlib.util import find_spec
 
 from qioi.config import Config
 from qioi.controller.hierarchy import Hierarchy
-from qioi.discovery.base import Discovery, Together
+from qioi.discovery.base import Discovery, Found, Together
 from qioi.discovery.containerd import ContainerdDiscovery
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.engine import PODMAN
@@ -58,3 +59,17 @@ def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable
     if config.systemd is not None:
         parts.append(UnitDiscovery(hierarchy, config.systemd.rules(), owned=owned, owners=owners))
     return Together(*parts)
+
+
+def look(config: Config, hierarchy: Hierarchy, seconds: float) -> Found:
+    """Say what would be found now; whoever does not answer within ``seconds`` is among the problems."""
+    discovery = watch(config, hierarchy, owned=False, owners=())
+    deadline = time.monotonic() + seconds
+    try:
+        while any("not asked yet" in text for text in discovery.found().problems.values()):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        return discovery.found()
+    finally:
+        discovery.close()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 DEFAULT_SOCKET = "/var/run/docker.sock"
+PODMAN_SOCKET = "/run/podman/podman.sock"
 #: Seconds that one call may take. On a host that is short of CPU the engine is, too.
 TIMEOUT = 10
 #: What may change the set of running containers, or a name; the last two are Podman's words.

@@ -1,0 +1,136 @@
+"""containerd's folder of tasks, as containerd 1.6 writes it, with a real process in a real control group."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from qioi.controller.hierarchy import find_hierarchy
+from qioi.discovery.containerd import ContainerdDiscovery
+from qioi.discovery.recognise import Rule
+from qioi.types import Role
+
+CRI = "io.kubernetes.cri."
+PEER = "docker.io/hyperledger/fabric-peer:2.5"
+
+
+class Tasks:
+    """A folder of tasks, a folder of pods' logs, and a group that the tasks' processes are below."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state, self.logs = folder / "tasks", folder / "pods" / "default_peer0_ab"
+        (self.state / "k8s.io").mkdir(parents=True)
+        self.parent = find_hierarchy().folder(f"qioi-test-{os.getpid()}-{uuid.uuid4().hex[:6]}")
+        self.parent.mkdir()
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.task("5a5a", "sandbox", {f"{CRI}sandbox-log-directory": str(self.logs)})
+
+    def task(self, number: str, kind: str, more: dict[str, str], namespace: str = "k8s.io") -> Path:
+        group = self.parent / number
+        group.mkdir()
+        self.processes.append(subprocess.Popen(["sleep", "1000000"]))
+        (group / "cgroup.procs").write_text(str(self.processes[-1].pid))
+        folder = self.state / namespace / number
+        folder.mkdir(parents=True)
+        (folder / "init.pid").write_text(str(self.processes[-1].pid))
+        annotations = {f"{CRI}container-type": kind, f"{CRI}sandbox-id": "5a5a", f"{CRI}sandbox-name": "peer0", **more}
+        (folder / "config.json").write_text(json.dumps({"ociVersion": "1.0.2", "annotations": annotations}))
+        return folder
+
+    def container(self, number: str, name: str, image: str, *logs: str) -> Path:
+        (self.logs / name).mkdir(parents=True, exist_ok=True)
+        for log in logs:
+            (self.logs / name / log).touch()
+        return self.task(number, "container", {f"{CRI}container-name": name, f"{CRI}image-name": image})
+
+    def discovery(self, *rules: Rule) -> ContainerdDiscovery:
+        return ContainerdDiscovery(str(self.state), find_hierarchy().version, rules, every=0.0)
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for group in self.parent.iterdir():
+            if group.is_dir():
+                group.rmdir()
+        self.parent.rmdir()
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Iterator[Tasks]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes control groups")
+    tasks = Tasks(tmp_path)
+    yield tasks
+    tasks.close()
+
+
+def test_a_container_with_its_newest_log(tasks: Tasks) -> None:
+    tasks.container("c1c1", "peer", PEER, "2.log", "10.log", "10.log.20260101-000000", "note.log")
+    tasks.container("d2d2", "db", "docker.io/library/postgres:16", "0.log")
+    (component,) = tasks.discovery().found().components
+    assert (component.name, component.role) == ("peer0/peer", Role.PEER)
+    assert component.cgroup == f"{tasks.parent.name}/c1c1"
+    assert (component.log, component.log_format) == (str(tasks.logs / "peer" / "10.log"), "cri")
+
+
+def test_rules_go_by_pod_and_container(tasks: Tasks) -> None:
+    tasks.container("c1c1", "db", "docker.io/library/couchdb:3", "0.log")
+    rule = Rule(Role.CLIENT, image="*couchdb*", name="peer0/*", channels=("red",))
+    (component,) = tasks.discovery(rule).found().components
+    assert (component.role, component.channels, component.log) == (Role.CLIENT, ("red",), None)
+
+
+def test_dockers_own_tasks_are_left_out(tasks: Tasks) -> None:
+    tasks.task("c1c1", "container", {"io.qioi.role": "peer"}, namespace="moby")
+    assert tasks.discovery().found().components == ()
+
+
+def test_a_task_that_is_being_made_is_met_when_it_is_complete(tasks: Tasks) -> None:
+    folder = tasks.container("c1c1", "peer", PEER, "0.log")
+    whole = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(whole[:-5])
+    discovery = tasks.discovery()
+    assert discovery.found().components == ()
+    (folder / "config.json").write_text(whole)
+    assert len(discovery.found().components) == 1
+    before = discovery.found()
+    assert discovery.found() is before
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()
+    assert discovery.found().components == ()
+
+
+@pytest.mark.parametrize("content", ["[]", '{"annotations": 3}', "nonsense", '{"annotations": {"a": null}}'])
+def test_configurations_of_another_shape_are_nothing_to_us(tasks: Tasks, content: str) -> None:
+    folder = tasks.container("c1c1", "peer", PEER, "0.log")
+    (folder / "config.json").write_text(content)
+    assert tasks.discovery().found().components == ()
+
+
+def test_a_peer_whose_log_is_not_known_is_a_component_with_a_problem(tasks: Tasks) -> None:
+    tasks.task("c1c1", "container", {"io.qioi.role": "peer", f"{CRI}sandbox-id": "none"})
+    found = tasks.discovery().found()
+    assert [one.log for one in found.components] == [None]
+    assert "its log is not known" in found.problems["container c1c1"]
+
+
+def test_check_names_what_is_there_and_what_would_be_found(tasks: Tasks, tmp_path: Path) -> None:
+    tasks.container("c1c1", "peer", PEER, "0.log")
+    config = tmp_path / "qioi.yaml"
+    config.write_text(yaml.safe_dump({"containerd": {"state": str(tasks.state)}, "state_dir": str(tmp_path / "s")}))
+    command = [sys.executable, "-m", "qioi.cli", "check", "-c", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert f"found: peer0/peer (peer) at {tasks.parent.name}/c1c1\n" in done.stdout
+    for name in ("docker", "podman", "containerd", "systemd"):
+        assert f"discovery {name}: " in done.stdout
