@@ -132,6 +132,7 @@ class FileConfig(Strict):
     boost_cap: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
     slices: Annotated[Literal["off", "auto", "required"], BeforeValidator(switched_off)] = "off"
     slices_before_6_15: bool = False
+    best_effort: list[Annotated[str, AfterValidator(inside_the_mount)]] = Field(default_factory=list)
     on_exit: Literal["restore", "keep"] = "restore"
     dry_run: bool = False
 
@@ -170,6 +171,7 @@ class Config:
     boost_cap: float | None
     slices: str
     slices_before_6_15: bool
+    best_effort: tuple[str, ...]
     on_exit: str
     dry_run: bool
 
@@ -225,6 +227,7 @@ def load_config(path: Path) -> Config:
         boost_cap=raw.boost_cap,
         slices=raw.slices,
         slices_before_6_15=raw.slices_before_6_15,
+        best_effort=tuple(raw.best_effort),
         on_exit=raw.on_exit,
         dry_run=raw.dry_run,
     )

@@ -17,7 +17,7 @@ from qioi.acting import Actor, Want
 from qioi.capping import Held
 from qioi.config import Config
 from qioi.controller.adaptive import Tuning, has_room
-from qioi.controller.bottleneck import HOPELESS, Bottleneck
+from qioi.controller.bottleneck import HOPELESS, Bottleneck, Kind
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.guard import Guard, Outcome
 from qioi.controller.law import HostLoad, Seen
@@ -52,6 +52,7 @@ class Daemon:
         self._leaders = Leaders()
         self._capper = instruments.capper
         self._slicer = instruments.slicer
+        self._best_effort = instruments.best_effort
         self._controller = Controller(config.policies)
         self._owners = {one.cgroup: one.owner for one in config.components}
         self._said: dict[str, str] = {}
@@ -139,10 +140,15 @@ class Daemon:
         states, decisions = self._decide(now, states, channels, delays, host, found, floors)
         states, decisions, held = self._cap(now, states, decisions)
         states = self._act(states, decisions)
-        slices = before.slices
+        before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held)
         if not self._config.dry_run:
-            slices = self._slicer.step(now, self._config.components, delays, is_disturbed(now, channels, host))
-        before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held, slices=slices)
+            disturbed = is_disturbed(now, channels, host)
+            waits = any(one.kind is Kind.CPU for one in found.values())
+            before = replace(
+                before,
+                slices=self._slicer.step(now, self._config.components, delays, disturbed),
+                idle_groups=self._best_effort.step(now, waits, disturbed, self._owners),
+            )
         before = replace(
             before,
             channels=tuple(

@@ -57,6 +57,7 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "wanted": working.wanted,
             "bounded": not working.floor <= working.wanted <= working.ceiling,
         },
+        "idle_groups": list(snapshot.idle_groups),
         "slices": {
             "mode": snapshot.slices.mode,
             "text": snapshot.slices.text,

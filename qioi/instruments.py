@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qioi.best_effort import BestEffort
 from qioi.capping import Capper
 from qioi.host import HostWatch
 from qioi.slicing import AnySlicer
@@ -23,3 +24,4 @@ class Instruments:
     levels: LevelWatch
     capper: Capper
     slicer: AnySlicer
+    best_effort: BestEffort

@@ -112,6 +112,8 @@ class SnapshotCollector:
         yield gauge("qioi_dry_run", "Whether nothing is written", [], [([], float(snapshot.dry_run))])
         yield gauge("qioi_host_io_pressure_ratio", "Part of the time in which somebody on the host waited for I/O", [],
                     [([], snapshot.io_pressure)])  # fmt: skip
+        yield gauge("qioi_best_effort_idle_groups", "Best-effort groups that are idle by our doing", [],
+                    [([], len(snapshot.idle_groups))])  # fmt: skip
         yield gauge("qioi_slices_on", "Whether EEVDF slices are in force", [], [([], float(snapshot.slices.on))])
         yield gauge("qioi_component_slice_seconds", "EEVDF slice in force", ["component"],
                     (([name], value * 1e-9) for name, value in snapshot.slices.slices.items()))  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from qioi.best_effort import recover_idle
 from qioi.controller.files import Files
 from qioi.controller.guard import Outcome, Result, restore_entries
 from qioi.controller.hierarchy import Hierarchy
@@ -56,7 +57,8 @@ def recover(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
     except OSError as error:
         problems.append(f"{journal.file}: {error.strerror}: it stays as it was")
     threads, unsliced = recover_slices(state_dir, hierarchy)
-    return Recovery(tuple(outcomes), (*problems, *unsliced), threads)
+    idle, stuck = recover_idle(state_dir, hierarchy)
+    return Recovery((*outcomes, *idle), (*problems, *unsliced, *stuck), threads)
 
 
 def tell(recovery: Recovery, say: Callable[[str], None]) -> None:

@@ -25,6 +25,7 @@ AT_START = (
     "dry_run",
     "slices",
     "slices_before_6_15",
+    "best_effort",
 )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.api import BusyError, serve_tcp, serve_unix
+from qioi.best_effort import best_effort
 from qioi.capping import Capper
 from qioi.config import Config
 from qioi.controller.actuator import choose_access
@@ -85,8 +86,10 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             accounts = find_accounts(hierarchy)
             levels, capper = LevelWatch(hierarchy.version, accounts, kept), Capper(guard, hierarchy, accounts)
             slicer = choose_slices(config, hierarchy, cleanup)
+            patterns = () if config.dry_run else config.best_effort
+            idle = cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy))
             stalls = StallWatch(hierarchy.mount)
-            instruments = Instruments(channels, delays, HostWatch(), stalls, levels, capper, slicer)
+            instruments = Instruments(channels, delays, HostWatch(), stalls, levels, capper, slicer, idle)
             daemon = make_daemon(config, guard, instruments, owners, hierarchy, cleanup)
             first = daemon.blank(access.name, hierarchy.version)
             publisher = Publisher(first, hierarchy, daemon.thresholds)

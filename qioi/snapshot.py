@@ -114,6 +114,7 @@ class Snapshot:
     sources: tuple[SourceState, ...] = ()
     host: HostLoad | None = None
     slices: SliceState = NO_SLICES
+    idle_groups: tuple[str, ...] = ()  # best-effort neighbours that are idle by our doing
     boosts: Held | None = None  # only where there is a cap
     io_pressure: float | None = None  # part of the last period in which somebody on the host waited for I/O
     loop: float = 0.0

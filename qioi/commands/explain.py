@@ -78,6 +78,8 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if clamp is not None:
         bounded = "bounded" if clamp["bounded"] else "within bounds"
         yield "clamp", f"{clamp['wanted']:.1f} in {clamp['floor']}..{clamp['ceiling']}: {bounded}"
+    if document["idle_groups"]:
+        yield "idle", f"best-effort neighbours made idle: {', '.join(document['idle_groups'])}"
     slices = document["slices"]
     if slices["mode"] != "off":
         length = None if slices["nanoseconds"] is None else slices["nanoseconds"] / 1e6

@@ -49,6 +49,8 @@ def show(document: dict[str, Any]) -> None:
     if document["host"]:
         host = document["host"]
         console.print(f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger")
+    if document["idle_groups"]:
+        console.print(f"Idle by our doing, as best effort: {', '.join(document['idle_groups'])}")
     if document["slices"]["mode"] != "off":
         slices = document["slices"]
         console.print(f"Slices: {slices['mode']}, now {'on' if slices['on'] else 'off'}: {slices['text']}")

@@ -8,12 +8,14 @@ from typing import Any
 
 import yaml
 
+from qioi.best_effort import BestEffort
 from qioi.capping import Capper
 from qioi.config import load_config
 from qioi.controller.bottleneck import Stalls
 from qioi.controller.files import Files
 from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.idle import IdleGuard
 from qioi.controller.journal import Journal
 from qioi.controller.law import HostLoad
 from qioi.controller.levels import Levels, Placement
@@ -35,12 +37,13 @@ class ToyInstruments:
         self.host = HostLoad(0.0, 0.9)
         self.stalls = Stalls(0.0)
         self.slicer: AnySlicer = NoSlicer()
+        self.best_effort: BestEffort | None = None
         self.elections: list[LeaderChange] = []
         self.used: dict[str, float] = {}  # CPUs by group
 
     def as_instruments(self, guard: Guard, hierarchy: Hierarchy) -> Instruments:
         parts = ToyChannels(self), ToyDelays(self), ToyHost(self), ToyStalls(self), ToyLevels(self)
-        return Instruments(*parts, Capper(guard, hierarchy, hierarchy.mount), self.slicer)  # type: ignore[arg-type]
+        return Instruments(*parts, Capper(guard, hierarchy, hierarchy.mount), self.slicer, self.best_effort)  # type: ignore[arg-type]
 
 
 class ToyPart:
@@ -114,6 +117,8 @@ class ToySite:
         (folder / "state").mkdir()
         self.config = load_config(folder / "qioi.yaml")
         self.guard = Guard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state"))
+        idle = IdleGuard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state", name="idle"))
+        self.toy.best_effort = BestEffort(self.config.best_effort, idle, self.hierarchy)
         self.daemon = Daemon(self.config, self.guard, self.toy.as_instruments(self.guard, self.hierarchy))
         self.now = 100.0
         self.snapshot: Snapshot = self.daemon.blank("files", 2)
