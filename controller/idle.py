@@ -4,7 +4,7 @@ Same care as for shares: identity, compare, journal, write, read back, restore. 
 as it makes it idle, and gives it the default weight when it ends (sched_group_set_idle in kernel/sched/fair.c; read
 back on 6.18: 3000 shares, idle, not idle, 1024 shares), so what is journalled as the original is the weight. A group
 that was idle before is nobody's to change, and one that somebody else has ended meanwhile is left alone but for a
-weight that our making it idle has cost it. Source: kernel commit 304000390f88 (5.15), Documentation/admin-guide/cgroup-v2.rst.
+weight that our making it idle has cost it. Source: kernel commit 304000390f88 (5.15), cgroup-v2.rst.
 """
 
 from __future__ import annotations

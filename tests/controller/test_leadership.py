@@ -78,6 +78,8 @@ def test_only_orderers_of_the_channel_under_adaptive_have_the_floor() -> None:
     assert raised.working is not None
     assert raised.working.floor == 4096
     assert decide("adaptive", Role.ORDERER, {"red": 4.0}, ceiling=3000).shares == 3000
+    high = decide("adaptive", Role.ORDERER, {"red": 0.5})
+    assert (high.shares, "floor" in high.reason) == (1024, False)
     for law, role, floors in (
         ("adaptive", Role.PEER, {"red": 4.0}),
         ("adaptive", Role.ORDERER, {"blue": 4.0}),

@@ -116,3 +116,26 @@ def test_a_record_outlives_the_boot_and_a_group_does_not(host: Host, journal: Jo
     loaded = Journal(journal.file.parent, other).load()
     assert loaded.other_boot
     assert [entry.owner for entry in loaded.entries] == [OWNER]
+
+
+def test_a_kept_group_that_was_made_anew_leaves_its_record_to_the_owner(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, original, _ = raised(host, journal, owners)
+    assert guard.owners() == (OWNER,)
+    guard.keep()
+    (entry,) = journal.load().entries
+    host.set(path, original + 5)  # neither ours nor the original: another group, for all that is known
+    later = Guard(host.hierarchy, host.access, journal, owners)
+    assert later.adopt(entry) is False
+    assert owners.asked[-1] == original
+    assert later.owners() == ()
+
+
+def test_a_record_that_nobody_waits_for_is_no_problem(host: Host, journal: Journal, owners: ToyOwners) -> None:
+    guard, path, original, _ = raised(host, journal, owners)
+    other, owners.problem = {"another container": "engine away"}, None
+    owners.settle = lambda: other  # type: ignore[method-assign]
+    assert [one.result for one in guard.restore()] == [Result.OK]
+    assert host.get(path) == original
+    assert journal.load().entries == ()

@@ -95,3 +95,25 @@ def test_bounds_and_default_come_from_the_share_found_unless_given() -> None:
     high = Policy("red", "proportional", 100.0, ceiling=4000).start(9000)
     assert isinstance(high, Proportional)
     assert high.bounds.ceiling == 9000
+
+
+def test_another_policy_goes_on_with_the_share_in_force() -> None:
+    controller = Controller(PROPORTIONAL)
+    one = component("a", Role.PEER, "red", "blue")
+    decide(controller, one, red=50, blue=100)
+    controller.adopt({"red": Policy("red", "proportional", 100.0, k=2)})
+    held = decide(controller, one, share=3072, red=100)
+    assert held is not None
+    assert (held.shares, held.channel) == (3072, "red")
+    controller.owe("red", 200.0)
+    raised = decide(controller, one, share=3072, red=100)
+    assert raised is not None
+    assert raised.shares == 2048  # 1024 + 1024 * 2 * 0.5
+    controller.adopt({"red": Policy("red", "adaptive", 100.0)})
+    other = decide(controller, one, share=3072, red=100)
+    assert other is not None
+    assert other.shares >= 3072
+    controller.adopt({"red": Policy("red", "adaptive", 100.0, ceiling=2000)})
+    bounded = decide(controller, one, share=3072, red=100)
+    assert bounded is not None
+    assert bounded.shares == 2000

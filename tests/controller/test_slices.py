@@ -7,7 +7,6 @@ import ctypes
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,7 +127,9 @@ def test_a_thread_that_ends_is_forgotten(toy: Toy) -> None:
     toy.guard.apply({"g": 300_000})
     del toy.scheduler.births[1]
     assert toy.guard.apply({"g": 400_000}) == Counts(set=1)
+    del toy.scheduler.births[2]
     assert toy.guard.restore() == []
+    assert not toy.journal.file.exists()
 
 
 def test_one_that_fails_does_not_stop_the_others_and_is_kept_for_later(toy: Toy) -> None:
@@ -299,11 +300,8 @@ def test_clamps_of_utilisation_are_kept(kernel: tuple[Kernel, int]) -> None:
 
 def test_a_thread_that_is_gone_and_one_that_may_not_be_set(kernel: tuple[Kernel, int]) -> None:
     calls, _ = kernel
-    done = threading.Thread(target=lambda: None)
-    done.start()
-    done.join()
-    gone = done.native_id
-    assert gone is not None
+    with child() as process:
+        gone = process.pid  # waited for at the end of this block
     for act in (calls.read, calls.born, lambda tid: calls.write(tid, Attributes(0, 0, 0, 0))):
         with pytest.raises(ThreadGoneError):
             act(gone)

@@ -20,7 +20,7 @@ def test_it_is_accepted() -> None:
 
 
 def test_every_key_is_explained() -> None:
-    written = set(re.findall(r"^[ #-]*([a-z_]+):", EXAMPLE.read_text(), re.MULTILINE))
+    written = set(re.findall(r"^[ #-]*([a-z0-9_]+):", EXAMPLE.read_text(), re.MULTILINE))
     models: list[type[BaseModel]] = [
         FileConfig, ComponentConfig, DockerConfig, PodmanConfig, ContainerdConfig, SelectConfig, SystemdConfig,
         UnitConfig, PolicyConfig, MetricsConfig, OwnConfig,
