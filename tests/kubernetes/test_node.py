@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PORT, METRICS = 35100, 35190
 POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"
 #: Folders of this machine that the daemon's container runs from, since no image can be pulled here.
-HOST_FILES = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", str(ROOT), str((ROOT / ".venv").resolve()))
+HOST_FILES = ("/usr", "/lib", "/lib64", "/bin", str(ROOT), sys.prefix, sys.base_prefix)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def adapt(pod: dict[str, Any], node: Node) -> None:
     container["ports"][0] = {"name": "metrics", "containerPort": METRICS, "hostPort": METRICS}
     container["livenessProbe"]["httpGet"]["host"] = "127.0.0.1"
     container |= {"image": WORK, "imagePullPolicy": "Never",
-                  "command": [str(ROOT / ".venv/bin/python"), "-m", "qioi.cli"]}  # fmt: skip
+                  "command": [sys.executable, "-m", "qioi.cli"]}  # fmt: skip
     container["env"] += [
         {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
         {"name": "KUBERNETES_SERVICE_PORT", "value": str(node.port)},
@@ -81,8 +82,10 @@ def adapt(pod: dict[str, Any], node: Node) -> None:
 def daemon(node: Node) -> Node:
     node.plane.kubectl("apply", "-f", "-", text=installation(node))
     until(lambda: daemon_pod(node), "the daemon's pod is there")
-    until(lambda: node.running(daemon_pod(node), "qioi"), "the daemon runs")
-    until(lambda: "watching" in log(node), "the daemon has begun")
+    try:
+        until(lambda: node.running(daemon_pod(node), "qioi") and "watching" in log(node), "the daemon has begun", 45)
+    except AssertionError as error:
+        raise AssertionError(node.plane.kubectl("describe", "pod", "-n", "qioi")[-3000:] + log(node)) from error
     return node
 
 
@@ -153,7 +156,7 @@ def events(node: Node) -> set[str]:
 def test_a_policys_life(daemon: Node, peer: tuple[Path, Path]) -> None:
     pod, container = peer
     until(lambda: shares(pod) > 300, "the pod is raised where it competes")
-    assert shares(pod.parent) == 2 + 50 * 2 + 50 + 50 or shares(pod.parent) > 0  # the class's own is the kubelet's
+    assert shares(pod.parent) < 1000  # the class's own group is the kubelet's
     seen = until(lambda: status(daemon).get("components"), "the status tells")
     assert seen[0]["name"] == "peer0"
     assert (seen[0]["original"], seen[0]["node"], seen[0]["level"]) == (102, NODE, "pod")
