@@ -1,0 +1,74 @@
+"""1,000 containers that come and go while the daemon runs: nothing of any of them stays with it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+from engine_site import CHAINCODE, PEER, EngineSite, until
+from test_docker_daemon import Daemon, daemon
+
+from qioi.controller.journal import Journal
+
+__all__ = ["daemon"]  # the fixture
+
+pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(1500)]
+
+CONTAINERS = 1000
+#: As many as an engine on two cores creates and removes at once.
+WORKERS = 4
+#: Bytes that the daemon may have grown by at the end: a container that stays behind costs some 20 kB.
+GROWTH = 8_000_000
+
+
+def come_and_go(engine: EngineSite, names: list[str]) -> None:
+    """Create, start and remove one container after the other; every second one is a peer that commits."""
+    with contextlib.closing(engine.client()) as client:
+        for number, name in enumerate(names):
+            container = client.api.create_container(
+                PEER if number % 2 else CHAINCODE, ["/writer", f"channel{number % 3}", "20"], name=name,
+                host_config=client.api.create_host_config(network_mode="none"),
+            )  # fmt: skip
+            client.api.start(container)
+            client.api.remove_container(container, force=True)
+
+
+def churn(engine: EngineSite, daemon: Daemon, prefix: str, count: int) -> set[str]:
+    """Have so many come and go; give the names of those that the daemon was seen to watch."""
+    batches = [[f"{prefix}-{number}" for number in range(worker, count, WORKERS)] for worker in range(WORKERS)]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        work = [pool.submit(come_and_go, engine, names) for names in batches]
+        seen: set[str] = set()
+        while not all(one.done() for one in work):
+            seen |= daemon.components().keys()
+            time.sleep(0.1)
+    for one in work:
+        one.result()
+    return seen
+
+
+def test_a_thousand_containers_leave_nothing_behind(engine: EngineSite, daemon: Daemon, tmp_path: Path) -> None:
+    daemon.start()
+    assert daemon.process is not None
+    process = psutil.Process(daemon.process.pid)
+    churn(engine, daemon, "before", 40)  # whatever is made at the first use is there now
+    until(lambda: daemon.components() == {})
+    files, threads, memory = process.num_fds(), process.num_threads(), process.memory_info().rss
+    assert len(churn(engine, daemon, "churn", CONTAINERS)) > CONTAINERS / 20
+    engine.run(PEER, "last", rate=5)
+    until(lambda: daemon.components().keys() == {"last"})  # it still sees what comes
+    engine.remove("last")
+    until(lambda: daemon.components() == {})
+    until(lambda: process.num_fds() <= files and process.num_threads() <= threads)
+    assert process.memory_info().rss - memory < GROWTH
+    status = daemon.status()
+    assert status is not None
+    assert status["sources"] == []
+    assert len(status["channels"]) <= 3 + 1
+    assert daemon.end() == 0
+    assert Journal(daemon.state).load().entries == ()
+    assert "Traceback" not in daemon.log()
