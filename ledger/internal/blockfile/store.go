@@ -158,6 +158,27 @@ func (s *Store) appendLast(block *commonpb.Block, kind frameKind) error {
 	return s.flushIfLarge()
 }
 
+// DropOpen takes the open block's transactions back, durably.
+func (s *Store) DropOpen() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.writable(); err != nil || s.openTxs == 0 {
+		return err
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	seg := s.last()
+	if err := os.Truncate(seg.path, s.open.start); err != nil {
+		return s.fail(err)
+	}
+	if err := seg.file.Sync(); err != nil {
+		return s.fail(fmt.Errorf("fsync %s: %w", seg.path, err))
+	}
+	seg.size, s.openTxs = s.open.start, 0
+	return nil
+}
+
 // beginFrame makes room for a payload of at most size bytes and starts a new segment where one is due.
 func (s *Store) beginFrame(size int) (start int, err error) {
 	if err := s.writable(); err != nil {

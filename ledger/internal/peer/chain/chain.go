@@ -31,7 +31,8 @@ type Chain struct {
 	ledger   *ledger
 	store    *blockfile.Store
 	saved    *checkpoints
-	sealed   *mark // after the last block that is sealed and durable; of stage 3
+	sealed   *mark    // after the last block that is sealed and durable; of stage 3
+	open     []string // ids in the open block that clients may have been told of; of stage 3
 	feed     feed
 	pipeline *pipeline
 	metrics  *channelMetrics
@@ -96,7 +97,7 @@ func (c *Chain) replay() error {
 		return err
 	}
 	c.sealed = l.mark()
-	if err := l.replayTail(c.store, nil); err != nil {
+	if err := l.replayTail(c.store, func(_ Position, tx *validate.Tx, _ Code) { c.open = append(c.open, tx.ID) }); err != nil {
 		return err
 	}
 	log.Infof("[%s] Replayed %d block(s) and %d transaction(s) of the open one; ready at block [%d] after %s",
@@ -131,10 +132,16 @@ func (c *Chain) Bundle() *channelconfig.Bundle { return c.ledger.bundle.Load() }
 func (c *Chain) Snapshot() *statedb.Snapshot { return c.ledger.state.Snapshot() }
 
 // Position is what is to be received next. Position, Add and Seal belong to one goroutine.
-func (c *Chain) Position() Position { return c.pipeline.position }
+func (c *Chain) Position() Position {
+	c.pipeline.rejoin()
+	return c.pipeline.position
+}
+
+// Rewound closes when the open block is taken back; ask for it after Position.
+func (c *Chain) Rewound() <-chan struct{} { return c.pipeline.known.gone }
 
 // Add receives the next transaction in order; it waits while the pipeline is full. An
-// error is ctx's.
+// error is ctx's, ErrStopped or ErrRewound.
 func (c *Chain) Add(ctx context.Context, raw []byte) error { return c.pipeline.addTx(ctx, raw) }
 
 // Seal receives the end of the open block.

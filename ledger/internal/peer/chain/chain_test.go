@@ -101,9 +101,11 @@ func TestACopiedIDBlocksNobody(t *testing.T) {
 	assert.Equal(t, Status{Code: valid, Position: Position{1, 1}}, r.status(id))
 }
 
-func TestSealsThatDoNotFitStopTheChain(t *testing.T) {
+// TestABlockWhoseSealDoesNotFitIsTakenBack: what was received for it has left no trace, and the
+// block that is received next in its place counts, also after a restart.
+func TestABlockWhoseSealDoesNotFitIsTakenBack(t *testing.T) {
 	w := streamWorld(t)
-	raw, _ := w.Make(peertest.Tx{})
+	raw, id := w.Make(put(w, "a", "1"))
 	for name, spoil := range map[string]func(*peertest.Orderer) (*commonpb.BlockHeader, *commonpb.BlockMetadata){
 		"number": func(o *peertest.Orderer) (*commonpb.BlockHeader, *commonpb.BlockMetadata) {
 			o.Number = 2
@@ -126,18 +128,67 @@ func TestSealsThatDoNotFitStopTheChain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := startRig(t, w, t.TempDir(), Options{})
-			r.add(raw)
+			dir := t.TempDir()
+			r := startRig(t, w, dir, Options{})
+			before := r.fingerprint()
+			require.NoError(t, r.Add(context.Background(), raw))
+			r.status(id) // reported, too early
+			rewound := r.Rewound()
 			header, metadata := spoil(r.orders)
 			require.NoError(t, r.Seal(context.Background(), header, metadata))
-			err := <-r.ended
-			r.ended <- err
-			require.ErrorContains(t, err, "cannot be trusted")
-			assert.EqualValues(t, 1, r.Height())
-			assert.ErrorIs(t, r.Add(context.Background(), raw), ErrStopped)
+			<-rewound
+			assert.ErrorIs(t, r.Add(context.Background(), raw), ErrRewound)
+			assert.Equal(t, Position{1, 0}, r.Position())
+			r.settle()
+			assert.Equal(t, before, r.fingerprint())
+			_, known := r.Find(id)
+			assert.False(t, known)
+
+			r.orders = w.NewOrderer()
+			other, otherID := w.Make(put(w, "a", "other"))
+			r.add(other)
+			r.add(raw) // it comes again, elsewhere
+			assert.Equal(t, Status{Position: Position{1, 0}}, r.status(otherID))
+			assert.Equal(t, Status{Position: Position{1, 1}}, r.status(id))
+			r.seal()
+			r.settle()
+			want := r.fingerprint()
+			require.NoError(t, r.stop())
+			r = startRig(t, w, dir, Options{CheckpointEvery: -1})
+			assert.Equal(t, want, r.fingerprint())
 		})
 	}
 }
+
+// TestALyingTailIsTakenBackAfterARestart: the process ended before the seal showed that what it has on
+// disk is not the order.
+func TestALyingTailIsTakenBackAfterARestart(t *testing.T) {
+	w := streamWorld(t)
+	dir := t.TempDir()
+	r := startRig(t, w, dir, Options{})
+	r.add(must(w.Make(put(w, "sealed", "1"))))
+	r.seal()
+	lie, lieID := w.Make(put(w, "a", "lie"))
+	r.add(lie)
+	r.status(lieID)
+	orders := r.orders
+	require.NoError(t, r.stop())
+	r = startRig(t, w, dir, Options{})
+	r.orders = orders
+	rewound := r.Rewound()
+	truth := must(w.Make(put(w, "a", "truth")))
+	header, metadata := r.orders.Seal([][]byte{truth})
+	require.NoError(t, r.Seal(context.Background(), header, metadata))
+	<-rewound
+	require.Equal(t, Position{2, 0}, r.Position())
+	require.NoError(t, r.Add(context.Background(), truth))
+	require.NoError(t, r.Seal(context.Background(), header, metadata))
+	r.settle()
+	assert.EqualValues(t, 3, r.Height())
+	assert.Equal(t, "truth", string(r.Snapshot().Get("kv", "a").Value))
+}
+
+func must(raw []byte, _ string) []byte { return raw }
 
 func TestTheWrongGenesisIsRefused(t *testing.T) {
 	dir := t.TempDir()

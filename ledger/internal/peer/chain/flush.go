@@ -30,6 +30,7 @@ func (p *pipeline) flush(ctx context.Context) error {
 				more = false
 			}
 		}
+		group = p.settled(group)
 		start := time.Now()
 		if err := p.write(group); err != nil {
 			return err
@@ -47,9 +48,12 @@ func (p *pipeline) write(group []done) error {
 	for i := range group {
 		d := &group[i]
 		var err error
-		if d.header != nil {
+		switch {
+		case d.distrust != nil:
+			err = p.dropOpen(d)
+		case d.header != nil:
 			err = store.AppendSeal(d.header, d.metadata)
-		} else {
+		default:
 			err = store.AppendTx(d.at.Block, d.at.Tx, d.tx.Raw, byte(d.code))
 		}
 		if err != nil {
@@ -65,20 +69,28 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 	for i := range group {
 		d := &group[i]
 		p.bytes.Release(d.weight)
-		if d.header != nil {
+		if d.header != nil || d.distrust != nil {
+			p.chain.open = p.chain.open[:0]
 			continue
 		}
 		keys = append(keys, d.tx.Key)
+		p.chain.open = append(p.chain.open, d.tx.ID)
 		c.metrics.transaction(d.tx, d.code)
 	}
 	last := &group[len(group)-1]
 	upTo := Position{last.at.Block, last.at.Tx + 1}
-	if last.header != nil {
+	switch {
+	case last.header != nil:
 		upTo = Position{Block: last.header.Number + 1}
+	case last.distrust != nil:
+		upTo = last.at
 	}
 	c.ledger.index.publish(upTo, keys)
 	now := time.Now()
 	for i := range group {
+		if group[i].distrust != nil {
+			continue
+		}
 		if group[i].header == nil {
 			c.metrics.durable(&group[i], now)
 			continue

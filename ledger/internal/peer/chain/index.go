@@ -84,6 +84,17 @@ func (x *index) saved(upTo uint64) {
 	x.held = upTo
 }
 
+// rewind gives back all ids but the first upTo, none of which a checkpoint holds.
+func (x *index) rewind(upTo uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := upTo - x.held
+	for i := range x.fresh[n:] {
+		delete(x.places, x.fresh[n:][i].Key)
+	}
+	x.fresh = x.fresh[:n:n]
+}
+
 // load fills an empty index from a checkpoint.
 func (x *index) load(ids []checkpoint.ID) {
 	x.mu.Lock()

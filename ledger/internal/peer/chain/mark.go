@@ -20,13 +20,21 @@ type mark struct {
 
 // mark remembers where the ledger is; no block may be open.
 func (l *ledger) mark() *mark {
-	return &mark{
+	l.last = &mark{
 		Point: checkpoint.Point{
 			Channel: l.channelID, Blocks: l.next.Block, Hash: l.previous, Commit: l.commit,
 			Config: l.config, Transactions: l.transactions, IDs: l.index.taken(),
 		},
 		state: l.state.Snapshot(), bundle: l.bundle.Load(),
 	}
+	return l.last
+}
+
+// rewind takes back all that came after the last sealed block.
+func (l *ledger) rewind() {
+	l.state.Reset(l.last.state)
+	l.index.rewind(l.last.IDs)
+	l.resume(l.last.Point, l.last.bundle)
 }
 
 // resume makes the ledger stand at a point; state and index are the caller's.

@@ -43,6 +43,7 @@ type job struct {
 	header   *commonpb.BlockHeader
 	metadata *commonpb.BlockMetadata // a seal
 
+	base    *base                 // that it follows
 	bundle  *channelconfig.Bundle // the configuration in force there
 	weight  int64
 	arrived time.Time
@@ -69,6 +70,7 @@ type done struct {
 	code     Code
 	header   *commonpb.BlockHeader
 	metadata *commonpb.BlockMetadata
+	distrust error // why the open block is taken back: it is neither a transaction nor a seal then
 	weight   int64
 
 	arrived, recorded time.Time // of a transaction: at the pipeline, in the state
@@ -87,7 +89,10 @@ type pipeline struct {
 	bytes   *semaphore.Weighted
 	busy    [stages]atomic.Int64 // nanoseconds that each stage has worked, not waited
 
+	base atomic.Pointer[base]
+
 	// Of the goroutine that receives:
+	known       *base
 	position    Position
 	bundle      *channelconfig.Bundle
 	blockBundle *channelconfig.Bundle // in force when the open block began: its seal is checked by it
@@ -97,12 +102,14 @@ func newPipeline(c *Chain, workers int) *pipeline {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	return &pipeline{
+	p := &pipeline{
 		chain: c, workers: workers,
 		jobs: make(chan *job, queueItems), help: make(chan *job, queueItems), results: make(chan done, queueItems),
-		bytes:    semaphore.NewWeighted(queueBytes),
-		position: c.ledger.next, bundle: c.ledger.bundle.Load(), blockBundle: c.ledger.bundle.Load(),
+		bytes: semaphore.NewWeighted(queueBytes),
 	}
+	p.base.Store(&base{position: c.ledger.next, bundle: c.ledger.bundle.Load(), gone: make(chan struct{})})
+	p.rejoin()
+	return p
 }
 
 // run owns the pipeline's goroutines; it returns the first error, or nil when ctx ends.
@@ -119,6 +126,10 @@ func (p *pipeline) run(ctx context.Context) error {
 
 // put queues an item; it waits while the pipeline is full.
 func (p *pipeline) put(ctx context.Context, j *job) error {
+	if p.rejoin() {
+		return ErrRewound
+	}
+	j.base = p.known
 	j.weight = min(j.weight, queueBytes)
 	if err := p.bytes.Acquire(ctx, j.weight); err != nil {
 		return err
@@ -218,6 +229,10 @@ func (p *pipeline) commit(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		if j.base != p.base.Load() {
+			p.discard(j)
+			continue
+		}
 		j.mu.Lock()
 		p.check(j)
 		j.mu.Unlock()
@@ -237,9 +252,10 @@ func (p *pipeline) commit(ctx context.Context) error {
 		} else {
 			metadata, err := p.seal(j)
 			if err != nil {
-				return fmt.Errorf("[%s] the orderer's stream cannot be trusted: %w", l.channelID, err)
+				d = p.rewind(err)
+			} else {
+				d.header, d.metadata, d.mark = j.header, metadata, l.mark()
 			}
-			d.header, d.metadata, d.mark = j.header, metadata, l.mark()
 			d.validation, d.state = validation, state
 			validation, state = 0, 0
 		}

@@ -49,6 +49,7 @@ type Chain interface {
 	ID() string
 	Bundle() *channelconfig.Bundle
 	Position() chain.Position
+	Rewound() <-chan struct{}
 	Add(ctx context.Context, raw []byte) error
 	Seal(ctx context.Context, header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error
 }
@@ -65,14 +66,22 @@ type Follower struct {
 // Run follows until ctx ends (nil) or the chain stops (its error).
 func (f *Follower) Run(ctx context.Context) error {
 	pause, failures := firstPause, 0
+	liars := map[string]bool{} // orderers whose seals did not verify
 	for next := f.firstOrderer(); ; next++ {
 		addresses := f.Chain.Bundle().Orderer.Addresses
 		if len(addresses) == 0 {
 			return fmt.Errorf("channel %s names no orderer addresses", f.Chain.ID())
 		}
+		trusted := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return liars[a] })
+		if len(trusted) == 0 {
+			return fmt.Errorf("channel %s: the seals of no orderer fit this peer's chain (%d orderers tried)", f.Chain.ID(), len(addresses))
+		}
 		address := addresses[next%len(addresses)]
+		if liars[address] {
+			continue
+		}
 		before := f.Chain.Position()
-		err := f.follow(ctx, address)
+		err := f.follow(ctx, address, trusted)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -84,7 +93,12 @@ func (f *Follower) Run(ctx context.Context) error {
 			next = elsewhere.leader - 1 // the loop adds one
 			continue
 		}
-		if f.Chain.Position() != before {
+		now := f.Chain.Position()
+		if errors.Is(err, chain.ErrRewound) && (before.Block < now.Block || before.Tx == 0) {
+			liars[address] = true // all of that block came from it
+			log.Errorf("[%s] orderer %s is not followed any more", f.Chain.ID(), address)
+		}
+		if now != before {
 			pause, failures = firstPause, 0
 		}
 		log.Warnf("[%s] orderer %s: %s", f.Chain.ID(), address, err)
@@ -107,7 +121,8 @@ func (f *Follower) firstOrderer() int {
 	return int(h.Sum32() & 0xffff)
 }
 
-func (f *Follower) follow(ctx context.Context, address string) error {
+// follow receives from one orderer, until it fails or names another one of the trusted as the leader.
+func (f *Follower) follow(ctx context.Context, address string, trusted []string) error {
 	orderer := f.Chain.Bundle().Orderer
 	creds := insecure.NewCredentials()
 	if f.TLS {
@@ -125,7 +140,7 @@ func (f *Follower) follow(ctx context.Context, address string) error {
 	}
 	defer func() { _ = conn.Close() }()
 	var heard probe.Watch
-	ctx, stop := attend(ctx, conn, &heard)
+	ctx, stop := attend(ctx, conn, &heard, f.Chain.Rewound())
 	defer stop()
 	request, err := f.request()
 	if err != nil {
@@ -152,17 +167,24 @@ func (f *Follower) follow(ctx context.Context, address string) error {
 		if err := f.take(ctx, batch); err != nil {
 			return err
 		}
-		if leader := slices.Index(orderer.Addresses, batch.Leader); leader >= 0 && time.Since(begun) > settled {
+		if leader := slices.Index(orderer.Addresses, batch.Leader); leader >= 0 && slices.Contains(trusted, batch.Leader) && time.Since(begun) > settled {
 			return errElsewhere{leader}
 		}
 	}
 }
 
-// attend gives a context that ends when the orderer no longer runs, until stop is called:
-// an idle stream and one from a frozen orderer look alike.
-func attend(parent context.Context, conn grpc.ClientConnInterface, heard *probe.Watch) (ctx context.Context, stop func()) {
+// attend gives a context that ends when the orderer no longer runs, or what it sent was taken
+// back, until stop is called: an idle stream and one from a frozen orderer look alike.
+func attend(parent context.Context, conn grpc.ClientConnInterface, heard *probe.Watch, rewound <-chan struct{}) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	done := make(chan struct{})
+	go func() {
+		select {
+		case <-rewound: // it may send nothing more
+			cancel(chain.ErrRewound)
+		case <-ctx.Done():
+		}
+	}()
 	go func() {
 		defer close(done)
 		if err := heard.Run(ctx, conn, func() bool { return true }); err != nil {

@@ -161,3 +161,51 @@ func TestMovesToTheLeader(t *testing.T) {
 	fresh := chain.Position{Block: 1}
 	assert.False(t, leader.asked[0] == fresh && leader.asked[1] == fresh, "one of them was sent on in the middle of the order")
 }
+
+// TestALyingOrdererIsLeft: one sends a transaction that the others have not ordered; its seal does not
+// fit, and the block comes from another one. Where there is nobody else, the peer ends.
+func TestALyingOrdererIsLeft(t *testing.T) {
+	for _, honest := range []bool{true, false} {
+		t.Run(map[bool]string{true: "with an honest one", false: "alone"}[honest], func(t *testing.T) {
+			liar, other := &orderer{t: t, serve: 1000}, &orderer{t: t, serve: 1000}
+			address := listen(t, liar)
+			addresses := []string{address}
+			if honest {
+				addresses = append(addresses, listen(t, other), address)
+				other.leader = address // honest ones may still follow it
+			}
+			w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: addresses})
+			ids, items := order(w, 3)
+			forged, forgedID := w.Make(peertest.Tx{})
+			lies := append([]*streampb.Item(nil), items[0]...)
+			lies[2] = &streampb.Item{Kind: &streampb.Item_Tx{Tx: forged}}
+			liar.items, other.items = [][]*streampb.Item{lies, items[1], items[2]}, items
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
+			require.NoError(t, err)
+			var group sync.WaitGroup
+			group.Go(func() { assert.NoError(t, c.Run(ctx)) })
+			f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: c}
+			ended := make(chan error, 1)
+			go func() { ended <- f.Run(ctx) }()
+			if honest {
+				for i, id := range ids {
+					s, err := c.Status(ctx, id)
+					require.NoError(t, err)
+					assert.Equal(t, chain.Status{Position: chain.Position{Block: uint64(1 + i/5), Tx: uint64(i % 5)}}, s)
+				}
+				_, known := c.Find(forgedID)
+				assert.False(t, known)
+				cancel()
+				require.NoError(t, <-ended)
+			} else {
+				require.ErrorContains(t, <-ended, "the seals of no orderer fit this peer's chain")
+				cancel()
+			}
+			group.Wait()
+			require.NoError(t, c.Close())
+			assert.NotEmpty(t, liar.asked)
+		})
+	}
+}
