@@ -2,12 +2,14 @@ package deliver_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
@@ -108,6 +110,33 @@ func TestWholeBlocksOldAndNew(t *testing.T) {
 	answer, err := stream.Recv()
 	require.NoError(t, err)
 	assert.Equal(t, commonpb.Status_SUCCESS, answer.GetStatus())
+}
+
+// TestNothingIsMissedBetweenOldAndNew: streams that begin at any moment while blocks arrive get each
+// block once, in order, the old ones and those that come.
+func TestNothingIsMissedBetweenOldAndNew(t *testing.T) {
+	const streams, blocks = 8, 40
+	f := start(t)
+	var readers errgroup.Group
+	for n := range blocks {
+		if n%(blocks/streams) == 0 {
+			stream := f.ask(f.request(&ordererpb.SeekInfo{Start: at(0), Stop: at(blocks)}, f.w.Signer("Org1MSP", "client")))
+			readers.Go(func() error {
+				for number := range uint64(blocks + 1) {
+					answer, err := stream.Recv()
+					if err != nil {
+						return err
+					}
+					if got := answer.GetBlock().GetHeader().GetNumber(); answer.GetBlock() == nil || got != number {
+						return fmt.Errorf("block %d is due, got %d (%v)", number, got, answer.GetStatus())
+					}
+				}
+				return nil
+			})
+		}
+		f.block(peertest.Tx{})
+	}
+	require.NoError(t, readers.Wait())
 }
 
 func TestFilteredBlocksKeepPayloadsBack(t *testing.T) {
