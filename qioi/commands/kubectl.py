@@ -1,0 +1,174 @@
+"""``kubectl qioi``: policies, their channels and components, in any cluster that kubectl reaches.
+
+Installed as ``kubectl-qioi``, which kubectl finds on the PATH. It asks through kubectl itself, so that contexts,
+credentials and rights are the user's own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from qioi.commands.failing import fail
+
+Policy = Mapping[str, Any]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--context", help="The cluster, by kubectl's name for it.")
+@click.option("--kubeconfig", type=click.Path(), help="The file that kubectl is to read.")
+@click.pass_context
+def command(ctx: click.Context, context: str | None, kubeconfig: str | None) -> None:
+    """Show what QiOi's daemons see and do in a cluster."""
+    flags = [("--context", context), ("--kubeconfig", kubeconfig)]
+    ctx.obj = ["kubectl", *(part for flag, value in flags if value for part in (flag, value))]
+
+
+namespace_option = click.option("-n", "--namespace", help="Only this namespace.  [default: all]")
+
+
+@command.command()
+@namespace_option
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.pass_obj
+def status(kubectl: list[str], namespace: str | None, output: str) -> None:
+    """Show every policy, its channel, and its components on all nodes."""
+    policies = ask(kubectl, namespace)
+    if output == "json":
+        click.echo(json.dumps(policies, indent=2))
+    else:
+        show(policies)
+
+
+@command.command()
+@click.argument("policy")
+@click.option("-n", "--namespace", default="default", show_default=True)
+@click.pass_obj
+def explain(kubectl: list[str], policy: str, namespace: str) -> None:
+    """Show why POLICY is or is not in force, and what was decided for each of its components."""
+    found = [one for one in ask(kubectl, namespace) if one["metadata"]["name"] == policy]
+    if not found:
+        fail(f"policy {namespace}/{policy}: there is none")
+    for line in story(found[0], datetime.now(UTC)):
+        click.echo(line)
+
+
+@command.command()
+@namespace_option
+@click.option("--every", type=click.FloatRange(1.0), default=2.0, show_default=True, help="Seconds between two looks.")
+@click.pass_obj
+def top(kubectl: list[str], namespace: str | None, every: float) -> None:
+    """Watch all policies until ctrl-C; daemons renew their status every few seconds."""
+    try:
+        while True:
+            policies = ask(kubectl, namespace)
+            click.clear()
+            show(policies)
+            time.sleep(every)
+    except KeyboardInterrupt:
+        return
+
+
+def ask(kubectl: Sequence[str], namespace: str | None) -> list[dict[str, Any]]:
+    """Ask for all policies."""
+    where = ["-n", namespace] if namespace else ["-A"]
+    try:
+        done = subprocess.run([*kubectl, "get", "isolationpolicies.qioi.io", *where, "-o", "json"],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+    except FileNotFoundError:
+        fail("kubectl: not found: it is what this command asks through")
+    if done.returncode:
+        fail(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "kubectl failed without a word")
+    items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
+    return items
+
+
+def show(policies: Sequence[Policy]) -> None:
+    """Print tables for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=160)
+    now = datetime.now(UTC)
+    channels = Table(
+        "Namespace", "Policy", "Channel", "Law", "Throughput", "Threshold", "Interference", "In force", "Seen"
+    )
+    components = Table("Policy", "Component", "Node", "Role", "Class", "Level", "Share", "Original", "Waiting", "Why")
+    for one in policies:
+        meta, spec, said = one["metadata"], one["spec"], one.get("status") or {}
+        channels.add_row(meta["namespace"], meta["name"], spec["channel"], spec["law"],
+                         known(said, "throughput", " tps"), known(said, "threshold", " tps"),
+                         known(said, "interference", " %"), verdict(said), freshest(said, now))  # fmt: skip
+        for part in said.get("components") or ():
+            components.add_row(f"{meta['namespace']}/{meta['name']}", part["name"], part["node"], known(part, "role"),
+                               known(part, "qosClass"), known(part, "level"), known(part, "shares"),
+                               known(part, "original"), known(part, "waitingPercent", " %"),
+                               f"! {part['problem']}" if part.get("problem") else known(part, "reason"))  # fmt: skip
+    console.print(channels)
+    console.print(components)
+
+
+def verdict(said: Mapping[str, Any]) -> str:
+    """Say whether a policy is in force."""
+    for one in said.get("conditions") or ():
+        if one["type"] == "Accepted":
+            return str(one["reason"]) if one["status"] == "True" else f"no: {one['reason']}"
+    return "no daemon has seen it"
+
+
+def freshest(said: Mapping[str, Any], now: datetime) -> str:
+    """Say how long ago a node has said something last."""
+    ages = [age(one.get("observedAt"), now) for one in said.get("nodes") or ()]
+    known_ages = [one for one in ages if one is not None]
+    return f"{min(known_ages):.0f} s ago" if known_ages else "-"
+
+
+def age(text: object, now: datetime) -> float | None:
+    """Give the seconds since a time of the API."""
+    try:
+        return max(0.0, (now - datetime.fromisoformat(str(text))).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def known(part: Mapping[str, Any], key: str, unit: str = "") -> str:
+    """Show a value, or a dash for one that is not known."""
+    return f"{part[key]}{unit}" if key in part else "-"
+
+
+def story(one: Policy, now: datetime) -> Iterator[str]:
+    """Tell all that is known of one policy, line by line."""
+    meta, spec, said = one["metadata"], one["spec"], one.get("status") or {}
+    yield f"{meta['namespace']}/{meta['name']}: channel {spec['channel']}, law {spec['law']}, {verdict(said)}"
+    for condition in said.get("conditions") or ():
+        yield f"  {condition['type']} {condition['status']}: {condition['reason']}: {condition['message']}"
+    if said.get("observedGeneration") != meta.get("generation"):
+        yield f"  the newest change (generation {meta.get('generation')}) has not been seen by any daemon yet"
+    yield (f"  throughput {known(said, 'throughput', ' tps')}, threshold {known(said, 'threshold', ' tps')} "
+           f"({known(said, 'thresholdSource')}), interference {known(said, 'interference', ' %')}")  # fmt: skip
+    for node in said.get("nodes") or ():
+        seen = age(node.get("observedAt"), now)
+        rate = f"sees {node['throughput']} tps" if "throughput" in node else "sees no commits itself"
+        when = "-" if seen is None else f"{seen:.0f} s ago"
+        yield f"  node {node['name']}: {rate}, said {when}, {known(node, 'actuator')}"
+    for part in said.get("components") or ():
+        yield f"  {part['name']} ({known(part, 'role')}, {known(part, 'qosClass')}) on {part['node']}"
+        shares, original = known(part, "shares"), known(part, "original")
+        yield f"    shares {shares}, found with {original}, moved at: {known(part, 'level')}"
+        yield f"    {part.get('problem') or known(part, 'reason')}"
+    last = said.get("lastDecision")
+    if last:
+        yield f"  last change: {last.get('time')} {last.get('component')} on {last.get('node')}: {last.get('message')}"
+
+
+def main() -> None:
+    """Be kubectl's plugin."""
+    command(prog_name="kubectl qioi")

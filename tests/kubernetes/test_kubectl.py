@@ -1,0 +1,76 @@
+"""`kubectl qioi`, through a real kubectl, in a real API server."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from k8s_cluster import ControlPlane
+from k8s_tools import path
+
+from qioi.commands.kubectl import command
+
+pytestmark = pytest.mark.slow
+WHERE = "/apis/qioi.io/v1alpha1/namespaces/{}/isolationpolicies"
+STATUS = {
+    "observedGeneration": 1, "throughput": 412.5, "threshold": 400, "thresholdSource": "configuration",
+    "interference": 31,
+    "conditions": [{"type": "Accepted", "status": "True", "reason": "InForce", "message": "in force",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+    "nodes": [{"name": "n1", "observedAt": "2026-01-01T00:00:00Z", "throughput": 412.5, "actuator": "files"},
+              {"name": "n2", "observedAt": "2026-01-01T00:00:00Z"}],
+    "components": [{"name": "peer0", "node": "n1", "role": "peer", "qosClass": "Burstable", "level": "pod",
+                    "shares": 4096, "original": 1024, "waitingPercent": 31, "reason": "waits 31%"}],
+    "lastDecision": {"time": "2026-01-01T00:00:00Z", "node": "n1", "component": "peer0", "message": "shares 1 -> 2"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def policy(plane: ControlPlane, namespace: str) -> str:
+    one: dict[str, Any] = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": "pay"},
+                           "spec": {"channel": "payments"}}  # fmt: skip
+    plane.call("POST", WHERE.format(namespace), one)
+    plane.call("PATCH", f"{WHERE.format(namespace)}/pay/status", {"status": STATUS},
+               kind="application/merge-patch+json")  # fmt: skip
+    return namespace
+
+
+def run(plane: ControlPlane, *args: str) -> Result:
+    environment = {"PATH": f"{path('kubectl').parent}:{os.environ['PATH']}"}
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        return CliRunner().invoke(command, ["--kubeconfig", str(plane.kubeconfig()), *args])
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def test_status(plane: ControlPlane, policy: str) -> None:
+    done = run(plane, "status", "-n", policy)
+    assert done.exit_code == 0, done.output
+    for word in ("payments", "412.5 tps", "400 tps", "31 %", "InForce", "peer0", "4096", "1024", "Burstable"):
+        assert word in done.output
+    (one,) = json.loads(run(plane, "status", "-n", policy, "--output", "json").output)
+    assert one["status"] == STATUS
+
+
+def test_explain(plane: ControlPlane, policy: str) -> None:
+    done = run(plane, "explain", "pay", "-n", policy)
+    assert done.exit_code == 0, done.output
+    assert "node n1: sees 412.5 tps" in done.output
+    assert "node n2: sees no commits itself" in done.output
+    assert "shares 4096, found with 1024, moved at: pod" in done.output
+    assert "last change: 2026-01-01T00:00:00Z peer0 on n1: shares 1 -> 2" in done.output
+
+
+def test_what_is_not_there_is_one_line(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    done = run(plane, "explain", "none", "-n", namespace)
+    assert (done.exit_code, done.output.count("\n")) == (1, 1)
+    assert f"policy {namespace}/none: there is none" in done.output
+    lost = CliRunner().invoke(command, ["--kubeconfig", str(tmp_path / "none"), "status"])
+    assert (lost.exit_code, lost.output.count("\n")) == (1, 1)
