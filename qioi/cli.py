@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profile": ("qioi.commands.profile", "Time slices, scheduling delays and context switches, by perf."),
     "check": ("qioi.commands.check", "Check a configuration and what this host offers."),
     "restore": ("qioi.commands.restore", "Put back every value that a dead daemon left changed."),
+    "kubectl": ("qioi.commands.kubectl", "Show a cluster's policies and daemons (also: kubectl qioi)."),
     "replay": ("qioi.commands.replay", "Read recorded peer logs and say what QiOi would have done."),
     "lab": ("qioi.commands.lab", "Run the bundled ledger network on this machine."),
     "demo": ("qioi.commands.demo", "Measure the ledger alone, disturbed, and protected."),

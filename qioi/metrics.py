@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, ge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from qioi.controller.bottleneck import Kind
+from qioi.kubernetes.metrics import kubernetes_metrics
 from qioi.snapshot import ChannelState, ComponentState, Snapshot
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -74,6 +75,8 @@ class SnapshotCollector:
         yield from component_metrics(self._snapshot.components)
         yield from self._sources()
         yield from self._own()
+        if self._snapshot.kubernetes is not None:
+            yield from kubernetes_metrics(self._snapshot.kubernetes)
 
     def _sources(self) -> Iterator[Metric]:
         sources = [one for one in self._snapshot.sources if one.kind == "log"]
