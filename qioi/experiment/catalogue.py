@@ -118,6 +118,7 @@ def _check_figure(spec: ExperimentSpec, figure: FigureSpec) -> Iterator[str]:
     if figure.kind == "lines" and figure.x != "axis" and not known_metric(figure.x):
         yield f"x: accepted are axis and a metric, not {figure.x!r}"
     places = [("arms", arm, _arms(spec)) for arm in figure.arms]
+    places += [("loads", load, set(spec.loads)) for load in figure.loads]
     yield from _unknown("", [*places, ("load", figure.load, set(spec.loads))])
     yield from _unknown("", [("network", figure.network, set(spec.networks))])
 

@@ -46,7 +46,7 @@ def draw(summary: Summary, spec: FigureSpec, folder: Path, stem: str) -> Picture
 
 def bars(summary: Summary, spec: FigureSpec) -> Figure:
     """Draw a panel a metric, a bar a cell, with the least and the most of the repeats."""
-    cells = summary.cells(spec.network, spec.load, spec.arms)
+    cells = summary.selected(spec)
     figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(cells)))
     axes = figure.subplots(1, len(spec.metrics), sharey=True, squeeze=False)[0]
     names = [summary.title(cell) for cell in cells]
@@ -82,14 +82,16 @@ def lines(summary: Summary, spec: FigureSpec) -> Figure:
     figure = Figure(figsize=(WIDTH, 3.2))
     axes = figure.subplots(1, len(spec.metrics), squeeze=False)[0]
     networks = [spec.network] if spec.network else list(summary.spec.networks)
-    loads: list[str | None] = [spec.load] if spec.load else list(summary.spec.loads)
+    loads: list[str | None] = [spec.load] if spec.load else list(spec.loads or summary.spec.loads)
     groups = (
         [(name, load) for name in networks for load in loads] if spec.x == "axis" else [(n, None) for n in networks]
     )
     for axis, name in zip(axes, spec.metrics, strict=True):
         for index, (network, load) in enumerate(groups):
             points = [
-                found for cell in summary.cells(network, load, spec.arms) if (found := point(summary, cell, spec, name))
+                found
+                for cell in summary.cells(network, load, spec.arms, spec.loads)
+                if (found := point(summary, cell, spec, name))
             ]
             if spec.x == "axis":
                 points.sort(key=lambda one: one[0])
@@ -132,7 +134,7 @@ def x_title(spec: FigureSpec) -> str:
 
 def over_time(summary: Summary, spec: FigureSpec) -> Figure:
     """Draw series over time: a row a quantity, a panel a cell, of the repeat in the middle."""
-    cells = summary.cells(spec.network, spec.load, spec.arms)[:PANELS]
+    cells = summary.selected(spec)[:PANELS]
     figure = Figure(figsize=(WIDTH, 1.9 * len(spec.metrics) + 0.4))
     rows = figure.subplots(len(spec.metrics), len(cells), sharey="row", sharex=True, squeeze=False)
     for row, name in zip(rows, spec.metrics, strict=True):
@@ -161,7 +163,7 @@ def over_time(summary: Summary, spec: FigureSpec) -> Figure:
 
 def stack(summary: Summary, spec: FigureSpec) -> Figure:
     """Draw metrics on top of each other, a bar a cell."""
-    cells = summary.cells(spec.network, spec.load, spec.arms)
+    cells = summary.selected(spec)
     figure = Figure(figsize=(WIDTH, 0.9 + 0.34 * len(cells)))
     axis = figure.subplots()
     base = [0.0] * len(cells)
@@ -179,8 +181,9 @@ def stack(summary: Summary, spec: FigureSpec) -> Figure:
 
 
 def colour_of(summary: Summary, cell: Cell) -> int:
-    """Give an arm the same colour in every picture of a run."""
-    return [arm.name for arm in {one.arm.name: one.arm for one in summary.plan.cells}.values()].index(cell.arm.name)
+    """Give an arm, or where there is only one a network, the same colour in every picture of a run."""
+    arms = list(dict.fromkeys(one.arm.name for one in summary.plan.cells))
+    return arms.index(cell.arm.name) if len(arms) > 1 else list(summary.spec.networks).index(cell.network_name)
 
 
 def unit_of(summary: Summary, name: str) -> str:

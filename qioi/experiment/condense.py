@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qioi.experiment.drivers import Driven
+from qioi.experiment.drivers import Driven, client_metrics
 from qioi.experiment.neighbours import Neighbours
 from qioi.experiment.plan import Cell
 from qioi.lab.cgroups import Group
@@ -88,7 +88,7 @@ def condense(
     cores = len(os.sched_getaffinity(0))
     cut = window(samples, found.start - cell.timing.warmup, found.start, found.end)
     metrics = {
-        **driven(found),
+        **client_metrics(found.figures),
         **scheduled(cut, roles),
         **disturbed(cut, neighbours, traces, found),
         **found.more,
@@ -102,22 +102,6 @@ def condense(
     metrics |= speed_of_reaction(samples, roles, traces)
     metrics |= of_perf(profiled, roles, neighbours)
     return CellFigures(cell.key, metrics, series(cell, found, cut, roles, neighbours), neighbours.unit, found.start)
-
-
-def driven(found: Driven) -> dict[str, float]:
-    """Take the load client's figures."""
-    load = found.figures
-    sent = load.committed + load.failed
-    metrics = {
-        "throughput": load.throughput,
-        "mean": load.mean,
-        "p50": load.p50,
-        "p95": load.p95,
-        "p99": load.p99,
-        "failed": float(load.failed),
-        "goodput": 100 * load.committed / sent if sent else 0.0,
-    }
-    return metrics | ({"offered": load.offered} if load.offered is not None else {})
 
 
 def scheduled(cut: Window, roles: Mapping[str, Role]) -> dict[str, float]:

@@ -100,6 +100,9 @@ class Measurement:
     def _config(self, protection: ProtectionSpec) -> str:
         law = protection.law or "adaptive"
         offered, maximum = self._offer.rate, self._offer.maximum
+        if offered is not None and maximum is not None:
+            # Nobody is owed more than the ledger has.
+            offered = min(offered, maximum)
         owed = {"offered": offered or maximum, "maximum": maximum}.get(str(protection.threshold))
         if isinstance(protection.threshold, float):
             owed = protection.threshold

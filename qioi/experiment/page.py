@@ -135,7 +135,7 @@ def section(summary: Summary) -> Section:
 
 def table(summary: Summary, figure: FigureSpec) -> Table:
     """Lay metrics out, a row a cell."""
-    cells = summary.cells(figure.network, figure.load, figure.arms)
+    cells = summary.selected(figure)
     present = [name for name in figure.metrics if any(summary.value(cell, name) for cell in cells)]
     headings = tuple(f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", ") for name in present)
     rows = tuple((summary.title(cell), tuple(entry(summary, cell, name) for name in present)) for cell in cells)

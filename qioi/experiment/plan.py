@@ -176,6 +176,7 @@ def _of_the_rest(
             "network": figure.network if figure.network in networks else None,
             "load": figure.load if figure.load in loads else None,
             "arms": [arm for arm in figure.arms if arm in arms],
+            "loads": [load for load in figure.loads if load in loads],
         }
     )
 

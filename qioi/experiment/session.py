@@ -163,12 +163,12 @@ class Session:
 
 def title(cell: Cell, plan: Plan) -> str:
     """Name a cell for people: what is the same in all cells goes without saying."""
-    parts = [cell.arm.title]
+    parts = [cell.arm.title] if len({one.arm.name for one in plan.cells}) > 1 else []
     if len(plan.spec.loads) > 1:
         parts.insert(0, cell.load.title or cell.load_name)
     if len(plan.spec.networks) > 1:
         parts.insert(0, cell.network.title or cell.network_name)
-    return ", ".join(parts)
+    return ", ".join(parts) or cell.arm.title
 
 
 def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:

@@ -204,6 +204,7 @@ class FigureSpec(Strict):
     metrics: Annotated[list[str], Field(min_length=1)]
     x: str = "axis"
     arms: list[Name] = []
+    loads: list[Name] = []
     load: Name | None = None
     network: Name | None = None
     log: bool = False

@@ -14,7 +14,7 @@ from typing import Any
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.plan import Cell, Plan
 from qioi.experiment.session import title
-from qioi.experiment.spec import ArmSpec, ExperimentSpec, PaperSpec, Timing
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, PaperSpec, Timing
 from qioi.experiment.store import Repeat, Store
 
 #: Within this of 1 a ratio says "the same".
@@ -73,7 +73,17 @@ class Summary:
         """Name a cell."""
         return title(cell, self.plan)
 
-    def cells(self, network: str | None = None, load: str | None = None, arms: Sequence[str] = ()) -> list[Cell]:
+    def selected(self, figure: FigureSpec) -> list[Cell]:
+        """Give the cells that a figure is of."""
+        return self.cells(figure.network, figure.load, figure.arms, figure.loads)
+
+    def cells(
+        self,
+        network: str | None = None,
+        load: str | None = None,
+        arms: Sequence[str] = (),
+        loads: Sequence[str] = (),
+    ) -> list[Cell]:
         """Select cells; arms that were left out are found under the ones that stand for them."""
         wanted = {self.plan.same.get(arm, arm) for arm in arms}
         return [
@@ -81,6 +91,7 @@ class Summary:
             for cell in self.plan.cells
             if (network is None or cell.network_name == network)
             and (load is None or cell.load_name == load)
+            and (not loads or cell.load_name in loads)
             and (not wanted or cell.arm.name in wanted)
         ]
 
