@@ -88,16 +88,9 @@ class JournalTail:
             self._process = None
 
     def _start(self) -> None:
-        place = f"--after-cursor={self._entries.cursor}" if self._entries.cursor else "--lines=0"
-        command = [
-            "journalctl",
-            "--quiet",
-            "--follow",
-            "--no-tail",
-            place,
-            "--output=export",
-            "--output-fields=MESSAGE",
-        ]
+        cursor = self._entries.cursor
+        place = [f"--after-cursor={cursor}", "--no-tail"] if cursor else ["--lines=0"]
+        command = ["journalctl", "--quiet", "--follow", *place, "--output=export", "--output-fields=MESSAGE"]
         self._pause = _RETRY
         try:
             self._process = subprocess.Popen(

@@ -114,6 +114,7 @@ def test_it_goes_on_after_the_last_entry_when_journalctl_ends(
     assert out == COMMIT % 7 + b"\n" + COMMIT % 8 + b"\n"
     first, second = arguments.read_text().splitlines()
     assert "--lines=0" in first
+    assert "--no-tail" not in first  # it would go before --lines=0, and read everything
     assert "--after-cursor=s=ab;i=1 " in second
     assert first.endswith("_SYSTEMD_UNIT=fabric-peer0.service")
 

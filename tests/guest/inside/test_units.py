@@ -237,7 +237,16 @@ def test_a_unit_without_a_share_is_said_with_the_remedy(peer: Peer, watching: Si
         bare.unlink()
 
 
+def logged(peer: Peer) -> list[int]:
+    """Blocks of which the journal holds commits."""
+    command = ["journalctl", "-o", "cat", "-q", f"_SYSTEMD_UNIT={peer.name}"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [int(one) for one in re.findall(r"Committed block \[(\d+)\]", text)]
+
+
 def test_no_line_is_lost_or_read_twice_when_the_journal_rotates_or_journalctl_dies(peer: Peer) -> None:
+    until(lambda: len(logged(peer)) > 3)
+    before = logged(peer)
     tail, blocks = JournalTail(peer.name), [0]
 
     def more(count: int) -> None:
@@ -252,6 +261,7 @@ def test_no_line_is_lost_or_read_twice_when_the_journal_rotates_or_journalctl_di
 
     try:
         more(3)
+        assert blocks[1] >= before[-1], "it begins at the end"
         subprocess.run(["journalctl", "--rotate", "-q"], check=True)
         more(3)
         subprocess.run(["journalctl", "--rotate", "--vacuum-files=1", "-q"], check=True)
@@ -261,9 +271,7 @@ def test_no_line_is_lost_or_read_twice_when_the_journal_rotates_or_journalctl_di
         more(5)
     finally:
         tail.close()
-    written = subprocess.run(["journalctl", "-o", "cat", "-q", f"_SYSTEMD_UNIT={peer.name}"], capture_output=True,
-                             text=True, check=True).stdout  # fmt: skip
-    kept = [int(one) for one in re.findall(r"Committed block \[(\d+)\]", written)]
+    kept = logged(peer)
     seen = blocks[1:]
     # What has been vacuumed away by now was seen before; what is kept is compared to the last.
     start = next(place for place, block in enumerate(seen) if block in kept)
