@@ -22,7 +22,7 @@ help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
 	@echo 'make test    every test, on real processes and cgroups (needs root)'
 	@echo 'make check   lint, types and unit tests (under 2 minutes)'
-	@echo 'make test-host  the tests that boot a systemd and start a Docker engine; 200 kills of the daemon'
+	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
 	@echo 'make bench   the figures of the README, measured here'
 	@echo 'make experiments  the papers'"'"' experiments, as a report (a night; leave the machine alone)'
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
@@ -40,8 +40,8 @@ test: setup $(STAMPS)/apt-test lint
 
 # Not part of `make test`: whole hosts, minutes each, and packages that nothing else needs.
 test-host: setup spark
-	@echo '== tests with a systemd and a Docker engine of their own'
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io debootstrap systemd-container prometheus chromium nodejs npm >/dev/null
+	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium nodejs npm >/dev/null
 	$(BIN)/pytest -m host
 	@echo '== the daemon, killed 200 times at random moments under a changing load'
 	$(BIN)/pytest tests/daemon -k killed_at_random_moments --kills 200 --timeout 3600
