@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from qioi.kubernetes.client import Access, Api, ApiError
 from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.policies import PATH, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector
+from qioi.kubernetes.remote import FORGET, ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import Row, Sight
 from qioi.snapshot import ChannelState, ComponentState
@@ -203,6 +205,28 @@ def test_two_nodes_speak_in_one_status_and_take_their_words_back(
         first.close()
         assert status() == {}
         assert first_api.requests["apply", "200"] == 2  # its word, and taking it back
+
+
+def test_a_node_without_peers_acts_on_what_another_sees(
+    plane: ControlPlane, namespace: str, access: Access, tmp_path: Path
+) -> None:
+    add_policy(plane, namespace, "red")
+    key = f"{namespace}/red"
+    with closing(Api(access)) as first, closing(Api(access)) as second:
+        reporter = Reporter(first, "node-a")
+        reporter.start()
+        with closing(Cluster(second, "node-b", tmp_path, "/var/log/pods")) as cluster:
+            cluster.start()
+            channels = ClusterChannels(cluster.reports)
+            until(lambda: key in cluster.view().policies, "the policy is seen")
+            channels.watch((), cluster.view().policies)
+            assert key not in channels.read(time.monotonic())
+            reporter.offer({policy_path(namespace, "red"): sight(plane, namespace, "node-a", 70.0)})
+            reading = until(lambda: channels.read(time.monotonic()).get(key), "the rate has come over")
+            assert (reading.throughput, reading.age) == (70.0, 0.3)
+            assert key not in channels.read(time.monotonic() + FORGET + 1)
+            reporter.close()
+            until(lambda: key not in channels.read(time.monotonic()), "what is taken back is not believed")
 
 
 def test_an_event_is_on_the_pod(plane: ControlPlane, namespace: str, access: Access) -> None:
