@@ -23,6 +23,7 @@ help:
 	@echo 'make test    every test, on real processes and cgroups (needs root)'
 	@echo 'make check   lint, types and unit tests (under 2 minutes)'
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
+	@echo 'make k8s-tools  build, once, what the Kubernetes tests run on (10 minutes)'
 	@echo 'make bench   the figures of the README, measured here'
 	@echo 'make experiments  the papers'"'"' experiments, as a report (a night; leave the machine alone)'
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
