@@ -96,5 +96,5 @@ async function main() {
 
 main().catch((error) => {
     console.error(error);
-    process.exitCode = 1;
+    process.exit(1); // a connection that is still open would keep the process
 });
