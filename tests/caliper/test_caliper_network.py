@@ -61,14 +61,19 @@ def test_the_stock_connector(network: BundledNetwork, configs: Path, tmp_path: P
 def session(script: str, network: BundledNetwork, configs: Path) -> list[str]:
     """What a session of the unmodified Node client prints."""
     node, _ = find_node()
-    done = subprocess.run(
-        [node, "--no-deprecation", str(Path(__file__).with_name(script)), str(network.description), "session"],
-        env={**os.environ, "NODE_PATH": str(install(configs))},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [node, "--no-deprecation", str(Path(__file__).with_name(script)), str(network.description), "session"],
+            env={**os.environ, "NODE_PATH": str(install(configs))},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        # What it holds are bytes, whatever was asked for.
+        said, wrong = ((text or b"").decode() for text in (late.stdout, late.stderr))
+        pytest.fail(f"no end after {late.timeout:.0f} s; it had said:\n{said}\nand on stderr:\n{wrong}")
     assert done.stderr == "", done.stdout
     return done.stdout.splitlines()
 
