@@ -20,7 +20,8 @@ func Command() *cobra.Command {
 		Use:   "inspect DIR",
 		Short: "Check a ledger on disk (DATA/channels/CHANNEL) and say what is in it",
 		Long: "Reads every block of a peer's or an orderer's ledger, checks frames, hashes and commit hashes, replays a peer's\n" +
-			"state and prints its hash. Changes nothing. Exits with 1 where the ledger is damaged, and says where.",
+			"state, prints its hash and holds the checkpoints against it. Changes nothing. Exits with 1 where the ledger\n" +
+			"is damaged, and says where.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := chain.Inspect(args[0], verdicts)
@@ -53,6 +54,13 @@ func write(w io.Writer, r *chain.Report) error {
 	}
 	for _, code := range slices.Sorted(maps.Keys(r.Codes)) {
 		lines = append(lines, line{code, r.Codes[code]})
+	}
+	for _, c := range r.Checkpoints {
+		if c.Problem != "" {
+			lines = append(lines, line{"unusable checkpoint", c.File + ": " + c.Problem})
+			continue
+		}
+		lines = append(lines, line{"checkpoint, in blocks", c.Blocks})
 	}
 	if r.TornBytes > 0 {
 		lines = append(lines, line{"torn bytes", r.TornBytes})
