@@ -58,7 +58,8 @@ def check(output: Path, name: str) -> None:
     """See that every cell measured what it should have."""
     (repeat,) = Store(output / name).repeats()
     for key, cell in repeat.cells.items():
-        assert cell.metrics["throughput"] > 0, key
+        # On a busy machine it may all have been committed after the window, while the client drained.
+        assert cell.metrics["goodput"] > 0, key
         assert cell.metrics["peer.cores"] > 0, key
         folder = output / name / "repeats" / "1" / key
         assert (folder / "samples.csv").exists()

@@ -1,0 +1,138 @@
+"""What is made of a driver's words, of samples and of groups; whole cells are measured in test_experiment_run.py."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qioi.experiment.condense import Traces, speed_of_reaction
+from qioi.experiment.drivers import caliper_result, client_flags, client_metrics, read_result, stages
+from qioi.experiment.neighbours import set_quota
+from qioi.experiment.spec import LoadSpec, Timing
+from qioi.lab.cgroups import Tree, find_hierarchy
+from qioi.lab.errors import LabError
+from qioi.lab.machine import Snapshot
+from qioi.lab.sampler import Sample
+from qioi.types import Role
+
+
+@pytest.fixture
+def tree() -> Iterator[Tree]:
+    """A group of the tests' own in the real hierarchy, gone afterwards."""
+    tree = Tree(f"qioi-test-{os.getpid()}", find_hierarchy())
+    tree.create()
+    yield tree
+    tree.remove(grace=0)
+
+
+def test_a_quota_caps_a_real_group(tree: Tree) -> None:
+    group = tree.group("sysbench1").create()
+    set_quota(group, 0.25)
+    directory = group.directories[0]
+    if tree.hierarchy.version == 1:
+        assert int((directory / "cpu.cfs_quota_us").read_text()) == 25_000
+        assert int((directory / "cpu.cfs_period_us").read_text()) == 100_000
+    else:
+        assert (directory / "cpu.max").read_text().split() == ["25000", "100000"]
+
+
+ENTRY: dict[str, Any] = {
+    "label": "transfer",
+    "succeeded": 1000,
+    "failed": 2,
+    "goodput": 77.0,
+    "latency_ms": {"mean": 5.5, "p50": 5, "p95": 9, "p99": 12, "max": 30},
+    "failure": None,
+    "errors": [],
+}
+TIMING = Timing(warmup=4.0, duration=10.0, cooldown=2.0)
+
+
+def test_warm_up_and_cool_down_are_cut_off_caliper() -> None:
+    # 10 tps for the first 4 s, then 100, and 10 again in the cool-down.
+    counts = [0, 20, 40, 240, 440, 640, 840, 1040, 1060]
+    points = [(98.0 + 2 * index, count) for index, count in enumerate(counts)]
+    found = caliper_result(ENTRY, points, TIMING)
+    assert (found.start, found.end) == (104.0, 114.0)
+    assert 80 < found.figures.throughput <= 100
+    assert (found.figures.p95, found.figures.failed) == (9.0, 2)
+    assert found.figures.throughput == pytest.approx(100, rel=0.19)
+    assert dict(found.throughput)[1.0] == 100
+
+
+def test_a_round_that_committed_nothing_is_an_error() -> None:
+    with pytest.raises(LabError, match="transfer committed nothing"):
+        caliper_result(ENTRY, [(1.0, 0)], TIMING)
+    with pytest.raises(LabError, match="no peers"):
+        caliper_result({**ENTRY, "latency_ms": None, "failure": "no peers"}, [(1.0, 5)], TIMING)
+
+
+def test_stages_are_the_clients_and_the_nodes() -> None:
+    document = {
+        "stages_ms": {"endorse": {"mean": 1.5}},
+        "breakdown": {
+            "stages": [{"stage": "order", "mean_ms": 2.5}],
+            "busy": [{"stage": "verify", "share": 0.1}, {"stage": "verify", "share": 0.5}],
+        },
+    }
+    assert stages(document) == {"stage.endorse": 1.5, "node.order": 2.5, "busy.verify": 50.0}
+    assert stages({"stages_ms": {}}) == {}
+
+
+def test_flags_are_spelled_once() -> None:
+    spec = LoadSpec(rate=5.0, chaincode="kv", workload="ycsb50", accounts=1000, breakdown=True)
+    assert client_flags(spec) == (*("--chaincode", "kv", "--workload", "ycsb50", "--accounts", "1000", "--breakdown"),)
+
+
+def sample(at: float, shares: int) -> Sample:
+    return Sample(at, {"peer": shares, "sysbench1": 1024}, {}, {}, Snapshot(0, 0, 0, 0))
+
+
+def test_reaction_and_release_are_read_off_the_shares() -> None:
+    samples = [sample(at, 4096 if 12 <= at < 27 else 1024) for at in range(40)]
+    roles = {"peer": Role.PEER}
+    assert speed_of_reaction(samples, roles, Traces(came=10.5, gone=20.0)) == {"reaction": 1.5, "release": 6.0}
+    assert speed_of_reaction(samples[:25], roles, Traces(came=10.5, gone=20.0)) == {"reaction": 1.5}
+    assert speed_of_reaction(samples[:5], roles, Traces(came=1.0, gone=2.0)) == {}
+
+
+class FailedRun:
+    """A load client that ended with an error."""
+
+    def result(self) -> None:
+        raise LabError("the load client failed")
+
+
+def test_a_ledger_that_committed_nothing_is_a_finding_and_a_client_that_sent_nothing_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "load.json"
+    run: Any = FailedRun()
+    with pytest.raises(LabError, match="client failed"):
+        read_result(run, file)
+    latency = dict.fromkeys(("mean", "p50", "p95", "p99", "max"), 0.0)
+    document = {
+        "intended_rate": 50,
+        "started": "2026-11-21T03:27:56.5Z",
+        "seconds": 2.0,
+        "throughput_tps": 0.0,
+        "sent": 100,
+        "committed": 0,
+        "failed": 90,
+        "unsent": 10,
+        "latency_ms": latency,
+        "timeseries": [],
+    }
+    file.write_text(json.dumps(document))
+    assert client_metrics(read_result(run, file).figures) == {
+        "throughput": 0.0,
+        "failed": 100.0,
+        "goodput": 0.0,
+        "offered": 50.0,
+    }
+    file.write_text(json.dumps({**document, "sent": 0}))
+    with pytest.raises(LabError, match="client failed"):
+        read_result(run, file)
