@@ -5,6 +5,7 @@ What is opened here is closed here, in the opposite order, whatever happens in b
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -96,6 +97,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             serve(config, publisher, cleanup)
             log.info("%s", banner(config, hierarchy, access))
             reloader = Reloader(config, load, lambda new: absent(new, hierarchy, access), daemon, notifier)
+            spare_collections()
             notifier.ready(summary(first))
             run_loop(daemon, first, signals, publisher.publish, reloader.reload, notifier)
             log.info("stopping")
@@ -103,6 +105,16 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             ending.keep = reloader.config.on_exit == "keep" and not config.dry_run
             ending.own = own_cgroup(hierarchy.version)
     return 0 if ending.clean else 1
+
+
+def spare_collections() -> None:
+    """Leave what is there at the start out of every garbage collection, and have fewer of them.
+
+    A period makes values by the thousand and drops them, none of them in a cycle: looking for cycles among them every
+    700 values, as Python does, takes a tenth of the period at 1,000 components.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def means(config: Config) -> tuple[Hierarchy, Access]:

@@ -21,8 +21,8 @@ PROC = Path("/proc")
 HINT = 0.02
 #: Share of runnable time spent waiting from which on a quota may be the reason.
 WAITS = 0.08
-#: Threads sampled in one period, but for the last component's that are: 5 ms of work.
-SAMPLED = 500
+#: Threads sampled in one period, but for the last component's that are: 1 ms of work.
+SAMPLED = 100
 
 
 class StallWatch:
@@ -97,10 +97,10 @@ def throttled_seconds(stat: Path) -> float | None:
     Source: kernel Documentation/scheduler/sched-bwc.rst (v1: throttled_time in ns; v2: throttled_usec).
     """
     with contextlib.suppress(OSError, ValueError):
-        for line in stat.read_text().splitlines():
-            name, _, number = line.partition(" ")
-            if name in ("throttled_time", "throttled_usec"):
-                return int(number) * (1e-9 if name == "throttled_time" else 1e-6)
+        for line in read_once(os.fsencode(stat)).splitlines():
+            name, _, number = line.partition(b" ")
+            if name in (b"throttled_time", b"throttled_usec"):
+                return int(number) * (1e-9 if name == b"throttled_time" else 1e-6)
     return None
 
 
@@ -131,9 +131,14 @@ def threads(group: Path) -> Iterator[bytes]:
 def state(stat: bytes) -> bytes:
     """Read a thread's state (proc(5), /proc/PID/stat, field 3); its name before it may hold anything."""
     with contextlib.suppress(OSError, IndexError):
-        descriptor = os.open(stat, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(descriptor, 256).rpartition(b")")[2].split()[0]
-        finally:
-            os.close(descriptor)
+        return read_once(stat).rpartition(b")")[2].split()[0]
     return b""
+
+
+def read_once(file: bytes) -> bytes:
+    """Read a short file of the kernel's by plain system calls: a file object takes three times as long."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
