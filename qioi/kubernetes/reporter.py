@@ -17,7 +17,7 @@ from qioi.kubernetes.reports import Said, Sight, document, due
 log = logging.getLogger("qioi")
 
 #: Seconds between two looks at what is due.
-EVERY = 0.5
+EVERY = 1.0
 #: Events that wait for the server; beyond it the oldest are thrown away.
 EVENTS = 256
 TOO_MANY = 429
