@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from qioi.capping import Held
 from qioi.controller.bottleneck import Bottleneck
 from qioi.controller.learned import Evidence
 from qioi.snapshot import Snapshot
@@ -89,12 +90,16 @@ def explanation() -> Schema:
             io_pressure=OPTIONAL_NUMBER,
         ),
         bottleneck=optional(reference("Bottleneck")),
+        leadership=optional(record(lost=INTEGER, orderer_floor=NUMBER)),
         law=OPTIONAL_TEXT,
         rule=OPTIONAL_TEXT,
         reason=TEXT,
         error=OPTIONAL_NUMBER,
         step=OPTIONAL_NUMBER,
         clamp=optional(record(floor=INTEGER, ceiling=INTEGER, wanted=NUMBER, bounded={"type": "boolean"})),
+        idle_groups={"type": "array", "items": TEXT},
+        slices=record(mode=TEXT, text=TEXT, nanoseconds=OPTIONAL_INTEGER),
+        boosts=optional(reference("Held")),
         result=record(
             previous=OPTIONAL_INTEGER,
             decided=OPTIONAL_INTEGER,
@@ -103,6 +108,8 @@ def explanation() -> Schema:
             dry_run={"type": "boolean"},
             problem=OPTIONAL_TEXT,
         ),
+        acted_at={"type": "array", "items": TEXT},
+        level_reason=OPTIONAL_TEXT,
         levels={
             "type": "array",
             "items": record(
@@ -112,6 +119,8 @@ def explanation() -> Schema:
                 siblings={"type": "object", "additionalProperties": INTEGER},
                 others=INTEGER,
                 part=NUMBER,
+                foreign=OPTIONAL_NUMBER,
+                acted={"type": "boolean"},
             ),
         },
     )
@@ -125,7 +134,7 @@ def reference(name: str) -> Schema:
 @cache
 def schemas() -> dict[str, Schema]:
     """Give every schema by its name."""
-    adapters = [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in (Snapshot, Evidence, Bottleneck)]
+    adapters = [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in (Snapshot, Evidence, Bottleneck, Held)]
     _, found = TypeAdapter.json_schemas(adapters, ref_template=PLACE)  # type: ignore[arg-type]
     named: dict[str, Schema] = found["$defs"]
     for schema in named.values():
