@@ -106,7 +106,7 @@ func (n *Node) openServices() error {
 	n.endorser = endorser.New(n.signer, n.channels.endorsing, n.chaincodes, endorser.NewMetrics(n.ops.Registry()))
 	n.gateway, err = gateway.New(gateway.Config{
 		MSPID: n.cfg.MSPID, Address: n.cfg.Listen, Channels: n.channels, Endorser: n.endorser, Commits: n.channels, Blocks: n.channels,
-		TLS: n.cfg.TLS.Enabled, Certificate: n.certificate,
+		TLS: n.cfg.TLS.Enabled, Certificate: n.certificate, Registry: n.ops.Registry(),
 	})
 	return err
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 )
 
@@ -32,8 +34,35 @@ func (s *Server) Endorse(ctx context.Context, request *gatewaypb.EndorseRequest)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.EndorsementTimeout)
 	defer cancel()
+	window := s.windows.of(bundle)
+	if window != nil {
+		err := s.working.wait(func() error { return window.enter(ctx) })
+		if errors.Is(err, errFull) {
+			return nil, s.working.exceeded()
+		}
+		if err != nil {
+			return nil, contextError(err, codes.Aborted)
+		}
+	}
+	prepared, err := s.endorse(ctx, bundle, p, request.GetEndorsingOrganizations())
+	switch {
+	case window == nil:
+	case err != nil:
+		window.leave()
+	default:
+		window.keep(request.GetTransactionId())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &gatewaypb.EndorseResponse{PreparedTransaction: prepared}, nil
+}
+
+// endorse asks the peers of the organisations that the client names, or those that the policy asks for.
+func (s *Server) endorse(ctx context.Context, bundle *channelconfig.Bundle, p *proposal, orgs []string) (*commonpb.Envelope, error) {
 	c := s.collect(bundle, p)
-	if orgs := request.GetEndorsingOrganizations(); len(orgs) > 0 {
+	var err error
+	if len(orgs) > 0 {
 		err = c.named(ctx, orgs)
 	} else {
 		err = c.byPolicy(ctx)
@@ -45,7 +74,7 @@ func (s *Server) Endorse(ctx context.Context, request *gatewaypb.EndorseRequest)
 	if err != nil {
 		return nil, status.Errorf(codes.Aborted, "failed to assemble transaction: %s", err)
 	}
-	return &gatewaypb.EndorseResponse{PreparedTransaction: prepared}, nil
+	return prepared, nil
 }
 
 // defined looks up the channel of a proposal that has to be endorsed, and makes sure that it

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -39,6 +40,8 @@ type Config struct {
 	TLS         bool             // towards orderers and other peers; roots come from the channel's configuration
 	Certificate *tls.Certificate // shown to them where they ask; may be nil
 
+	Registry prometheus.Registerer // for metrics; may be nil
+
 	// Zero values mean Fabric's defaults: 500 calls at once, 30 s, 30 s.
 	ConcurrencyLimit   int
 	EndorsementTimeout time.Duration // of all of one transaction's endorsements
@@ -53,6 +56,10 @@ type Server struct {
 	cast    *broadcaster
 	working limiter
 	waiting limiter
+	windows windows
+
+	life context.Context // of what outlives a call
+	end  context.CancelFunc
 }
 
 // New makes the service; Run must be running while it serves.
@@ -70,10 +77,13 @@ func New(config Config) (*Server, error) {
 		config.BroadcastTimeout = defaultTimeout
 	}
 	d := newDialer(config.TLS, config.Certificate)
+	life, end := context.WithCancel(context.Background())
 	return &Server{
 		config: config, dialer: d, cast: newBroadcaster(d, config.BroadcastTimeout),
 		working: limiter{limit: int64(config.ConcurrencyLimit)},
 		waiting: limiter{limit: int64(config.ConcurrencyLimit) * waitersPerWorker},
+		windows: windows{limit: config.ConcurrencyLimit, registry: config.Registry, channels: map[string]*window{}},
+		life:    life, end: end,
 	}, nil
 }
 
@@ -81,6 +91,7 @@ func New(config Config) (*Server, error) {
 // them and returns nil.
 func (s *Server) Run(ctx context.Context) error {
 	<-ctx.Done()
+	s.end()
 	s.cast.close()
 	s.dialer.close()
 	return nil
@@ -95,9 +106,20 @@ type limiter struct {
 func (l *limiter) enter() error {
 	if l.running.Add(1) > l.limit {
 		l.leave()
-		return status.Errorf(codes.ResourceExhausted, "too many requests for /gateway.Gateway, exceeding concurrency limit (%d)", l.limit)
+		return l.exceeded()
 	}
 	return nil
+}
+
+func (l *limiter) exceeded() error {
+	return status.Errorf(codes.ResourceExhausted, "too many requests for /gateway.Gateway, exceeding concurrency limit (%d)", l.limit)
+}
+
+// wait lets a call that is counted wait uncounted, so that it keeps nobody out who has work to do.
+func (l *limiter) wait(until func() error) error {
+	l.leave()
+	defer l.running.Add(1)
+	return until()
 }
 
 func (l *limiter) leave() { l.running.Add(-1) }

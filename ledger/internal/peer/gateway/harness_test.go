@@ -221,6 +221,12 @@ func txID(t testing.TB, raw []byte) string {
 // start brings up a network; change may set limits of the gateway.
 func start(t *testing.T, change func(*gateway.Config)) *fixture {
 	t.Helper()
+	return startIn(t, channelconfig.Block, change)
+}
+
+// startIn does so for a channel that orders in that mode.
+func startIn(t *testing.T, mode channelconfig.Mode, change func(*gateway.Config)) *fixture {
+	t.Helper()
 	authority, err := ca.New("tlsca", "example.com")
 	require.NoError(t, err)
 	certPEM, keyPEM, err := authority.Issue(ca.Request{CommonName: "node", Hosts: []string{"127.0.0.1"}})
@@ -241,7 +247,7 @@ func start(t *testing.T, change func(*gateway.Config)) *fixture {
 		return server
 	}
 	f := &fixture{t: t, peers: map[string]*contract{}, address: map[string]string{}, servers: map[string]*grpc.Server{}}
-	options := peertest.Options{TLSCert: authority.CertPEM(), Peers: map[string][]string{}}
+	options := peertest.Options{Mode: mode, TLSCert: authority.CertPEM(), Peers: map[string][]string{}}
 	listeners := map[string]net.Listener{}
 	for _, name := range []string{"peer0-org1", "peer1-org1", "peer0-org2", "peer1-org2"} {
 		l := listen()

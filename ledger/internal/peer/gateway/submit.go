@@ -46,7 +46,17 @@ func (s *Server) Submit(ctx context.Context, request *gatewaypb.SubmitRequest) (
 			Info:   fmt.Sprintf("message payload is %d bytes and exceeds maximum allowed %d bytes", size, limit),
 		}))
 	}
-	return s.submit(ctx, s.cast.cluster(bundle), tx)
+	window := s.windows.of(bundle)
+	placed := window != nil && window.take(request.GetTransactionId())
+	response, err := s.submit(ctx, s.cast.cluster(bundle), tx)
+	switch {
+	case !placed:
+	case err != nil:
+		window.leave()
+	default:
+		go s.watchCommit(window, bundle.ChannelID, request.GetTransactionId())
+	}
+	return response, err
 }
 
 func (s *Server) submit(ctx context.Context, orderers *cluster, tx *commonpb.Envelope) (*gatewaypb.SubmitResponse, error) {

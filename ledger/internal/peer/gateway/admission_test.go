@@ -1,0 +1,102 @@
+package gateway_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/cchost"
+	"github.com/qioi/qioi/ledger/internal/peer/gateway"
+	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/gatewaypb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+// gauge reads a metric of the gateway.
+func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.Metric[0].GetGauge().GetValue()
+		}
+	}
+	return -1
+}
+
+// A proposal is simulated only when there is a place for it, and a place is free when a transaction is
+// committed, not before.
+func TestProposalsWaitUntilOthersAreCommitted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	f := startIn(t, channelconfig.Stream, func(c *gateway.Config) { c.ConcurrencyLimit, c.Registry = 2, registry })
+	var simulated atomic.Int64
+	f.set("peer0-org1", func(_ context.Context, in cchost.Invocation, ledger cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		simulated.Add(1)
+		return &peerpb.Response{Status: 200}, nil, ledger.PutState(in.Chaincode, "k", []byte("v"))
+	})
+	var requests []*gatewaypb.SubmitRequest
+	for range 2 {
+		request := f.request(peertest.Proposal{})
+		answer, err := f.client.Endorse(context.Background(), request)
+		require.NoError(t, err)
+		prepared := answer.GetPreparedTransaction()
+		prepared.Signature = []byte("signature")
+		requests = append(requests, &gatewaypb.SubmitRequest{TransactionId: request.TransactionId, ChannelId: peertest.Channel, PreparedTransaction: prepared})
+	}
+	submit := func(r *gatewaypb.SubmitRequest) []byte {
+		_, err := f.client.Submit(context.Background(), r)
+		require.NoError(t, err)
+		raw, err := proto.Marshal(r.PreparedTransaction)
+		require.NoError(t, err)
+		return raw
+	}
+	one, other := submit(requests[0]), submit(requests[1])
+	third := make(chan error)
+	go func() {
+		_, err := f.client.Endorse(context.Background(), f.request(peertest.Proposal{}))
+		third <- err
+	}()
+	require.Eventually(t, func() bool { return gauge(t, registry, "qioi_gateway_window_waiting") == 1 }, 30*time.Second, time.Millisecond)
+	assert.Equal(t, 2.0, gauge(t, registry, "qioi_gateway_window_inside"))
+	assert.Equal(t, int64(2), simulated.Load())
+	f.ledger.add(f.World, nil, one)
+	require.NoError(t, <-third)
+	assert.Equal(t, int64(3), simulated.Load())
+
+	f.ledger.add(f.World, nil, other)
+	require.Eventually(t, func() bool { return gauge(t, registry, "qioi_gateway_window_inside") <= 1 }, 30*time.Second, time.Millisecond)
+}
+
+// What is refused on its way gives its place back at once.
+func TestWhatFailsIsNotInTheWindow(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	f := startIn(t, channelconfig.Stream, func(c *gateway.Config) { c.ConcurrencyLimit, c.Registry = 1, registry })
+	f.set("peer0-org1", answers(500, "no"))
+	for range 3 {
+		_, err := f.client.Endorse(context.Background(), f.request(peertest.Proposal{}))
+		require.Error(t, err)
+	}
+	f.set("peer0-org1", writes("k", "v"))
+	for _, o := range f.orderers {
+		o.saying(commonpb.Status_FORBIDDEN, "no")
+	}
+	for range 3 {
+		request := f.request(peertest.Proposal{})
+		answer, err := f.client.Endorse(context.Background(), request)
+		require.NoError(t, err)
+		answer.PreparedTransaction.Signature = []byte("signature")
+		_, err = f.client.Submit(context.Background(), &gatewaypb.SubmitRequest{
+			TransactionId: request.TransactionId, ChannelId: peertest.Channel, PreparedTransaction: answer.PreparedTransaction,
+		})
+		require.Error(t, err)
+		assert.Zero(t, gauge(t, registry, "qioi_gateway_window_inside"))
+	}
+}

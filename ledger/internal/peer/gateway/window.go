@@ -1,0 +1,189 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+const (
+	// A window has at least so many places: enough to keep two cores busy.
+	leastPlaces = 24
+
+	// conflictShare is the share of transactions in conflict up to which a window grows.
+	// Each conflict takes windowStep of it away, so that it follows within some dozen conflicts.
+	conflictShare = 0.01
+	windowStep    = 0.05
+
+	// How long an endorsed transaction keeps its place without being submitted, and an ordered
+	// one without being committed here.
+	submitPatience = 500 * time.Millisecond
+	commitPatience = 5 * time.Second
+)
+
+var errFull = errors.New("too many proposals wait to be simulated")
+
+// window bounds how many transactions of a channel are between their simulation and their
+// commit. As long as a transaction is there, another one can write what it has read. So where
+// they conflict and are many, they wait before they are simulated rather than after it: it
+// takes no longer, and they read what is new by then. Without conflicts nobody waits.
+type window struct {
+	limit int // of places, and of who waits for one
+
+	mu       sync.Mutex
+	places   float64
+	inside   int
+	queue    []chan struct{}        // who waits for a place, in order; closed with the place
+	endorsed map[string]*time.Timer // by transaction id: those inside that wait to be submitted
+}
+
+func newWindow(limit int) *window {
+	return &window{limit: limit, places: float64(limit), endorsed: map[string]*time.Timer{}}
+}
+
+// enter waits for a place; errFull where too many wait already.
+func (w *window) enter(ctx context.Context) error {
+	w.mu.Lock()
+	if len(w.queue) == 0 && w.inside < int(w.places) {
+		w.inside++
+		w.mu.Unlock()
+		return nil
+	}
+	if len(w.queue) >= w.limit {
+		w.mu.Unlock()
+		return errFull
+	}
+	turn := make(chan struct{})
+	w.queue = append(w.queue, turn)
+	w.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(w.queue, turn); i >= 0 {
+		w.queue = slices.Delete(w.queue, i, i+1)
+	} else {
+		w.free() // it was given a place at this very moment
+	}
+	return ctx.Err()
+}
+
+func (w *window) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free()
+}
+
+// free gives a place back, and what is free to who waits; the caller holds the lock.
+func (w *window) free() {
+	w.inside--
+	for len(w.queue) > 0 && w.inside < int(w.places) {
+		w.inside++
+		close(w.queue[0])
+		w.queue = w.queue[1:]
+	}
+}
+
+// learn fits the number of places to what became of a transaction.
+func (w *window) learn(code peerpb.TxValidationCode) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch code {
+	case peerpb.TxValidationCode_VALID:
+		w.places = min(w.places*(1+windowStep*conflictShare), float64(w.limit))
+	case peerpb.TxValidationCode_MVCC_READ_CONFLICT, peerpb.TxValidationCode_PHANTOM_READ_CONFLICT:
+		w.places = max(w.places*(1-windowStep), float64(min(leastPlaces, w.limit)))
+	}
+}
+
+// keep holds the place of a transaction that its client has to submit now. A client may take
+// any time to sign; its place does not wait for so long.
+func (w *window) keep(txID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.endorsed[txID] != nil {
+		w.free() // the same proposal again: one place is enough
+		return
+	}
+	w.endorsed[txID] = time.AfterFunc(submitPatience, func() {
+		if w.take(txID) {
+			w.leave()
+		}
+	})
+}
+
+// take says whether the transaction still has a place; it is the caller's to leave from now on.
+func (w *window) take(txID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	timer := w.endorsed[txID]
+	if timer == nil {
+		return false
+	}
+	timer.Stop()
+	delete(w.endorsed, txID)
+	return true
+}
+
+// windows are those of the channels.
+type windows struct {
+	limit    int
+	registry prometheus.Registerer // may be nil
+
+	mu       sync.Mutex
+	channels map[string]*window
+}
+
+// of a channel there is none where blocks are filled: there transactions have to wait for others.
+func (ws *windows) of(bundle *channelconfig.Bundle) *window {
+	if bundle.Orderer.Mode != channelconfig.Stream {
+		return nil
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.channels[bundle.ChannelID]
+	if w == nil {
+		w = newWindow(ws.limit)
+		ws.channels[bundle.ChannelID] = w
+		ws.show(bundle.ChannelID, w)
+	}
+	return w
+}
+
+func (ws *windows) show(channelID string, w *window) {
+	if ws.registry == nil {
+		return
+	}
+	gauge := func(name, help string, read func() int) {
+		ws.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "qioi", Subsystem: "gateway", Name: name, Help: help, ConstLabels: prometheus.Labels{"channel": channelID},
+		}, func() float64 {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return float64(read())
+		}))
+	}
+	gauge("window_places", "Transactions that may be between simulation and commit at once: fewer where they conflict.", func() int { return int(w.places) })
+	gauge("window_inside", "Transactions between simulation and commit.", func() int { return w.inside })
+	gauge("window_waiting", "Proposals that wait to be simulated.", func() int { return len(w.queue) })
+}
+
+// watchCommit gives the place of an ordered transaction back when it is committed.
+func (s *Server) watchCommit(w *window, channelID, txID string) {
+	ctx, cancel := context.WithTimeout(s.life, commitPatience)
+	defer cancel()
+	if code, _, err := s.config.Commits.Status(ctx, channelID, txID); err == nil {
+		w.learn(code)
+	}
+	w.leave()
+}
