@@ -168,10 +168,11 @@ def judge(paper: float, ours: Spread | None) -> tuple[bool | None, str]:
     """Say whether ours goes where the paper's goes: up, down, or nowhere."""
     if ours is None:
         return None, "not measured"
-    wanted, found = direction(paper), direction(ours.median)
-    if wanted == found:
+    wanted, low, high = direction(paper), direction(ours.low), direction(ours.high)
+    opposed = low * high < 0
+    if direction(ours.median) == wanted and not opposed:
         return True, "agrees"
-    if direction(ours.low) != direction(ours.high):
+    if low != high:
         return None, "open: the repeats do not agree"
     return False, "does not agree"
 

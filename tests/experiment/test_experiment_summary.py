@@ -72,6 +72,7 @@ def test_the_neighbours_due_is_what_ledger_and_client_leave_free(plan: Plan, tmp
         (1.22, Spread(1.5, 1.4, 1.6, 3), True),
         (1.22, Spread(0.9, 0.8, 0.95, 3), False),
         (1.22, Spread(1.0, 0.9, 1.2, 3), None),
+        (1.22, Spread(1.1, 0.7, 1.2, 3), None),
         (0.98, Spread(1.01, 1.0, 1.02, 3), True),
         (0.47, Spread(0.9, 0.8, 0.95, 3), True),
         (0.98, Spread(0.5, 0.4, 0.6, 3), False),
