@@ -115,10 +115,14 @@ class Machine:
         state = self.run("systemctl", "is-system-running", check=False).stdout.strip()
         return state in ("running", "degraded")
 
-    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a command inside."""
+    def run(self, *command: str, check: bool = True, patience: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run a command inside; after ``patience`` seconds it hangs."""
         return subprocess.run(
-            ["nsenter", "-t", self._leader, "-a", *command], capture_output=True, text=True, timeout=120, check=check
+            ["nsenter", "-t", self._leader, "-a", *command],
+            capture_output=True,
+            text=True,
+            timeout=patience,
+            check=check,
         )
 
     def shown(self, key: str) -> str:
@@ -139,5 +143,7 @@ class Machine:
         self._nspawn.kill()
         self._nspawn.wait()
         for group in {one for one in self._groups if one.exists()}:
+            # What ran in there dies with the machine's first process, but not at the same instant.
+            until(lambda group=group: not any(file.read_text() for file in group.rglob("cgroup.procs")))  # type: ignore[misc]
             for folder, _, _ in os.walk(group, topdown=False):
                 Path(folder).rmdir()

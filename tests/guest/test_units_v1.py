@@ -9,7 +9,7 @@ import yaml
 from running import until
 from systemd_machine import Machine, UnavailableError, root_file_system
 
-pytestmark = [pytest.mark.slow, pytest.mark.host]
+pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def test_everything_passes_on_cgroup_v1(machine: Machine) -> None:
     done = machine.run(
         "env", "PYTHONPATH=/opt/qioi/source:/opt/qioi/site", "PYTHONDONTWRITEBYTECODE=1", "QIOI_IN_GUEST=1",
         "python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "/opt/qioi/source/tests/guest/inside/test_units.py",
-        check=False,
+        check=False, patience=560,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
     assert "skipped" not in done.stdout
