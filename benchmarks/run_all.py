@@ -15,6 +15,7 @@ RUNS = (
     ("bench_ledger.py",),
     ("bench_goodput.py", "--repeats", "3"),
     ("bench_daemon.py",),
+    ("bench_loop.py",),
     ("bench_parser.py",),
     ("bench_schedstat.py",),
 )
