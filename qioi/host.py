@@ -62,6 +62,15 @@ def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | No
     return None
 
 
+def alone(group: Path) -> bool:
+    """Whether this process is the only one in a control group: what the group is given, nobody else then gets."""
+    try:
+        processes = (group / "cgroup.procs").read_text().split()
+        return processes == [str(os.getpid())] and not any(entry.is_dir() for entry in group.iterdir())
+    except OSError:
+        return False
+
+
 def protect_loop(nice: int | None, realtime: bool) -> str | None:
     """Give the daemon precedence, since its loop starves just when it is needed; say why if all is refused.
 

@@ -31,7 +31,7 @@ from qioi.discovering import DiscoveringDaemon
 from qioi.discovery.choose import UnwatchableError, watch
 from qioi.discovery.owners import EngineOwners
 from qioi.endpoints import MeteredChannels
-from qioi.host import HostWatch, own_cgroup, protect_loop
+from qioi.host import HostWatch, alone, own_cgroup, protect_loop
 from qioi.instruments import Instruments
 from qioi.kept import keep, take_over
 from qioi.lock import HostLock, LockedError
@@ -43,9 +43,13 @@ from qioi.reload import Reloader, summary
 from qioi.slicing import AnySlicer, slicing
 from qioi.sources import CgroupDelays, LogChannels
 from qioi.stalls import StallWatch
+from qioi.types import DEFAULT_SHARES
 from qioi.usage import LevelWatch, find_accounts
 
 log = logging.getLogger("qioi")
+
+#: Shares of the daemon's own group where real-time is refused: as much as eight ordinary groups, for its 1 % of a core.
+OWN_SHARES = 8 * DEFAULT_SHARES
 
 
 class StartError(Exception):
@@ -62,7 +66,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
     ``load`` reads the configuration again, for SIGHUP.
     """
     signals, notifier = Signals(), Notifier()
-    protect_itself(config)
+    precedence = protect_itself(config)
     with ExitStack() as cleanup:
         hierarchy, access = means(config)
         prepare_state(config.state_dir)
@@ -79,7 +83,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             if missing:
                 raise StartError(*missing)
             record_originals(config, guard)
-            raise_own_shares(config, guard, hierarchy)
+            raise_own_shares(own_shares(config, hierarchy, precedence), guard, hierarchy)
             channels = MeteredChannels(LogChannels(config.components, config.policies), config.components)
             cleanup.callback(channels.close)
             delays = CgroupDelays(config.components, hierarchy.mount)
@@ -205,11 +209,12 @@ def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str
             yield f"{config.file}: component {component.name}: log: {component.log}: {why}: accepted is a readable file"
 
 
-def protect_itself(config: Config) -> None:
-    """Give the loop precedence; that ends with the process, so nothing is to be restored."""
+def protect_itself(config: Config) -> bool:
+    """Give the loop precedence; that ends with the process, so nothing is to be restored. Say whether all was had."""
     refusal = protect_loop(config.own.nice, config.own.realtime)
     if refusal:
         log.warning("%s", refusal)
+    return refusal is None
 
 
 def record_originals(config: Config, guard: Guard) -> None:
@@ -224,9 +229,19 @@ def record_originals(config: Config, guard: Guard) -> None:
         log.warning("originals are not recorded yet: %s; each is before its first change", error)
 
 
-def raise_own_shares(config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
+def own_shares(config: Config, hierarchy: Hierarchy, precedence: bool) -> int | None:
+    """Give the shares for the daemon's own group: as configured, or where it is alone and nothing else helps."""
+    if config.dry_run:
+        return None
+    if config.own.shares is not None or precedence:
+        return config.own.shares
+    group = own_cgroup(hierarchy.version)
+    return OWN_SHARES if group and alone(hierarchy.folder(group)) else None
+
+
+def raise_own_shares(shares: int | None, guard: Guard, hierarchy: Hierarchy) -> None:
     """Set the shares of the daemon's own group, under the guard as every other's."""
-    if config.own.shares is None or config.dry_run:
+    if shares is None:
         return
     group = own_cgroup(hierarchy.version)
     if group is None:
@@ -237,7 +252,7 @@ def raise_own_shares(config: Config, guard: Guard, hierarchy: Hierarchy) -> None
     except CgroupError as error:
         log.warning("own.shares: %s", error)
         return
-    for outcome in guard.apply({group: config.own.shares}):
+    for outcome in guard.apply({group: shares}):
         if outcome.result is not Result.OK:
             log.warning("own.shares: %s: %s", group, outcome.message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import socket
@@ -207,6 +208,28 @@ def test_a_full_disk_under_the_journal_means_no_write(site: Site) -> None:
         process.kill()
         process.wait()
         subprocess.run(["umount", str(site.state)], check=True)
+
+
+@pytest.mark.parametrize("company", [False, True])
+def test_for_want_of_realtime_a_group_of_its_own_gets_shares_and_loses_them_again(site: Site, company: bool) -> None:
+    site.component("peer0")
+    own = site.hierarchy.folder(f"{site.parent}/daemon")
+    own.mkdir()
+    join = f'echo $$ > {own}/cgroup.procs; exec "$@"'
+    if company:
+        other = subprocess.Popen(["/bin/sh", "-c", join, "sh", "sleep", "600"], text=True)
+        site.processes.append(other)
+        until(lambda: (own / "cgroup.procs").read_text() != "")
+    words = ["/bin/sh", "-c", join, "sh", *site.command("run", "-c", str(site.config()))]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    site.processes.append(process)
+    until(lambda: site.status() is not None)
+    refused = os.sched_getscheduler(process.pid) == os.SCHED_OTHER
+    assert value(own / site.hierarchy.file) == (8192 if refused and not company else 1024)
+    status, text = end(process)
+    assert status == 0
+    assert ("real-time priority: " in text) == refused
+    assert value(own / site.hierarchy.file) == 1024
 
 
 def test_own_shares_are_restored_too(site: Site) -> None:
