@@ -19,8 +19,8 @@ from qioi.controller.adaptive import weight
 #: Foreign work at one level, as a part of the host's CPUs, below which it is left out; and as a part of the most.
 LEAST = 0.04
 PART = 0.5
-#: Time constant of the filter in s.
-SMOOTH = 1.0
+#: Time constant of the filter in s: what runs for a moment, a cron job or a login, shows no level.
+SMOOTH = 5.0
 #: Groups whose values the kubelet rewrites (Kubernetes: kubelet, QoS cgroups), by either of its drivers.
 REWRITTEN = re.compile(
     r"(^|[/-])kubepods(\.slice)?$|kubepods/(burstable|besteffort)$|kubepods-(burstable|besteffort)\.slice$"
