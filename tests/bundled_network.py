@@ -53,8 +53,6 @@ class BundledNetwork:
         chaincodes = [text for name, policy in self.policies.items() for text in ("--chaincode", f"{name}={policy}")]
         sizes = ["--orderers", "1", "--peers-per-org", "1", "--base-port", str(free_ports())]
         sizes += [text for channel in self.channels for text in ("--channel", channel)]
-        # Blocks that end late: a client that counts on a block for each transaction fails always, not now and then.
-        sizes += ["--virtual-block-interval", "1s"]
         subprocess.run(
             [binary, "init", "--dir", str(self.folder), *sizes, *chaincodes], check=True, capture_output=True
         )
