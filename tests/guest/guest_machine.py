@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -149,7 +150,7 @@ def source_disk(folder: Path, arguments: Iterable[str]) -> Path:
     for library in Path("/usr/lib").glob("*/libcgroup.so.*"):
         shutil.copy(library, tree / "site")
     command = tree / "command"
-    command.write_text(COMMAND.format(arguments=" ".join(arguments)))
+    command.write_text(COMMAND.format(arguments=shlex.join(arguments)))
     command.chmod(0o755)
     return disk(tree, folder / "opt.img", 160)
 
