@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_network import free_ports
+from bundled_network import free_ports
 
 from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab
