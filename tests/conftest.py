@@ -1,11 +1,18 @@
 """Settings of the whole suite."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 
 # How fast an example runs says nothing on a busy machine: timing never decides a test.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# A shell starts what runs in the background with ctrl-C ignored, and every process below inherits that: those
+# that the tests interrupt would not hear it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
