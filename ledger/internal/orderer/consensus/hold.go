@@ -7,9 +7,9 @@ import (
 )
 
 // holder keeps back, for each follower and at most for the time that it is given, the last message without
-// entries. Nearly all of them tell what is
-// committed, which the next entries tell as well: on a busy channel each transaction saves two messages and
-// their wake-ups. Raft takes a message that comes late, or never, for one that the network delayed or lost.
+// entries. Nearly all of them tell what is committed, which the next entries tell as well: on a busy channel
+// each transaction saves two messages and their wake-ups. Raft takes a message that comes late, or never, for
+// one that the network delayed or lost.
 type holder struct {
 	atMost   time.Duration
 	messages map[uint64]*raftpb.Message
