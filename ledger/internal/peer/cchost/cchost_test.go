@@ -329,7 +329,7 @@ func TestATransactionHasALimitOfTime(t *testing.T) {
 	_, _, _, err := f.simulate(context.Background(), "1", "probe", "wait")
 	require.ErrorIs(t, err, cchost.ErrTimeout)
 	<-entered
-	close(release) // the contract goes on, and asks for state of a ledger that is gone
+	close(release)                      // the contract goes on, and asks for state of a ledger that is gone
 	require.Eventually(t, func() bool { // the stream serves on; on a busy machine 50 ms may be short
 		_, _, _, err := f.simulate(context.Background(), "2", "probe", "put", "a", "b")
 		return err == nil
