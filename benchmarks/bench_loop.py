@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from bench_daemon import remove
 
 from qioi.api import UnixConnection, UnreachableError, get_json
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
@@ -123,17 +124,6 @@ def quantile(page: dict[str, str], part: float) -> float:
     buckets = [(float(key.split('"')[1]), float(value)) for key, value in page.items() if key.startswith(name)]
     total = max(count for _, count in buckets)
     return min(bound for bound, count in buckets if count >= part * total)
-
-
-def remove(group: Path) -> None:
-    """A group can be removed once the kernel has let go of its last process."""
-    for _ in range(100):
-        try:
-            group.rmdir()
-            return
-        except OSError:
-            time.sleep(0.05)
-    raise SystemExit(f"{group} could not be removed")
 
 
 if __name__ == "__main__":

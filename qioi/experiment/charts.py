@@ -10,18 +10,21 @@ from typing import Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from qioi.experiment.metrics import SERIES, metric
 from qioi.experiment.plan import Cell
 from qioi.experiment.spec import FigureSpec
 from qioi.experiment.summary import Spread, Summary
-from qioi.lab.plots import COLOURS, GRID, INK, QUIET
+from qioi.lab.plots import COLOURS, GRID, INK, QUIET, add_legend, finish_scale
 from qioi.lab.table import short
 
 #: Okabe and Ito's palette: told apart by people with colour-blindness too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7b8794")
 WIDTH = 9.9
+#: How numbers are spelled, and where the curves' names stand, as a part of the width.
+NUMBERS = ",g"
+LEGEND_LEFT = 0.91
 #: More bars or panels than these side by side cannot be read.
 PANELS = 4
 
@@ -103,8 +106,8 @@ def lines(summary: Summary, spec: FigureSpec) -> Figure:
         )
         axis.set_xlabel(x_title(spec), color=QUIET)
         tidy(axis, "y")
-        scale(axis, spec.log)
-    legend(figure, axes)
+        finish_scale(axis, spec.log, NUMBERS)
+    add_legend(figure, axes, LEGEND_LEFT)
     return figure
 
 
@@ -154,10 +157,10 @@ def over_time(summary: Summary, spec: FigureSpec) -> Figure:
             axis.set_xlim(-cell.timing.warmup, cell.timing.duration)
             axis.xaxis.set_major_locator(MaxNLocator(5, prune="upper"))
             tidy(axis, "y")
-        scale(row[0], logarithmic=name in {"p95", "delay"})
+        finish_scale(row[0], name in {"p95", "delay"}, NUMBERS)
         row[0].set_ylabel(SERIES[name], color=QUIET, fontsize=8)
     figure.subplots_adjust(wspace=0.06, hspace=0.18)
-    legend(figure, [axis for row in rows for axis in row])
+    add_legend(figure, [axis for row in rows for axis in row], LEGEND_LEFT)
     return figure
 
 
@@ -176,7 +179,7 @@ def stack(summary: Summary, spec: FigureSpec) -> Figure:
     axis.invert_yaxis()
     axis.set_xlabel(metric(spec.metrics[0]).unit, color=QUIET)
     tidy(axis, "x")
-    legend(figure, [axis])
+    add_legend(figure, [axis], LEGEND_LEFT)
     return figure
 
 
@@ -212,23 +215,3 @@ def tidy(axis: Axes, grid: Literal["x", "y"]) -> None:
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
     axis.spines["bottom"].set_color(GRID)
-
-
-def scale(axis: Axes, logarithmic: bool) -> None:
-    """Start at zero, or be logarithmic with plain numbers."""
-    if logarithmic:
-        axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.yaxis.set_minor_locator(NullLocator())
-    else:
-        axis.set_ylim(bottom=0)
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-
-
-def legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """Name the curves once for all panels; a single curve needs no name."""
-    named = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    if len(named) > 1:
-        figure.legend(
-            named.values(), named.keys(), loc="center left", bbox_to_anchor=(0.91, 0.5), frameon=False, fontsize=8.5
-        )

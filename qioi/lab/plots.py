@@ -95,7 +95,7 @@ def draw(plot: Plot, arms: Sequence[ArmFigures]) -> str:
             axis.set_title(arm.title, loc="left", fontsize=9, color=INK)
             if index == 0:
                 axis.set_ylabel(plot.unit, color=QUIET)
-        finish_scale(axes[0], plot)
+        finish_scale(axes[0], plot.logarithmic)
         add_legend(figure, axes)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
@@ -133,23 +133,23 @@ def draw_arm(axis: Axes, plot: Plot, arm: ArmFigures, span: tuple[float, float])
     axis.spines["bottom"].set_color(GRID)
 
 
-def finish_scale(axis: Axes, plot: Plot) -> None:
-    """Make the common scale start at zero, or logarithmic with plain numbers."""
-    if plot.logarithmic:
+def finish_scale(axis: Axes, logarithmic: bool, spelling: str = ",.0f") -> None:
+    """Make the scale start at zero, its numbers spelled so, or logarithmic with plain numbers."""
+    if logarithmic:
         axis.set_yscale("log")
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.yaxis.set_minor_locator(NullLocator())
     else:
         axis.set_ylim(bottom=0)
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:{spelling}}"))
 
 
-def add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
-    """Name the curves once for all panels; a single curve needs no name."""
+def add_legend(figure: Figure, axes: Sequence[Axes], left: float = 0.88) -> None:
+    """Name the curves once for all panels, from ``left`` (part of the width) on; a single curve needs no name."""
     named = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     if len(named) > 1:
         figure.legend(
-            named.values(), named.keys(), loc="center left", bbox_to_anchor=(0.88, 0.5), frameon=False, fontsize=8.5
+            named.values(), named.keys(), loc="center left", bbox_to_anchor=(left, 0.5), frameon=False, fontsize=8.5
         )
 
 

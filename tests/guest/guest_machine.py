@@ -38,10 +38,10 @@ INIT = """#!/bin/busybox sh
 /bin/busybox mount -t devtmpfs none /dev
 for module in {modules}; do /bin/busybox insmod /modules/$module.ko; done
 /bin/busybox mount -o ro /dev/vdb /mnt
-/bin/busybox mount /dev/vda /root
-/bin/busybox mount --move /mnt /root/opt
+/bin/busybox mount /dev/vda /disk
+/bin/busybox mount --move /mnt /disk/opt
 /bin/busybox umount /proc
-exec /bin/busybox switch_root /root /sbin/init
+exec /bin/busybox switch_root /disk /sbin/init
 """
 COMMAND = """#!/bin/sh
 # What runs in the guest, as a service of its systemd.
@@ -89,7 +89,7 @@ def kernel(cache: Path) -> Path:
 def initial_disk(unpacked: Path, folder: Path) -> Path:
     """Make the initramfs: busybox, the modules, and a script that goes on to systemd."""
     tree = folder / "initramfs"
-    for name in ("bin", "proc", "dev", "mnt", "root", "modules"):
+    for name in ("bin", "proc", "dev", "mnt", "disk", "modules"):
         (tree / name).mkdir(parents=True)
     shutil.copy(shutil.which("busybox") or "", tree / "bin" / "busybox")
     for module in MODULES:

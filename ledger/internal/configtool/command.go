@@ -126,27 +126,27 @@ func (o *options) outFlag(cmd *cobra.Command) {
 }
 
 func (o *options) sign() *cobra.Command {
-	return &cobra.Command{
-		Use: "sign UPDATE", Short: "Add the --signers' signatures to an update that `--out` wrote", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			signers, _, err := o.open()
-			if err != nil {
-				return err
-			}
-			update, err := readUpdate(args[0])
-			if err != nil {
-				return err
-			}
-			return writeUpdate(args[0], update, signers)
-		},
-	}
+	return o.withUpdate("sign UPDATE", "Add the --signers' signatures to an update that `--out` wrote",
+		func(_ *cobra.Command, path string, update *commonpb.ConfigUpdateEnvelope, signers []*identity.SigningIdentity, _ *client) error {
+			return writeUpdate(path, update, signers)
+		})
 }
 
 func (o *options) send() *cobra.Command {
+	return o.withUpdate("send UPDATE", "Bring an update about that `--out` wrote and enough have signed",
+		func(cmd *cobra.Command, _ string, update *commonpb.ConfigUpdateEnvelope, _ []*identity.SigningIdentity, c *client) error {
+			return o.bringAbout(cmd, c, update)
+		})
+}
+
+type updateAction func(*cobra.Command, string, *commonpb.ConfigUpdateEnvelope, []*identity.SigningIdentity, *client) error
+
+// withUpdate is a command on an update in a file.
+func (o *options) withUpdate(use, short string, act updateAction) *cobra.Command {
 	return &cobra.Command{
-		Use: "send UPDATE", Short: "Bring an update about that `--out` wrote and enough have signed", Args: cobra.ExactArgs(1),
+		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, c, err := o.open()
+			signers, c, err := o.open()
 			if err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ func (o *options) send() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.bringAbout(cmd, c, update)
+			return act(cmd, args[0], update, signers, c)
 		},
 	}
 }
