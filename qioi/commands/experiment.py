@@ -16,7 +16,7 @@ from rich.table import Table
 from qioi.commands.lab import one_line_errors
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
-from qioi.experiment.plan import Plan, make_plan, make_smoke
+from qioi.experiment.plan import Plan, make_plan, make_smoke, only
 from qioi.experiment.scale import RULE
 from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec
@@ -76,6 +76,7 @@ class Asked:
 
     output: Path
     resume: bool
+    loads: tuple[str, ...]
     paper_size: bool
     repeats: int | None
     duration: float | None
@@ -92,6 +93,7 @@ class Asked:
     "--output", type=click.Path(file_okay=False, path_type=Path), help=f"The run's folder [{RESULTS}/<time>]."
 )
 @click.option("--resume", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Go on with that run.")
+@click.option("--load", "loads", multiple=True, metavar="LOAD", help="Of the file's loads only this one; repeatable.")
 @click.option("--paper-size", is_flag=True, help="As many neighbours as the paper has on its 24 cores.")
 @click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
 @click.option("--duration", type=click.FloatRange(min=2), help="Measured seconds of each cell, in place of the file's.")
@@ -109,6 +111,7 @@ def run(
     names: tuple[str, ...],
     output: Path | None,
     resume: Path | None,
+    loads: tuple[str, ...],
     paper_size: bool,
     repeats: int | None,
     duration: float | None,
@@ -129,6 +132,7 @@ def run(
     asked = Asked(
         directory,
         resume is not None,
+        loads,
         paper_size,
         repeats,
         duration,
@@ -166,6 +170,8 @@ def specs(names: tuple[str, ...]) -> list[ExperimentSpec]:
 def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     """Lay one experiment out."""
     cores = machine().cores
+    if asked.loads:
+        spec = only(spec, asked.loads)
     if asked.smoke:
         return make_smoke(spec, cores)
     given = {"duration": asked.duration, "warmup": asked.warmup}

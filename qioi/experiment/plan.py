@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 
+from qioi.experiment.errors import SpecError
 from qioi.experiment.scale import scale_arms
-from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, LoadSpec, NeighbourSpec, NetworkSpec, Timing
+from qioi.experiment.spec import (
+    ArmSpec,
+    ExperimentSpec,
+    FigureSpec,
+    LoadSpec,
+    NeighbourSpec,
+    NetworkSpec,
+    PaperSpec,
+    Timing,
+)
 from qioi.lab.arms import PROBE_SECONDS
 
 #: What bringing a lab up and taking it down takes, and what starting and draining a load does, in seconds.
@@ -121,6 +131,34 @@ def make_plan(
     return Plan(spec, cells, same, repeats or spec.repeats, seed, cores, paper_size, smoke)
 
 
+def only(spec: ExperimentSpec, loads: Collection[str]) -> ExperimentSpec:
+    """Cut an experiment down to some of its loads, with the figures and sentences that are about these alone.
+
+    Raises SpecError where it has no such load.
+    """
+    unknown = [name for name in loads if name not in spec.loads]
+    if unknown:
+        accepted = ", ".join(spec.loads)
+        raise SpecError(f"{spec.name}: there is no load {name!r}: accepted are {accepted}" for name in unknown)
+    kept = {name: load for name, load in spec.loads.items() if name in loads}
+    figures = [
+        figure.model_copy(update={"loads": [load for load in figure.loads if load in kept]})
+        for figure in spec.figures
+        if (figure.load is None or figure.load in kept) and (not figure.loads or set(figure.loads) & set(kept))
+    ]
+    return spec.model_copy(update={"loads": kept, "figures": figures, "papers": _about(spec, spec.networks, kept)})
+
+
+def _about(spec: ExperimentSpec, networks: Container[str | None], loads: Container[str | None]) -> list[PaperSpec]:
+    """Keep the paper's sentences that can be judged by what is left."""
+    return [
+        claim
+        for claim in spec.papers
+        if all(name is None or name in networks for name in (claim.network, claim.of_network))
+        and all(name is None or name in loads for name in (claim.load, claim.of_load))
+    ]
+
+
 #: The smoke version: real, and too short to say anything.
 SMOKE_TIMING = Timing(warmup=0.5, duration=2.0, cooldown=0.1, sample=0.2)
 #: Offered where the experiment asks for a part of the maximum, in tps, and at most so many clients.
@@ -152,14 +190,7 @@ def make_smoke(spec: ExperimentSpec, cores: int) -> Plan:
             "loads": slow,
             "arms": [arm for arm in arms if arm.name in chosen],
             "figures": [_of_the_rest(figure, small, slow, chosen) for figure in spec.figures],
-            "papers": [
-                claim
-                for claim in spec.papers
-                if (claim.network is None or claim.network in small)
-                and (claim.of_network is None or claim.of_network in small)
-                and (claim.load is None or claim.load in slow)
-                and (claim.of_load is None or claim.of_load in slow)
-            ],
+            "papers": _about(spec, small, slow),
         }
     )
     timing = SMOKE_TIMING.model_copy(update={"profile": 0.5 if spec.timing.profile else 0.0})

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from qioi.experiment import catalogue
-from qioi.experiment.plan import Plan, make_plan, make_smoke
+from qioi.experiment.errors import SpecError
+from qioi.experiment.plan import Plan, make_plan, make_smoke, only
 from qioi.experiment.scale import scaled
 from qioi.experiment.session import check_host
 from qioi.experiment.spec import ExperimentSpec
@@ -78,6 +79,20 @@ def test_a_smoke_version_keeps_pairs_together(name: str) -> None:
     assert plan.probed == ()
     assert plan.cells[-1].arm.name == catalogue.find(name).arms[-1].name
     assert plan.repeat_seconds < 120
+
+
+def test_some_of_the_loads_bring_their_figures_and_sentences_alone() -> None:
+    fig_8 = catalogue.find("fig_8")
+    fixed = only(fig_8, ["fixed"])
+    assert list(fixed.loads) == ["fixed"]
+    assert {figure.load for figure in fixed.figures} == {None, "fixed"}
+    assert fixed.papers == []
+    assert only(fig_8, ["saturating"]).papers == fig_8.papers
+    assert only(fig_8, list(fig_8.loads)) == fig_8
+    goodput = only(catalogue.find("sc_fig_7"), ["k1000_p50", "k1000_p80"])
+    assert [figure.loads for figure in goodput.figures] == [["k1000_p50", "k1000_p80"], []]
+    with pytest.raises(SpecError, match="fig_8: there is no load 'fast': accepted are saturating, fixed"):
+        only(fig_8, ["fast"])
 
 
 def test_all_that_a_host_lacks_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
