@@ -228,13 +228,15 @@ class Guard:
         except CgroupError as error:
             return self._failed(entry.path, error)
         shares = self._last[entry.path] = self._hierarchy.shares(current, entry.original)
-        if current != target and current not in self._owners.kept(entry.owner):
+        # An owner that has not been told yet may have written its record's value, the one from before, in between.
+        kept = (*self._owners.kept(entry.owner), entry.ours[0]) if entry.owner else ()
+        if current != target and current not in kept:
             self._foreign.add(entry.path)
             self._held[entry.path] = replace(entry, ours=())
             return Outcome(entry.path, Result.FOREIGN, shares, f"wrote {target}, reads {current}: left alone")
         self._held[entry.path] = replace(entry, ours=() if current == entry.original else (current,))
         if entry.owner:
-            self._owners.tell(entry.owner, target)
+            self._owners.tell(entry.owner, target, entry.ours[0])
         return Outcome(entry.path, Result.OK, shares, f"{self._hierarchy.file} = {current}")
 
     def _check_identity(self, entry: Entry) -> None:

@@ -14,8 +14,8 @@ from typing import Protocol
 class Owners(Protocol):
     """All owners there are. ``owner`` names one record; values are in the group's file's own unit."""
 
-    def tell(self, owner: str, value: int) -> None:
-        """Have the record say ``value``, soon. Never waits."""
+    def tell(self, owner: str, value: int, before: int) -> None:
+        """Have the record say ``value``, soon; until then it may say ``before``. Never waits."""
         ...
 
     def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:
@@ -23,7 +23,7 @@ class Owners(Protocol):
         ...
 
     def kept(self, owner: str) -> tuple[int, ...]:
-        """Values of ours that the record may hold, or that are on their way to it."""
+        """Values of ours that the record may hold, or that are on their way to it; and until it was told, the original."""
         ...
 
     def settle(self) -> Mapping[str, str]:
@@ -34,7 +34,7 @@ class Owners(Protocol):
 class Nobody:
     """Where no owner is told."""
 
-    def tell(self, owner: str, value: int) -> None:
+    def tell(self, owner: str, value: int, before: int) -> None:
         """Nobody to tell."""
 
     def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:

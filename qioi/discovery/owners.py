@@ -61,16 +61,16 @@ class EngineOwners:
 
     # ---- for the guard
 
-    def tell(self, owner: str, value: int) -> None:
-        """Have the record say ``value``, soon."""
-        self._ask(owner, value, (), None)
+    def tell(self, owner: str, value: int, before: int) -> None:
+        """Have the record say ``value``, soon; until then it may say ``before``."""
+        self._ask(owner, value, (value, before), None)
 
     def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:
         """Have the record say ``original``, soon, if it says one of ``ours``."""
         self._ask(owner, original, ours, frozenset(ours))
 
     def kept(self, owner: str) -> tuple[int, ...]:
-        """Values of ours that the record may hold, or that are on their way to it."""
+        """Values of ours that the record may hold, or that are on their way to it; and until it was told, the original."""
         with self._changed:
             record = self._records.get(owner)
             return tuple(sorted(record.kept)) if record else ()
@@ -113,7 +113,7 @@ class EngineOwners:
             record = self._records.setdefault(owner, Record())
             if only_from is not None:
                 only_from |= record.kept
-            record.kept.update(ours, () if only_from is not None else (value,))
+            record.kept.update(ours)
             record.wanted, record.only_from = value, only_from
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="qioi-owners", daemon=True)

@@ -22,9 +22,14 @@ class ToyOwners:
         self.ours: set[int] = set()
         self.problem: str | None = None
 
-    def tell(self, owner: str, value: int) -> None:
+    def tell(self, owner: str, value: int, before: int) -> None:
         self.asked.append(value)
-        self.ours.add(value)
+        self.ours.update((value, before))
+
+    def done(self) -> None:
+        """What was asked for last is on the record."""
+        self.record = self.asked[-1]
+        self.ours = {self.record}
 
     def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:
         self.asked.append(original)
@@ -93,6 +98,21 @@ def test_an_owner_that_writes_its_older_value_late_is_nobody_else(
     assert outcome.result is Result.OK
     host.set(path, first + 1)
     (outcome,) = guard.apply({path: 2048})
+    assert outcome.result is Result.FOREIGN
+
+
+def test_an_owner_that_writes_the_original_before_it_was_told_is_nobody_else(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    """As systemd does at a daemon-reload that comes between our write and its new record."""
+    guard, path, original, _ = raised(host, journal, owners)
+    host.set(path, original)
+    assert guard.shares(path) == guard.found(path)
+    (outcome,) = guard.apply({path: 4096})
+    assert outcome.result is Result.OK
+    owners.done()
+    host.set(path, original)
+    (outcome,) = guard.apply({path: 4096})
     assert outcome.result is Result.FOREIGN
 
 
