@@ -23,7 +23,7 @@ class Owners(Protocol):
         ...
 
     def kept(self, owner: str) -> tuple[int, ...]:
-        """Values of ours that the record may hold, or that are on their way to it; and until it was told, the original."""
+        """Values of ours that the record may hold, or that are on their way to it; the original until it was told."""
         ...
 
     def settle(self) -> Mapping[str, str]:

@@ -70,7 +70,7 @@ class EngineOwners:
         self._ask(owner, original, ours, frozenset(ours))
 
     def kept(self, owner: str) -> tuple[int, ...]:
-        """Values of ours that the record may hold, or that are on their way to it; and until it was told, the original."""
+        """Values of ours that the record may hold, or that are on their way to it; the original until it was told."""
         with self._changed:
             record = self._records.get(owner)
             return tuple(sorted(record.kept)) if record else ()

@@ -61,7 +61,9 @@ class Daemon:
         self.stop()
 
 
-def daemon_config(lab: Lab, network: Network, *, law: str, threshold: float) -> str:
+def daemon_config(
+    lab: Lab, network: Network, *, law: str, threshold: float, period: float = 1.0, slices: str = "off"
+) -> str:
     """Spell a configuration for the lab's daemon; ``threshold`` in transactions per second, for each channel.
 
     Its state stays in the lab's folder, so it does not meet a daemon that watches over the host itself.
@@ -69,7 +71,8 @@ def daemon_config(lab: Lab, network: Network, *, law: str, threshold: float) -> 
     document = {
         "lab": str(lab.directory),
         "state_dir": str(lab.directory / "daemon"),
-        "period": 1.0,
+        "period": period,
+        "slices": slices,
         "defaults": {"law": law},
         "channels": {channel: {"threshold": threshold} for channel in network.channels},
         "metrics": {"port": 0},

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""How fast QiOi acts: neighbours come to a ledger that works, stay, and go; and come to one that nobody sends to.
+
+At a period of 1 s and of 0.1 s: from the first neighbour's start to the first share written (goal: 1 period + 100 ms;
+at 0.1 s, 300 ms), until throughput is back at 95 % of what is offered (goal: 3 s), and from the neighbours' end until
+every share is at its default (goal: 30 s). Beside an idle ledger no share may move.
+
+    python benchmarks/bench_reaction.py [--sysbench 16] [--rate 600] [--output DIR]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import click
+
+from qioi.interference import Sysbench
+from qioi.lab.arms import Runner
+from qioi.lab.daemon import Daemon, daemon_config
+from qioi.lab.demo import LOAD_PART, demo_directory
+from qioi.lab.errors import LabError
+from qioi.lab.figures import Series
+from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.load import LoadPlan, LoadRun
+from qioi.lab.machine import machine
+from qioi.lab.network import Network
+from qioi.lab.signals import ending_signals_interrupt, uninterrupted
+from qioi.types import DEFAULT_SHARES
+
+PERIODS = (1.0, 0.1)
+#: Seconds of work alone, beside the neighbours, and after them; and of the idle ledger beside them.
+ALONE, BESIDE, AFTER, IDLE = 10.0, 20.0, 32.0, 15.0
+#: Seconds between two looks at the shares: how exact the times are.
+LOOK = 0.01
+BACK = 0.95
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """Times in s; ``None``: it did not happen while it was looked for."""
+
+    period: float
+    raised: float | None
+    recovered: float | None
+    back: float | None
+
+
+def shares_of(lab: Lab, network: Network) -> list[int]:
+    return [lab.tree.group(node.name).shares() for node in network.nodes]
+
+
+def look(lab: Lab, seconds: float, condition: Callable[[], bool]) -> float | None:
+    """Look for something for so long, to the end; give when it was first so, in s."""
+    begun = due = time.monotonic()
+    found = None
+    while time.monotonic() - begun < seconds:
+        if found is None and condition():
+            found = time.monotonic() - begun
+        lab.check()
+        due += LOOK if found is None else 0.2
+        time.sleep(max(0.0, due - time.monotonic()))
+    return found
+
+
+def react(lab: Lab, network: Network, directory: Path, count: int, rate: float, period: float) -> Reaction:
+    directory.mkdir(parents=True, exist_ok=True)
+    config = daemon_config(lab, network, law="adaptive", threshold=rate, period=period)
+    plan = LoadPlan(BESIDE + AFTER, ALONE, rate=rate)
+    sysbench = Sysbench(lab.tree, count, directory)
+    with Daemon(lab, config, directory), LoadRun(lab, plan, directory) as load:
+        look(lab, ALONE, lambda: False)
+        came = time.time()
+        try:
+            sysbench.start()
+            late = time.time() - came
+            raised = look(lab, BESIDE, lambda: max(shares_of(lab, network)) > DEFAULT_SHARES)
+        finally:
+            sysbench.stop()
+        back = look(lab, AFTER - 2, lambda: max(shares_of(lab, network)) == DEFAULT_SHARES)
+        while load.running():
+            time.sleep(0.1)
+        result = load.result()
+    at = came - result.start
+    raised = None if raised is None else raised + late
+    return Reaction(period, raised, recovery(result.throughput, at, at + BESIDE, BACK * rate), back)
+
+
+def recovery(throughput: Series, came: float, left: float, enough: float) -> float | None:
+    """Give the seconds until the neighbours' coming is over: as many tps as are enough, over two seconds."""
+    rows = [(at, tps) for at, tps in throughput if came <= at < left]
+    for (at, first), (_, second) in pairwise(rows):
+        if (first + second) / 2 >= enough:
+            return at - came
+    return None
+
+
+def idle(lab: Lab, network: Network, directory: Path, count: int, threshold: float) -> int:
+    """Give the largest share that an idle ledger's components have had beside neighbours."""
+    directory.mkdir(parents=True, exist_ok=True)
+    most = [0]
+
+    def widen() -> bool:
+        most.append(max(shares_of(lab, network)))
+        return False
+
+    with Daemon(lab, daemon_config(lab, network, law="adaptive", threshold=threshold), directory):
+        sysbench = Sysbench(lab.tree, count, directory)
+        try:
+            sysbench.start()
+            look(lab, IDLE, widen)
+        finally:
+            sysbench.stop()
+    return max(most)
+
+
+def told(seconds: float | None) -> str:
+    return "not seen" if seconds is None else f"{seconds:.2f} s"
+
+
+@click.command()
+@click.option("--sysbench", "count", type=click.IntRange(1, 256), default=16, show_default=True)
+@click.option("--rate", type=float, help="Offered tps [default: 60 % of the maximum].")
+@click.option("--base-port", type=int, default=17_000, show_default=True)
+@click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where the ledgers stand.")
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path))
+def main(count: int, rate: float | None, base_port: int, folder: Path | None, output: Path | None) -> None:
+    """Measure, write reaction.json, and print what was found."""
+    directory = (output or Path("results") / f"reaction-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    # What looks must not wait behind what it looks at.
+    os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    lab = Lab(folder or demo_directory())
+    try:
+        with ending_signals_interrupt():
+            network = lab.up(LabOptions(mode="block", base_port=base_port), die_with_parent=True, say=click.echo)
+            try:
+                offered = rate or round(LOAD_PART * Runner(lab, network, directory).maximum(), -1)
+                most = idle(lab, network, directory / "idle", count, offered)
+                click.echo(f"idle beside {count} sysbench: the largest share is {most}")
+                found = []
+                for period in PERIODS:
+                    one = react(lab, network, directory / f"period-{period:g}", count, offered, period)
+                    found.append(one)
+                    click.echo(
+                        f"period {period:g} s, {offered:.0f} tps: raised after {told(one.raised)}, 95 % of the "
+                        f"throughput after {told(one.recovered)}, all at the default after {told(one.back)}"
+                    )
+            finally:
+                with uninterrupted():
+                    lab.down()
+    except LabError as error:
+        raise click.ClickException(str(error)) from error
+    document = {"machine": asdict(machine()), "sysbench": count, "rate": offered, "idle": most}
+    document["reactions"] = [asdict(one) for one in found]
+    (directory / "reaction.json").write_text(json.dumps(document, indent=2) + "\n")
+    click.echo(f"written to {directory}")
+
+
+if __name__ == "__main__":
+    main()
