@@ -5,8 +5,8 @@ Transactions come in an open loop at a rate far above what the network commits, 
 so state does not grow; what does not fit is to be pushed back, not kept. After a warm-up each node's resident memory is
 sampled; the soak fails when a node ends, when nothing is committed any more, or when memory has grown without bound.
 
-One thing grows with the ledger by design: a peer keeps the id and place of every transaction it has ever committed, to
-refuse an id the second time. So a peer is allowed that much for each transaction that came in between.
+One thing grows with the ledger by design: peers keep the ids of all transactions on disk, with filters that the kernel
+maps into memory while there is room. So a peer is allowed their size for each transaction that came in between.
 
     python benchmarks/soak.py [--duration 3600] [--warmup 300] [--rate 4000]
 """
@@ -42,9 +42,9 @@ PERIOD = 1.0
 DISK_PER_TRANSACTION, HIGHEST_RATE = 20_000, 2_500
 #: A collector lets the heap breathe: by a quarter, and where it is small by more.
 BREATH, SMALL = 0.25, 32 << 20
-#: Bytes that a peer may keep of each transaction: 48 for id and place, in a map that doubles when it is full, as much
-#: again until the next checkpoint holds it, and what the collector lets lie on top. (240 s: 200 bytes.)
-KEPT = 300
+#: Bytes that a peer may keep of each transaction: 2 in a filter and a tenth in an index of its file, and once more
+#: while files are merged.
+KEPT = 5
 #: The part of the window, at either end, whose median counts.
 END = 0.2
 

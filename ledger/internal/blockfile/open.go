@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
@@ -231,7 +232,7 @@ func (s *Store) dropSegment(path string, size int64) error {
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("ledger file: %w", err)
 	}
-	return syncDir(s.dir)
+	return durable.SyncDir(s.dir)
 }
 
 // mapFile gives a file's contents without copying them into the heap.

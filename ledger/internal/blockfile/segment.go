@@ -10,6 +10,8 @@ import (
 	"sort"
 	"strings"
 	"syscall"
+
+	"github.com/qioi/qioi/ledger/internal/durable"
 )
 
 // A segment's header: magic, random number, number of its first block, crc of these.
@@ -98,20 +100,11 @@ func createSegment(opts Options, path string, firstBlock uint64) (*segment, erro
 		_ = file.Close()
 		return nil, err
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
 		_ = file.Close()
 		return nil, err
 	}
 	return &segment{path: path, file: file, nonce: nonce, firstBlock: firstBlock, size: segmentHeaderSize}, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = d.Close() }()
-	return d.Sync()
 }
 
 // osFile syncs with fdatasync, which leaves out the file's times.

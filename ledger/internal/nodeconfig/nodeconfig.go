@@ -43,6 +43,8 @@ type Config struct {
 	Processors int `yaml:"processors,omitempty"`
 	// VerifyWorkers is how many of a channel's signatures a peer checks at once; 0: as many as it has threads.
 	VerifyWorkers int `yaml:"verify_workers,omitempty"`
+	// CheckpointInterval is how many transactions of a channel lie between two checkpoints of a peer; 0: 50,000.
+	CheckpointInterval int `yaml:"checkpoint_interval,omitempty"`
 }
 
 // Operations is the endpoint for operators.
@@ -136,6 +138,9 @@ func (c *Config) check(role string) error {
 	}
 	if c.VerifyWorkers < 0 {
 		return fmt.Errorf("verify_workers %d: 0, for one a thread, or more is accepted", c.VerifyWorkers)
+	}
+	if c.CheckpointInterval < 0 {
+		return fmt.Errorf("checkpoint_interval %d: 0, for 50000 transactions, or more is accepted", c.CheckpointInterval)
 	}
 	if c.Processors < 0 {
 		return fmt.Errorf("processors %d: 0, for all of the host's, or more is accepted", c.Processors)

@@ -85,7 +85,9 @@ func (n *Node) openChannels() error {
 		if err != nil {
 			return err
 		}
-		ch, err := chain.Open(filepath.Join(n.cfg.Data, "channels", c.Name), genesis, chain.Options{Workers: n.cfg.VerifyWorkers, Metrics: metrics})
+		ch, err := chain.Open(filepath.Join(n.cfg.Data, "channels", c.Name), genesis, chain.Options{
+			Workers: n.cfg.VerifyWorkers, Metrics: metrics, CheckpointEvery: n.cfg.CheckpointInterval,
+		})
 		if err != nil {
 			return err
 		}

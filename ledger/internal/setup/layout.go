@@ -80,7 +80,7 @@ func (p *plan) node(o Options, role, msp, name, fqdn, parent string) *node {
 		Processors: o.Processors,
 	}
 	if role == nodeconfig.RolePeer {
-		n.cfg.VerifyWorkers = o.VerifyWorkers
+		n.cfg.VerifyWorkers, n.cfg.CheckpointInterval = o.VerifyWorkers, o.CheckpointInterval
 	}
 	if !o.NoTLS {
 		n.cfg.TLS = nodeconfig.TLS{Enabled: true, KeyPair: nodeconfig.KeyPair{Cert: path.Join(n.home, "tls/server.crt"), Key: path.Join(n.home, "tls/server.key")}}

@@ -35,6 +35,7 @@ type Options struct {
 	NoTLS                bool
 	Pprof                bool
 	VerifyWorkers        int // of each peer and channel; 0: as many as it has threads
+	CheckpointInterval   int // transactions between two checkpoints of a peer; 0: nodeconfig's default
 	Processors           int // of each node; 0: nodeconfig.FairProcessors of this host
 }
 
@@ -65,6 +66,7 @@ func (o *Options) check() error {
 	}{
 		{"orgs", o.Orgs, 1, 26}, {"peers-per-org", o.PeersPerOrg, 1, 100}, {"orderers", o.Orderers, 1, 25},
 		{"base-port", o.BasePort, 1024, 65000}, {"processors", o.Processors, 0, 1024}, {"verify-workers", o.VerifyWorkers, 0, 1024},
+		{"checkpoint-interval", o.CheckpointInterval, 0, 1 << 30},
 	} {
 		if n.value < n.low || n.value > n.high {
 			return fmt.Errorf("--%s %d: %d to %d is accepted", n.flag, n.value, n.low, n.high)

@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/durable"
 )
 
 // snapshotName is a snapshot's place in the log, and so its file's name.
@@ -32,36 +34,10 @@ func writeSnapshot(dir string, s *raftpb.Snapshot) (snapshotName, error) {
 		return name, err
 	}
 	content := append(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(raw)), raw...)
-	path := filepath.Join(dir, name.file())
-	if err := writeSynced(path+".tmp", content); err != nil {
-		return name, err
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return name, err
-	}
-	return name, syncDir(dir)
-}
-
-func writeSynced(path string, content []byte) error {
-	f, err := os.Create(path)
-	if err != nil {
+	return name, durable.Replace(dir, name.file(), func(w *durable.Writer) error {
+		_, err := w.Write(content)
 		return err
-	}
-	if _, err := f.Write(content); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := f.Sync(); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	return f.Close()
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	})
 }
 
 func readSnapshot(path string) (*raftpb.Snapshot, error) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/txids"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -51,12 +53,28 @@ func Open(dir string, genesis *commonpb.Block, opts Options) (*Chain, error) {
 	}
 	c := &Chain{ledger: newLedger(bundle.ChannelID), store: store, stopped: make(chan struct{})}
 	c.saved = newCheckpoints(dir, opts.CheckpointEvery, c.ledger.index)
-	if err := c.load(genesis); err != nil {
+	if err := c.openIDs(); err != nil {
 		return nil, errors.Join(err, store.Close())
+	}
+	if err := c.load(genesis); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	c.metrics = opts.Metrics.channel(c)
 	c.pipeline = newPipeline(c, opts.Workers)
 	return c, nil
+}
+
+func (c *Chain) openIDs() (err error) {
+	l := c.ledger
+	l.index.old, err = txids.Open(filepath.Join(c.store.Dir(), idsFolder),
+		func(blocks uint64, hash []byte) error { _, err := lastOf(blocks, hash, c.store); return err },
+		func(file string, why error) {
+			log.Warnf("[%s] %s is not used, its ids are read again from the blocks: %s", l.channelID, file, why)
+		})
+	if err == nil {
+		l.indexed = l.index.old.Blocks()
+	}
+	return err
 }
 
 func (c *Chain) load(genesis *commonpb.Block) error {
@@ -93,6 +111,9 @@ func (c *Chain) replay() error {
 	l, start := c.ledger, time.Now()
 	c.saved.load(l, c.store)
 	before := l.next.Block
+	if err := l.replayIDs(c.store); err != nil {
+		return err
+	}
 	if err := l.replayBlocks(c.store, c.store.Height(), nil); err != nil {
 		return err
 	}
@@ -117,7 +138,7 @@ func (c *Chain) Run(ctx context.Context) error {
 }
 
 // Close releases the files; Run must have returned.
-func (c *Chain) Close() error { return c.store.Close() }
+func (c *Chain) Close() error { return errors.Join(c.ledger.index.old.Close(), c.store.Close()) }
 
 // Stopped closes when Run returns.
 func (c *Chain) Stopped() <-chan struct{} { return c.stopped }
@@ -164,14 +185,15 @@ func (c *Chain) Find(txID string) (Status, bool) {
 	if !ok {
 		return Status{}, false
 	}
-	x := c.ledger.index
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.lookup(key)
+	s, ok, err := c.ledger.index.lookup(key)
+	if err != nil {
+		log.Errorf("[%s] transaction %s: %s", c.ID(), txID, err)
+	}
+	return s, ok
 }
 
 // Exists reports whether the id is taken, durable or not.
-func (c *Chain) Exists(key validate.TxKey) bool { return c.ledger.index.has(key) }
+func (c *Chain) Exists(key validate.TxKey) (bool, error) { return c.ledger.index.has(key) }
 
 // Height is the number of blocks that are sealed and durable.
 func (c *Chain) Height() uint64 { return c.feed.sealed() }

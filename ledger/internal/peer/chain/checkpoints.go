@@ -13,6 +13,9 @@ import (
 
 const (
 	checkpointFolder = "checkpoints"
+	idsFolder        = "ids"
+	// spillEvery is how many transactions' ids are kept in memory, 150 bytes each, before they go to disk.
+	spillEvery = 50_000
 	// defaultEvery bounds what a start replays: about two seconds' worth.
 	defaultEvery = 50_000
 	// atStop is the part of that which is worth a checkpoint when the peer stops.
@@ -29,13 +32,21 @@ type checkpoints struct {
 	folder *checkpoint.Folder
 	index  *index
 	every  uint64 // transactions; 0: never
+	spill  int    // ids
 	share  time.Duration
-	due    chan *mark
+	due    chan duty
 	busy   atomic.Bool // from when a mark is due until it is written, or not
 
 	// Of offer while not busy, else of save:
-	covered uint64 // transactions that the newest one covers
-	after   time.Time
+	covered    uint64 // transactions that the newest one covers
+	after      time.Time
+	afterSpill time.Time
+}
+
+// duty is what is to be written of a durable mark: its ids, and its state too.
+type duty struct {
+	*mark
+	state bool
 }
 
 func newCheckpoints(dir string, every int, x *index) *checkpoints {
@@ -43,7 +54,8 @@ func newCheckpoints(dir string, every int, x *index) *checkpoints {
 		every = defaultEvery
 	}
 	return &checkpoints{
-		folder: checkpoint.Open(filepath.Join(dir, checkpointFolder)), index: x, every: uint64(max(every, 0)), share: share, due: make(chan *mark, 1),
+		folder: checkpoint.Open(filepath.Join(dir, checkpointFolder)), index: x, every: uint64(max(every, 0)),
+		spill: spillEvery, share: share, due: make(chan duty, 1),
 	}
 }
 
@@ -69,7 +81,6 @@ func (k *checkpoints) load(l *ledger, store *blockfile.Store) {
 		return
 	}
 	l.state = saved.State
-	l.index.load(saved.IDs)
 	l.resume(saved.Point, bundle)
 	k.covered = saved.Point.Transactions
 	log.Infof("[%s] Restored the state of block [%d] from checkpoint %s", l.channelID, saved.Point.Blocks-1, saved.File)
@@ -77,19 +88,24 @@ func (k *checkpoints) load(l *ledger, store *blockfile.Store) {
 
 // offer has a durable mark written if it is time to; it never waits.
 func (k *checkpoints) offer(m *mark) {
-	if k.every == 0 || k.busy.Load() || m.Transactions < k.covered+k.every || time.Now().Before(k.after) {
+	if k.busy.Load() {
+		return
+	}
+	now := time.Now()
+	state := k.every > 0 && m.Transactions >= k.covered+k.every && !now.Before(k.after)
+	if !state && (k.index.inMemory() < k.spill || now.Before(k.afterSpill)) {
 		return
 	}
 	k.busy.Store(true)
-	k.due <- m // it has room: nothing else is on its way
+	k.due <- duty{m, state} // it has room: nothing else is on its way
 }
 
 // run writes what was offered until ctx ends.
 func (k *checkpoints) run(ctx context.Context) {
 	for {
 		select {
-		case m := <-k.due:
-			k.save(m)
+		case d := <-k.due:
+			k.save(d)
 			k.busy.Store(false)
 		case <-ctx.Done():
 			return
@@ -100,20 +116,32 @@ func (k *checkpoints) run(ctx context.Context) {
 // stop spares the next start the replay of what was not covered; run must have returned.
 func (k *checkpoints) stop(m *mark) {
 	if k.every > 0 && m.Transactions > k.covered+k.every/atStop {
-		k.save(m)
+		k.save(duty{m, true})
 	}
 }
 
-// save writes a checkpoint. One that cannot be written costs time at the next start, nothing else.
-func (k *checkpoints) save(m *mark) {
+// save writes ids and state. What cannot be written costs memory, and time at the next start, nothing else.
+func (k *checkpoints) save(d duty) {
+	if err := k.index.spill(d.Blocks, d.Hash); err != nil {
+		log.Warnf("[%s] the ids of the transactions up to block [%d] stay in memory: %s", d.Channel, d.Blocks-1, err)
+		k.afterSpill = time.Now().Add(retry)
+	}
+	if d.state {
+		k.saveState(d.mark)
+	}
+	if err := k.index.old.Compact(); err != nil {
+		log.Warnf("[%s] files of ids stay apart: %s", d.Channel, err)
+	}
+}
+
+func (k *checkpoints) saveState(m *mark) {
 	start := time.Now()
-	if err := k.folder.Save(m.Point, m.state, k.index.since(m.IDs)); err != nil {
+	if err := k.folder.Save(m.Point, m.state); err != nil {
 		log.Warnf("[%s] no checkpoint at block [%d]; the next start replays more: %s", m.Channel, m.Blocks-1, err)
 		k.after = time.Now().Add(retry)
 		return
 	}
 	took := time.Since(start)
-	k.index.saved(m.IDs)
 	k.covered, k.after = m.Transactions, time.Now().Add(k.share*took)
 	log.Infof("[%s] Checkpoint at block [%d]: %d keys and %d transactions in %s",
 		m.Channel, m.Blocks-1, m.state.Len(), m.Transactions, took.Round(time.Millisecond))

@@ -33,7 +33,8 @@ func TestVictim(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "genesis"), raw, 0o644))
 	r := startRig(t, w, filepath.Join(dir, "ledger"), Options{CheckpointEvery: 1})
-	r.saved.share = 0             // no rest between two
+	r.saved.share = 0 // no rest between two
+	r.saved.spill = 1
 	value := make([]byte, 20_000) // a checkpoint then takes longer than a block
 	for i := range 1000 {
 		raw, id := w.Make(put(w, fmt.Sprint("key", i%300), fmt.Sprint(i, string(value))))
@@ -71,9 +72,24 @@ func TestKilledDuringCheckpoints(t *testing.T) {
 		if r.covered() > 0 {
 			used++
 		}
+		// Every id is taken, whether it was on disk, in memory or in neither.
+		again := 0
+		for n := uint64(1); n < plain.Height(); n++ {
+			block, err := plain.Block(n)
+			require.NoError(t, err)
+			r.add(block.Data.Data[0])
+			again++
+		}
+		require.Eventually(t, func() bool { return r.durable() == r.Position() }, 30*time.Second, time.Millisecond)
 		t.Logf("killed after %d transactions, %d of them in a checkpoint", len(told), r.covered())
 		require.NoError(t, plain.stop())
 		require.NoError(t, r.stop())
+		report, err := Inspect(ledger, false)
+		require.NoError(t, err)
+		assert.EqualValues(t, again, report.Codes["DUPLICATE_TXID"])
+		for _, file := range report.IDs {
+			assert.Empty(t, file.Problem)
+		}
 	}
 	assert.Positive(t, used, "a checkpoint was used")
 }

@@ -3,9 +3,11 @@ package chain
 import (
 	"context"
 	"errors"
+	"slices"
+	"sort"
 	"sync"
 
-	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
+	"github.com/qioi/qioi/ledger/internal/peer/txids"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 )
 
@@ -24,94 +26,126 @@ type Status struct {
 	Position Position
 }
 
-// place is a Status in 16 bytes: a peer holds one for every transaction ever committed.
+// place is a Status in 16 bytes.
 type place struct {
 	block uint64
 	tx    uint32
 	code  uint8
 }
 
+func (p place) status() Status {
+	return Status{Code: Code(p.code), Position: Position{p.block, uint64(p.tx)}}
+}
+
 // index finds transactions by id. Stage 2 enters them; they are told to others
-// only when they are durable.
+// only when they are durable. Those of older blocks are on disk.
 type index struct {
+	old *txids.Store // nil: all are in memory
+
 	mu      sync.Mutex
-	places  map[validate.TxKey]place
-	durable Position        // of the first transaction that is not
-	fresh   []checkpoint.ID // those that no checkpoint holds yet, in order
-	held    uint64          // how many one holds
+	recent  map[validate.TxKey]place
+	fresh   []txids.ID // the same, in order
+	durable Position   // of the first transaction that is not
 	waiting map[validate.TxKey][]chan Status
 	waiters int
 }
 
 func newIndex() *index {
-	return &index{places: map[validate.TxKey]place{}, waiting: map[validate.TxKey][]chan Status{}}
+	return &index{recent: map[validate.TxKey]place{}, waiting: map[validate.TxKey][]chan Status{}}
 }
 
-func (x *index) has(key validate.TxKey) bool {
+// has reports whether an id is taken. An error says that the disk did not tell.
+func (x *index) has(key validate.TxKey) (bool, error) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	_, ok := x.places[key]
-	return ok
+	_, ok := x.recent[key]
+	x.mu.Unlock()
+	if ok {
+		return true, nil
+	}
+	_, ok, err := x.find(key)
+	return ok, err
+}
+
+// find looks on disk. It must come after a look into memory: ids go from there to here.
+func (x *index) find(key validate.TxKey) (Status, bool, error) {
+	if x.old == nil {
+		return Status{}, false, nil
+	}
+	id, ok, err := x.old.Find(key)
+	return place{block: id.Block, tx: id.Tx, code: id.Code}.status(), ok, err
 }
 
 func (x *index) claim(key validate.TxKey, at Position, code Code) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.places[key] = place{block: at.Block, tx: uint32(at.Tx), code: uint8(code)}
-	x.fresh = append(x.fresh, checkpoint.ID{Key: key, Block: at.Block, Tx: uint32(at.Tx), Code: uint8(code)})
+	x.recent[key] = place{block: at.Block, tx: uint32(at.Tx), code: uint8(code)}
+	x.fresh = append(x.fresh, txids.ID{Key: key, Block: at.Block, Tx: uint32(at.Tx), Code: uint8(code)})
 }
 
-// taken is how many ids have been claimed.
-func (x *index) taken() uint64 {
+// inMemory is how many ids are.
+func (x *index) inMemory() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.held + uint64(len(x.fresh))
+	return len(x.fresh)
 }
 
-// since gives the ids up to the first upTo that no checkpoint holds.
-func (x *index) since(upTo uint64) []checkpoint.ID {
+// before gives the ids in memory that are of blocks below that number.
+func (x *index) before(block uint64) []txids.ID {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n := upTo - x.held
+	n := x.upTo(block)
 	return x.fresh[:n:n]
 }
 
-// saved says that a checkpoint holds the first upTo ids.
-func (x *index) saved(upTo uint64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.fresh = append([]checkpoint.ID(nil), x.fresh[upTo-x.held:]...) // a copy: the rest is to be freed
-	x.held = upTo
+func (x *index) upTo(block uint64) int {
+	return sort.Search(len(x.fresh), func(i int) bool { return x.fresh[i].Block >= block })
 }
 
-// rewind gives back all ids but the first upTo, none of which a checkpoint holds.
-func (x *index) rewind(upTo uint64) {
+// spill moves the ids of the blocks below that number from memory to disk; hash is that of the last one's header.
+func (x *index) spill(block uint64, hash []byte) error {
+	if block <= x.old.Blocks() {
+		return nil
+	}
+	ids := x.before(block)
+	if err := x.old.Add(block, hash, ids); err != nil {
+		return err
+	}
+	const step = 1000 // at a time: stage 2 must not wait long
+	for rest := ids; len(rest) > 0; {
+		x.mu.Lock()
+		for i := range rest[:min(step, len(rest))] {
+			delete(x.recent, rest[i].Key)
+		}
+		x.mu.Unlock()
+		rest = rest[min(step, len(rest)):]
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n := upTo - x.held
+	x.fresh = slices.Clone(x.fresh[len(ids):]) // a copy: the rest is to be freed
+	return nil
+}
+
+// rewind gives back all ids from that block on, which are in memory.
+func (x *index) rewind(block uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := x.upTo(block)
 	for i := range x.fresh[n:] {
-		delete(x.places, x.fresh[n:][i].Key)
+		delete(x.recent, x.fresh[n:][i].Key)
 	}
 	x.fresh = x.fresh[:n:n]
 }
 
-// load fills an empty index from a checkpoint.
-func (x *index) load(ids []checkpoint.ID) {
+// lookup finds a durable transaction.
+func (x *index) lookup(key validate.TxKey) (Status, bool, error) {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.places = make(map[validate.TxKey]place, len(ids)+len(ids)/8)
-	for i := range ids {
-		id := &ids[i]
-		x.places[id.Key] = place{block: id.Block, tx: id.Tx, code: id.Code}
+	p, ok := x.recent[key]
+	durable := x.durable
+	x.mu.Unlock()
+	if ok {
+		return p.status(), p.status().Position.Before(durable), nil
 	}
-	x.held = uint64(len(ids))
-}
-
-// lookup finds a durable transaction; the caller holds the lock.
-func (x *index) lookup(key validate.TxKey) (Status, bool) {
-	p, ok := x.places[key]
-	s := Status{Code: Code(p.code), Position: Position{p.block, uint64(p.tx)}}
-	return s, ok && s.Position.Before(x.durable)
+	return x.find(key)
 }
 
 // publish says that everything before upTo is durable and tells those who wait for keys.
@@ -127,10 +161,11 @@ func (x *index) publish(upTo Position, keys []validate.TxKey) {
 		if chans == nil {
 			continue
 		}
-		s, ok := x.lookup(key)
-		if !ok {
+		p, ok := x.recent[key] // what is told only now is not yet on its way to disk
+		if !ok || !p.status().Position.Before(upTo) {
 			continue
 		}
+		s := p.status()
 		delete(x.waiting, key)
 		x.waiters -= len(chans)
 		for _, ch := range chans {
@@ -142,9 +177,9 @@ func (x *index) publish(upTo Position, keys []validate.TxKey) {
 // wait returns when the transaction is durable, ctx ends or stop closes.
 func (x *index) wait(ctx context.Context, stop <-chan struct{}, key validate.TxKey) (Status, error) {
 	x.mu.Lock()
-	if s, ok := x.lookup(key); ok {
+	if p, ok := x.recent[key]; ok && p.status().Position.Before(x.durable) {
 		x.mu.Unlock()
-		return s, nil
+		return p.status(), nil
 	}
 	if x.waiters >= maxWaiters {
 		x.mu.Unlock()
@@ -154,7 +189,12 @@ func (x *index) wait(ctx context.Context, stop <-chan struct{}, key validate.TxK
 	x.waiting[key] = append(x.waiting[key], ch)
 	x.waiters++
 	x.mu.Unlock()
-	var err error
+	// It waits from here on, so nothing falls between memory and disk.
+	s, ok, err := x.find(key)
+	if ok || err != nil {
+		x.forget(key, ch)
+		return s, err
+	}
 	select {
 	case s := <-ch:
 		return s, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
+	"github.com/qioi/qioi/ledger/internal/peer/txids"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -34,11 +35,13 @@ type Report struct {
 	Codes      map[string]uint64 `json:"codes,omitempty"` // transactions by verdict
 	// Checkpoints are those of a peer; a damaged one is not used and does no harm.
 	Checkpoints []CheckpointReport `json:"checkpoints,omitempty"`
+	// IDs are the files of the ids that are taken, by the same rule.
+	IDs []CheckpointReport `json:"ids,omitempty"`
 	// Verdicts has a line for every transaction: block, number, verdict, id.
 	Verdicts []string `json:"verdicts,omitempty"`
 }
 
-// CheckpointReport is a checkpoint on disk: how many blocks it covers, or why it will not be used.
+// CheckpointReport is a file that a peer makes of its chain: how many blocks it covers, or why it will not be used.
 type CheckpointReport struct {
 	File    string `json:"file"`
 	Blocks  uint64 `json:"blocks,omitempty"`
@@ -93,6 +96,9 @@ func (r *Report) readPeer(store *blockfile.Store, verdicts bool) error {
 	if err := l.replayTail(store, visit); err != nil {
 		return err
 	}
+	if err := r.readIDs(l, store); err != nil {
+		return err
+	}
 	snapshot := l.state.Snapshot()
 	state := snapshot.Hash()
 	r.LastHash, r.CommitHash = hex.EncodeToString(l.previous), hex.EncodeToString(l.commit)
@@ -135,8 +141,29 @@ func (l *ledger) compare(saved *checkpoint.Loaded) error {
 	if got, want := saved.State.Snapshot().Hash(), now.state.Hash(); got != want {
 		return fmt.Errorf("its state hash is %x, the chain gives %x", got, want)
 	}
-	if !slices.Equal(saved.IDs, l.index.since(now.IDs)) {
-		return errors.New("its transaction ids are not those of the chain")
+	return nil
+}
+
+// readIDs compares the files of ids with the chain; one that is damaged will not be used, and does no harm.
+func (r *Report) readIDs(l *ledger, store *blockfile.Store) error {
+	files, err := txids.Files(filepath.Join(store.Dir(), idsFolder))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		first, end, ids, err := txids.ReadFile(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // a running peer has merged it
+		case err != nil:
+			r.IDs = append(r.IDs, CheckpointReport{File: file, Problem: err.Error()})
+		case end > l.next.Block: // a running peer has gone on
+		default:
+			taken := l.index.fresh[l.index.upTo(first):l.index.upTo(end)]
+			if !slices.Equal(ids, taken) {
+				return fmt.Errorf("%s: its %d ids of blocks %d to %d are not the %d of the chain", file, len(ids), first, end-1, len(taken))
+			}
+			r.IDs = append(r.IDs, CheckpointReport{File: file, Blocks: end - first})
+		}
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ type ledger struct {
 	bundle    atomic.Pointer[channelconfig.Bundle]
 
 	next         Position
+	indexed      uint64 // blocks whose ids the index has: a replay need not enter them
 	transactions uint64 // so far
 	config       uint64 // the block of the configuration in force
 	previous     []byte // hash of the last sealed header
@@ -65,26 +66,33 @@ func newLedger(channelID string) *ledger {
 }
 
 // decide gives the final verdict on the next transaction, which stage 1 judged as code.
-func (l *ledger) decide(tx *validate.Tx, code Code) Code {
-	if tx.Type == commonpb.HeaderType_ENDORSER_TRANSACTION && validate.ClaimsID(code) && l.index.has(tx.Key) {
-		return peerpb.TxValidationCode_DUPLICATE_TXID
+func (l *ledger) decide(tx *validate.Tx, code Code) (Code, error) {
+	if claims(tx, code) {
+		if taken, err := l.index.has(tx.Key); taken || err != nil {
+			return peerpb.TxValidationCode_DUPLICATE_TXID, err
+		}
 	}
 	if code != valid {
-		return code
+		return code, nil
 	}
 	if tx.Type == commonpb.HeaderType_CONFIG {
 		if _, err := l.bundle.Load().Next(tx.Message); err != nil {
 			log.Warnf("[%s] configuration in block [%d] is ignored: %s", l.channelID, l.next.Block, err)
-			return peerpb.TxValidationCode_INVALID_CONFIG_TRANSACTION
+			return peerpb.TxValidationCode_INVALID_CONFIG_TRANSACTION, nil
 		}
-		return valid
+		return valid, nil
 	}
-	return tx.Set.Check(l.state)
+	return tx.Set.Check(l.state), nil
+}
+
+// claims reports whether a transaction with this verdict takes its id.
+func claims(tx *validate.Tx, code Code) bool {
+	return tx.Type == commonpb.HeaderType_ENDORSER_TRANSACTION && validate.ClaimsID(code)
 }
 
 // record puts the next transaction with its verdict into effect.
 func (l *ledger) record(tx *validate.Tx, code Code) error {
-	if tx.Type == commonpb.HeaderType_ENDORSER_TRANSACTION && validate.ClaimsID(code) {
+	if l.next.Block >= l.indexed && claims(tx, code) {
 		l.index.claim(tx.Key, l.next, code)
 	}
 	_, _ = l.updates.Write([]byte{byte(code)}) // a hash never errs

@@ -9,6 +9,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
 // mark is the ledger as it stands between two blocks: what a checkpoint is made of.
@@ -23,7 +24,7 @@ func (l *ledger) mark() *mark {
 	l.last = &mark{
 		Point: checkpoint.Point{
 			Channel: l.channelID, Blocks: l.next.Block, Hash: l.previous, Commit: l.commit,
-			Config: l.config, Transactions: l.transactions, IDs: l.index.taken(),
+			Config: l.config, Transactions: l.transactions,
 		},
 		state: l.state.Snapshot(), bundle: l.bundle.Load(),
 	}
@@ -33,7 +34,7 @@ func (l *ledger) mark() *mark {
 // rewind takes back all that came after the last sealed block.
 func (l *ledger) rewind() {
 	l.state.Reset(l.last.state)
-	l.index.rewind(l.last.IDs)
+	l.index.rewind(l.last.Blocks)
 	l.resume(l.last.Point, l.last.bundle)
 }
 
@@ -53,20 +54,29 @@ func fits(p checkpoint.Point, channelID string, store *blockfile.Store) error {
 	if p.Channel != channelID {
 		return fmt.Errorf("it is one of channel %s", p.Channel)
 	}
-	if p.Blocks == 0 || p.Blocks > store.Height() {
-		return fmt.Errorf("it covers %d blocks, the chain has %d", p.Blocks, store.Height())
-	}
-	last, err := store.Block(p.Blocks - 1)
+	last, err := lastOf(p.Blocks, p.Hash, store)
 	if err != nil {
 		return err
-	}
-	if hash := protoutil.BlockHeaderHash(last.Header); !bytes.Equal(hash, p.Hash) {
-		return fmt.Errorf("it says that block %d has hash %x, which is %x", p.Blocks-1, p.Hash, hash)
 	}
 	if commit := CommitHash(last); !bytes.Equal(commit, p.Commit) {
 		return fmt.Errorf("it says that block %d has commit hash %x, which is %x", p.Blocks-1, p.Commit, commit)
 	}
 	return nil
+}
+
+// lastOf reads the last of that many blocks, or says why they are not this chain's.
+func lastOf(blocks uint64, hash []byte, store *blockfile.Store) (*commonpb.Block, error) {
+	if blocks == 0 || blocks > store.Height() {
+		return nil, fmt.Errorf("it covers %d blocks, the chain has %d", blocks, store.Height())
+	}
+	last, err := store.Block(blocks - 1)
+	if err != nil {
+		return nil, err
+	}
+	if is := protoutil.BlockHeaderHash(last.Header); !bytes.Equal(is, hash) {
+		return nil, fmt.Errorf("it says that block %d has hash %x, which is %x", blocks-1, hash, is)
+	}
+	return last, nil
 }
 
 // configuration reads the one that was in force at a point.

@@ -239,7 +239,11 @@ func (p *pipeline) commit(ctx context.Context) error {
 		d := done{at: l.next, weight: j.weight}
 		if j.header == nil {
 			start := time.Now()
-			d.tx, d.code = j.tx, l.decide(j.tx, j.code)
+			code, err := l.decide(j.tx, j.code)
+			if err != nil {
+				return fmt.Errorf("[%s] duplicate check: %w", l.channelID, err)
+			}
+			d.tx, d.code = j.tx, code
 			decided := time.Now()
 			if err := l.record(j.tx, d.code); err != nil {
 				return fmt.Errorf("[%s] commit: %w", l.channelID, err)

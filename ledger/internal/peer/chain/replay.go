@@ -28,6 +28,48 @@ func (l *ledger) replayBlocks(store *blockfile.Store, height uint64, visit visit
 		if err := l.replayBlock(block, visit); err != nil {
 			return fmt.Errorf("ledger %s: block %d: %w", store.Dir(), block.Header.GetNumber(), err)
 		}
+		if err := l.spillIfMany(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spillIfMany keeps the memory of a long replay bounded.
+func (l *ledger) spillIfMany() error {
+	if l.index.old == nil || l.index.inMemory() < spillEvery {
+		return nil
+	}
+	return l.index.spill(l.next.Block, l.previous)
+}
+
+// replayIDs enters the ids of blocks whose state is known already, up to where the ledger stands:
+// those that the index has lost.
+func (l *ledger) replayIDs(store *blockfile.Store) error {
+	if l.indexed >= l.next.Block {
+		return nil
+	}
+	log.Warnf("[%s] the ids of the transactions in blocks [%d] to [%d] are read again", l.channelID, l.indexed, l.next.Block-1)
+	for it := store.Iterator(l.indexed); l.indexed < l.next.Block; l.indexed++ {
+		block, err := it.Next()
+		if err != nil {
+			return err
+		}
+		flags := Flags(block)
+		for i, raw := range block.GetData().GetData() {
+			if i >= len(flags) {
+				return fmt.Errorf("ledger %s: block %d: %d validation flags", store.Dir(), l.indexed, len(flags))
+			}
+			tx, _ := validate.Parse(raw, l.channelID)
+			if code := Code(flags[i]); claims(tx, code) {
+				l.index.claim(tx.Key, Position{l.indexed, uint64(i)}, code)
+			}
+		}
+		if l.index.inMemory() >= spillEvery {
+			if err := l.index.spill(l.indexed+1, protoutil.BlockHeaderHash(block.Header)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

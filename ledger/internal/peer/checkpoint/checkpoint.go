@@ -1,16 +1,10 @@
 // Package checkpoint keeps what follows from a channel's chain up to some block (the
-// state, the transaction ids taken, a few hashes), so that a peer need not replay the
-// chain from its beginning. The chain remains the truth: a checkpoint that is torn,
-// damaged or of another chain is left aside, and at worst everything is replayed.
+// state, a few hashes), so that a peer need not replay the chain from its beginning. The
+// chain remains the truth: a checkpoint that is torn, damaged or of another chain is left
+// aside, and at worst everything is replayed.
 //
-// A folder holds
-//
-//	ids             the transaction ids, 48 bytes each, in the chain's order; only ever appended to
-//	state-NUMBER    a point of the chain and the state there, with the checksum of itself and of the
-//	                ids up to there; NUMBER is how many blocks it covers; the newest two are kept
-//
-// Ids are durable before the state that counts them. A state is written under another name,
-// synced, renamed, and the folder synced, so that a crash leaves a whole file or none.
+// A folder holds files state-NUMBER: a point of the chain and the state there, with a checksum;
+// NUMBER is how many blocks it covers; the newest two are kept.
 package checkpoint
 
 import (
@@ -24,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 )
 
@@ -32,7 +27,6 @@ var ErrDamaged = errors.New("damaged")
 
 const (
 	prefix = "state-"
-	making = "making" // what a crash may leave; the next one overwrites it
 	kept   = 2
 )
 
@@ -44,7 +38,6 @@ type Point struct {
 	Commit       []byte // its commit hash
 	Config       uint64 // the block of the configuration in force
 	Transactions uint64
-	IDs          uint64 // how many transactions have taken their id
 }
 
 // Loaded is a checkpoint that was read back whole.
@@ -52,18 +45,16 @@ type Loaded struct {
 	File  string
 	Point Point
 	State *statedb.DB
-	IDs   []ID
 }
 
 // Folder is where a channel's checkpoints are. One goroutine uses it.
 type Folder struct {
 	dir  string
-	ids  ids
 	good []string // files that are known to be whole and of this chain, the oldest first
 }
 
 // Open prepares the folder, which is made at the first Save.
-func Open(dir string) *Folder { return &Folder{dir: dir, ids: newIDs(dir)} }
+func Open(dir string) *Folder { return &Folder{dir: dir} }
 
 // Newest reads the newest checkpoint that is whole and that fits: fits says why one does not.
 // It returns nil when there is none; skipped is told each that was left aside, and why.
@@ -79,37 +70,21 @@ func (f *Folder) Newest(fits func(Point) error, skipped func(file string, why er
 			continue
 		}
 		f.good = []string{file}
-		f.ids.resume(l.IDs)
 		return l
 	}
 	return nil
 }
 
-// Save makes a checkpoint durable. fresh are the ids that were taken since the one before:
-// that Newest gave, or that Save was given. After an error it may be called again with these and more.
-func (f *Folder) Save(p Point, state *statedb.Snapshot, fresh []ID) error {
-	if want := f.ids.count + uint64(len(fresh)); p.IDs != want {
-		return fmt.Errorf("checkpoint %s: %d transaction ids are due, got %d", f.dir, p.IDs, want)
-	}
+// Save makes a checkpoint durable.
+func (f *Folder) Save(p Point, state *statedb.Snapshot) error {
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
 		return err
 	}
-	sum, err := f.ids.add(fresh)
-	if err != nil {
+	name := prefix + fmt.Sprintf("%012d", p.Blocks)
+	if err := durable.Replace(f.dir, name, func(w *durable.Writer) error { return writeState(w, p, state) }); err != nil {
 		return err
 	}
-	temporary, file := filepath.Join(f.dir, making), filepath.Join(f.dir, prefix+fmt.Sprintf("%012d", p.Blocks))
-	if err := writeState(temporary, p, sum, state); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, file); err != nil {
-		return err
-	}
-	if err := syncDir(f.dir); err != nil {
-		return err
-	}
-	f.ids.keep(fresh)
-	f.good = append(f.good, file)
+	f.good = append(f.good, filepath.Join(f.dir, name))
 	return f.prune()
 }
 
@@ -164,7 +139,6 @@ func Load(file string, fits func(Point) error) (*Loaded, error) {
 	}
 	in := reader{rest: raw[len(magic):body]}
 	l := &Loaded{File: file, Point: in.point()}
-	sum := in.bytes()
 	if in.failed {
 		return nil, fmt.Errorf("%w: it does not parse", ErrDamaged)
 	}
@@ -176,14 +150,5 @@ func Load(file string, fits func(Point) error) (*Loaded, error) {
 	if l.State = in.state(); in.failed {
 		return nil, fmt.Errorf("%w: it does not parse", ErrDamaged)
 	}
-	l.IDs, err = readIDs(filepath.Dir(file), l.Point.IDs, sum)
-	return l, err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return l, nil
 }

@@ -3,92 +3,63 @@ package checkpoint
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
-	"hash"
-	"os"
+	"io"
 
 	"github.com/qioi/qioi/ledger/internal/statedb"
 )
 
-// magic begins a state file: the point, the checksum of the ids, then for each namespace its
+// magic begins a state file: the point, then for each namespace its
 // name and its keys, in order, and at the end the SHA-256 of all that. Numbers are uvarints,
 // texts have their length before them.
-const magic = "QIOICKP1"
+const magic = "QIOICKP2"
 
-// chunk is how much is written between two syncs: a disk that also serves the chain's own
-// syncs must never have much of a checkpoint before it.
-const chunk = 4 << 20
+const bufferBytes = 64 << 10
 
-// synced writes a file in chunks, each durable before the next; errors stay until close.
-type synced struct {
-	file *os.File
-	sum  hash.Hash // nil: nobody asks
-	buf  []byte
-	err  error
+// encoder writes a state file; errors stay until the end.
+type encoder struct {
+	out io.Writer
+	buf []byte
+	err error
 }
 
-func newSynced(file *os.File) *synced {
-	return &synced{file: file, buf: make([]byte, 0, chunk+chunk/4)}
+func (e *encoder) uint(v uint64) { e.buf = binary.AppendUvarint(e.buf, v) }
+
+func (e *encoder) text(b []byte) {
+	e.uint(uint64(len(b)))
+	e.buf = append(e.buf, b...)
+	e.flushIfLarge()
 }
 
-func (s *synced) write(b []byte) {
-	s.buf = append(s.buf, b...)
-	s.flushIfLarge()
+func (e *encoder) string(text string) {
+	e.uint(uint64(len(text)))
+	e.buf = append(e.buf, text...)
+	e.flushIfLarge()
 }
 
-func (s *synced) uint(v uint64) { s.buf = binary.AppendUvarint(s.buf, v) }
-
-func (s *synced) text(b []byte) {
-	s.uint(uint64(len(b)))
-	s.write(b)
-}
-
-func (s *synced) string(text string) {
-	s.uint(uint64(len(text)))
-	s.buf = append(s.buf, text...)
-	s.flushIfLarge()
-}
-
-func (s *synced) flushIfLarge() {
-	if len(s.buf) >= chunk {
-		s.flush()
+func (e *encoder) flushIfLarge() {
+	if len(e.buf) >= bufferBytes {
+		e.flush()
 	}
 }
 
-func (s *synced) flush() {
-	if s.err == nil {
-		if s.sum != nil {
-			_, _ = s.sum.Write(s.buf) // a hash never errs
-		}
-		if _, s.err = s.file.Write(s.buf); s.err == nil {
-			s.err = s.file.Sync()
-		}
+func (e *encoder) flush() {
+	if e.err == nil {
+		_, e.err = e.out.Write(e.buf)
 	}
-	s.buf = s.buf[:0]
+	e.buf = e.buf[:0]
 }
 
-func (s *synced) close() error {
-	s.flush()
-	return s.err
-}
-
-// writeState writes a state file, durably but for its name.
-func writeState(path string, p Point, ids []byte, state *statedb.Snapshot) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	out := newSynced(file)
-	out.sum = sha256.New()
-	out.write([]byte(magic))
+// writeState writes a state file's content.
+func writeState(w io.Writer, p Point, state *statedb.Snapshot) error {
+	sum := sha256.New()
+	out := encoder{out: io.MultiWriter(w, sum), buf: make([]byte, 0, bufferBytes+bufferBytes/4)}
+	out.buf = append(out.buf, magic...)
 	out.string(p.Channel)
 	out.uint(p.Blocks)
 	out.text(p.Hash)
 	out.text(p.Commit)
 	out.uint(p.Config)
 	out.uint(p.Transactions)
-	out.uint(p.IDs)
-	out.text(ids)
 	names := state.Namespaces()
 	out.uint(uint64(len(names)))
 	for _, name := range names {
@@ -103,10 +74,11 @@ func writeState(path string, p Point, ids []byte, state *statedb.Snapshot) error
 		})
 	}
 	out.flush()
-	sum := out.sum.Sum(nil)
-	out.sum = nil
-	out.write(sum)
-	return errors.Join(out.close(), file.Close())
+	if out.err != nil {
+		return out.err
+	}
+	_, err := w.Write(sum.Sum(nil))
+	return err
 }
 
 // reader takes a state file apart. Its bytes have passed their checksum, yet it believes no length.
@@ -140,7 +112,7 @@ func (r *reader) bytes() []byte {
 func (r *reader) point() Point {
 	return Point{
 		Channel: string(r.bytes()), Blocks: r.uint(), Hash: append([]byte(nil), r.bytes()...), Commit: append([]byte(nil), r.bytes()...),
-		Config: r.uint(), Transactions: r.uint(), IDs: r.uint(),
+		Config: r.uint(), Transactions: r.uint(),
 	}
 }
 

@@ -39,7 +39,8 @@ const maxRemote = 2500
 type Channel interface {
 	Bundle() *channelconfig.Bundle
 	Snapshot() *statedb.Snapshot
-	Exists(key validate.TxKey) bool
+	// Exists reports whether a transaction id is taken.
+	Exists(key validate.TxKey) (bool, error)
 }
 
 // Chaincodes runs transactions in chaincode processes.
@@ -81,7 +82,11 @@ func (e *Endorser) ProcessProposal(ctx context.Context, signed *peerpb.SignedPro
 		e.metrics.refused()
 		return nil, fmt.Errorf("error validating proposal: %w", err)
 	}
-	if ch.Exists(p.key) {
+	taken, err := ch.Exists(p.key)
+	if err != nil {
+		return nil, err
+	}
+	if taken {
 		return nil, fmt.Errorf("duplicate transaction found [%s]", p.channel.TxId)
 	}
 	response, err := e.endorse(ctx, p, ch, bundle)

@@ -25,9 +25,9 @@ type fakeChannel struct {
 	taken  map[validate.TxKey]bool
 }
 
-func (c *fakeChannel) Bundle() *channelconfig.Bundle  { return c.bundle }
-func (c *fakeChannel) Snapshot() *statedb.Snapshot    { return c.state.Snapshot() }
-func (c *fakeChannel) Exists(key validate.TxKey) bool { return c.taken[key] }
+func (c *fakeChannel) Bundle() *channelconfig.Bundle           { return c.bundle }
+func (c *fakeChannel) Snapshot() *statedb.Snapshot             { return c.state.Snapshot() }
+func (c *fakeChannel) Exists(key validate.TxKey) (bool, error) { return c.taken[key], nil }
 
 // script runs in place of a chaincode.
 type script func(in cchost.Invocation, l cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error)

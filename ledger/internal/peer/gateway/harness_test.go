@@ -66,9 +66,9 @@ var stuck contract = func(ctx context.Context, _ cchost.Invocation, _ cchost.Led
 // state is an empty channel for endorsers.
 type state struct{ bundle *channelconfig.Bundle }
 
-func (s state) Bundle() *channelconfig.Bundle { return s.bundle }
-func (s state) Snapshot() *statedb.Snapshot   { return statedb.New().Snapshot() }
-func (s state) Exists(validate.TxKey) bool    { return false }
+func (s state) Bundle() *channelconfig.Bundle       { return s.bundle }
+func (s state) Snapshot() *statedb.Snapshot         { return statedb.New().Snapshot() }
+func (s state) Exists(validate.TxKey) (bool, error) { return false, nil }
 
 // orderer is a scripted AtomicBroadcast service.
 type orderer struct {

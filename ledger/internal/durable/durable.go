@@ -1,0 +1,79 @@
+// Package durable writes files so that a crash leaves a whole one or none.
+package durable
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+const (
+	// Making is the name that a file has in its folder until it is whole. A crash may leave it; the
+	// next file that is made there overwrites it.
+	Making = "making"
+	// chunk is how much is written between two syncs: a disk that also serves the chain's own
+	// syncs must never have much of a large file before it.
+	chunk = 4 << 20
+)
+
+// Replace puts a file into a folder, over what has its name: write gives its content. It is
+// durable, name included, when Replace returns nil; after an error the folder is as it was.
+func Replace(dir, name string, write func(*Writer) error) error {
+	making := filepath.Join(dir, Making)
+	file, err := os.OpenFile(making, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	w := &Writer{file: file, buf: make([]byte, 0, 64<<10)}
+	err = write(w)
+	if err == nil {
+		err = w.flush()
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(making, filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	return SyncDir(dir)
+}
+
+// Writer writes a large file in chunks, each durable before the next.
+type Writer struct {
+	file     *os.File
+	buf      []byte
+	unsynced int
+}
+
+// Write implements io.Writer.
+func (w *Writer) Write(b []byte) (int, error) {
+	if len(w.buf)+len(b) > cap(w.buf) {
+		if err := w.flush(); err != nil {
+			return 0, err
+		}
+	}
+	w.buf = append(w.buf, b...)
+	return len(b), nil
+}
+
+func (w *Writer) flush() error {
+	n, err := w.file.Write(w.buf)
+	w.buf = w.buf[:0]
+	if w.unsynced += n; err == nil && w.unsynced >= chunk {
+		w.unsynced = 0
+		err = w.file.Sync()
+	}
+	return err
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

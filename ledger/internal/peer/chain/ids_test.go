@@ -1,0 +1,143 @@
+package chain
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/internal/peer/txids"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+// idFiles are a ledger's files of ids; there must be some.
+func idFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := txids.Files(filepath.Join(dir, idsFolder))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+// again sends transactions a second time, and says how many of them are duplicates.
+func again(t *testing.T, r *rig, envelopes [][]byte) int {
+	t.Helper()
+	for _, raw := range envelopes {
+		r.add(raw)
+	}
+	number := r.Position().Block
+	r.seal()
+	r.settle()
+	block, err := r.Block(number)
+	require.NoError(t, err)
+	duplicates := 0
+	for _, code := range Flags(block) {
+		if Code(code) == peerpb.TxValidationCode_DUPLICATE_TXID {
+			duplicates++
+		}
+	}
+	return duplicates
+}
+
+// some makes transactions in blocks of their own, whose ids go to disk.
+func some(t *testing.T, w *peertest.World, r *rig, n int) (envelopes [][]byte, ids []string) {
+	t.Helper()
+	for i := range n {
+		raw, id := w.Make(put(w, fmt.Sprint("key", i), "1"))
+		r.add(raw)
+		r.seal()
+		envelopes, ids = append(envelopes, raw), append(ids, id)
+	}
+	r.settle()
+	return envelopes, ids
+}
+
+// TestIDsOnDiskStayTaken also where their files are lost or damaged, and a checkpoint spares the replay.
+func TestIDsOnDiskStayTaken(t *testing.T) {
+	w := streamWorld(t)
+	dir := t.TempDir()
+	every := Options{CheckpointEvery: 10}
+	r := startRig(t, w, dir, every)
+	envelopes, ids := some(t, w, r, 30)
+	require.NoError(t, r.stop())
+	orders := r.orders
+
+	for name, spoil := range map[string]func(t *testing.T, dir string){
+		"as they are": func(*testing.T, string) {},
+		"lost":        func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(filepath.Join(dir, idsFolder))) },
+		"torn": func(t *testing.T, dir string) {
+			require.NoError(t, os.Truncate(idFiles(t, dir)[0], 5000))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := copyLedger(t, dir)
+			spoil(t, at)
+			r := startRig(t, w, at, every)
+			next := *orders
+			r.orders = &next
+			assert.EqualValues(t, 31, r.covered(), "with the genesis block")
+			for i, id := range ids {
+				s, ok := r.Find(id)
+				assert.True(t, ok)
+				assert.Equal(t, Position{Block: uint64(i) + 1}, s.Position)
+				assert.Equal(t, s, r.status(id))
+			}
+			assert.Equal(t, len(envelopes), again(t, r, envelopes))
+			require.NoError(t, r.stop())
+			_, err := Inspect(at, false)
+			assert.NoError(t, err)
+		})
+	}
+}
+
+// TestADamagedPageOfIDsStopsThePeer, since whether an id is taken is not known then; the next start mends it.
+func TestADamagedPageOfIDsStopsThePeer(t *testing.T) {
+	w := streamWorld(t)
+	dir := t.TempDir()
+	every := Options{CheckpointEvery: 10}
+	r := startRig(t, w, dir, every)
+	envelopes, _ := some(t, w, r, 30)
+	orders := r.orders
+	require.NoError(t, r.stop())
+	file := idFiles(t, dir)[0]
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	raw[4096+7]++ // in the first page of records
+	require.NoError(t, os.WriteFile(file, raw, 0o644))
+	report, err := Inspect(dir, false)
+	require.NoError(t, err)
+	assert.Contains(t, report.IDs[0].Problem, "the checksum of page 0 does not fit")
+
+	r = startRig(t, w, dir, every)
+	r.add(envelopes[0])
+	require.ErrorContains(t, <-r.ended, "duplicate check: ")
+	r.ended <- nil
+	require.NoError(t, r.stop())
+	r = startRig(t, w, dir, every)
+	r.orders = orders
+	assert.Equal(t, len(envelopes), again(t, r, envelopes))
+}
+
+// TestIDsLeaveMemory beside the pipeline, and in a long replay.
+func TestIDsLeaveMemory(t *testing.T) {
+	w := streamWorld(t)
+	dir := t.TempDir()
+	r := startRig(t, w, dir, Options{CheckpointEvery: -1})
+	r.saved.spill = 5
+	envelopes, ids := some(t, w, r, 40)
+	x := r.ledger.index
+	for x.inMemory() >= 5 { // the newest mark has been offered; what is on its way gets there
+		some(t, w, r, 1)
+	}
+	assert.Equal(t, x.inMemory(), len(x.recent))
+	assert.Positive(t, x.old.Blocks())
+	for _, id := range ids {
+		_, ok := r.Find(id)
+		assert.True(t, ok)
+	}
+	assert.Equal(t, len(envelopes), again(t, r, envelopes))
+}
