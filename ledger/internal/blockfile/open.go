@@ -65,7 +65,7 @@ func (s *Store) load() error {
 			return err
 		}
 	}
-	s.tailBlock = uint64(len(s.blocks))
+	s.tailBlock = s.height
 	return nil
 }
 
@@ -83,8 +83,8 @@ func (s *Store) loadSegment(path string, isLast bool) error {
 		}
 		return &CorruptError{File: path, Reason: reason}
 	}
-	if first != uint64(len(s.blocks)) {
-		return &CorruptError{File: path, Reason: fmt.Sprintf("segment begins with block %d, block %d is due", first, len(s.blocks))}
+	if first != s.height {
+		return &CorruptError{File: path, Reason: fmt.Sprintf("segment begins with block %d, block %d is due", first, s.height)}
 	}
 	file, err := s.openSegment(path)
 	if err != nil {
@@ -93,27 +93,57 @@ func (s *Store) loadSegment(path string, isLast bool) error {
 	seg := &segment{path: path, file: file, nonce: nonce, firstBlock: first, size: segmentHeaderSize}
 	s.segments = append(s.segments, seg)
 	// Whoever opens for reading wants to know that all is well.
-	if !isLast && !s.opts.ReadOnly && s.readIndex(seg, int64(len(data))) {
-		return nil
+	if !isLast && !s.opts.ReadOnly {
+		if places, ok := seg.readIndex(int64(len(data))); ok {
+			seg.size = int64(len(data))
+			s.height += uint64(len(places))
+			return nil
+		}
 	}
-	for seg.size < int64(len(data)) {
-		f, reason := decodeFrame(data[seg.size:], nonce, seg.size)
+	if !isLast {
+		return s.loadFinished(seg, data)
+	}
+	scan := scanner{number: first, at: segmentHeaderSize}
+	for scan.at < int64(len(data)) {
+		f, reason := decodeFrame(data[scan.at:], nonce, scan.at)
 		if reason != "" {
-			if !isLast || findFrame(data[seg.size:], nonce, seg.size) {
-				return &CorruptError{File: path, Offset: seg.size, Reason: reason}
+			if findFrame(data[scan.at:], nonce, scan.at) {
+				return &CorruptError{File: path, Offset: scan.at, Reason: reason}
 			}
+			s.take(seg, &scan)
 			return s.truncate(seg, int64(len(data)))
 		}
-		if reason := s.note(f); reason != "" {
-			return &CorruptError{File: path, Offset: seg.size, Reason: reason}
+		if reason := scan.note(f); reason != "" {
+			return &CorruptError{File: path, Offset: scan.at, Reason: reason}
 		}
 	}
-	if !isLast && s.openTxs > 0 {
-		return &CorruptError{File: path, Offset: seg.size, Reason: "segment ends within a block"}
+	s.take(seg, &scan)
+	return nil
+}
+
+// take makes what was found in the last segment the store's own.
+func (s *Store) take(seg *segment, scan *scanner) {
+	seg.size, seg.places = scan.at, scan.places
+	s.height, s.open, s.openTxs = scan.number, scan.start, uint64(len(scan.txs))
+	s.tail = nil
+	for _, f := range scan.txs {
+		tx, _ := txOf(f.payload) // note has looked at it
+		s.tail = append(s.tail, TailTx{Data: tx, Flag: f.flag})
 	}
-	if !isLast && !s.opts.ReadOnly {
+}
+
+// loadFinished reads a segment that is complete, and has its index written again.
+func (s *Store) loadFinished(seg *segment, data []byte) error {
+	var err error
+	if seg.places, err = seg.scan(data); err != nil {
+		return err
+	}
+	seg.size = int64(len(data))
+	s.height += uint64(len(seg.places))
+	if !s.opts.ReadOnly {
 		s.writeIndex(seg)
 	}
+	s.keep(seg)
 	return nil
 }
 
@@ -123,38 +153,60 @@ func (s *Store) copyTail() {
 	}
 }
 
-// note takes a good frame at the end of the last segment into account.
-func (s *Store) note(f frame) (reason string) {
-	seg := s.last()
-	if s.openTxs == 0 {
-		s.open = place{segment: int32(len(s.segments) - 1), start: seg.size}
+// scanner follows the frames of one segment.
+type scanner struct {
+	number uint64 // of the open block
+	at     int64
+	start  int64   // of the open block
+	txs    []frame // of the open block
+	places []place
+}
+
+// note takes the good frame at c.at into account, or says why it cannot be there.
+func (c *scanner) note(f frame) (reason string) {
+	if len(c.txs) == 0 {
+		c.start = c.at
 	}
 	if f.kind == kindTx {
-		tx, ok := txOf(f.payload)
-		if !ok {
+		if _, ok := txOf(f.payload); !ok {
 			return "transaction frame does not parse"
 		}
-		s.tail = append(s.tail, TailTx{Data: tx, Flag: f.flag})
-		s.openTxs++
-		seg.size += int64(f.size())
+		c.txs = append(c.txs, f)
+		c.at += int64(f.size())
 		return ""
 	}
-	if f.kind == kindBlock && s.openTxs > 0 {
+	if f.kind == kindBlock && len(c.txs) > 0 {
 		return "whole block within an open block"
 	}
 	number, err := blockNumber(f.payload)
 	if err != nil {
 		return "block header does not parse"
 	}
-	if number != uint64(len(s.blocks)) {
-		return fmt.Sprintf("block %d found where block %d is due", number, len(s.blocks))
+	if number != c.number {
+		return fmt.Sprintf("block %d found where block %d is due", number, c.number)
 	}
-	seg.size += int64(f.size())
-	p := s.open
-	p.end = seg.size
-	s.blocks = append(s.blocks, p)
-	s.openTxs, s.tail = 0, s.tail[:0]
+	c.at += int64(f.size())
+	c.places = append(c.places, place{c.start, c.at})
+	c.number, c.txs = c.number+1, c.txs[:0]
 	return ""
+}
+
+// scan finds the blocks of a finished segment.
+func (seg *segment) scan(data []byte) ([]place, error) {
+	c := scanner{number: seg.firstBlock, at: segmentHeaderSize}
+	for c.at < int64(len(data)) {
+		f, reason := decodeFrame(data[c.at:], seg.nonce, c.at)
+		if reason == "" {
+			reason = c.note(f)
+		}
+		if reason != "" {
+			return nil, &CorruptError{File: seg.path, Offset: c.at, Reason: reason}
+		}
+	}
+	if len(c.txs) > 0 {
+		return nil, &CorruptError{File: seg.path, Offset: c.at, Reason: "segment ends within a block"}
+	}
+	return c.places, nil
 }
 
 func txOf(payload []byte) ([]byte, bool) {

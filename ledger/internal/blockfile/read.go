@@ -3,6 +3,8 @@ package blockfile
 import (
 	"fmt"
 	"io"
+	"slices"
+	"sort"
 
 	"google.golang.org/protobuf/proto"
 
@@ -40,11 +42,14 @@ func (s *Store) Block(number uint64) (*commonpb.Block, error) {
 func (s *Store) locate(number uint64) (*segment, place, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if number >= uint64(len(s.blocks)) {
-		return nil, place{}, fmt.Errorf("block %d of ledger %s (height %d): %w", number, s.dir, len(s.blocks), ErrNotFound)
+	if number >= s.height {
+		return nil, place{}, fmt.Errorf("block %d of ledger %s (height %d): %w", number, s.dir, s.height, ErrNotFound)
 	}
-	p := s.blocks[number]
-	seg := s.segments[p.segment]
+	seg := s.segments[sort.Search(len(s.segments), func(i int) bool { return s.segments[i].firstBlock > number })-1]
+	if err := s.place(seg); err != nil {
+		return nil, place{}, err
+	}
+	p := seg.places[number-seg.firstBlock]
 	if seg == s.last() && p.end > seg.size-int64(len(s.buf)) {
 		if s.err != nil {
 			return nil, place{}, s.err
@@ -54,6 +59,40 @@ func (s *Store) locate(number uint64) (*segment, place, error) {
 		}
 	}
 	return seg, p, nil
+}
+
+// placedSegments is of how many finished segments the places stay in memory: as many as readers are
+// likely to be at. A place has 16 bytes, a segment up to some thousand of them.
+const placedSegments = 8
+
+// keep remembers that a finished segment's places are in memory, and lets go of the oldest.
+func (s *Store) keep(seg *segment) {
+	s.placed = append(s.placed, seg)
+	if len(s.placed) > placedSegments {
+		s.placed[0].places = nil
+		s.placed = slices.Clone(s.placed[1:])
+	}
+}
+
+// place brings a segment's places into memory; the caller holds the lock.
+func (s *Store) place(seg *segment) error {
+	if seg == s.last() || seg.places != nil {
+		return nil
+	}
+	places, ok := seg.readIndex(seg.size)
+	if !ok {
+		data, unmap, err := mapFile(seg.path)
+		if err != nil {
+			return fmt.Errorf("ledger file: %w", err)
+		}
+		defer unmap()
+		if places, err = seg.scan(data); err != nil {
+			return err
+		}
+	}
+	seg.places = places
+	s.keep(seg)
+	return nil
 }
 
 // Iterator reads sealed blocks in order.

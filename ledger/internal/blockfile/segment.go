@@ -35,6 +35,8 @@ type segment struct {
 	nonce      uint64
 	firstBlock uint64
 	size       int64 // bytes in the file and in the store's buffer
+	// places are those of its blocks: always there for the last segment, else when they were needed lately.
+	places []place
 }
 
 func segmentName(seq int) string { return fmt.Sprintf("segment-%06d.blk", seq) }

@@ -27,12 +27,12 @@ func indexPath(segmentPath string) string {
 // writeIndex is done once a segment is durable and finished. A failure only costs time at
 // the next start, and a torn file is seen by its checksum: nothing is synced or reported.
 func (s *Store) writeIndex(seg *segment) {
-	out := make([]byte, indexHeaderSize, indexHeaderSize+len(s.blocks)*indexEntrySize)
+	out := make([]byte, indexHeaderSize, indexHeaderSize+len(seg.places)*indexEntrySize)
 	copy(out, indexMagic)
 	binary.LittleEndian.PutUint64(out[8:], seg.nonce)
 	binary.LittleEndian.PutUint64(out[16:], seg.firstBlock)
 	binary.LittleEndian.PutUint64(out[24:], uint64(seg.size))
-	for _, p := range s.blocks[seg.firstBlock:] {
+	for _, p := range seg.places {
 		out = binary.LittleEndian.AppendUint64(out, uint64(p.start))
 		out = binary.LittleEndian.AppendUint64(out, uint64(p.end))
 	}
@@ -40,22 +40,19 @@ func (s *Store) writeIndex(seg *segment) {
 	_ = os.WriteFile(indexPath(seg.path), out, 0o644)
 }
 
-// readIndex takes a finished segment's blocks over from its index, where that fits.
-func (s *Store) readIndex(seg *segment, fileSize int64) bool {
+// readIndex reads where a finished segment's blocks are, if there is an index that fits.
+func (seg *segment) readIndex(fileSize int64) ([]place, bool) {
 	raw, err := os.ReadFile(indexPath(seg.path))
 	body := len(raw) - crc32.Size
 	if err != nil || body <= indexHeaderSize || (body-indexHeaderSize)%indexEntrySize != 0 ||
 		crc32.Checksum(raw[:body], castagnoli) != binary.LittleEndian.Uint32(raw[body:]) ||
 		string(raw[:8]) != indexMagic || binary.LittleEndian.Uint64(raw[8:]) != seg.nonce ||
 		binary.LittleEndian.Uint64(raw[16:]) != seg.firstBlock || binary.LittleEndian.Uint64(raw[24:]) != uint64(fileSize) {
-		return false
+		return nil, false
 	}
-	number := int32(len(s.segments) - 1)
+	places := make([]place, 0, (body-indexHeaderSize)/indexEntrySize)
 	for at := indexHeaderSize; at < body; at += indexEntrySize {
-		s.blocks = append(s.blocks, place{
-			segment: number, start: int64(binary.LittleEndian.Uint64(raw[at:])), end: int64(binary.LittleEndian.Uint64(raw[at+8:])),
-		})
+		places = append(places, place{int64(binary.LittleEndian.Uint64(raw[at:])), int64(binary.LittleEndian.Uint64(raw[at+8:]))})
 	}
-	seg.size = fileSize
-	return true
+	return places, true
 }

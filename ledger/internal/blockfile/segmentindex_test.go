@@ -75,3 +75,32 @@ func TestDamageBehindAnIndexIsSeenWhenItIsRead(t *testing.T) {
 	_, err = Open(dir, Options{ReadOnly: true})
 	require.ErrorAs(t, err, &corrupt)
 }
+
+// TestPlacesOfFinishedSegmentsLeaveMemory, and come back by their index, or by the segment itself where that is lost.
+func TestPlacesOfFinishedSegmentsLeaveMemory(t *testing.T) {
+	small := Options{SegmentBytes: 300}
+	dir, blocks := ledger(t, 80, small)
+	s := open(t, dir, small)
+	require.Greater(t, len(s.segments), 2*placedSegments)
+	held := func() (n int) {
+		for _, seg := range s.segments {
+			if seg.places != nil {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Equal(t, 1, held(), "the last one's")
+	same(t, s, blocks)
+	assert.Equal(t, placedSegments+1, held())
+	for _, seg := range s.segments {
+		_ = os.Remove(indexPath(seg.path)) // the last one has none
+	}
+	same(t, s, blocks)
+	for n := len(blocks); n < 120; n++ {
+		require.NoError(t, s.AppendBlock(testBlock(uint64(n), 2)))
+		blocks = append(blocks, testBlock(uint64(n), 2))
+	}
+	assert.Equal(t, placedSegments+1, held())
+	same(t, s, blocks)
+}

@@ -59,11 +59,8 @@ type TailTx struct {
 	Flag byte
 }
 
-// place is where a block's first frame starts and its last one ends.
-type place struct {
-	segment    int32
-	start, end int64
-}
+// place is where in its segment a block's first frame starts and its last one ends.
+type place struct{ start, end int64 }
 
 // Store is one channel's ledger files.
 type Store struct {
@@ -78,8 +75,9 @@ type Store struct {
 
 	mu       sync.RWMutex
 	segments []*segment
-	blocks   []place
-	open     place  // the open block: end is unused
+	placed   []*segment // finished ones whose places are in memory
+	height   uint64
+	open     int64  // where in the last segment the open block starts
 	openTxs  uint64 // transactions in it
 	buf      []byte // frames not yet written to the last segment
 	err      error  // sticky
@@ -89,7 +87,7 @@ type Store struct {
 func (s *Store) Height() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return uint64(len(s.blocks))
+	return s.height
 }
 
 // OpenTail is the unsealed run of transactions found at open, and the block it belongs to.
@@ -107,9 +105,9 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) AppendTx(block, index uint64, tx []byte, flag byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if block != uint64(len(s.blocks)) || index != s.openTxs {
+	if block != s.height || index != s.openTxs {
 		return fmt.Errorf("ledger %s: transaction %d of block %d is out of order: %d of %d is next",
-			s.dir, index, block, s.openTxs, len(s.blocks))
+			s.dir, index, block, s.openTxs, s.height)
 	}
 	inner := protowire.SizeTag(1) + protowire.SizeBytes(len(tx))
 	start, err := s.beginFrame(inner + 16)
@@ -139,9 +137,9 @@ func (s *Store) appendLast(block *commonpb.Block, kind frameKind) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	number := block.GetHeader().GetNumber()
-	if number != uint64(len(s.blocks)) || (kind == kindBlock && s.openTxs > 0) {
+	if number != s.height || (kind == kindBlock && s.openTxs > 0) {
 		return fmt.Errorf("ledger %s: block %d is out of order: block %d with %d transactions is open",
-			s.dir, number, len(s.blocks), s.openTxs)
+			s.dir, number, s.height, s.openTxs)
 	}
 	start, err := s.beginFrame(proto.Size(block))
 	if err != nil {
@@ -151,9 +149,9 @@ func (s *Store) appendLast(block *commonpb.Block, kind frameKind) error {
 		return s.fail(err)
 	}
 	s.endFrame(start, kind, 0)
-	p := s.open
-	p.end = s.last().size
-	s.blocks = append(s.blocks, p)
+	seg := s.last()
+	seg.places = append(seg.places, place{s.open, seg.size})
+	s.height++
 	s.openTxs = 0
 	return s.flushIfLarge()
 }
@@ -169,13 +167,13 @@ func (s *Store) DropOpen() error {
 		return err
 	}
 	seg := s.last()
-	if err := os.Truncate(seg.path, s.open.start); err != nil {
+	if err := os.Truncate(seg.path, s.open); err != nil {
 		return s.fail(err)
 	}
 	if err := seg.file.Sync(); err != nil {
 		return s.fail(fmt.Errorf("fsync %s: %w", seg.path, err))
 	}
-	seg.size, s.openTxs = s.open.start, 0
+	seg.size, s.openTxs = s.open, 0
 	return nil
 }
 
@@ -191,7 +189,7 @@ func (s *Store) beginFrame(size int) (start int, err error) {
 		if err := s.roll(); err != nil {
 			return 0, err
 		}
-		s.open = place{segment: int32(len(s.segments) - 1), start: s.last().size}
+		s.open = s.last().size
 	}
 	s.buf, start = appendFrameHeader(s.buf)
 	return start, nil
@@ -223,9 +221,10 @@ func (s *Store) roll() error {
 			return s.fail(fmt.Errorf("fsync %s: %w", s.last().path, err))
 		}
 		s.writeIndex(s.last())
+		s.keep(s.last())
 	}
 	path := filepath.Join(s.dir, segmentName(len(s.segments)))
-	seg, err := createSegment(s.opts, path, uint64(len(s.blocks)))
+	seg, err := createSegment(s.opts, path, s.height)
 	if err != nil {
 		return s.fail(fmt.Errorf("new segment: %w", err))
 	}
