@@ -19,7 +19,8 @@ clamped, which leaves nothing to wind up.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from qioi.controller.law import UNBOUNDED, Bounds, Seen, Verdict
 from qioi.types import DEFAULT_SHARES, DelayReading, Working
@@ -56,8 +57,7 @@ class Tuning:
     probe_max: float = 3840.0
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     """Exponentially weighted run and foreign-waiting time per second."""
 
     run: float = 0.0
@@ -74,9 +74,11 @@ class Filter:
         return self.wait / runnable if runnable > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """All that the law carries from one period to the next. ``None``: not yet, or not now."""
+class Memory(NamedTuple):
+    """All that the law carries from one period to the next. ``None``: not yet, or not now.
+
+    A tuple: it is made anew for every component in every period, and a frozen dataclass takes five times as long.
+    """
 
     share: float
     wanted: float | None = None  # what this period's step asked for before the bounds; None: no step
@@ -117,9 +119,10 @@ class Adaptive:
 
     def step(self, seen: Seen) -> tuple[Adaptive, Verdict]:
         """Remember what was seen, then take the first rule that applies."""
-        law = self._remember(seen)
+        law = Adaptive(self.default, self.bounds, self.tuning, self._remember(seen))
         rule, (memory, reason) = law._rule(seen)
-        law = replace(law, memory=memory)
+        if memory is not law.memory:
+            law = Adaptive(self.default, self.bounds, self.tuning, memory)
         asked = memory.share if memory.wanted is None else memory.wanted
         working = Working(rule, asked, law.bounds.floor, law.bounds.ceiling)
         return law, Verdict(law.bounds.clamp(memory.share), reason, shortfall(seen), working)
@@ -132,26 +135,27 @@ class Adaptive:
                 return rule, applied
         return "probe", self._probe(seen)
 
-    def _remember(self, seen: Seen) -> Adaptive:
+    def _remember(self, seen: Seen) -> Memory:
         """Feed the filters, and note how long there has been input and room."""
-        memory, tuning = self.memory, self.tuning
-        if seen.delay is not None and seen.delay.interval > 0:
-            run, wait = rates(seen.delay, foreign_part(seen))
-            memory = replace(
-                memory,
-                fast=memory.fast.add(run, wait, weight(seen.delay.interval, tuning.fast)),
-                slow=memory.slow.add(run, wait, weight(seen.delay.interval, tuning.slow)),
-            )
+        memory, tuning, delay, now = self.memory, self.tuning, seen.delay, seen.now
+        fast, slow, input_at, asked_at = memory.fast, memory.slow, memory.input_at, memory.asked_at
+        if delay is not None and delay.interval > 0:
+            run, wait = rates(delay, foreign_part(seen))
+            fast = fast.add(run, wait, weight(delay.interval, tuning.fast))
+            slow = slow.add(run, wait, weight(delay.interval, tuning.slow))
             if seen.commit_age is not None and seen.commit_age <= tuning.active_for:
-                memory = replace(memory, input_at=seen.now)
-        if has_room(seen, tuning):
-            memory = replace(memory, room_since=seen.now if memory.room_since is None else memory.room_since)
-        else:
-            memory = replace(memory, room_since=None)
-        if memory.asked_at is None:
-            memory = replace(memory, begun_at=seen.now)
-        elapsed = 0.0 if memory.asked_at is None else max(0.0, seen.now - memory.asked_at)
-        return replace(self, memory=replace(memory, asked_at=seen.now, elapsed=elapsed, wanted=None))
+                input_at = now
+        since = now if memory.room_since is None else memory.room_since
+        return memory._replace(
+            wanted=None,
+            begun_at=now if asked_at is None else memory.begun_at,
+            asked_at=now,
+            elapsed=0.0 if asked_at is None else max(0.0, now - asked_at),
+            input_at=input_at,
+            fast=fast,
+            slow=slow,
+            room_since=since if has_room(seen, tuning) else None,
+        )
 
     def _without_input(self, seen: Seen) -> tuple[Memory, str] | None:
         """Stale or missing input: hold, then go back. Without commits nobody is known to wait for any."""
@@ -192,7 +196,7 @@ class Adaptive:
             return memory, f"{why}: within the dead band"
         asked = memory.share * (1 + growth)
         share = float(self.bounds.clamp(asked))
-        raised = replace(memory, share=share, wanted=asked, raised_at=seen.now)
+        raised = memory._replace(share=share, wanted=asked, raised_at=seen.now)
         return self._learn(raised, seen.now), f"{why}: raised"
 
     def _learn(self, memory: Memory, now: float) -> Memory:
@@ -200,13 +204,13 @@ class Adaptive:
         tuning = self.tuning
         if now - memory.released_at <= tuning.relapse:
             block = min(tuning.back_off_max, max(tuning.back_off, 2 * memory.block))
-            memory = replace(memory, block=block, blocked_until=now + block, released_at=-math.inf)
+            memory = memory._replace(block=block, blocked_until=now + block, released_at=-math.inf)
         elif self.memory.share == self.rest:
-            memory = replace(memory, block=0.0)
+            memory = memory._replace(block=0.0)
         wait = memory.probe_wait or tuning.probe_every
         if now - memory.probed_at <= tuning.relapse:
             wait = min(tuning.probe_max, 2 * wait)
-        return replace(memory, probe_wait=wait, probe_at=now + wait, probed_at=-math.inf)
+        return memory._replace(probe_wait=wait, probe_at=now + wait, probed_at=-math.inf)
 
     def _room(self, seen: Seen) -> tuple[Memory, str] | None:
         """Go back when the neighbour is gone: the host has had room for a while."""
@@ -224,19 +228,19 @@ class Adaptive:
         share = self.rest + (self.memory.share - self.rest) * math.exp(-self.memory.elapsed / self.tuning.release)
         if abs(share - self.rest) <= self.tuning.dead_band * self.rest:
             share = self.rest
-        return replace(self.memory, share=share, released_at=seen.now, probe_wait=0.0)
+        return self.memory._replace(share=share, released_at=seen.now, probe_wait=0.0)
 
     def _probe(self, seen: Seen) -> tuple[Memory, str]:
         """While the neighbour stays: hold, and rarely try a slightly lower share."""
         memory, tuning = self.memory, self.tuning
         if seen.now < memory.probe_at:
             return memory, "the neighbour is still there: share held"
-        later = replace(memory, probe_at=seen.now + memory.probe_wait)
+        later = memory._replace(probe_at=seen.now + memory.probe_wait)
         error = shortfall(seen)
         if memory.slow.need > tuning.low or (error is not None and error > tuning.shortfall):
             return later, "just enough: share held"
         share = max(self.rest, memory.share * (1 - tuning.probe_step))
-        return replace(later, share=share, probed_at=seen.now), "more than enough: probing a lower share"
+        return later._replace(share=share, probed_at=seen.now), "more than enough: probing a lower share"
 
 
 def shortfall(seen: Seen) -> float | None:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from qioi.controller.errors import CgroupError, CgroupGoneError
-from qioi.controller.files import Access
+from qioi.controller.files import Access, explain
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Entry, Journal
 from qioi.controller.owner import Nobody, Owners
+from qioi.kernel_files import KernelFiles, is_gone
 
 
 class Result(StrEnum):
@@ -44,8 +45,17 @@ class Outcome:
 class Guard:
     """Holds groups by path: what was found in them, and what is ours in them now."""
 
-    def __init__(self, hierarchy: Hierarchy, access: Access, journal: Journal, owners: Owners | None = None) -> None:
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        access: Access,
+        journal: Journal,
+        owners: Owners | None = None,
+        files: KernelFiles | None = None,
+    ) -> None:
+        """Begin with nothing held; ``files``, of a kernel's control groups only, make looking cheap."""
         self._hierarchy = hierarchy
+        self._files = files
         self._access = access
         self._journal = journal
         self._owners: Owners = owners or Nobody()
@@ -57,12 +67,23 @@ class Guard:
 
     def hold(self, path: str, owner: str = "") -> int:
         """Take a group into care; return the share it was found with, in v1 units. Writes nothing."""
+        if path in self._held and self._files is not None and self._files.keeps(self._file(path)):
+            return self.found(path)  # should it be gone, reading it will say so
         device, inode = identity(self._hierarchy, path)
         held = self._held.get(path)
         if held is None or (held.device, held.inode) != (device, inode):
             self.drop(path)
             self._held[path] = self._meet(Entry(path, self._hierarchy.file, device, inode, 0, (), owner))
         return self.found(path)
+
+    def look(self, path: str, owner: str = "") -> int:
+        """Hold a group and read the share in force; where it was replaced meanwhile, those of the new one."""
+        self.hold(path, owner)
+        try:
+            return self.shares(path)
+        except CgroupGoneError:
+            self.hold(path, owner)
+            return self.shares(path)
 
     def _meet(self, entry: Entry) -> Entry:
         """Fill in what a group was found with. A container that starts again has what is on its record."""
@@ -93,16 +114,43 @@ class Guard:
         """Name the groups in which something of ours is, or may be."""
         return tuple(path for path, entry in self._held.items() if path not in self._foreign and self._changed(entry))
 
+    def raised(self) -> frozenset[str]:
+        """Name the groups that have more than they were found with, as they were last seen."""
+        return frozenset(
+            path for path, shares in self._last.items() if path not in self._foreign and shares > self.found(path)
+        )
+
     def shares(self, path: str) -> int:
         """Read the share in force in a held group, in v1 units. What others set before we do is the original."""
         entry = self._held[path]
         self._last.pop(path, None)
-        self._check_identity(entry)
-        current = self._access.read(path)
+        current = self._current(entry)
         if current != entry.original and path not in self._foreign and not self._changed(entry):
             entry = self._held[path] = replace(entry, original=current)
         shares = self._last[path] = self._hierarchy.shares(current, entry.original)
         return shares
+
+    def _current(self, entry: Entry) -> int:
+        """Read the value of the very group that is held."""
+        file = self._file(entry.path)
+        if self._files is None:
+            self._check_identity(entry)
+            return self._access.read(entry.path)
+        kept = self._files.keeps(file)
+        try:
+            current = int(self._files.read(file))
+        except OSError as error:
+            if kept and is_gone(error):
+                raise CgroupGoneError(f"{self._hierarchy.folder(entry.path)}: the control group is gone") from None
+            raise explain(error.errno or 0, self._hierarchy, entry.path) from error
+        except ValueError:
+            raise CgroupError(f"{file}: no number") from None
+        if not kept:  # opened just now: of this group, or of another one that has its path
+            self._check_identity(entry)
+        return current
+
+    def _file(self, path: str) -> str:
+        return f"{self._hierarchy.mount}/{path}/{self._hierarchy.file}"
 
     def last(self, path: str) -> int:
         """Give what :meth:`shares` said last, or was written or found since; only if there is none, ask the kernel."""
@@ -165,6 +213,7 @@ class Guard:
                 self._owners.release(entry.owner, entry.original, entry.ours)
             return False
         self._held[entry.path] = entry if entry.owner else replace(entry, ours=(current,))
+        self._last[entry.path] = self._hierarchy.shares(current, entry.original)
         return True
 
     def release(self, path: str) -> Outcome | None:

@@ -4,15 +4,16 @@ A weight counts among siblings only. Where interferers run outside of Docker, in
 competition is not between the component's own group and theirs, but between the ancestors at which the two part:
 raising the component there helps, raising it in its own group does nothing. So every parent on the way up is asked how
 much CPU was used below it by anybody but the components: what it used, less what those of its children used in which
-there are components. A level at which that is much is acted at. What is one once stays one while the component is
-raised, since raising it takes CPU from just the foreigners that have shown the level.
+there are components. A level at which that is much is acted at. One at which a group is raised stays one until it is
+back, since raising it takes CPU from just the foreigners that have shown the level (ancestors.py lets go of it).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from qioi.controller.adaptive import weight
 
@@ -47,44 +48,36 @@ class Placement:
 class Levels:
     """All components' placements. Paths are below the CPU controller's mount, whose own is empty."""
 
-    def __init__(self, kept: Iterable[str] = ()) -> None:
-        self._kept = frozenset(kept)
+    def __init__(self) -> None:
         self._foreign: dict[str, float] = {}
         self._at: float | None = None
-        self._placed: dict[str, Placement] = {}
 
     def step(
-        self, now: float, groups: Iterable[str], used: Mapping[str, float], cpus: int, raised: Iterable[str]
+        self, now: float, groups: Iterable[str], used: Mapping[str, float], cpus: int, raised: Collection[str]
     ) -> dict[str, Placement]:
         """Take one period in; give every component's placement, by its group.
 
-        ``used`` is in CPUs, of the components' groups and of those above them; ``raised`` are the components' groups
-        that are raised now.
+        ``used`` is in CPUs, of the components' groups and of those above them; ``raised`` are the groups, at whatever
+        level, that have more than they were found with now.
         """
-        groups, raised = tuple(groups), set(raised)
+        groups = tuple(groups)
         part = 1.0 if self._at is None else weight(max(0.0, now - self._at), SMOOTH)
         self._at = now
-        new = foreign_by_parent(groups, used)
         self._foreign = {
             parent: cores
             if parent not in self._foreign
             else self._foreign[parent] + part * (cores - self._foreign[parent])
-            for parent, cores in new.items()
+            for parent, cores in foreign_by_parent(groups, used).items()
         }
-        self._placed = {
-            group: place(
-                group, self._foreign, cpus, self._held(group) if group not in self._placed or group in raised else ()
-            )
-            for group in groups
+        parents = {parent_of(group) for group in groups}
+        above = {
+            parent: tuple(Level(level, self._foreign.get(parent_of(level))) for level in chain(parent) if level)
+            for parent in parents
         }
-        return self._placed
-
-    def _held(self, group: str) -> tuple[str, ...]:
-        """Give the levels at which a component is raised already; of a new one, what is kept from before."""
-        placed = self._placed.get(group)
-        return placed.groups if placed else tuple(level for level in chain(group) if level in self._kept)
+        return {group: place(group, self._foreign, above[parent_of(group)], cpus, raised) for group in groups}
 
 
+@lru_cache(maxsize=16_384)
 def chain(group: str) -> tuple[str, ...]:
     """Give a group and those above it, from the inside out, without the mount's own."""
     parts = group.split("/")
@@ -104,9 +97,15 @@ def above(groups: Iterable[str]) -> set[str]:
 def foreign_by_parent(groups: Iterable[str], used: Mapping[str, float]) -> dict[str, float]:
     """Give the CPUs that nobody's component used below each parent; a parent of which that is not known is missing."""
     branches: dict[str, set[str]] = {}
-    for group in groups:
-        for level in chain(group):
-            branches.setdefault(parent_of(level), set()).add(level)
+    levels = set(groups)
+    while levels:
+        parents = set()
+        for level in levels:
+            parent = parent_of(level)
+            branches.setdefault(parent, set()).add(level)
+            if parent:
+                parents.add(parent)
+        levels = parents
     return {
         parent: max(0.0, used[parent] - sum(used[child] for child in children))
         for parent, children in branches.items()
@@ -114,14 +113,18 @@ def foreign_by_parent(groups: Iterable[str], used: Mapping[str, float]) -> dict[
     }
 
 
-def place(group: str, foreign: Mapping[str, float], cpus: int, held: tuple[str, ...]) -> Placement:
-    """Choose the levels of one component. ``held`` is where it is raised now, if it is."""
-    levels = tuple(Level(level, foreign.get(parent_of(level))) for level in chain(group))
-    most = max((level.foreign or 0.0 for level in levels), default=0.0)
-    busy = [level for level in levels if (level.foreign or 0.0) >= max(LEAST * cpus, PART * most)]
+def place(
+    group: str, foreign: Mapping[str, float], above: tuple[Level, ...], cpus: int, raised: Collection[str]
+) -> Placement:
+    """Choose the levels of one component; ``above`` are those above its own group."""
+    levels = (Level(group, foreign.get(parent_of(group))), *above)
+    most = max(level.foreign or 0.0 for level in levels)
+    least = max(LEAST * cpus, PART * most)
+    busy = [level for level in levels if (level.foreign or 0.0) >= least]
+    held = [level.group for level in levels if level.group in raised]
     if not busy:
         if held:
-            return Placement(held, "no foreign work beside it any more: where it was raised", levels)
+            return Placement(tuple(held), "no foreign work beside it any more: where it was raised", levels)
         unknown = all(level.foreign is None for level in levels)
         return Placement((group,), "where foreign work runs is not known" if unknown else "no foreign work", levels)
     chosen = [allowed(level.group, group) for level in busy]
@@ -129,6 +132,7 @@ def place(group: str, foreign: Mapping[str, float], cpus: int, held: tuple[str, 
     return Placement(ordered, "; ".join(said(busy, group)), levels)
 
 
+@lru_cache(maxsize=16_384)
 def allowed(level: str, group: str) -> str:
     """Give the level itself or, where the kubelet would rewrite it, the next one inside."""
     candidates = [one for one in chain(group) if len(one) <= len(level) and not REWRITTEN.search(one)]

@@ -61,7 +61,7 @@ class Policy:
             return Proportional(bounds.clamp(share), self.k, default, bounds)
         law = before if isinstance(before, Adaptive) else Adaptive.start(default, bounds)
         at = law.memory.share if law is before else share
-        return replace(law, default=default, bounds=bounds, memory=replace(law.memory, share=float(bounds.clamp(at))))
+        return replace(law, default=default, bounds=bounds, memory=law.memory._replace(share=float(bounds.clamp(at))))
 
     def _frame(self, found: int) -> tuple[int, Bounds]:
         """Give S_default and the bounds for a component that was found with that share."""
@@ -74,29 +74,35 @@ class Controller:
     """All laws of all components, by name."""
 
     def __init__(self, policies: Mapping[str, Policy]) -> None:
-        self._policies = dict(policies)
         self._laws: dict[str, dict[str, Law]] = {}
         #: The policy and the share found that each law was made for, by component and channel.
         self._made_for: dict[tuple[str, str], tuple[Policy, int]] = {}
+        self.adopt(policies)
 
     def adopt(self, policies: Mapping[str, Policy]) -> None:
         """Go on with other policies; a law keeps its memory, and its share stays until a rule moves it."""
-        self._policies = dict(policies)
+        #: Without thresholds: these are told to the laws in every period.
+        self._policies = {channel: replace(policy, threshold=None) for channel, policy in policies.items()}
+        self._owed = {channel: policy.threshold for channel, policy in policies.items()}
+        self._serving: dict[tuple[Role, tuple[str, ...]], tuple[Policy, ...]] = {}
         for laws in self._laws.values():
             for channel in [one for one in laws if one not in policies]:
                 del laws[channel]
 
-    def policies_for(self, component: Component) -> list[Policy]:
-        """Policies that may raise this component; a component without channels serves all of them."""
-        return [
-            policy
-            for channel, policy in self._policies.items()
-            if component.role in policy.roles and (not component.channels or channel in component.channels)
-        ]
+    def policies_for(self, component: Component) -> tuple[Policy, ...]:
+        """Policies, without thresholds, that may raise this component; one without channels serves all of them."""
+        key = component.role, component.channels
+        if key not in self._serving:
+            self._serving[key] = tuple(
+                policy
+                for channel, policy in self._policies.items()
+                if component.role in policy.roles and (not component.channels or channel in component.channels)
+            )
+        return self._serving[key]
 
     def owe(self, channel: str, threshold: float | None) -> None:
         """Change what a channel is owed."""
-        self._policies[channel] = replace(self._policies[channel], threshold=threshold)
+        self._owed[channel] = threshold
 
     def decide(
         self,
@@ -124,7 +130,7 @@ class Controller:
             seen = Seen(
                 now=now,
                 throughput=reading.throughput if reading else None,
-                threshold=policy.threshold,
+                threshold=self._owed[policy.channel],
                 commit_age=reading.age if reading else None,
                 delay=delay,
                 host=host,
@@ -152,19 +158,24 @@ class Controller:
         policy = self._policies.get(channel or "")
         return policy.priority if policy else 0
 
+    def is_literal(self, channel: str | None) -> bool:
+        """Whether a channel's law is the paper's, to be followed to the letter."""
+        policy = self._policies.get(channel or "")
+        return policy is not None and policy.law == "proportional"
+
     def limit(self, component: str, shares: int) -> None:
         """Tell a component's laws that no more than this was given: what is beyond must not wind up."""
         laws = self._laws.get(component, {})
         for channel, law in laws.items():
             if isinstance(law, Adaptive) and law.memory.share > shares:
-                laws[channel] = replace(law, memory=replace(law.memory, share=float(shares)))
+                laws[channel] = replace(law, memory=law.memory._replace(share=float(shares)))
 
     def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
         """Find the law to ask: the one from before, unless its policy or the share found is another one by now."""
-        made = replace(policy, threshold=None), found  # the threshold is told to the law in every period
-        if known is not None and self._made_for.get((component, policy.channel)) == made:
+        made = self._made_for.get((component, policy.channel))
+        if known is not None and made is not None and made[1] == found and (made[0] is policy or made[0] == policy):
             return known
-        self._made_for[component, policy.channel] = made
+        self._made_for[component, policy.channel] = policy, found
         return policy.start(found) if known is None and share == found else policy.resume(known, found, share)
 
     def forget(self, component: str) -> None:

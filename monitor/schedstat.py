@@ -4,23 +4,27 @@ The file's three numbers are the thread's time on a CPU (ns), its time runnable 
 it was put on one (kernel: Documentation/scheduler/sched-stats.rst). They only grow, so a reading is the sum of the
 threads' differences since the reading before.
 
-What it costs (this kind of machine, 180 threads in 12 groups): opening, reading and closing each file takes 5 us a
-thread, reading one that is kept open 1 us. So files are kept open, up to a bound; beyond it they are opened each time.
-A kept file belongs to its thread, not to the number: reading it after the thread's end fails, so that a reused number
-is never mistaken for the old thread. A group's ``tasks`` (v1) or ``cgroup.threads`` (v2) lists all its threads at once.
+What it costs (this kind of machine): opening, reading and closing a file takes 5 us, reading a kept one 1 us. So
+threads' files are kept open, up to a bound; beyond it they are opened each time. A kept file belongs to its thread, not
+to the number: reading it after the thread's end fails, so that a reused number is never mistaken for the old thread.
+
+A group's ``tasks`` (v1) or ``cgroup.threads`` (v2) lists all its threads at once. Where the kernel accounts for the CPU
+time of whole groups, one number tells whether anything ran at all, since a thread's numbers move only when it is put on
+a CPU; and whether the known threads explain what was used, so that the group is listed only when they don't, or after
+a while. What a thread did before it was listed counts if it was born since the listing before.
 
 What it can't see: what a thread did between the last reading and its end.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import resource
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from qioi.kernel_files import spare_files
 from qioi.types import DelayReading
 
 _NS = 1e-9
@@ -30,17 +34,27 @@ _TOLERANCE = 1.1
 _CHUNK = 65_536
 #: How deep control groups below a component's are looked into (systemd in a container makes some).
 _MAX_DEPTH = 4
+#: CPU time in ns, and its part of all, that a group may have used without any known thread: no reason to list it again.
+_SPARE = 200_000
+_SPARE_PART = 0.02
+#: Readings after which a group is listed anyway.
+_RELIST = 8
+_TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
 class _Thread:
-    """The last numbers of one thread, and their text; ``fd`` is -1 where its file is not kept open."""
+    """The last numbers of one thread, and their text; ``fd`` is -1 where its file is not kept open.
+
+    ``born`` is its start in clock ticks since boot, which tells it from another thread that has its number.
+    """
 
     fd: int
+    born: int
+    text: bytes
     run: int
     wait: int
     slices: int
-    text: bytes = b""
 
 
 class _Group:
@@ -52,13 +66,20 @@ class _Group:
         self.list_name: str | None = None
         self.threads: dict[bytes, _Thread] = {}
         self.last: float | None = None
+        self.used: int | None = None  # CPU time at the last reading, in ns, where it is accounted for
+        self.listed: int | None = None  # when, in clock ticks since boot
+        self.unlisted = 0  # readings since then
 
 
 class SchedstatReader:
-    """Reads the scheduling delay of components. Open files are bounded by ``max_open``."""
+    """Reads the scheduling delay of components. Open files are bounded by ``max_open``.
 
-    def __init__(self, max_open: int | None = None) -> None:
-        self._max_open = max_open if max_open is not None else _spare_files()
+    ``used`` gives a component's CPU time in ns, all threads together, or ``None`` where that is not known.
+    """
+
+    def __init__(self, max_open: int | None = None, used: Callable[[str], int | None] | None = None) -> None:
+        self._max_open = max_open if max_open is not None else spare_files(2)
+        self._used = used
         self._open = 0
         self._groups: dict[str, _Group] = {}
         self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -85,8 +106,12 @@ class SchedstatReader:
 
         A component is left out in its first reading, which only sets the mark, and while its group is gone.
         """
-        readings = (self._read_group(name, group, now) for name, group in self._groups.items())
-        return [reading for reading in readings if reading is not None]
+        readings = []
+        for name, group in self._groups.items():
+            reading = self._read_group(name, group, now)
+            if reading is not None:
+                readings.append(reading)
+        return readings
 
     def close(self) -> None:
         """Close every file; harmless when repeated."""
@@ -96,88 +121,133 @@ class SchedstatReader:
             self._proc = -1
 
     def _read_group(self, name: str, group: _Group, now: float) -> DelayReading | None:
-        try:
-            if group.list_name is None:
-                group.list_name = _list_name(group.path)
-            listed = _list_threads(group.folder, group.list_name)
-        except OSError:
-            self._drop(group)
-            return None
         interval = now - group.last if group.last is not None else None
         if interval is not None and interval <= 0:
             return None
-        group.last = now
+        before, used = group.used, self._used(name) if self._used else None
+        group.used = used
+        group.unlisted += 1
+        quiet = used is not None and used == before
+        overdue = used is None or before is None or interval is None or group.unlisted >= _RELIST
         run = wait = slices = 0
-        for tid in group.threads.keys() - listed:
-            self._forget(group.threads.pop(tid))
-        threads, pread = group.threads, os.pread
-        for tid in listed:
-            known = threads.get(tid)
-            if known is not None and known.fd >= 0:
-                # The usual case, for every thread in every period: one that slept is told by its text alone.
-                try:
-                    text = pread(known.fd, 96, 0)
-                except OSError:  # it ended
-                    text = b""
-                if text and text == known.text:
-                    continue
-                known.text = text
-            delta = self._read_thread(group, tid, interval)
-            run, wait, slices = run + delta[0], wait + delta[1], slices + delta[2]
+        if not quiet or overdue:
+            run, wait, slices = self._read_threads(group, interval)
+        if overdue or (used is not None and before is not None and not _explained(used - before, run)):
+            try:
+                new = self._list(group, fresh=interval is not None)
+            except OSError:
+                self._drop(group)
+                return None
+            run, wait, slices = run + new[0], wait + new[1], slices + new[2]
+        group.last = now
         if interval is None:
             return None
         return DelayReading(name, run * _NS, wait * _NS, slices, interval, len(group.threads))
 
-    def _read_thread(self, group: _Group, tid: bytes, interval: float | None) -> tuple[int, int, int]:
-        known = group.threads.get(tid)
-        if known is not None:
-            numbers = _parse(known.text) if known.fd >= 0 else self._numbers(known.fd, tid)
-            if numbers is not None and numbers[0] >= known.run and numbers[1] >= known.wait:
-                delta = numbers[0] - known.run, numbers[1] - known.wait, numbers[2] - known.slices
-                known.run, known.wait, known.slices = numbers
-                if known.fd >= 0 or _possible(delta, interval):
-                    return delta
-                return 0, 0, 0
-            self._forget(group.threads.pop(tid))  # it ended, and perhaps another one has its number now
-        return self._meet(group, tid, interval)
+    def _read_threads(self, group: _Group, interval: float | None) -> tuple[int, int, int]:
+        """Sum up what the known threads did since the last reading; forget those that have ended."""
+        run = wait = slices = 0
+        ended = []
+        pread = os.pread
+        for tid, known in group.threads.items():
+            # For every thread in every period: one that slept is told by its text alone.
+            if known.fd >= 0:
+                try:
+                    text = pread(known.fd, 96, 0)
+                except OSError:
+                    text = b""
+            else:
+                text = self._read_once(tid, b"schedstat")
+            if text == known.text:
+                continue
+            numbers = text.split()
+            if len(numbers) != 3:
+                ended.append(tid)
+                continue
+            ran, waited, put = int(numbers[0]), int(numbers[1]), int(numbers[2])
+            if known.fd < 0 and not self._is_same(tid, known, ran, waited, interval):
+                ended.append(tid)
+                continue
+            run += ran - known.run
+            wait += waited - known.wait
+            slices += put - known.slices
+            known.text, known.run, known.wait, known.slices = text, ran, waited, put
+        for tid in ended:
+            self._forget(group.threads.pop(tid))
+        return run, wait, slices
 
-    def _meet(self, group: _Group, tid: bytes, interval: float | None) -> tuple[int, int, int]:
-        """Begin with a thread; what it did so far counts if it was born since the last reading."""
-        fd = -1
-        with contextlib.suppress(OSError):
+    def _is_same(self, tid: bytes, known: _Thread, ran: int, waited: int, interval: float | None) -> bool:
+        """Whether a number is still that of the thread it was; its start is asked for only where there is a doubt."""
+        if ran < known.run or waited < known.wait:
+            return False
+        did = (ran - known.run + waited - known.wait) * _NS
+        return (interval is not None and did <= interval * _TOLERANCE) or self._born(tid) == known.born
+
+    def _list(self, group: _Group, *, fresh: bool) -> tuple[int, int, int]:
+        """List the group's threads, drop those that have left, and begin with those that came. OSError: it is gone.
+
+        Give what these did so far, as far as they were born since the last listing: ``fresh`` says that there was one.
+        """
+        since = group.listed if fresh else None
+        instant = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICK)
+        if group.list_name is None:
+            group.list_name = _list_name(group.path)
+        listed = _list_threads(group.folder, group.list_name)
+        group.listed, group.unlisted = instant, 0
+        for tid in group.threads.keys() - listed:
+            self._forget(group.threads.pop(tid))
+        run = wait = slices = 0
+        for tid in listed - group.threads.keys():
+            met = self._meet(tid)
+            if met is not None:
+                group.threads[tid] = met
+                if since is not None and met.born >= since:
+                    run, wait, slices = run + met.run, wait + met.wait, slices + met.slices
+        return run, wait, slices
+
+    def _meet(self, tid: bytes) -> _Thread | None:
+        """Begin with a thread; ``None`` if it has ended meanwhile."""
+        try:
             fd = os.open(tid + b"/schedstat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
-        if fd < 0:
-            return 0, 0, 0
-        numbers = self._numbers(fd, tid)
-        if numbers is None or self._open >= self._max_open:
+        except OSError:
+            return None
+        try:
+            text = os.pread(fd, 96, 0)
+        except OSError:
+            text = b""
+        numbers, born = text.split(), self._born(tid)
+        if self._open >= self._max_open or len(numbers) != 3 or born is None:
             os.close(fd)
             fd = -1
         else:
             self._open += 1
-        if numbers is None:
-            return 0, 0, 0
-        group.threads[tid] = _Thread(fd, *numbers)
-        return numbers if interval is not None and _possible(numbers, interval) else (0, 0, 0)
-
-    def _numbers(self, fd: int, tid: bytes) -> tuple[int, int, int] | None:
-        try:
-            if fd >= 0:
-                text = os.pread(fd, 96, 0)
-            else:
-                once = os.open(tid + b"/schedstat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
-                try:
-                    text = os.read(once, 96)
-                finally:
-                    os.close(once)
-        except OSError:
+        if len(numbers) != 3 or born is None:
             return None
-        return _parse(text)
+        return _Thread(fd, born, text, int(numbers[0]), int(numbers[1]), int(numbers[2]))
+
+    def _born(self, tid: bytes) -> int | None:
+        """Read when a thread was started, in clock ticks since boot (proc(5), /proc/PID/stat, field 22)."""
+        fields = self._read_once(tid, b"stat").rpartition(b")")[2].split()
+        return int(fields[19]) if len(fields) > 19 else None
+
+    def _read_once(self, tid: bytes, name: bytes) -> bytes:
+        """Read a file of a thread's; nothing if it has ended."""
+        try:
+            descriptor = os.open(tid + b"/" + name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
+        except OSError:
+            return b""
+        try:
+            return os.read(descriptor, 4096)
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
 
     def _drop(self, group: _Group) -> None:
         for thread in group.threads.values():
             self._forget(thread)
         group.threads.clear()
-        group.last = None
+        group.last = group.used = group.listed = None
 
     def _forget(self, thread: _Thread) -> None:
         if thread.fd >= 0:
@@ -185,18 +255,9 @@ class SchedstatReader:
             self._open -= 1
 
 
-def _parse(text: bytes) -> tuple[int, int, int] | None:
-    """Read the three numbers; ``None`` if that is not what is there."""
-    try:
-        run, wait, slices = map(int, text.split())
-    except ValueError:
-        return None
-    return run, wait, slices
-
-
-def _possible(delta: tuple[int, int, int], interval: float | None) -> bool:
-    """Whether one thread can have done this since the last reading."""
-    return interval is not None and (delta[0] + delta[1]) * _NS <= interval * _TOLERANCE
+def _explained(used: int, run: int) -> bool:
+    """Whether the known threads account for what the group has used, both in ns."""
+    return abs(used - run) <= max(_SPARE, _SPARE_PART * used)
 
 
 def _list_name(path: Path) -> str:
@@ -230,9 +291,3 @@ def _read_all(file: str) -> bytes:
         return text
     finally:
         os.close(descriptor)
-
-
-def _spare_files() -> int:
-    """Take at most half of the files that this process may open, and never more than 4096."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 4096 if soft == resource.RLIM_INFINITY else min(4096, soft // 2)

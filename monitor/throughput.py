@@ -195,9 +195,14 @@ class Throughput:
 
     def _lower_front(self, channel: _Channel, event: _Event) -> None:
         """Move the front back if no peer vouches for it any more: a network begun anew, or a jump that was false."""
-        supported = max(chain.supports for chain in channel.chains.values() if event.time - chain.seen <= _PEER_EXPIRY)
-        if channel.front is None or supported >= channel.front:
+        if channel.front is None:
             return
+        supported = -1
+        for chain in channel.chains.values():
+            if event.time - chain.seen <= _PEER_EXPIRY:
+                supported = max(supported, chain.supports)
+                if supported >= channel.front:  # the usual case, for most reports of every block
+                    return
         for false in [kept for kept in channel.events if kept.block > supported]:
             channel.events.remove(false)
             channel.recent.pop(false.block, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qioi.controller.errors import CgroupError
 from qioi.controller.guard import Guard, Outcome, Result
@@ -25,17 +25,22 @@ class InForce:
 
     share: int
     original: int
+    placement: Placement
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """One component's decision, its own group, where it is acted at, and the priority of its channel's policy."""
+    """One component's decision, its own group, where it is acted at, and the priority of its channel's policy.
+
+    ``limits`` are the most, in v1 units, that groups above it may have.
+    """
 
     decision: Decision
     cgroup: str
     placement: Placement
     priority: int = 0
+    limits: Mapping[str, int] = field(default_factory=dict)
 
 
 class Actor:
@@ -56,36 +61,39 @@ class Actor:
     def look(self, cgroup: str, owner: str, placement: Placement) -> InForce:
         """Read what is in force for a component. CgroupError: its own group can't be read."""
         guard = self._guard
-        guard.hold(cgroup, owner)
+        guard.look(cgroup, owner)
+        if placement.groups == (cgroup,) and not guard.is_foreign(cgroup):  # the usual case, made short
+            return InForce(guard.last(cgroup), guard.found(cgroup), placement)
         problems = []
         for group in placement.groups:
             if group != cgroup:
                 try:
-                    guard.hold(group, self.owners.get(group, ""))
-                    guard.shares(group)
+                    guard.look(group, self.owners.get(group, ""))
                 except CgroupError as error:
                     problems.append(f"cannot act at {group}: {error}")
-        guard.shares(cgroup)
         whose = [group for group in (cgroup, *placement.groups) if guard.is_foreign(group)]
         if whose:
             names = "its" if whose[0] == cgroup else f"{whose[0]}'s"
             problems.append(f"somebody else has changed {names} share: left alone")
         share = self._effective(cgroup, placement)
-        return InForce(share, guard.found(cgroup), "; ".join(problems) or None)
+        return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None)
 
     def _effective(self, cgroup: str, placement: Placement) -> int:
-        """Give the share at the innermost level that is acted at and ours to change."""
+        """Give the share at that of the levels acted at, and ours to change, where it is the most."""
         guard = self._guard
-        for group in (*placement.groups, cgroup):
-            if group == cgroup:
-                return guard.last(cgroup)
-            if guard.holds(group) and not guard.is_foreign(group):
-                return round(guard.last(group) * guard.found(cgroup) / guard.found(group))
-        return guard.last(cgroup)
+        if placement.groups == (cgroup,):
+            return guard.last(cgroup)
+        found = guard.found(cgroup)
+        shares = [
+            round(guard.last(group) * found / guard.found(group))
+            for group in placement.groups
+            if guard.holds(group) and not guard.is_foreign(group)
+        ]
+        return max(shares) if shares else guard.last(cgroup)
 
     def act(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
         """Write what differs; give the shares in force and the problems after it, by component."""
-        wants = tuple(wants)
+        wants = tuple(self._moving(tuple(wants)))
         targets, behind = self._targets(wants)
         self._put_back(self._above - targets.keys())
         problems: dict[str, str] = {}
@@ -104,6 +112,13 @@ class Actor:
             except (CgroupError, KeyError):  # it went meanwhile: the next look says so
                 continue
         return shares, problems
+
+    def _moving(self, wants: tuple[Want, ...]) -> Iterable[Want]:
+        """Leave out components whose own groups are as they are to be, where no group above any is acted at."""
+        if self._above or any(want.placement.groups != (want.cgroup,) for want in wants):
+            return wants
+        last = self._guard.last
+        return (want for want in wants if last(want.cgroup) != want.decision.shares)
 
     def _targets(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, list[Want]]]:
         """Give every group's value in v1 units, and whom it is for, the one that asks for most first."""
@@ -177,4 +192,5 @@ def groups_of(guard: Guard, want: Want, shares: int) -> Iterator[tuple[str, int]
         if group == want.cgroup:
             yield group, shares if group in want.placement.groups else found
         elif guard.holds(group):
-            yield group, min(MAX_SHARES, round(guard.found(group) * shares / found))
+            most = want.limits.get(group, MAX_SHARES)
+            yield group, min(MAX_SHARES, most, round(guard.found(group) * shares / found))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from qioi.accounts import Accounts
 from qioi.acting import Want, groups_of
 from qioi.controller.cap import Boost, limit, part_held
 from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.levels import above
-from qioi.usage import cpu_seconds
 
 #: CPUs that a group must have used since the last look to count as busy.
 BUSY = 0.01
@@ -28,7 +27,7 @@ class Held:
 class Capper:
     """Shrinks wishes until they fit. Looks at the host only while there is anything to cap."""
 
-    def __init__(self, guard: Guard, hierarchy: Hierarchy, accounts: Path | None) -> None:
+    def __init__(self, guard: Guard, hierarchy: Hierarchy, accounts: Accounts) -> None:
         self._guard = guard
         self._hierarchy = hierarchy
         self._accounts = accounts
@@ -64,7 +63,7 @@ class Capper:
         for parent in above(want.cgroup for want in raised):
             children = busy[parent] = {}
             for child, weight in weights_below(self._hierarchy, parent):
-                total = cpu_seconds(self._hierarchy.version, self._accounts, child)
+                total = self._accounts.seconds(child)
                 if total is not None:
                     seen[child] = now, total
                     at, before = self._before.get(child, (now, total))

@@ -12,8 +12,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
+from types import MappingProxyType
 
-from qioi.acting import Actor, Want
+from qioi.acting import Actor, InForce, Want
+from qioi.ancestry import Ancestry
 from qioi.capping import Held
 from qioi.config import Config
 from qioi.controller.adaptive import Tuning, has_room
@@ -33,6 +35,7 @@ from qioi.types import ChannelReading, Component, Decision, DelayReading
 log = logging.getLogger("qioi")
 
 TUNING = Tuning()
+NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
 
 class Daemon:
@@ -47,13 +50,16 @@ class Daemon:
         self._stalls = instruments.stalls
         self._levels = instruments.levels
         self._actor = Actor(guard, self._count)
-        self._actor.go_on(self._levels.kept)
+        self._actor.go_on(instruments.kept)
+        self._limits: dict[str, Mapping[str, int]] = {}
         self._diagnoses = Diagnoses()
         self._leaders = Leaders()
         self._capper = instruments.capper
         self._slicer = instruments.slicer
         self._best_effort = instruments.best_effort
+        self._files = instruments.files
         self._controller = Controller(config.policies)
+        self._ancestry = Ancestry(guard, self._controller.is_literal)
         self._owners = {one.cgroup: one.owner for one in config.components}
         self._said: dict[str, str] = {}
         self._totals = Totals()
@@ -125,9 +131,8 @@ class Daemon:
             self._controller.owe(channel, threshold.value)
         stalls = self._stalls.read(now, self._config.components, delays)
         found = self._diagnoses.step(now, self._config.components, channels, owed, delays, host, stalls)
-        raised = [one.cgroup for one in before.components if (one.share or 0) > (one.original or 0)]
-        placements = self._levels.read(now, self._config.components, delays, raised)
-        states = self._look(before.components, delays, placements)
+        placements = self._levels.read(now, self._config.components, delays, self._guard.raised())
+        looks = self._look(before.components, placements)
         leaders = self._leaders.step(
             now,
             owed,
@@ -137,7 +142,8 @@ class Daemon:
             {one.name: one for one in before.components},
         )
         floors = {channel: one.factor for channel, one in leaders.items() if one.losses}
-        states, decisions = self._decide(now, states, channels, delays, host, found, floors)
+        states, decisions = self._decide(now, before.components, looks, channels, delays, host, found, floors)
+        states, decisions = self._hold_down(now, states, decisions, delays, host)
         states, decisions, held = self._cap(now, states, decisions)
         states = self._act(states, decisions)
         before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held)
@@ -166,37 +172,20 @@ class Daemon:
     # ---- logs and scheduler -> readings
 
     def _look(
-        self,
-        components: Iterable[ComponentState],
-        delays: Mapping[str, DelayReading],
-        placements: Mapping[str, Placement],
-    ) -> dict[str, ComponentState]:
+        self, components: Iterable[ComponentState], placements: Mapping[str, Placement]
+    ) -> dict[str, InForce | CgroupError]:
         """Read what is in force for every component, at the level that counts."""
-        return {
-            state.name: self._look_at(state, delays.get(state.name), placements.get(state.cgroup))
-            for state in components
-        }
+        return {state.name: self._look_at(state, placements.get(state.cgroup)) for state in components}
 
-    def _look_at(
-        self, state: ComponentState, delay: DelayReading | None, placement: Placement | None
-    ) -> ComponentState:
+    def _look_at(self, state: ComponentState, placement: Placement | None) -> InForce | CgroupError:
         placement = placement or Placement((state.cgroup,), "not looked at yet")
         try:
-            force = self._actor.look(state.cgroup, self._owners[state.cgroup], placement)
+            return self._actor.look(state.cgroup, self._owners[state.cgroup], placement)
+        except CgroupGoneError as error:
+            self._let_go(state.name, state.cgroup)
+            return error
         except CgroupError as error:
-            if isinstance(error, CgroupGoneError):
-                self._let_go(state.name, state.cgroup)
-            return replace(state, share=None, original=None, delay=None, cores=None, problem=str(error))
-        return replace(
-            state,
-            share=force.share,
-            original=force.original,
-            placement=placement,
-            delay=delay.delay if delay else None,
-            waiting_share=delay.waiting_share if delay else None,
-            cores=delay.run / delay.interval if delay and delay.interval > 0 else None,
-            problem=force.problem,
-        )
+            return error
 
     def _let_go(self, name: str, cgroup: str) -> None:
         """Forget a component whose group is gone; it is looked for again in every period."""
@@ -208,7 +197,8 @@ class Daemon:
     def _decide(
         self,
         now: float,
-        states: Mapping[str, ComponentState],
+        before: Iterable[ComponentState],
+        looks: Mapping[str, InForce | CgroupError],
         channels: Mapping[str, ChannelReading],
         delays: Mapping[str, DelayReading],
         host: HostLoad | None,
@@ -217,61 +207,70 @@ class Daemon:
     ) -> tuple[dict[str, ComponentState], list[Decision]]:
         """Ask the laws about every component whose group is there."""
         hopeless = {channel: one.text for channel, one in found.items() if one.kind in HOPELESS}
-        after, decisions = dict(states), []
+        known = {state.name: state for state in before}
+        after, decisions = {}, []
         for component in self._config.components:
-            state = states[component.name]
-            if state.share is None or state.original is None:
-                after[component.name] = replace(
-                    state, wanted=None, working=None, reason="its control group is not there"
-                )
+            name = component.name
+            force, delay = looks[name], delays.get(name)
+            if isinstance(force, CgroupError):
+                after[name] = absent(known[name], str(force))
                 continue
             decision = self._controller.decide(
-                now,
-                component,
-                state.share,
-                state.original,
-                channels,
-                delays.get(component.name),
-                host,
-                hopeless,
-                floors,
+                now, component, force.share, force.original, channels, delay, host, hopeless, floors
             )
-            if decision is None:
-                after[component.name] = replace(state, wanted=state.share, reason=why_not(component))
-                continue
-            decisions.append(decision)
-            after[component.name] = replace(
-                state,
-                previous=decision.previous,
-                wanted=decision.shares,
-                reason=decision.reason,
-                channel=decision.channel,
-                error=decision.error,
-                working=decision.working,
-            )
+            if decision is not None:
+                decisions.append(decision)
+            after[name] = seen_of(known[name], force, delay, decision, component)
         return after, decisions
 
     # ---- decisions -> kernel
+
+    def _hold_down(
+        self,
+        now: float,
+        states: dict[str, ComponentState],
+        decisions: list[Decision],
+        delays: Mapping[str, DelayReading],
+        host: HostLoad | None,
+    ) -> tuple[dict[str, ComponentState], list[Decision]]:
+        """Let groups above components have no more than what is waited for at their own levels asks for."""
+        self._limits = {}
+        wants = self._wants(states, decisions)
+        under = self._ancestry.apply(now, wants, delays, host)
+        if under is wants:
+            return states, decisions
+        after = self._take(states, under)
+        self._limits = {want.decision.component: want.limits for want in under if want.limits}
+        return after, [want.decision for want in under]
+
+    def _take(self, states: Mapping[str, ComponentState], wants: Iterable[Want]) -> dict[str, ComponentState]:
+        """Take over what is left of the laws' wishes, and tell them."""
+        after = dict(states)
+        for one in (want.decision for want in wants):
+            if one.shares != after[one.component].wanted:
+                self._controller.limit(one.component, one.shares)
+                after[one.component] = replace(after[one.component], wanted=one.shares, reason=one.reason)
+        return after
 
     def _cap(
         self, now: float, states: Mapping[str, ComponentState], decisions: Iterable[Decision]
     ) -> tuple[dict[str, ComponentState], list[Decision], Held | None]:
         """Take from the decisions what is above the cap on all boosts together, if there is one."""
-        after = dict(states)
         if self._config.boost_cap is None:
-            return after, list(decisions), None
+            return dict(states), list(decisions), None
         wants, held = self._capper.apply(now, self._wants(states, decisions), self._config.boost_cap)
-        capped = [want.decision for want in wants]
-        for one in capped:
-            if one.shares != after[one.component].wanted:
-                self._controller.limit(one.component, one.shares)
-                after[one.component] = replace(after[one.component], wanted=one.shares, reason=one.reason)
-        return after, capped, held
+        return self._take(states, wants), [want.decision for want in wants], held
 
     def _wants(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> tuple[Want, ...]:
         """Say of every decision where it is to be acted."""
         return tuple(
-            Want(one, state.cgroup, state.placement, self._controller.priority(one.channel))
+            Want(
+                one,
+                state.cgroup,
+                state.placement,
+                self._controller.priority(one.channel),
+                self._limits.get(one.component, NO_LIMITS),
+            )
             for one in decisions
             if (state := states[one.component]).placement
         )
@@ -290,7 +289,8 @@ class Daemon:
             return after
         shares, problems = self._actor.act(self._wants(states, decisions))
         for name, share in shares.items():
-            after[name] = replace(after[name], share=share)
+            if share != after[name].share:
+                after[name] = replace(after[name], share=share)
         for name, problem in problems.items():
             after[name] = replace(after[name], problem=problem)
             if not self._guard.holds(after[name].cgroup):
@@ -316,6 +316,7 @@ class Daemon:
         for source in sources:
             self._say(f"{source.kind} of {source.component}", source.problem)
         self._totals = replace(self._totals, periods=self._totals.periods + 1)
+        self._files.sweep()
         return replace(
             before,
             time=time.time(),
@@ -350,6 +351,45 @@ def is_disturbed(now: float, channels: Mapping[str, ChannelReading], host: HostL
 def why_not(component: Component) -> str:
     """Say why no law is asked about a component."""
     return f"no policy raises a {component.role.value} that serves {', '.join(component.channels) or 'every channel'}"
+
+
+def absent(state: ComponentState, problem: str) -> ComponentState:
+    """Take over that a component's group can't be read."""
+    return replace(
+        state,
+        share=None,
+        original=None,
+        delay=None,
+        cores=None,
+        wanted=None,
+        working=None,
+        reason="its control group is not there",
+        problem=problem,
+    )
+
+
+def seen_of(
+    state: ComponentState, force: InForce, delay: DelayReading | None, decision: Decision | None, component: Component
+) -> ComponentState:
+    """Put together what was seen of a component and decided about it; by place, since this is done for each of them."""
+    return ComponentState(
+        state.name,
+        state.role,
+        state.cgroup,
+        force.share,
+        force.original,
+        decision.previous if decision else state.previous,
+        decision.shares if decision else force.share,
+        delay.delay if delay else None,
+        delay.waiting_share if delay else None,
+        delay.run / delay.interval if delay and delay.interval > 0 else None,
+        decision.reason if decision else why_not(component),
+        decision.channel if decision else state.channel,
+        decision.error if decision else state.error,
+        decision.working if decision else state.working,
+        force.problem,
+        force.placement,
+    )
 
 
 def update(state: ChannelState, reading: ChannelReading | None, owed: Threshold) -> ChannelState:

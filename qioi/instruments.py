@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qioi.best_effort import BestEffort
 from qioi.capping import Capper
 from qioi.host import HostWatch
+from qioi.kernel_files import KernelFiles
 from qioi.slicing import AnySlicer
 from qioi.sources import Channels, Delays
 from qioi.stalls import StallWatch
@@ -15,7 +16,7 @@ from qioi.usage import LevelWatch
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """Each is read once a period, in this order."""
+    """Each is read once a period, in this order. ``kept`` are groups that a daemon before this one has left raised."""
 
     channels: Channels
     delays: Delays
@@ -25,3 +26,5 @@ class Instruments:
     capper: Capper
     slicer: AnySlicer
     best_effort: BestEffort
+    files: KernelFiles = field(default_factory=KernelFiles)  # swept after all of them
+    kept: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from qioi.accounts import Accounts, find_accounts
 from qioi.api import BusyError, serve_tcp, serve_unix
 from qioi.best_effort import best_effort
 from qioi.capping import Capper
@@ -34,6 +35,7 @@ from qioi.endpoints import MeteredChannels
 from qioi.host import HostWatch, alone, own_cgroup, protect_loop
 from qioi.instruments import Instruments
 from qioi.kept import keep, take_over
+from qioi.kernel_files import KernelFiles, allow_files
 from qioi.lock import HostLock, LockedError
 from qioi.loop import Signals, run_loop
 from qioi.notify import Notifier
@@ -44,7 +46,7 @@ from qioi.slicing import AnySlicer, slicing
 from qioi.sources import CgroupDelays, LogChannels
 from qioi.stalls import StallWatch
 from qioi.types import DEFAULT_SHARES
-from qioi.usage import LevelWatch, find_accounts
+from qioi.usage import LevelWatch
 
 log = logging.getLogger("qioi")
 
@@ -76,7 +78,10 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             raise StartError(f"{error}; stop that one first") from None
         cleanup.callback(lock.close)
         owners = record_keepers(config, hierarchy, cleanup)
-        guard = Guard(hierarchy, access, Journal(config.state_dir), owners)
+        allow_files()
+        files = KernelFiles()
+        cleanup.callback(files.close)
+        guard = Guard(hierarchy, access, Journal(config.state_dir), owners, files)
         kept = () if config.dry_run else inherit(config, guard, hierarchy)
         with restoring(guard, config.state_dir) as ending:
             missing = list(absent(config, hierarchy, access))
@@ -86,15 +91,15 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             raise_own_shares(own_shares(config, hierarchy, precedence), guard, hierarchy)
             channels = MeteredChannels(LogChannels(config.components, config.policies), config.components)
             cleanup.callback(channels.close)
-            delays = CgroupDelays(config.components, hierarchy.mount)
+            accounts = Accounts(hierarchy.version, find_accounts(hierarchy), files)
+            delays = CgroupDelays(config.components, hierarchy.mount, accounts)
             cleanup.callback(delays.close)
-            accounts = find_accounts(hierarchy)
-            levels, capper = LevelWatch(hierarchy.version, accounts, kept), Capper(guard, hierarchy, accounts)
+            levels, capper = LevelWatch(accounts), Capper(guard, hierarchy, accounts)
             slicer = choose_slices(config, hierarchy, cleanup)
             patterns = () if config.dry_run else config.best_effort
             idle = cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy))
-            stalls = StallWatch(hierarchy.mount)
-            instruments = Instruments(channels, delays, HostWatch(), stalls, levels, capper, slicer, idle)
+            stalls = StallWatch(hierarchy.mount, files=files)
+            instruments = Instruments(channels, delays, HostWatch(), stalls, levels, capper, slicer, idle, files, kept)
             daemon = make_daemon(config, guard, instruments, owners, hierarchy, cleanup)
             first = daemon.blank(access.name, hierarchy.version)
             publisher = Publisher(first, hierarchy, daemon.thresholds)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from qioi.accounts import Accounts
 from qioi.monitor.schedstat import SchedstatReader
 from qioi.monitor.source import LogSource
 from qioi.monitor.throughput import Throughput, commit_instant
@@ -91,7 +92,7 @@ class LogChannels:
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
         """Open the logs that are new, at their end, and close those that are not wanted any more."""
         self._channels = tuple(channels)
-        wanted = [(one.name, one.log, one.log_format, one.channels) for one in components if one.log]
+        wanted = dict.fromkeys((one.name, one.log, one.log_format, one.channels) for one in components if one.log)
         for key in [key for key in self._sources if key not in wanted]:
             self._sources.pop(key).close()
             self._throughput.forget(key[0])
@@ -143,14 +144,21 @@ class LogChannels:
 class CgroupDelays:
     """The scheduler's accounts of every thread in every component's group."""
 
-    def __init__(self, components: Iterable[Component], mount: Path) -> None:
-        self._reader = SchedstatReader()
+    def __init__(self, components: Iterable[Component], mount: Path, accounts: Accounts | None = None) -> None:
+        """Begin; where groups' CPU time is accounted for, threads are looked at only where it has moved."""
+        self._groups: dict[str, str] = {}
+        self._accounts = accounts
+        self._reader = SchedstatReader(used=self._used if accounts else None)
         self._mount = mount
         self.watch(components)
 
+    def _used(self, name: str) -> int | None:
+        return self._accounts.nanoseconds(self._groups[name]) if self._accounts else None
+
     def watch(self, components: Iterable[Component]) -> None:
         """Go on with these components."""
-        self._reader.watch({one.name: self._mount / one.cgroup for one in components})
+        self._groups = {one.name: one.cgroup for one in components}
+        self._reader.watch({name: self._mount / group for name, group in self._groups.items()})
 
     def read(self, now: float) -> dict[str, DelayReading]:
         """Read every component; one whose group is gone is missing."""

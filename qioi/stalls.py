@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from qioi.controller.bottleneck import Stalls
+from qioi.kernel_files import KernelFiles
 from qioi.types import Component, DelayReading
 
 PRESSURE = Path("/proc/pressure/io")
@@ -23,13 +25,17 @@ HINT = 0.02
 WAITS = 0.08
 #: Threads sampled in one period, but for the last component's that are: 1 ms of work.
 SAMPLED = 100
+THROTTLED = re.compile(rb"^throttled_(time|usec) (\d+)$", re.MULTILINE)
 
 
 class StallWatch:
     """Reads all of it, once a period."""
 
-    def __init__(self, mount: Path, pressure: Path = PRESSURE, proc: Path = PROC) -> None:
+    def __init__(
+        self, mount: Path, pressure: Path = PRESSURE, proc: Path = PROC, files: KernelFiles | None = None
+    ) -> None:
         self._mount = mount
+        self._files = files or KernelFiles()
         self._pressure = pressure
         self._proc = proc
         self._at: float | None = None
@@ -70,8 +76,8 @@ class StallWatch:
     def _read_io(self, now: float) -> float | None:
         """Give PSI's "some" since the last call, from the running total, whose averages would lag."""
         try:
-            line = self._pressure.read_text().splitlines()[0]
-            total = float(line.rsplit("total=", 1)[1]) * 1e-6
+            line = self._files.read(str(self._pressure)).splitlines()[0]
+            total = float(line.rsplit(b"total=", 1)[1]) * 1e-6
         except (OSError, IndexError, ValueError):
             self._at = None
             return None
@@ -83,7 +89,10 @@ class StallWatch:
 
     def _read_quota(self, now: float, component: Component) -> float | None:
         """Give the part of the time for which the quota has stopped a component since the last call."""
-        stopped = throttled_seconds(self._mount / component.cgroup / "cpu.stat")
+        try:
+            stopped = throttled_seconds(self._files.read(f"{self._mount}/{component.cgroup}/cpu.stat"))
+        except OSError:
+            return None
         if stopped is None:
             return None
         at, before = self._quotas.get(component.name, (now, stopped))
@@ -91,17 +100,13 @@ class StallWatch:
         return min(1.0, max(0.0, (stopped - before) / (now - at))) if now > at else 0.0
 
 
-def throttled_seconds(stat: Path) -> float | None:
-    """Read for how long a group was stopped by its quota, summed over CPUs; ``None`` where that is not said.
+def throttled_seconds(stat: bytes) -> float | None:
+    """Read in a group's ``cpu.stat`` for how long its quota stopped it, summed over CPUs; ``None`` if it is not there.
 
     Source: kernel Documentation/scheduler/sched-bwc.rst (v1: throttled_time in ns; v2: throttled_usec).
     """
-    with contextlib.suppress(OSError, ValueError):
-        for line in read_once(os.fsencode(stat)).splitlines():
-            name, _, number = line.partition(b" ")
-            if name in (b"throttled_time", b"throttled_usec"):
-                return int(number) * (1e-9 if name == b"throttled_time" else 1e-6)
-    return None
+    found = THROTTLED.search(stat)
+    return None if found is None else int(found[2]) * (1e-9 if found[1] == b"time" else 1e-6)
 
 
 def count_blocked(group: Path, proc: Path) -> int:

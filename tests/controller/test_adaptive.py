@@ -31,7 +31,7 @@ def seen(now: float, need: float | None = 0.0, *, host: HostLoad | None = None, 
 
 def law_at(share: float, **memory: object) -> Adaptive:
     start = Adaptive.start(bounds=LIMITS)
-    return replace(start, memory=replace(start.memory, share=share, **memory))  # type: ignore[arg-type]
+    return replace(start, memory=start.memory._replace(share=share, **memory))
 
 
 def run(law: Adaptive, *inputs: Seen) -> tuple[Adaptive, str]:

@@ -94,28 +94,26 @@ def test_what_the_kubelet_rewrites_is_never_acted_at(group: str, rewritten: bool
     assert placed.groups
 
 
-def test_a_level_stays_while_the_component_is_raised() -> None:
+def test_a_level_stays_while_its_group_is_raised() -> None:
     levels = Levels()
     outside = used(host=2.0, docker=0.2, docker_peer=0.2)
     assert levels.step(0.0, [PEER], outside, 2, [])[PEER].groups == ("docker",)
     # Raised so much that the foreigners outside get nothing, while others show up inside.
     inside = used(host=2.0, docker=2.0, docker_peer=0.2)
     for second in range(1, 30):
-        placed = levels.step(float(second), [PEER], inside, 2, [PEER])[PEER]
+        placed = levels.step(float(second), [PEER], inside, 2, ["docker"])[PEER]
     assert placed.groups == (PEER, "docker")
+    assert levels.step(30.0, [PEER], inside, 2, [PEER])[PEER].groups == (PEER,)
     quiet = used(host=0.2, docker=0.2, docker_peer=0.2)
     for second in range(30, 60):
-        placed = levels.step(float(second), [PEER], quiet, 2, [PEER])[PEER]
+        placed = levels.step(float(second), [PEER], quiet, 2, ["docker", PEER])[PEER]
     assert placed.groups == (PEER, "docker")
     assert "any more" in placed.why
     assert levels.step(60.0, [PEER], quiet, 2, [])[PEER].groups == (PEER,)
 
 
-def test_what_a_daemon_before_has_kept_is_gone_on_with() -> None:
-    levels = Levels(["docker", "other"])
-    assert levels.step(0.0, [PEER], {}, 2, [])[PEER].groups == ("docker",)
-    assert levels.step(1.0, [PEER], {}, 2, [PEER])[PEER].groups == ("docker",)
-    assert levels.step(2.0, [PEER], {}, 2, [])[PEER].groups == (PEER,)
+def test_what_is_raised_from_the_beginning_is_gone_on_with() -> None:
+    assert Levels().step(0.0, [PEER], {}, 2, ["docker", "other"])[PEER].groups == ("docker",)
 
 
 def test_one_noisy_look_is_smoothed() -> None:
@@ -139,6 +137,7 @@ def test_every_component_is_acted_at_its_own_group_or_above_it(
         for group, placement in placed.items():
             assert placement.groups
             assert set(placement.groups) <= set(chain(group))
+            assert set(placement.groups) >= raised & set(chain(group))  # what is raised is never lost sight of
             assert [one.group for one in placement.levels] == list(chain(group))
 
 

@@ -13,11 +13,12 @@ import pytest
 from running import Site, end, until
 from toy_daemon import ToySite, peer
 
+from qioi.accounts import Accounts, find_accounts
 from qioi.commands.explain import lines
 from qioi.controller.hierarchy import Hierarchy
 from qioi.explain import explain
 from qioi.metrics import render
-from qioi.usage import LevelWatch, find_accounts
+from qioi.usage import LevelWatch
 
 #: T is far above what is committed: `proportional` then wants 4 times its default, and a bit.
 OWED = {"red": {"threshold": 100, "law": "proportional"}}
@@ -62,6 +63,42 @@ def test_one_ancestor_of_several_gets_the_most_that_any_of_them_needs(tmp_path: 
     site.toy.tps = {"red": 0.0, "blue": 50.0}
     site.run(1)
     assert site.weight("docker") == 500
+
+
+def test_an_ancestor_is_raised_by_the_waiting_at_its_own_level_alone(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
+    # Most of the foreign work is beside the peer in docker, some is beside docker.
+    site.toy.used = {"": 1.7, "docker": 1.1, "docker/p": 0.2}
+    site.toy.tps, site.toy.waits = {"red": 50.0}, {"peer0": (0.2, 0.15)}
+    site.run(10)
+    assert site.component("peer0").placement.groups == ("docker/p", "docker")
+    assert (site.weight("docker/p"), site.weight("docker")) == (1600, 100)
+    assert site.component("peer0").share == 16384
+    site.toy.waits = {"peer0": (0.2, 0.4)}
+    site.run(1)
+    assert 100 < site.weight("docker") <= 800  # one step
+    # Beside docker there is nobody any more, in it they stay: docker goes back, the peer does not.
+    site.toy.used, site.toy.waits = {"": 2.0, "docker": 2.0, "docker/p": 0.2}, {"peer0": (0.2, 0.1)}
+    site.run(60)
+    assert (site.weight("docker/p"), site.weight("docker")) == (1600, 100)
+    assert site.component("peer0").placement.groups == ("docker/p",)
+
+
+def test_an_ancestor_alone_gives_what_its_level_asks_for_and_nothing_winds_up(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
+    site.toy.used = {"": 0.6, "docker": 0.2, "docker/p": 0.2}
+    site.toy.tps, site.toy.waits = {"red": 50.0}, {"peer0": (0.2, 0.2)}  # the host knows of more than its groups
+    site.run(10)
+    state = site.component("peer0")
+    assert state.placement.groups == ("docker",)
+    assert state.wanted == state.share == 1024
+    assert "docker by the waiting at its own level" in state.reason
+    assert site.snapshot.totals.decisions <= 10
+    before = site.snapshot.totals.decisions
+    site.toy.waits = {"peer0": (0.2, 0.0)}
+    site.run(5)
+    assert site.snapshot.totals.decisions == before
+    assert site.weight("docker") == 100
 
 
 def test_an_ancestor_is_let_go_of_when_the_level_is_another_one(tmp_path: Path) -> None:
@@ -243,7 +280,7 @@ def test_levels_are_found_from_the_kernels_accounts(tmp_path: Path, version: int
     from qioi.types import Component, DelayReading, Role
 
     one = Component("p", Role.PEER, "docker/p")
-    watch = LevelWatch(version, tmp_path)
+    watch = LevelWatch(Accounts(version, tmp_path))
     (tmp_path / "docker").mkdir()
 
     def account(host: int, docker: int) -> None:
@@ -257,4 +294,4 @@ def test_levels_are_found_from_the_kernels_accounts(tmp_path: Path, version: int
     assert watch.read(11.0, [one], delays, [])["docker/p"].groups == ("docker",)
     (tmp_path / file).write_text("what\n")
     assert watch.read(12.0, [one], delays, [])["docker/p"].groups == ("docker/p",)
-    assert "not known" in LevelWatch(version, None).read(1.0, [one], delays, [])["docker/p"].why
+    assert "not known" in LevelWatch(Accounts(version, None)).read(1.0, [one], delays, [])["docker/p"].why

@@ -57,9 +57,9 @@ def test_a_group_that_its_quota_stops(site: Site) -> None:
     watch = StallWatch(site.hierarchy.folder(site.parent))
     delays = {"peer0": DelayReading("peer0", 0.02, 0.98, 10, 1.0)}
     watch.read(0.0, [PEER], delays)
-    begin = throttled_seconds(group / "cpu.stat")
+    begin = throttled_seconds((group / "cpu.stat").read_bytes())
     assert begin is not None
-    until(lambda: (throttled_seconds(group / "cpu.stat") or 0.0) > begin + 0.2)
+    until(lambda: (throttled_seconds((group / "cpu.stat").read_bytes()) or 0.0) > begin + 0.2)
     assert watch.read(1.0, [PEER], delays).throttled["peer0"] > 0.15
     process.kill()
     process.wait()
@@ -87,12 +87,11 @@ def test_pressure_is_that_since_the_last_look_and_threads_are_looked_at_only_the
     assert watch.read(14.0, [PEER], {}) == Stalls(None, {"peer0": 1})
 
 
-def test_a_stat_file_without_quotas_says_nothing(tmp_path: Path) -> None:
-    (tmp_path / "cpu.stat").write_text("usage_usec 5\n")
-    assert throttled_seconds(tmp_path / "cpu.stat") is None
-    assert throttled_seconds(tmp_path / "none") is None
-    (tmp_path / "cpu.stat").write_text("nr_throttled 3\nthrottled_usec 2500000\n")
-    assert throttled_seconds(tmp_path / "cpu.stat") == 2.5
+def test_a_stat_file_without_quotas_says_nothing() -> None:
+    assert throttled_seconds(b"usage_usec 5\n") is None
+    assert throttled_seconds(b"") is None
+    assert throttled_seconds(b"nr_throttled 3\nthrottled_usec 2500000\n") == 2.5
+    assert throttled_seconds(b"nr_throttled 3\nthrottled_time 2500000000\nwait_sum 7\n") == 2.5
 
 
 def test_a_stalled_disk_is_said_everywhere_and_nothing_is_raised(

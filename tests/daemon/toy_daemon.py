@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from qioi.accounts import Accounts
 from qioi.best_effort import BestEffort
 from qioi.capping import Capper
 from qioi.config import load_config
@@ -43,7 +44,9 @@ class ToyInstruments:
 
     def as_instruments(self, guard: Guard, hierarchy: Hierarchy) -> Instruments:
         parts = ToyChannels(self), ToyDelays(self), ToyHost(self), ToyStalls(self), ToyLevels(self)
-        return Instruments(*parts, Capper(guard, hierarchy, hierarchy.mount), self.slicer, self.best_effort)  # type: ignore[arg-type]
+        return Instruments(
+            *parts, Capper(guard, hierarchy, Accounts(2, hierarchy.mount)), self.slicer, self.best_effort
+        )  # type: ignore[arg-type]
 
 
 class ToyPart:
@@ -89,8 +92,6 @@ class ToyStalls(ToyPart):
 
 class ToyLevels(ToyPart):
     """The real choice of levels, from CPU use that the test makes up."""
-
-    kept = ()
 
     def __init__(self, toy: ToyInstruments) -> None:
         super().__init__(toy)

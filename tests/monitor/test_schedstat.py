@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from monitor_groups import Groups, open_files, wait_for
 
+from qioi.accounts import Accounts, find_accounts
+from qioi.controller.hierarchy import find_hierarchy
 from qioi.monitor import SchedstatReader
 from qioi.types import DelayReading
 
@@ -14,42 +17,74 @@ SLEEP = "import time; time.sleep(600)"
 THREADS = "import threading,time\nfor _ in range(9): threading.Thread(target=time.sleep,args=(600,)).start()"
 
 
-@pytest.fixture(params=[4096, 0], ids=["files-kept-open", "opened-each-time"])
-def reader(request: pytest.FixtureRequest) -> SchedstatReader:
-    return SchedstatReader(max_open=request.param)
+@pytest.fixture(params=["files-kept-open", "opened-each-time", "by-accounts"])
+def reader(request: pytest.FixtureRequest, groups: Groups) -> SchedstatReader:
+    if request.param != "by-accounts":
+        return SchedstatReader(max_open=4096 if request.param == "files-kept-open" else 0)
+    accounts = accounts_of()
+    return SchedstatReader(max_open=4, used=lambda name: accounts.nanoseconds(str(watched[name])))
+
+
+#: Where the groups of the readers' components stand, below the mount.
+watched: dict[str, Path] = {}
+
+
+def accounts_of() -> Accounts:
+    """The CPU time of whole groups, as this host accounts for it."""
+    hierarchy = find_hierarchy()
+    mount = find_accounts(hierarchy)
+    if mount is None:
+        pytest.skip("this host does not account for groups' CPU time")
+    return Accounts(hierarchy.version, mount)
+
+
+def watch(reader: SchedstatReader, groups: dict[str, Path]) -> None:
+    watched.update({name: group.relative_to(find_hierarchy().mount) for name, group in groups.items()})
+    reader.watch(groups)
 
 
 def by_name(readings: list[DelayReading]) -> dict[str, DelayReading]:
     return {reading.component: reading for reading in readings}
 
 
-def until(reader: SchedstatReader, enough: float) -> tuple[float, float, float]:
-    """Read until component ``a`` has run for ``enough`` seconds: its run, its wait, and the time covered."""
-    run = wait = 0.0
-    started = time.monotonic()
-    reader.read(started)
-    while run < enough:
-        time.sleep(0.1)
-        for reading in reader.read(time.monotonic()):
-            if reading.component == "a":
-                run, wait = run + reading.run, wait + reading.wait
-        assert time.monotonic() - started < 60
-    return run, wait, time.monotonic() - started
+def kernels_sums(process: subprocess.Popen[bytes]) -> tuple[float, float]:
+    """What a process's only thread ran and waited so far, in seconds."""
+    run, wait, _ = Path(f"/proc/{process.pid}/schedstat").read_text().split()
+    return int(run) / 1e9, int(wait) / 1e9
 
 
 def test_two_busy_groups_on_one_cpu_wait_for_each_other(groups: Groups, reader: SchedstatReader) -> None:
     group, rival = groups.make(), groups.make()
     process = groups.run(group, BUSY)
     groups.run(rival, BUSY)
-    reader.watch({"a": group})
-    before = Path(f"/proc/{process.pid}/schedstat").read_text().split()
-    run, wait, covered = until(reader, 0.5)
-    after = Path(f"/proc/{process.pid}/schedstat").read_text().split()
-    # It never sleeps, so it runs or waits all the time; the kernel's own sums, read around ours, bound them.
-    assert run <= (int(after[0]) - int(before[0])) / 1e9 + 1e-6
-    assert wait <= (int(after[1]) - int(before[1])) / 1e9 + 1e-6
-    assert run + wait == pytest.approx(covered, rel=0.2)
+    watch(reader, {"a": group})
+    # The kernel's own sums, read just around the first reading and the last one, bound what lies between.
+    outer = kernels_sums(process)
+    reader.read(time.monotonic())
+    inner = kernels_sums(process)
+    run = wait = 0.0
+    while run < 0.5:
+        time.sleep(0.1)
+        before = kernels_sums(process)
+        for reading in reader.read(time.monotonic()):
+            run, wait = run + reading.run, wait + reading.wait
+        after = kernels_sums(process)
+    assert before[0] - inner[0] - 1e-6 <= run <= after[0] - outer[0] + 1e-6
+    assert before[1] - inner[1] - 1e-6 <= wait <= after[1] - outer[1] + 1e-6
     assert wait > 0.2 * run
+    reader.close()
+
+
+def test_a_reading_that_comes_late_counts_in_full(groups: Groups, reader: SchedstatReader) -> None:
+    # The reader itself may wait for a CPU between the instant that it is told and its reading: no thread is then new.
+    group = groups.make()
+    process = groups.run(group, BUSY)
+    watch(reader, {"a": group})
+    reader.read(0.0)
+    begun, _ = kernels_sums(process)
+    wait_for(lambda: kernels_sums(process)[0] > begun + 0.3)
+    ran, _ = kernels_sums(process)
+    assert by_name(reader.read(0.1))["a"].run >= ran - begun - 1e-6
     reader.close()
 
 
@@ -63,7 +98,7 @@ def test_a_sleeping_group_neither_runs_nor_waits(groups: Groups, reader: Schedst
         )
     )
     time.sleep(0.3)
-    reader.watch({"a": group})
+    watch(reader, {"a": group})
     assert reader.read(0) == []
     reading = by_name(reader.read(1))["a"]
     assert reading == DelayReading("a", 0, 0, 0, 1, 1)
@@ -73,7 +108,7 @@ def test_a_sleeping_group_neither_runs_nor_waits(groups: Groups, reader: Schedst
 
 def test_threads_that_come_are_counted_and_those_that_go_are_dropped(groups: Groups, reader: SchedstatReader) -> None:
     group = groups.make()
-    reader.watch({"a": group})
+    watch(reader, {"a": group})
     assert reader.read(0) == []
     process = groups.run(group, THREADS)
     wait_for(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 10)
@@ -93,7 +128,7 @@ def test_what_a_thread_did_before_it_came_into_the_group_does_not_count(
     elsewhere, group = groups.make(), groups.make()
     process = groups.run(elsewhere, "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(600)")
     wait_for(lambda: int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) > 5e8)
-    reader.watch({"a": group})
+    watch(reader, {"a": group})
     reader.read(0)
     (group / "cgroup.procs").write_text(str(process.pid))
     assert by_name(reader.read(0.1))["a"].run == 0
@@ -103,7 +138,7 @@ def test_what_a_thread_did_before_it_came_into_the_group_does_not_count(
 def test_groups_below_are_looked_into(groups: Groups, reader: SchedstatReader) -> None:
     groups.run(groups.make("a", "system.slice", "unit"), SLEEP)
     groups.run(groups.make("a", "user.slice"), SLEEP)
-    reader.watch({"a": groups.base / "a"})
+    watch(reader, {"a": groups.base / "a"})
     reader.read(0)
     assert by_name(reader.read(1))["a"].threads == 2
     reader.close()
@@ -113,7 +148,7 @@ def test_a_group_that_is_gone_is_left_out_and_one_that_is_back_begins_anew(
     groups: Groups, reader: SchedstatReader
 ) -> None:
     group = groups.make()
-    reader.watch({"a": group, "b": groups.make()})
+    watch(reader, {"a": group, "b": groups.make()})
     reader.read(0)
     group.rmdir()
     assert list(by_name(reader.read(1))) == ["b"]
@@ -125,7 +160,7 @@ def test_a_group_that_is_gone_is_left_out_and_one_that_is_back_begins_anew(
 
 
 def test_time_that_stands_still_gives_no_reading(groups: Groups, reader: SchedstatReader) -> None:
-    reader.watch({"a": groups.make()})
+    watch(reader, {"a": groups.make()})
     reader.read(5)
     assert reader.read(5) == []
     assert len(reader.read(6)) == 1
@@ -138,12 +173,30 @@ def test_files_are_bounded_and_closed(groups: Groups) -> None:
     process = groups.run(group, THREADS)
     wait_for(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 10)
     reader = SchedstatReader(max_open=4)
-    reader.watch({"a": group})
+    watch(reader, {"a": group})
     reader.read(0)
     assert reader.open_files == 4
     assert by_name(reader.read(1))["a"].threads == 10
-    reader.watch({"a": groups.make()})
+    watch(reader, {"a": groups.make()})
     assert reader.open_files == 0
     reader.close()
     reader.close()
     assert open_files() == before
+
+
+def test_a_group_is_listed_again_only_where_its_threads_do_not_explain_what_it_used(groups: Groups) -> None:
+    group = groups.make()
+    used = 0
+    reader = SchedstatReader(used=lambda _: used)
+    reader.watch({"a": group})
+    reader.read(0)
+    process = groups.run(group, SLEEP)
+    wait_for(lambda: "State:\tS" in Path(f"/proc/{process.pid}/status").read_text())
+    assert by_name(reader.read(1))["a"].threads == 0  # nothing was used: nobody can have come
+    used = int(kernels_sums(process)[0] * 1e9)
+    reading = by_name(reader.read(2))["a"]
+    assert reading.threads == 1
+    assert reading.run == pytest.approx(used * 1e-9, rel=0.5)  # it was born since the listing
+    groups.end(process)
+    assert [by_name(reader.read(3 + number))["a"].threads for number in range(8)][-1] == 0  # listed now and then anyway
+    reader.close()

@@ -1,0 +1,50 @@
+"""CPU time of control groups, those below them included: cpuacct (v1), or cpu.stat (v2).
+
+Sources: kernel Documentation/admin-guide/cgroup-v1/cpuacct.rst, cgroup-v2.rst. On v1 the controller may be mounted
+apart; container engines and systemd keep the same paths in both. A group that is in the one only is not known.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qioi.controller.hierarchy import MOUNTINFO, Hierarchy, unescape
+from qioi.kernel_files import KernelFiles
+
+
+def find_accounts(hierarchy: Hierarchy, mountinfo: Path = MOUNTINFO) -> Path | None:
+    """Find where groups' CPU time is read; ``None`` where this host does not account for it."""
+    if hierarchy.version == 2:
+        return hierarchy.mount
+    for line in mountinfo.read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        if kind == "cgroup" and "cpuacct" in options.rsplit(" ", 1)[-1].split(","):
+            return Path(unescape(left.split(" ")[4]))
+    return None
+
+
+class Accounts:
+    """Reads them; ``mount`` is where they are found, ``None`` where they are not kept."""
+
+    def __init__(self, version: int, mount: Path | None, files: KernelFiles | None = None) -> None:
+        self._version = version
+        self._mount = None if mount is None else str(mount)
+        self._files = files or KernelFiles()
+
+    def nanoseconds(self, group: str) -> int | None:
+        """Read one group's CPU time in ns; ``None`` where it is not accounted for."""
+        if self._mount is None:
+            return None
+        try:
+            if self._version == 1:
+                return int(self._files.read(f"{self._mount}/{group}/cpuacct.usage"))
+            name, number = self._files.read(f"{self._mount}/{group}/cpu.stat").split(None, 2)[:2]
+            return int(number) * 1000 if name == b"usage_usec" else None
+        except (OSError, ValueError):
+            return None
+
+    def seconds(self, group: str) -> float | None:
+        """Read one group's CPU time in seconds; ``None`` where it is not accounted for."""
+        used = self.nanoseconds(group)
+        return None if used is None else used * 1e-9

@@ -1,0 +1,93 @@
+"""Small files of the kernel's that are read in every period, kept open: opening one takes ten times as long as reading.
+
+A file that is kept open belongs to its control group, not to the path. Once the group is removed, reading it fails
+(ENODEV), also where another group has the path by then. Kept are at most so many; more are opened each time.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+
+#: Bytes read at most: a page.
+_CHUNK = 4096
+#: Files that this process may have open at most, where it has the right to that many.
+_MOST = 65_536
+#: Sweeps between two that close files: what is read now and then only stays open.
+_EVERY = 30
+
+
+class KernelFiles:
+    """Reads by path."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most if most is not None else spare_files(4)
+        self._kept: dict[str, int] = {}
+        self._read: set[str] = set()
+        self._sweeps = 0
+
+    def read(self, path: str) -> bytes:
+        """Read a file, of 4 KB at most, from its start. OSError: it can't be, or is gone; the next call opens anew."""
+        descriptor = self._kept.get(path)
+        if descriptor is None:
+            return self._open(path)
+        self._read.add(path)
+        try:
+            return os.pread(descriptor, _CHUNK, 0)
+        except OSError:
+            os.close(self._kept.pop(path))
+            raise
+
+    def _open(self, path: str) -> bytes:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        keep = len(self._kept) < self._most
+        try:
+            text = os.pread(descriptor, _CHUNK, 0)
+        except OSError:
+            keep = False
+            raise
+        finally:
+            if not keep:
+                os.close(descriptor)
+        if keep:
+            self._kept[path] = descriptor
+            self._read.add(path)
+        return text
+
+    def keeps(self, path: str) -> bool:
+        """Whether the file is open: the next reading is of the very group that the last one was of, or fails."""
+        return path in self._kept
+
+    def sweep(self) -> None:
+        """Close, now and then, what nobody has read for long. To be called once a period."""
+        self._sweeps += 1
+        if self._sweeps % _EVERY:
+            return
+        for path in self._kept.keys() - self._read:
+            os.close(self._kept.pop(path))
+        self._read.clear()
+
+    def close(self) -> None:
+        """Close all; harmless when repeated."""
+        while self._kept:
+            os.close(self._kept.popitem()[1])
+
+
+def is_gone(error: OSError) -> bool:
+    """Whether a file could not be read because its group is gone, though another one may have the path."""
+    return error.errno in (errno.ENODEV, errno.ENOENT)
+
+
+def allow_files() -> None:
+    """Let this process open as many files as it may be allowed to, within reason."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST if hard == resource.RLIM_INFINITY else min(_MOST, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def spare_files(part: int, most: int = 16_384) -> int:
+    """Give a part (one in so many) of the files that this process may open, and never more than ``most``."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if soft == resource.RLIM_INFINITY else min(most, soft // part)

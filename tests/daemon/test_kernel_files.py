@@ -1,0 +1,79 @@
+"""Files of real control groups, kept open: a group that is gone, or replaced, is never taken for the one before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from running import Site
+
+from qioi.controller.errors import CgroupGoneError
+from qioi.controller.files import Files
+from qioi.controller.guard import Guard
+from qioi.controller.journal import Journal
+from qioi.kernel_files import KernelFiles
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_file_is_opened_once_and_read_anew_each_time(tmp_path: Path) -> None:
+    before = open_files()
+    files, file = KernelFiles(most=1), tmp_path / "value"
+    file.write_text("1\n")
+    assert files.read(str(file)) == b"1\n"
+    assert files.keeps(str(file))
+    file.write_text("22\n")
+    assert files.read(str(file)) == b"22\n"
+    other = tmp_path / "other"
+    other.write_text("3\n")
+    assert files.read(str(other)) == b"3\n"  # beyond the bound: opened each time
+    assert not files.keeps(str(other))
+    with pytest.raises(FileNotFoundError):
+        files.read(str(tmp_path / "none"))
+    with pytest.raises(IsADirectoryError):
+        files.read(str(tmp_path))
+    assert open_files() == before + 1
+    files.close()
+    files.close()
+    assert open_files() == before
+
+
+def test_what_nobody_reads_any_more_is_closed(tmp_path: Path) -> None:
+    files = KernelFiles(most=9)
+    for name in ("read", "forgotten"):
+        (tmp_path / name).write_text("1\n")
+        files.read(str(tmp_path / name))
+    for _ in range(60):
+        files.read(str(tmp_path / "read"))
+        files.sweep()
+    assert files.keeps(str(tmp_path / "read"))
+    assert not files.keeps(str(tmp_path / "forgotten"))
+    files.close()
+
+
+def test_a_group_that_was_replaced_is_held_as_the_new_one(site: Site, tmp_path: Path) -> None:
+    hierarchy, path = site.hierarchy, f"{site.parent}/p"
+    folder = hierarchy.folder(path)
+    folder.mkdir()
+    files = KernelFiles()
+    guard = Guard(hierarchy, Files(hierarchy), Journal(tmp_path), files=files)
+    found = guard.look(path)
+    guard.apply({path: 4 * found})
+    assert guard.look(path) == 4 * found
+    folder.rmdir()
+    with pytest.raises(CgroupGoneError):
+        guard.shares(path)
+    with pytest.raises(CgroupGoneError):
+        guard.look(path)
+    guard.drop(path)
+    folder.mkdir()
+    assert guard.look(path) == guard.found(path) == found
+    folder.rmdir()
+    folder.mkdir()  # between two looks
+    (folder / hierarchy.file).write_text(str(3 * found))
+    assert guard.look(path) == guard.found(path) == (3 * found if hierarchy.version == 1 else 1024)
+    assert guard.changed() == ()
+    folder.rmdir()
+    files.close()
