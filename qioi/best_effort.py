@@ -23,10 +23,12 @@ MOST = 1000
 
 
 class BestEffort:
-    """Groups found by patterns for their paths below the CPU controller's mount."""
+    """Groups found by patterns for their paths below the CPU controller's mount, and those labelled by their owners."""
 
     def __init__(self, patterns: Iterable[str], guard: IdleGuard, hierarchy: Hierarchy) -> None:
         self._patterns = tuple(patterns)
+        #: Groups that their owners have labelled, as far as somebody looks for labels.
+        self.labelled: tuple[str, ...] = ()
         self._guard = guard
         self._hierarchy = hierarchy
         self._last: float | None = None
@@ -38,7 +40,7 @@ class BestEffort:
         ``waits`` says that a component waits behind foreign work, ``disturbed`` that this keeps the host full;
         ``components`` are their groups: neither they nor those above or below them are made idle.
         """
-        if not self._patterns:
+        if not self._patterns and not self.labelled and self._last is None:
             return ()
         if disturbed and (waits or self._last is not None):
             self._last = now
@@ -52,12 +54,13 @@ class BestEffort:
         """Find the groups that are there now."""
         components = tuple(components)
         kept = {level for one in components for level in chain(one)}
-        found: dict[str, None] = {}
-        for pattern in self._patterns:
-            for folder in self._hierarchy.mount.glob(pattern):
-                path = str(folder.relative_to(self._hierarchy.mount))
-                if folder.is_dir() and path not in kept and not any(one in chain(path) for one in components):
-                    found[path] = None
+        mount = self._hierarchy.mount
+        named = (str(folder.relative_to(mount)) for one in self._patterns for folder in mount.glob(one))
+        found = dict.fromkeys(
+            path
+            for path in (*named, *self.labelled)
+            if (mount / path).is_dir() and path not in kept and not any(one in chain(path) for one in components)
+        )
         if len(found) > MOST:
             self._say(f"best_effort: {len(found)} groups match, the first {MOST} are taken")
         return list(found)[:MOST]

@@ -40,6 +40,7 @@ class DiscoveringDaemon(Daemon):
         self._listed = config
         self._found, self._seen = self._discovery.found(), self._channels.seen()
         self._actor.owners = self._found.owners
+        self._best_effort.labelled = self._found.best_effort
         return super().adopt(merge(config, self._found, self._seen), before)
 
     def period(self, now: float, before: Snapshot) -> Snapshot:

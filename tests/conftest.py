@@ -19,3 +19,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--kills", type=int, default=10, help="how often the daemon is killed at a random moment (make test-host: 200)"
     )
+    parser.addoption("--kills-seed", type=int, default=7, help="which random moments")

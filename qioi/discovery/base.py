@@ -15,13 +15,15 @@ class Found:
 
     ``thresholds`` are those that containers' labels name, by channel, in transactions per second.
     ``problems`` say, by what they are about, what could not be used and why; each is one line.
-    ``owners`` name the records of groups above the components, by group.
+    ``owners`` name the records of groups above the components, by group. ``best_effort`` are groups of neighbours
+    whose owners have labelled them so.
     """
 
     components: tuple[Component, ...] = ()
     thresholds: Mapping[str, float] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
+    best_effort: tuple[str, ...] = ()
 
 
 class Discovery(Protocol):
@@ -78,6 +80,7 @@ def join(parts: Iterable[Found]) -> Found:
     thresholds: dict[str, float] = {}
     problems: dict[str, str] = {}
     owners: dict[str, str] = {}
+    best_effort: dict[str, None] = {}
     for part in parts:
         for component in part.components:
             if component.cgroup in groups:
@@ -89,7 +92,8 @@ def join(parts: Iterable[Found]) -> Found:
             thresholds[channel] = max(threshold, thresholds.get(channel, threshold))
         problems.update(part.problems)
         owners.update(part.owners)
-    return Found(tuple(by_name.values()), thresholds, problems, owners)
+        best_effort.update(dict.fromkeys(part.best_effort))
+    return Found(tuple(by_name.values()), thresholds, problems, owners, tuple(best_effort))
 
 
 def free_name(component: Component, taken: Mapping[str, Component]) -> str:

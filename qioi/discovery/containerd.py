@@ -103,7 +103,7 @@ class ContainerdDiscovery:
         pod, container = annotations.get(f"{_CRI}sandbox-name"), annotations.get(f"{_CRI}container-name")
         name = f"{pod}/{container}" if pod and container else task.name
         what = recognise(name, annotations.get(f"{_CRI}image-name", ""), annotations, self._rules, self._fabric)
-        if what.role is None:
+        if what.role is None and not what.best_effort:
             return Sight(None, problems=what.problems, name=name) if what.problems else None
         try:
             pid = int((task / "init.pid").read_text())
@@ -114,6 +114,8 @@ class ContainerdDiscovery:
             return Sight(None, problems=(*what.problems, str(error)), name=name)
         if group is None:
             raise NotYetError
+        if what.role is None:
+            return Sight(None, problems=what.problems, name=name, best_effort=group)
         problems, log = what.problems, None
         if what.role in LOGGED:
             log = log_of(task, annotations)

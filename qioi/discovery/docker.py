@@ -164,7 +164,7 @@ class DockerDiscovery:
             return None
         name, config = str(facts["Name"]).lstrip("/"), facts["Config"]
         what = recognise(name, str(config["Image"]), config.get("Labels") or {}, self._rules, self._fabric)
-        if what.role is None:
+        if what.role is None and not what.best_effort:
             return Sight(None, problems=what.problems, name=name) if what.problems else None
         try:
             group = container_group(int(facts["State"]["Pid"]), container, self._version)
@@ -172,6 +172,8 @@ class DockerDiscovery:
             return Sight(None, problems=(*what.problems, str(error)), name=name)
         if group is None:
             return None
+        if what.role is None:
+            return Sight(None, problems=what.problems, name=name, best_effort=group)
         problems = what.problems
         log_path, log_format = self._log(container, facts) if what.role in LOGGED else (None, "plain")
         if what.role in LOGGED and log_path is None:

@@ -20,6 +20,9 @@ ROLE_LABEL = "io.qioi.role"
 CHANNEL_LABEL = "io.qioi.channel"
 THRESHOLD_LABEL = "io.qioi.threshold"
 IGNORE_LABEL = "io.qioi.ignore"
+BEST_EFFORT_LABEL = "io.qioi.best-effort"
+#: What a label says that is there, and means no.
+_NO = ("false", "0", "no")
 
 #: Roles whose logs say something: peers commit, orderers elect.
 LOGGED = frozenset({Role.PEER, Role.ORDERER})
@@ -50,31 +53,42 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a container is. ``role`` is ``None`` where it is nothing to the ledger, or must be left alone."""
+    """What a container is. ``role`` is ``None`` where it is nothing to the ledger, or must be left alone.
+
+    ``best_effort``: its owner agrees that it runs only while nobody else does; never of a component.
+    """
 
     role: Role | None = None
     channels: tuple[str, ...] = ()
     threshold: float | None = None
     problems: tuple[str, ...] = ()
+    best_effort: bool = False
 
 
 def recognise(
     name: str, image: str, labels: Mapping[str, str], rules: Sequence[Rule] = (), fabric: bool = True
 ) -> Recognised:
     """Say what a container is; a label that makes no sense is a problem, and counts as not there."""
-    if IGNORE_LABEL in labels and labels[IGNORE_LABEL].strip().lower() not in ("false", "0", "no"):
+    if is_set(labels, IGNORE_LABEL):
         return Recognised()
     problems: list[str] = []
     rule = next((rule for rule in rules if rule.matches(name, image)), None)
     role = role_label(labels, problems) or (rule.role if rule else fabric_role(name, image) if fabric else None)
     if role is None:
-        return Recognised(problems=tuple(problems))
+        return Recognised(problems=tuple(problems), best_effort=is_set(labels, BEST_EFFORT_LABEL))
+    if is_set(labels, BEST_EFFORT_LABEL):
+        problems.append(f"label {BEST_EFFORT_LABEL}: this is a component of the ledger: it is not made idle")
     channels = channel_label(labels, problems) or (rule.channels if rule else ())
     threshold = threshold_label(labels, problems)
     if threshold is not None and not channels:
         problems.append(f"label {THRESHOLD_LABEL}: no channel is named that it could be owed to: {CHANNEL_LABEL} is")
         threshold = None
     return Recognised(role, channels, threshold, tuple(problems))
+
+
+def is_set(labels: Mapping[str, str], label: str) -> bool:
+    """Whether a label is there and does not say no."""
+    return label in labels and labels[label].strip().lower() not in _NO
 
 
 def role_label(labels: Mapping[str, str], problems: list[str]) -> Role | None:

@@ -17,13 +17,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from qioi.accounts import find_accounts
+from qioi.controller import hierarchy
+from qioi.controller.errors import CgroupError
+from qioi.controller.hierarchy import MOUNTINFO
 from qioi.lab.errors import LabError
-from qioi.types import DEFAULT_SHARES, MAX_SHARES, MIN_SHARES
+from qioi.types import DEFAULT_SHARES
 
-#: cgroup v2 ``cpu.weight``: default and bounds.
+#: cgroup v2 ``cpu.weight`` of a new group (kernel: cgroup-v2.rst).
 DEFAULT_WEIGHT = 100
-MIN_WEIGHT = 1
-MAX_WEIGHT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,11 @@ class Hierarchy:
     cpuacct: Path | None = None
 
     @property
+    def weights(self) -> hierarchy.Hierarchy:
+        """The controller's side of it: which file holds a weight, and in which unit."""
+        return hierarchy.Hierarchy(self.version, self.cpu)
+
+    @property
     def mounts(self) -> tuple[Path, ...]:
         """Every mount in which a group needs a directory."""
         if self.cpuacct is None or self.cpuacct == self.cpu:
@@ -42,37 +49,13 @@ class Hierarchy:
         return (self.cpu, self.cpuacct)
 
 
-def find_hierarchy(mounts: Path = Path("/proc/self/mounts")) -> Hierarchy:
-    """Find the mounted CPU controller, v1 first: where v1 has it, v2 cannot."""
-    v1: dict[str, Path] = {}
-    v2: list[Path] = []
-    for line in mounts.read_text().splitlines():
-        _, target, kind, options, *_ = line.split()
-        path = Path(target.replace("\\040", " "))
-        if kind == "cgroup":
-            for controller in {"cpu", "cpuacct"} & set(options.split(",")):
-                v1.setdefault(controller, path)
-        elif kind == "cgroup2":
-            v2.append(path)
-    if "cpu" in v1:
-        return Hierarchy(1, v1["cpu"], v1.get("cpuacct"))
-    for path in v2:
-        controllers = path / "cgroup.controllers"
-        if controllers.exists() and "cpu" in controllers.read_text().split():
-            return Hierarchy(2, path)
-    raise LabError(
-        "no CPU controller is mounted (looked for cgroup v1 `cpu` and cgroup v2 with `cpu` in /proc/self/mounts)"
-    )
-
-
-def weight_of(shares: int) -> int:
-    """Give the v2 weight that stands to the v2 default as ``shares`` stands to 1024."""
-    return max(MIN_WEIGHT, min(MAX_WEIGHT, round(shares * DEFAULT_WEIGHT / DEFAULT_SHARES)))
-
-
-def shares_of(weight: int) -> int:
-    """Invert :func:`weight_of`."""
-    return max(MIN_SHARES, min(MAX_SHARES, round(weight * DEFAULT_SHARES / DEFAULT_WEIGHT)))
+def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
+    """Find the mounted CPU controller, as the daemon does."""
+    try:
+        found = hierarchy.find_hierarchy(mountinfo)
+    except CgroupError as error:
+        raise LabError(str(error)) from None
+    return Hierarchy(found.version, found.mount, find_accounts(found, mountinfo) if found.version == 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +100,13 @@ class Group:
 
     def set_shares(self, shares: int) -> None:
         """Write the weight, given in v1 units."""
-        if self.hierarchy.version == 1:
-            (self.directories[0] / "cpu.shares").write_text(str(shares))
-        else:
-            (self.directories[0] / "cpu.weight").write_text(str(weight_of(shares)))
+        weights = self.hierarchy.weights
+        (self.directories[0] / weights.file).write_text(str(weights.raw(shares, DEFAULT_WEIGHT)))
 
     def shares(self) -> int:
         """Read the weight back, in v1 units."""
-        if self.hierarchy.version == 1:
-            return int((self.directories[0] / "cpu.shares").read_text())
-        return shares_of(int((self.directories[0] / "cpu.weight").read_text()))
+        weights = self.hierarchy.weights
+        return weights.shares(int((self.directories[0] / weights.file).read_text()), DEFAULT_WEIGHT)
 
     def cpu_seconds(self) -> float:
         """CPU time, user and system, of all processes that were ever in the group, in seconds."""

@@ -53,6 +53,19 @@ def test_idle_while_components_wait(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert sum("batch/one: failed" in one.message for one in caplog.records) == 1
 
 
+def test_those_that_their_owners_have_labelled_are_idle_too(tmp_path: Path) -> None:
+    site = make(tmp_path, [])
+    assert site.toy.best_effort is not None
+    site.toy.best_effort.labelled = ("other", "batch", "batch/ledger/p", "gone")
+    site.toy.waits = {"peer0": (0.1, 0.9)}
+    site.run(2)
+    assert idle(site) == {"other"}  # no component, nothing above one, nothing that is not there
+    site.toy.best_effort.labelled = ()  # the label went with its container: what is idle is put back all the same
+    site.toy.waits, site.toy.host = {"peer0": (0.1, 0.0)}, HostLoad(0.9, 0.0)
+    site.run(30)
+    assert idle(site) == set()
+
+
 def test_nobody_is_unless_named(tmp_path: Path) -> None:
     site = make(tmp_path, [])
     site.toy.waits = {"peer0": (0.1, 0.9)}

@@ -65,7 +65,7 @@ def test_after_a_sigkill_the_next_start_begins_with_the_original(site: Site) -> 
 
 
 def test_killed_at_random_moments_nothing_of_ours_outlives_it(site: Site, request: pytest.FixtureRequest) -> None:
-    chance = random.Random(7)
+    chance = random.Random(request.config.getoption("--kills-seed"))
     shares = [site.component(f"peer{i}") for i in range(3)]
     originals = [700, 1024, 3000]
     for share, original in zip(shares, originals, strict=True):

@@ -20,7 +20,7 @@ def test_the_way_of_a_raise_from_input_to_level(site: Site) -> None:
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["inputs"]["threshold"] == 1000
-    assert 0 < document["inputs"]["throughput"] < 1000
+    assert 0 <= document["inputs"]["throughput"] < 1000  # zero on a host where asking takes longer than the window
     assert (document["law"], document["rule"]) == ("proportional", "raise")
     wanted = 1024 + 1024 * 4 * document["error"]
     assert document["clamp"] == {"floor": 1024, "ceiling": 2000, "wanted": pytest.approx(wanted), "bounded": True}

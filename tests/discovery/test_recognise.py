@@ -39,6 +39,16 @@ def test_ignore_wins_over_everything(text: str, left_alone: bool) -> None:
     assert (recognise("p0", "hyperledger/fabric-peer", labels).role is None) is left_alone
 
 
+def test_best_effort_is_said_of_neighbours_alone() -> None:
+    labels = {"io.qioi.best-effort": "true"}
+    assert recognise("batch", "spark:3", labels) == Recognised(best_effort=True)
+    assert recognise("batch", "spark:3", {"io.qioi.best-effort": "no"}) == Recognised()
+    assert recognise("batch", "spark:3", {**labels, "io.qioi.ignore": ""}) == Recognised()
+    component = recognise("p0", "hyperledger/fabric-peer:2.5", labels)
+    assert (component.role, component.best_effort) == (Role.PEER, False)
+    assert "is not made idle" in component.problems[0]
+
+
 def test_a_label_wins_over_a_rule_and_a_rule_over_fabrics_names() -> None:
     rules = [Rule(Role.BROKER, image="hyperledger/*", channels=("red",)), Rule(Role.CLIENT)]
     assert recognise("p0", "hyperledger/fabric-peer:2.5", {}, rules) == Recognised(Role.BROKER, ("red",))

@@ -65,11 +65,13 @@ def test_labels_and_rules(engine: EngineSite, discover: Callable[..., DockerDisc
     engine.run(PEER, "bb", labels={"io.qioi.ignore": "true"})
     engine.run(OTHER, "mine-1")
     engine.run(OTHER, "cc", labels={"io.qioi.role": "king"})
+    batch = engine.run(OTHER, "batch", labels={"io.qioi.best-effort": "true"})
     found = discover(rules=[Rule(Role.BROKER, image="post*", name="mine-*", channels=("red",))]).found()
     assert {one.name: (one.role, one.channels) for one in found.components} == {
         "aa": (Role.PEER, ("red", "blue")), "mine-1": (Role.BROKER, ("red",))
     }  # fmt: skip
     assert found.thresholds == {"red": 250.0, "blue": 250.0}
+    assert found.best_effort == (f"docker/{batch}",)
     assert found.problems == {
         "container cc": "label io.qioi.role: 'king': accepted are peer, orderer, chaincode, broker, client"
     }

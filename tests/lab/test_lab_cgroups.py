@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qioi.lab.cgroups import Hierarchy, Tree, find_hierarchy, shares_of, weight_of
+from qioi.lab.cgroups import Hierarchy, Tree, find_hierarchy
 from qioi.lab.errors import LabError
 from qioi.lab.launch import launch
 
@@ -56,36 +56,28 @@ def test_remove_may_be_repeated(tree: Tree) -> None:
 
 
 def test_a_host_without_cpu_controller_is_said_so(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text("proc /proc proc rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n")
+    table = tmp_path / "mountinfo"
+    table.write_text("30 20 0:1 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
     with pytest.raises(LabError, match="no CPU controller"):
-        find_hierarchy(mounts)
+        find_hierarchy(table)
 
 
 def test_a_unified_host_is_recognised(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
-    mounts = tmp_path / "mounts"
-    mounts.write_text(f"cgroup2 {tmp_path} cgroup2 rw 0 0\n")
-    found = find_hierarchy(mounts)
+    table = tmp_path / "mountinfo"
+    table.write_text(f"30 20 0:1 / {tmp_path} rw - cgroup2 cgroup2 rw\n")
+    found = find_hierarchy(table)
     assert (found.version, found.cpu, found.mounts) == (2, tmp_path, (tmp_path,))
 
 
-def test_a_v1_host_with_cpu_and_cpuacct_in_one_mount(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text("cgroup /cg/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup2 /cg/unified cgroup2 rw 0 0\n")
-    found = find_hierarchy(mounts)
-    assert (found.version, found.mounts) == (1, (Path("/cg/cpu,cpuacct"),))
-
-
-@pytest.mark.parametrize("shares", [1024, 2048, 512, 65_536])
-def test_weights_keep_the_ratio_to_the_default(shares: int) -> None:
-    assert weight_of(shares) / 100 == shares / 1024
-    assert shares_of(weight_of(shares)) == shares
-
-
-@pytest.mark.parametrize(("shares", "weight"), [(2, 1), (262_144, 10_000)])
-def test_weights_stay_within_the_kernels_bounds(shares: int, weight: int) -> None:
-    assert weight_of(shares) == weight
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_v1_host_with_cpu_and_cpuacct_in_one_mount_or_in_two(tmp_path: Path, apart: bool) -> None:
+    table = tmp_path / "mountinfo"
+    v1 = "30 20 0:1 / /cg/{0} rw - cgroup cgroup rw,{0}\n"
+    table.write_text(v1.format("cpu") + v1.format("cpuacct") if apart else v1.format("cpu,cpuacct"))
+    found = find_hierarchy(table)
+    assert found.version == 1
+    assert found.mounts == ((Path("/cg/cpu"), Path("/cg/cpuacct")) if apart else (Path("/cg/cpu,cpuacct"),))
 
 
 def alive(pid: int) -> bool:
