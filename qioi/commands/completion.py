@@ -33,6 +33,8 @@ def command(shell: str, install: bool) -> None:
     found = get_completion_class(shell)
     assert found is not None
     text = found(main, {}, "qioi", "_QIOI_COMPLETE").source()
+    # Click has fish cut an option's description off at its first comma.
+    text = text.replace('string split ","', 'string split --max 1 ","')
     if not install:
         click.echo(text)
         return

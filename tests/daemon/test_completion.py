@@ -1,15 +1,18 @@
-"""Shell completion, in a real bash, with the names of a real daemon."""
+"""Shell completion, in real shells, with the names of a real daemon."""
 
 from __future__ import annotations
 
 import os
+import pty
+import select
 import shlex
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
-from running import Site, end
+from running import PATIENCE, Site, end
 
 
 def command_file(site: Site) -> dict[str, str]:
@@ -47,6 +50,62 @@ def test_bash_completes_commands_options_and_what_is_watched(site: Site) -> None
     assert complete(environment, "qioi", "explain", "--socket", str(site.socket), "") == {"peer0", "orderer0"}
     assert complete(environment, "qioi", "threshold", "-c", str(site.folder / "qioi.yaml"), "r") == {"red"}
     assert end(daemon)[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes_with_whole_descriptions(site: Site) -> None:
+    environment = command_file(site)
+
+    def offered(line: str) -> dict[str, str]:
+        script = f"qioi completion fish | source; complete -C {shlex.quote(line)}"
+        done = subprocess.run(["fish", "-c", script], env=environment, capture_output=True, text=True, check=True)
+        return {word: text for word, _, text in (row.partition("\t") for row in done.stdout.splitlines())}
+
+    assert offered("qioi re").keys() == {"restore", "replay"}
+    assert "," in offered("qioi run --")["--dry-run"]
+    assert offered("qioi status --output ").keys() == {"table", "json"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+@pytest.mark.parametrize("installed", [True, False])
+def test_zsh_completes_at_its_prompt(site: Site, installed: bool) -> None:
+    """A zsh of its own on a terminal, as only such a one completes; it is typed to."""
+    environment = command_file(site)
+    load = 'eval "$(qioi completion zsh)"'
+    begin = "autoload -Uz compinit; compinit -u -D"
+    if installed:
+        subprocess.run(["qioi", "completion", "zsh", "--install"], env=environment, check=True, capture_output=True)
+        load, begin = begin, "fpath+=~/.zfunc"
+    controller, terminal = pty.openpty()
+    shell = subprocess.Popen(
+        ["zsh", "-f", "-i"], env={**environment, "TERM": "dumb"}, stdin=terminal, stdout=terminal, stderr=terminal,
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(terminal)
+    shown = b""
+
+    def read_until(word: bytes) -> None:
+        nonlocal shown
+        deadline = time.monotonic() + PATIENCE
+        while word not in shown:
+            assert time.monotonic() < deadline, shown
+            if select.select([controller], [], [], 0.1)[0]:
+                shown += os.read(controller, 65536)
+
+    try:
+        os.write(controller, f"{begin}; {load}; echo rea''dy\n".encode())
+        read_until(b"ready\r\n")
+        os.write(controller, b"qioi re\t\t")
+        read_until(b"restore")
+        read_until(b"replay")
+        os.write(controller, b"\x15qioi status --output \t\t")
+        read_until(b"json")
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(controller)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
