@@ -117,8 +117,14 @@ class Actor:
         """Leave out components whose own groups are as they are to be, where no group above any is acted at."""
         if self._above or any(want.placement.groups != (want.cgroup,) for want in wants):
             return wants
-        last = self._guard.last
-        return (want for want in wants if last(want.cgroup) != want.decision.shares)
+        return (want for want in wants if not self._stands(want))
+
+    def _stands(self, want: Want) -> bool:
+        """Whether a component's own group has what it is to have."""
+        try:
+            return self._guard.last(want.cgroup) == want.decision.shares
+        except CgroupError:
+            return False  # the guard finds out again, and says it
 
     def _targets(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, list[Want]]]:
         """Give every group's value in v1 units, and whom it is for, the one that asks for most first."""
