@@ -25,15 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.kernel_files import spare_files
+from qioi.monitor.threads import list_name, list_threads
 from qioi.types import DelayReading
 
 _NS = 1e-9
 #: A thread can't have run and waited for longer than it exists; this much is allowed for the clocks' difference.
 _TOLERANCE = 1.1
-#: Bytes asked for at once; the kernel gives a page or so.
-_CHUNK = 65_536
-#: How deep control groups below a component's are looked into (systemd in a container makes some).
-_MAX_DEPTH = 4
 #: CPU time in ns, and its part of all, that a group may have used without any known thread: no reason to list it again.
 _SPARE = 200_000
 _SPARE_PART = 0.02
@@ -191,8 +188,8 @@ class SchedstatReader:
         since = group.listed if fresh else None
         instant = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICK)
         if group.list_name is None:
-            group.list_name = _list_name(group.path)
-        listed = _list_threads(group.folder, group.list_name)
+            group.list_name = list_name(group.path)
+        listed = list_threads(group.folder, group.list_name)
         group.listed, group.unlisted = instant, 0
         for tid in group.threads.keys() - listed:
             self._forget(group.threads.pop(tid))
@@ -258,36 +255,3 @@ class SchedstatReader:
 def _explained(used: int, run: int) -> bool:
     """Whether the known threads account for what the group has used, both in ns."""
     return abs(used - run) <= max(_SPARE, _SPARE_PART * used)
-
-
-def _list_name(path: Path) -> str:
-    """Find out which file lists a group's threads: the one of cgroup v2 or of v1."""
-    for name in ("cgroup.threads", "tasks"):
-        if (path / name).exists():
-            return name
-    raise FileNotFoundError(f"no control group: {path}")
-
-
-def _list_threads(folder: str, name: str, depth: int = _MAX_DEPTH) -> set[bytes]:
-    """List the threads of a group and of those below it. Plain system calls: every group is listed in every period."""
-    threads = set(_read_all(f"{folder}/{name}").split())
-    # A directory's link count is two and one for each directory in it: most groups have none, and one call tells.
-    if depth and os.stat(folder).st_nlink > 2:  # noqa: PTH116
-        with os.scandir(folder) as entries:
-            for below in [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]:
-                threads |= _list_threads(below, name, depth - 1)
-    return threads
-
-
-def _read_all(file: str) -> bytes:
-    """Read a file of the kernel's to its end."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        text = os.read(descriptor, _CHUNK)
-        if len(text) < 1024:  # far less than the kernel gives at once: that was all
-            return text
-        while more := os.read(descriptor, _CHUNK):
-            text += more
-        return text
-    finally:
-        os.close(descriptor)

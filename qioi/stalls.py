@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from qioi.controller.bottleneck import Stalls
 from qioi.kernel_files import KernelFiles
+from qioi.monitor.threads import list_name, list_threads
 from qioi.types import Component, DelayReading
 
 PRESSURE = Path("/proc/pressure/io")
@@ -67,7 +68,7 @@ class StallWatch:
         for name in (*(groups.keys() - before.keys()), *before):
             if looked_at >= SAMPLED:
                 break
-            tids = list(threads(groups[name]))
+            tids = threads(groups[name])
             sampled[name] = blocked_of(tids, self._proc)
             looked_at += len(tids)
         self._blocked = {name: count for name, count in before.items() if name not in sampled} | sampled
@@ -120,17 +121,12 @@ def blocked_of(tids: Iterable[bytes], proc: Path) -> int:
     return sum(state(b"%s/%s/stat" % (folder, tid)) == b"D" for tid in tids)
 
 
-def threads(group: Path) -> Iterator[bytes]:
+def threads(group: Path) -> set[bytes]:
     """List the threads of a group and of those below it; none where it is gone."""
-    for name in ("cgroup.threads", "tasks"):
-        with contextlib.suppress(OSError):
-            yield from (group / name).read_bytes().split()
-            break
-    with contextlib.suppress(OSError):
-        if group.stat().st_nlink > 2:
-            for below in group.iterdir():
-                if below.is_dir():
-                    yield from threads(below)
+    try:
+        return list_threads(str(group), list_name(group))
+    except OSError:
+        return set()
 
 
 def state(stat: bytes) -> bytes:
