@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from qioi.experiment.metrics import SERIES, metric
 from qioi.experiment.plan import Cell
@@ -66,6 +67,8 @@ def bars(summary: Summary, spec: FigureSpec) -> Figure:
         )
         axis.set_xlim(0, 1.28 * max([value.high for value in found if value] or [1.0]) or 1.0)
         tidy(axis, "x")
+        axis.xaxis.set_major_locator(MaxNLocator(4, prune="upper"))
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
     axes[0].invert_yaxis()
     figure.subplots_adjust(wspace=0.08)
     return figure
@@ -146,22 +149,39 @@ def over_time(summary: Summary, spec: FigureSpec) -> Figure:
             curves = found.series.get(name, {}) if found else {}
             for label, points in curves.items():
                 if points:
+                    # Where there is one curve only, the axis' title names it.
                     axis.plot(
-                        *zip(*points, strict=True), color=COLOURS.get(label, PALETTE[6]), linewidth=1.3, label=label
+                        *zip(*points, strict=True),
+                        color=COLOURS.get(label, PALETTE[6]),
+                        linewidth=1.3,
+                        label=label if len(curves) > 1 else None,
                     )
-            axis.axvspan(-cell.timing.warmup, 0, color="#f0f2f5", zorder=0, linewidth=0)
-            if row is rows[0]:
-                axis.set_title(summary.title(cell), loc="left", fontsize=9, color=INK)
-            if row is rows[-1]:
-                axis.set_xlabel("s", color=QUIET)
-            axis.set_xlim(-cell.timing.warmup, cell.timing.duration)
-            axis.xaxis.set_major_locator(MaxNLocator(5, prune="upper"))
+            shade(axis, cell)
             tidy(axis, "y")
         finish_scale(row[0], name in {"p95", "delay"}, NUMBERS)
         row[0].set_ylabel(SERIES[name], color=QUIET, fontsize=8)
+    for axis, cell in zip(rows[0], cells, strict=True):
+        axis.set_title(shorter(summary.title(cell), len(cells)), loc="left", fontsize=9, color=INK)
+    for axis in rows[-1]:
+        axis.set_xlabel("seconds", color=QUIET)
     figure.subplots_adjust(wspace=0.06, hspace=0.18)
-    add_legend(figure, [axis for row in rows for axis in row], LEGEND_LEFT)
+    add_legend(figure, [axis for row in rows for axis in row], LEGEND_LEFT, least=1)
     return figure
+
+
+def shorter(text: str, panels: int) -> str:
+    """Break a panel's title where it would run into the next panel's."""
+    return textwrap.fill(text, round(110 / panels))
+
+
+def shade(axis: Axes, cell: Cell) -> None:
+    """Tell the warm-up, and the time of neighbours that come and go, from the rest."""
+    timing, neighbours = cell.timing, cell.arm.neighbours
+    axis.axvspan(-timing.warmup, 0, color="#f0f2f5", zorder=0, linewidth=0, label="warm-up")
+    if neighbours.come is not None and neighbours.go is not None:
+        axis.axvspan(neighbours.come, neighbours.go, color="#fdf0d5", zorder=0, linewidth=0, label="neighbours")
+    axis.set_xlim(-timing.warmup, timing.duration)
+    axis.xaxis.set_major_locator(MaxNLocator(5, prune="upper"))
 
 
 def stack(summary: Summary, spec: FigureSpec) -> Figure:

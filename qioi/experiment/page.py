@@ -25,12 +25,22 @@ PICTURES = "pictures"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One value of a table: the median, its spread, and its ratio to the cell that it is held against."""
+    """One value of a table: the median, its spread, its ratio to the cell that it is held against, and to alone."""
 
     value: str
     spread: str = ""
     ratio: str = ""
     grade: str = ""
+    alone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cell's line in a table; ``base`` names the cell that its ratios are to."""
+
+    title: str
+    base: str
+    entries: tuple[Entry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,7 @@ class Table:
 
     title: str
     headings: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +148,16 @@ def table(summary: Summary, figure: FigureSpec) -> Table:
     cells = summary.selected(figure)
     present = [name for name in figure.metrics if any(summary.value(cell, name) for cell in cells)]
     headings = tuple(f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", ") for name in present)
-    rows = tuple((summary.title(cell), tuple(entry(summary, cell, name) for name in present)) for cell in cells)
+    rows = tuple(
+        Row(summary.title(cell), base_title(summary, cell), tuple(entry(summary, cell, name) for name in present))
+        for cell in cells
+    )
     return Table(figure.title, headings, rows)
+
+
+def base_title(summary: Summary, cell: Cell) -> str:
+    """Name the arm that a cell is held against."""
+    return next((one.arm.title for one in summary.plan.cells if one.key == cell.base), "")
 
 
 def entry(summary: Summary, cell: Cell, name: str) -> Entry:
@@ -150,7 +168,16 @@ def entry(summary: Summary, cell: Cell, name: str) -> Entry:
     several = f"{short(value.low)} .. {short(value.high)}" if value.count > 1 else ""
     if ratio is None or name in {"neighbours.due", "reaction", "release"}:
         return Entry(short(value.median), several)
-    return Entry(short(value.median), several, times(ratio.median), grade(name, ratio))
+    return Entry(short(value.median), several, times(ratio.median), grade(name, ratio), of_alone(summary, cell, name))
+
+
+def of_alone(summary: Summary, cell: Cell, name: str) -> str:
+    """Give the ratio to the ledger alone too, where a cell is held against another one."""
+    alone = f"{cell.network_name}.{cell.load_name}.{summary.alone.name}"
+    if summary.alone.neighbours.count or cell.base in {None, alone} or not metric(name).better:
+        return ""
+    ratio = summary.ratio(cell, name, alone)
+    return times(ratio.median) if ratio else ""
 
 
 def grade(name: str, ratio: Spread) -> str:
@@ -205,16 +232,24 @@ def warnings(summary: Summary) -> list[str]:
         found.append("A smoke run: everything is real, and too short for any figure to mean something.")
     elif not summary.trusted:
         quiet = sum(repeat.quiet for repeat in summary.repeats)
-        found.append(f"Not to be trusted: {quiet} quiet repeats of {summary.plan.repeats} that were asked for.")
+        found.append(
+            f"Not to be trusted: {counted(quiet, 'quiet repeat')} of {summary.plan.repeats} that were asked for."
+        )
     if summary.noisy:
         shown = (
             "none is quiet, so the noisy ones are shown" if summary.counted == summary.noisy else "left out of medians"
         )
         for repeat in summary.noisy:
             first = next(iter(repeat.noise.items()))
-            more = f" (and {len(repeat.noise) - 1} more cells)" if len(repeat.noise) > 1 else ""
+            more = f" (and {counted(len(repeat.noise) - 1, 'more cell')})" if len(repeat.noise) > 1 else ""
             found.append(f"Repeat {repeat.number} was too noisy, {shown}: {first[0]}: {'; '.join(first[1])}{more}.")
+    found += [f"A repeat was lost: {text}" for text in summary.document.get("lost", [])]
     return found
+
+
+def counted(number: int, what: str) -> str:
+    """Spell a number of things."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def host_facts(host: dict[str, Any]) -> tuple[tuple[str, str], ...]:

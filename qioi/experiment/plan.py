@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container
 from dataclasses import dataclass, replace
 
 from qioi.experiment.errors import SpecError
@@ -141,12 +141,26 @@ def only(spec: ExperimentSpec, loads: Collection[str]) -> ExperimentSpec:
         accepted = ", ".join(spec.loads)
         raise SpecError(f"{spec.name}: there is no load {name!r}: accepted are {accepted}" for name in unknown)
     kept = {name: load for name, load in spec.loads.items() if name in loads}
-    figures = [
-        figure.model_copy(update={"loads": [load for load in figure.loads if load in kept]})
-        for figure in spec.figures
-        if (figure.load is None or figure.load in kept) and (not figure.loads or set(figure.loads) & set(kept))
-    ]
-    return spec.model_copy(update={"loads": kept, "figures": figures, "papers": _about(spec, spec.networks, kept)})
+    left = {"loads": kept, "figures": _of(spec, spec.networks, kept), "papers": _about(spec, spec.networks, kept)}
+    return spec.model_copy(update=left)
+
+
+def _of(
+    spec: ExperimentSpec, networks: Container[str], loads: Container[str], arms: Container[str] | None = None
+) -> list[FigureSpec]:
+    """Keep the figures that show something of what is left; where none does, the throughput is shown."""
+    kept = []
+    for figure in spec.figures:
+        its_loads = [load for load in figure.loads if load in loads]
+        its_arms = [arm for arm in figure.arms if arms is None or arm in arms]
+        if (
+            (figure.network is None or figure.network in networks)
+            and (figure.load is None or figure.load in loads)
+            and bool(its_loads) == bool(figure.loads)
+            and bool(its_arms) == bool(figure.arms)
+        ):
+            kept.append(figure.model_copy(update={"loads": its_loads, "arms": its_arms}))
+    return kept or [FigureSpec(kind="table", title="In figures", metrics=["throughput"])]
 
 
 def _about(spec: ExperimentSpec, networks: Container[str | None], loads: Container[str | None]) -> list[PaperSpec]:
@@ -189,27 +203,13 @@ def make_smoke(spec: ExperimentSpec, cores: int) -> Plan:
             "networks": small,
             "loads": slow,
             "arms": [arm for arm in arms if arm.name in chosen],
-            "figures": [_of_the_rest(figure, small, slow, chosen) for figure in spec.figures],
+            "figures": _of(spec, small, slow, chosen),
             "papers": _about(spec, small, slow),
         }
     )
     timing = SMOKE_TIMING.model_copy(update={"profile": 0.5 if spec.timing.profile else 0.0})
     plan = make_plan(short, cores, repeats=1, timing=timing, smoke=True)
     return replace(plan, spec=short)
-
-
-def _of_the_rest(
-    figure: FigureSpec, networks: Mapping[str, object], loads: Mapping[str, object], arms: Mapping[str, object]
-) -> FigureSpec:
-    """Show what is left: a figure of something that was left out shows all."""
-    return figure.model_copy(
-        update={
-            "network": figure.network if figure.network in networks else None,
-            "load": figure.load if figure.load in loads else None,
-            "arms": [arm for arm in figure.arms if arm in arms],
-            "loads": [load for load in figure.loads if load in loads],
-        }
-    )
 
 
 def _soon(neighbours: NeighbourSpec) -> NeighbourSpec:

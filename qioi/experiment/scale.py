@@ -28,10 +28,16 @@ def scale_neighbours(neighbours: NeighbourSpec, cores: int) -> NeighbourSpec:
     return neighbours.model_copy(update=counts)
 
 
+def spelled(title: str, count: int) -> str:
+    """Put a count into a title; ``{s}`` makes the plural."""
+    return title.replace("{n}", str(count)).replace("{s}", "" if count == 1 else "s")
+
+
 def scale_arms(spec: ExperimentSpec, cores: int) -> tuple[list[ArmSpec], dict[str, str]]:
     """Scale all arms. Those that become the same as one before them are left out: left out -> stands for it.
 
-    ``{n}`` in a title becomes the number of neighbours, which is also the arm's ``axis`` if it names none.
+    ``{n}`` in a title becomes the number of neighbours, which is also the arm's ``axis`` if it names none, and ``{s}``
+    their plural's s.
     """
     kept: list[ArmSpec] = []
     same: dict[str, str] = {}
@@ -41,7 +47,7 @@ def scale_arms(spec: ExperimentSpec, cores: int) -> tuple[list[ArmSpec], dict[st
             update={
                 "neighbours": neighbours,
                 "against": same.get(arm.against, arm.against) if arm.against is not None else None,
-                "title": arm.title.replace("{n}", str(neighbours.count)),
+                "title": spelled(arm.title, neighbours.count),
                 "axis": arm.axis if arm.axis is not None else float(neighbours.count),
             }
         )

@@ -16,7 +16,7 @@ from qioi.experiment.plan import EDGE_SECONDS, UP_SECONDS, Cell, Plan
 from qioi.experiment.spec import NetworkSpec
 from qioi.experiment.store import Repeat, Store
 from qioi.lab.arms import PROBE, PROBE_SECONDS
-from qioi.lab.errors import LabError
+from qioi.lab.errors import BusyError, LabError
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.network import Network
@@ -68,7 +68,11 @@ class Session:
         self._done += len(finished) * self._plan.repeat_seconds
         while self._wanting(finished):
             number = max((repeat.number for repeat in finished), default=0) + 1
-            finished.append(self._repeat(number, maxima))
+            try:
+                finished.append(self._repeat(number, maxima))
+            except BusyError as error:
+                self._lose(error)
+                continue
             if not finished[-1].quiet:
                 self._total += self._plan.repeat_seconds if self._wanting(finished) else 0.0
         return finished
@@ -76,6 +80,13 @@ class Session:
     def _wanting(self, finished: list[Repeat]) -> bool:
         quiet = sum(repeat.quiet for repeat in finished)
         return quiet < self._plan.repeats and len(finished) < 2 * self._plan.repeats
+
+    def _lose(self, error: BusyError) -> None:
+        """Note a repeat that could not be measured; with as many of them as were asked for the run ends."""
+        lost = [*self._store.document.get("lost", []), str(error)]
+        self._store.keep("lost", lost)
+        if len(lost) >= self._plan.repeats:
+            raise error
 
     @contextlib.contextmanager
     def _lab(self, spec: NetworkSpec, logs: Path) -> Iterator[tuple[Lab, Network]]:

@@ -160,8 +160,8 @@ class ProtectionSpec(Strict):
 class ArmSpec(Strict):
     """One condition. ``against`` names the arm that it is held against; the first is held against none.
 
-    ``{n}`` in the title stands for the number of neighbours; ``axis`` is its place on a picture's x axis, by default
-    that number.
+    ``{n}`` in the title stands for the number of neighbours, ``{s}`` for their plural's s; ``axis`` is its place on a
+    picture's x axis, by default that number.
     """
 
     name: Name

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from qioi.lab.figures import ArmFigures, Series
 from qioi.types import DEFAULT_SHARES
@@ -137,17 +137,19 @@ def finish_scale(axis: Axes, logarithmic: bool, spelling: str = ",.0f") -> None:
     """Make the scale start at zero, its numbers spelled so, or logarithmic with plain numbers."""
     if logarithmic:
         axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axis.yaxis.set_minor_locator(NullLocator())
     else:
-        axis.set_ylim(bottom=0)
+        # A curve along the top is seen whole.
+        axis.set_ylim(0, 1.04 * axis.get_ylim()[1])
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:{spelling}}"))
 
 
-def add_legend(figure: Figure, axes: Sequence[Axes], left: float = 0.88) -> None:
-    """Name the curves once for all panels, from ``left`` (part of the width) on; a single curve needs no name."""
+def add_legend(figure: Figure, axes: Sequence[Axes], left: float = 0.88, least: int = 2) -> None:
+    """Name the curves once for all panels, from ``left`` (part of the width) on; fewer than ``least`` need no name."""
     named = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    if len(named) > 1:
+    if len(named) >= least:
         figure.legend(
             named.values(), named.keys(), loc="center left", bbox_to_anchor=(left, 0.5), frameon=False, fontsize=8.5
         )

@@ -7,13 +7,14 @@ between the window's first and last sample, so no average of averages is made.
 from __future__ import annotations
 
 import csv
+import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.lab.cgroups import Group
-from qioi.lab.errors import LabError
+from qioi.lab.errors import BusyError
 from qioi.lab.figures import RoleFigures, Series
 from qioi.lab.machine import Quiet, Snapshot, between, snapshot
 from qioi.monitor.schedstat import SchedstatReader
@@ -117,9 +118,11 @@ def window(samples: Sequence[Sample], begin: float, start: float, end: float) ->
     """Cut out [start, end], and from ``begin``, the start of the warm-up, for the plots."""
     inside = [sample for sample in samples if start <= sample.time <= end]
     if len(inside) < 2:
-        raise LabError(
-            f"{len(inside)} samples in a window of {end - start:.0f} s, at least 2 are needed: "
-            "the machine is too busy with other work, or the window too short"
+        times = [sample.time for sample in samples]
+        gap = max((after - before for before, after in itertools.pairwise(times)), default=0.0)
+        raise BusyError(
+            f"{len(inside)} samples in a window of {end - start:.0f} s, at least 2 are needed (of {len(times)} in all, "
+            f"up to {gap:.0f} s apart): the machine is too busy with other work, or the window too short"
         )
     return Window(start, inside, [sample for sample in samples if begin <= sample.time <= end])
 

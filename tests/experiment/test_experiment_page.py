@@ -55,6 +55,25 @@ def test_a_report_shows_every_figure_and_the_paper_beside_ours(report: Path) -> 
     assert all(file.read_text().lstrip().startswith("<?xml") for file in pictures.glob("*.svg"))
 
 
+def test_panels_over_time_are_named_and_their_shades_explained(report: Path) -> None:
+    drawn = (report.parent / "toy" / "pictures" / "4-time.svg").read_text()
+    for text in ("alone", "1 sysbench", "1 sysbench, QiOi", "seconds", "warm-up", "CPU shares by role"):
+        assert f">{text}<" in drawn
+    assert ">ledger<" not in drawn  # the only curve of its row, whose title names it
+
+
+def test_ratios_name_what_they_are_to(report: Path) -> None:
+    page = Page(report)
+    for text in ("against alone", "against 1 sysbench", "2.0x", "1.00x alone"):
+        assert text in page.text
+
+
+def test_a_lost_repeat_is_said(report: Path) -> None:
+    store = Store(report.parent / "toy")
+    store.keep("lost", ["0 samples in a window of 20 s"])
+    assert "A repeat was lost: 0 samples in a window of 20 s" in Page(write_report(report.parent)).text
+
+
 def test_a_smoke_run_says_that_it_means_nothing(plan: Plan, tmp_path: Path) -> None:
     smoke = make_plan(plan.spec, 2, smoke=True)
     filled(Store(tmp_path / "run" / "toy"), smoke, [row(100, 50, 100)])

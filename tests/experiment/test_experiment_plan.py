@@ -91,6 +91,8 @@ def test_some_of_the_loads_bring_their_figures_and_sentences_alone() -> None:
     assert only(fig_8, list(fig_8.loads)) == fig_8
     goodput = only(catalogue.find("sc_fig_7"), ["k1000_p50", "k1000_p80"])
     assert [figure.loads for figure in goodput.figures] == [["k1000_p50", "k1000_p80"], []]
+    bars = fig_8.model_copy(update={"figures": [figure for figure in fig_8.figures if figure.load == "saturating"]})
+    assert [figure.kind for figure in only(bars, ["fixed"]).figures] == ["table"]
     with pytest.raises(SpecError, match="fig_8: there is no load 'fast': accepted are saturating, fixed"):
         only(fig_8, ["fast"])
 

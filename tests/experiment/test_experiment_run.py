@@ -18,10 +18,19 @@ from qioi.experiment import catalogue
 from qioi.experiment.store import Store
 from qioi.lab.lab import Lab
 
-#: Between them they have every kind of load, neighbour and protection. The others differ in sizes and figures.
-QUICK = {"tables_2_3", "fig_8", "tenants", "comes_and_goes", "quotas", "block_stream", "stress_io", "sc_fig_7"}
-#: Those that need Node or a JVM: minutes, and packages that nothing else needs.
-HEAVY = {"fig_10", "fig_11", "fig_12"}
+
+def heavy(name: str) -> bool:
+    """Whether it needs Node or a JVM: minutes, and packages that nothing else needs."""
+    spec = catalogue.find(name)
+    return (
+        any(load.driver == "caliper" for load in spec.loads.values())
+        or any(arm.neighbours.spark for arm in spec.arms)
+        or any(network.consenter not in {"raft", "solo"} for network in spec.networks.values())
+    )
+
+
+HEAVY = [name for name in catalogue.names() if heavy(name)]
+LIGHT = [name for name in catalogue.names() if not heavy(name)]
 #: Ports of a lab of four nodes, and how many labs stand side by side.
 PORTS, SIDE_BY_SIDE = 40, 4
 
@@ -74,14 +83,9 @@ def check(output: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_one_of_every_kind_runs(started: list[Running], base_port: int, tmp_path: Path) -> None:
-    run_side_by_side(sorted(QUICK), started, base_port, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.host
-def test_the_others_run(started: list[Running], base_port: int, tmp_path: Path) -> None:
-    run_side_by_side([name for name in catalogue.names() if name not in HEAVY | QUICK], started, base_port, tmp_path)
+@pytest.mark.parametrize("names", [LIGHT[::2], LIGHT[1::2]], ids=["half", "other half"])
+def test_every_experiment_runs(started: list[Running], base_port: int, tmp_path: Path, names: list[str]) -> None:
+    run_side_by_side(names, started, base_port, tmp_path)
 
 
 def run_side_by_side(names: list[str], started: list[Running], base_port: int, tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def run_side_by_side(names: list[str], started: list[Running], base_port: int, t
 
 @pytest.mark.slow
 @pytest.mark.host
-@pytest.mark.parametrize("name", sorted(HEAVY))
+@pytest.mark.parametrize("name", HEAVY)
 def test_the_heavy_ones_run(started: list[Running], base_port: int, tmp_path: Path, name: str) -> None:
     output = tmp_path / "run"
     started.append(Running([name], output, base_port, "--smoke", "--output", str(output)))

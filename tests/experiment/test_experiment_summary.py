@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan, make_plan
-from qioi.experiment.store import Store, asked
+from qioi.experiment.session import Session
+from qioi.experiment.store import Repeat, Store, asked
 from qioi.experiment.summary import Spread, Summary, as_json, judge, planned, write_csv
+from qioi.lab.errors import BusyError
 
 
 def summarise(folder: Path, plan: Plan, *rows: object) -> Summary:
@@ -139,3 +142,25 @@ def test_a_run_of_something_else_is_not_gone_on_with(plan: Plan, tmp_path: Path)
     (store.directory / "run.json").write_text("{")
     with pytest.raises(SpecError, match="not JSON"):
         store.resume(plan)
+
+
+class Starved(Session):
+    """A session on a machine that has time for every second repeat only."""
+
+    tries = 0
+
+    def _repeat(self, number: int, maxima: dict[str, float]) -> Repeat:
+        Starved.tries += 1
+        if Starved.tries % 2:
+            raise BusyError(f"try {Starved.tries}: 0 samples")
+        self._store.folder(number).mkdir(parents=True)
+        return self._store.finish(number, row(100, 50, 100), judged=True)
+
+
+def test_a_repeat_that_could_not_be_measured_is_noted_and_tried_again(plan: Plan, tmp_path: Path) -> None:
+    two = replace(plan, repeats=2, smoke=True)
+    store = Store(tmp_path / "toy")
+    with pytest.raises(BusyError, match="try 3"):
+        Starved(two, store, tmp_path, 1024, lambda *_: None).run()
+    assert store.document["lost"] == ["try 1: 0 samples", "try 3: 0 samples"]
+    assert [repeat.number for repeat in store.repeats()] == [1]
