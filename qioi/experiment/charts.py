@@ -67,7 +67,7 @@ def bars(summary: Summary, spec: FigureSpec) -> Figure:
         )
         axis.set_xlim(0, 1.28 * max([value.high for value in found if value] or [1.0]) or 1.0)
         tidy(axis, "x")
-        axis.xaxis.set_major_locator(MaxNLocator(4, prune="upper"))
+        axis.xaxis.set_major_locator(MaxNLocator(3))
         axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
     axes[0].invert_yaxis()
     figure.subplots_adjust(wspace=0.08)
