@@ -1,0 +1,51 @@
+"""What the comparison of the laws says of its raw figures."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from bench_laws import ALONE, Row, due, movement, table, within
+from bench_reaction import recovery
+
+ROW = Row("fixed", 8, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 0.0, None, 0.0, 25.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("series", "widest"),
+    [
+        ([(0, 1024), (30, 1024)], 0.0),
+        ([(0, 1024), (30, 2048), (50, 512)], 3.0),
+        ([(0, 1000), (61, 2000)], 0.0),  # more than a minute apart
+        ([(0, 1000), (30, 1050), (80, 1100)], 0.05),
+    ],
+)
+def test_the_widest_move_is_looked_for_within_any_minute(series: list[tuple[float, float]], widest: float) -> None:
+    assert within(series) == pytest.approx(widest)
+
+
+def test_only_the_window_and_components_count(tmp_path: Path) -> None:
+    file = tmp_path / "samples.csv"
+    lines = ["unix,name,role,shares", "99,a,peer,9999", "100,a,peer,1024", "110,a,peer,1126.4", "110,sysbench1,,"]
+    file.write_text("\n".join(lines) + "\n")
+    moved, seconds = movement(file, 100, 120)
+    assert (moved, seconds) == (pytest.approx(0.1), 20)
+
+
+def test_due_is_what_the_ledger_leaves_free_alone() -> None:
+    beside = replace(ROW, condition="adaptive", events=3000.0, events_per_core=4000.0)
+    assert due(beside, ROW, cores=2) == pytest.approx(0.75 * 4000)
+    assert due(beside, replace(ROW, ledger_cores=1.74), cores=2) == 0.0  # nothing to speak of
+    text = table([ROW, beside], cores=2)
+    assert "| fixed | 8 | adaptive | 500 | 100 % |" in text
+    assert "| 3000 | 100 % |" in text
+
+
+def test_recovered_is_when_two_seconds_together_have_enough() -> None:
+    throughput = ((-1.0, 500.0), (0.0, 100.0), (1.0, 480.0), (2.0, 480.0), (3.0, 500.0), (4.0, 500.0))
+    assert recovery(throughput, 0.0, 10.0, 475.0) == 1.0
+    assert recovery(throughput, 0.0, 3.0, 490.0) is None
