@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every figure of the README, one after the other: `make bench`. Takes about half an hour."""
+"""Every figure of the README, one after the other: `make bench`. Takes about two hours."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ HERE = Path(__file__).parent
 RUNS = (
     ("bench_protection.py", "--mode", "block"),
     ("bench_protection.py", "--mode", "stream"),
+    ("bench_laws.py",),
+    ("bench_reaction.py",),
     ("bench_ledger.py",),
     ("bench_goodput.py", "--repeats", "3"),
     ("bench_daemon.py",),
