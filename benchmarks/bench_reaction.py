@@ -35,7 +35,7 @@ from qioi.types import DEFAULT_SHARES
 
 PERIODS = (1.0, 0.1)
 #: Seconds of work alone, beside the neighbours, and after them; and of the idle ledger beside them.
-ALONE, BESIDE, AFTER, IDLE = 10.0, 20.0, 32.0, 15.0
+ALONE, BESIDE, AFTER, IDLE = 8.0, 14.0, 26.0, 10.0
 #: Seconds between two looks at the shares: how exact the times are.
 LOOK = 0.01
 BACK = 0.95
