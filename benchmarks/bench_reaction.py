@@ -14,6 +14,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -55,6 +56,11 @@ def shares_of(lab: Lab, network: Network) -> list[int]:
     return [lab.tree.group(node.name).shares() for node in network.nodes]
 
 
+def be_prompt() -> None:
+    """Have this thread never wait behind what it looks at."""
+    os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+
+
 def look(lab: Lab, seconds: float, condition: Callable[[], bool]) -> float | None:
     """Look for something for so long, to the end; give when it was first so, in s."""
     begun = due = time.monotonic()
@@ -77,9 +83,10 @@ def react(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
         look(lab, ALONE, lambda: False)
         came = time.time()
         try:
-            sysbench.start()
-            late = time.time() - came
-            raised = look(lab, BESIDE, lambda: max(shares_of(lab, network)) > DEFAULT_SHARES)
+            with ThreadPoolExecutor(1, initializer=be_prompt) as pool:  # the first of them is there before the last
+                looking = pool.submit(look, lab, BESIDE, lambda: max(shares_of(lab, network)) > DEFAULT_SHARES)
+                sysbench.start()
+                raised = looking.result()
         finally:
             sysbench.stop()
         back = look(lab, AFTER - 2, lambda: max(shares_of(lab, network)) == DEFAULT_SHARES)
@@ -87,7 +94,6 @@ def react(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
             time.sleep(0.1)
         result = load.result()
     at = came - result.start
-    raised = None if raised is None else raised + late
     return Reaction(period, raised, recovery(result.throughput, at, at + BESIDE, BACK * rate), back)
 
 
@@ -133,8 +139,6 @@ def main(count: int, rate: float | None, base_port: int, folder: Path | None, ou
     """Measure, write reaction.json, and print what was found."""
     directory = (output or Path("results") / f"reaction-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    # What looks must not wait behind what it looks at.
-    os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     lab = Lab(folder or demo_directory())
     try:
         with ending_signals_interrupt():
