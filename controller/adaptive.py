@@ -140,7 +140,8 @@ class Adaptive:
         memory, tuning, delay, now = self.memory, self.tuning, seen.delay, seen.now
         fast, slow, input_at, asked_at = memory.fast, memory.slow, memory.input_at, memory.asked_at
         if delay is not None and delay.interval > 0:
-            run, wait = rates(delay, foreign_part(seen))
+            part = foreign_part(seen)
+            run, wait = within_reach(*rates(delay, part), part)
             fast = fast.add(run, wait, weight(delay.interval, tuning.fast))
             slow = slow.add(run, wait, weight(delay.interval, tuning.slow))
             if seen.commit_age is not None and seen.commit_age <= tuning.active_for:
@@ -269,6 +270,14 @@ def foreign_part(seen: Seen) -> float:
 def rates(delay: DelayReading, foreign: float) -> tuple[float, float]:
     """Give run time and foreign-caused waiting time per second of wall time."""
     return max(0.0, delay.run) / delay.interval, max(0.0, delay.wait) * foreign / delay.interval
+
+
+def within_reach(run: float, wait: float, part: float) -> tuple[float, float]:
+    """Take threads' waiting for their component's: no share can bring it more than the part that foreigners have.
+
+    Fifty threads in line behind each other wait fifty times a moment that somebody else has the CPU for.
+    """
+    return run, min(wait, run * part / (1.0 - part)) if part < 1.0 else wait
 
 
 def weight(interval: float, constant: float) -> float:

@@ -63,6 +63,14 @@ def test_waiting_behind_the_ledger_itself_is_no_need() -> None:
     assert "nothing waits" in reason
 
 
+def test_many_threads_that_wait_for_the_same_moment_are_no_reason() -> None:
+    """Fifty in line behind each other, while others have a twentieth of the time: no share brings more than that."""
+    law, _ = run(Adaptive.start(bounds=LIMITS), *(seen(i, 0.98, host=HostLoad(0.0, 0.05)) for i in range(20)))
+    assert law.memory.share == 1024
+    law, _ = run(Adaptive.start(bounds=LIMITS), seen(1, 0.98, host=HostLoad(0.0, 0.9)))
+    assert law.memory.share > 1024
+
+
 def test_a_host_that_did_nothing_has_no_foreign_part() -> None:
     assert run(Adaptive.start(bounds=LIMITS), seen(1, 0.8, host=HostLoad(1.0, 0.0)))[0].memory.share == 1024
 

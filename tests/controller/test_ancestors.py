@@ -29,6 +29,12 @@ def test_it_is_raised_by_the_part_of_the_waiting_that_its_level_is_to_blame_for(
     assert little == 1024  # a need of 0.6 behind a tenth of all work: little is waited for there
 
 
+def test_many_threads_that_wait_for_the_same_moment_are_no_reason() -> None:
+    """Of two CPUs others have a tenth; fifty threads of the components wait in turn, mostly behind each other."""
+    assert run(Ancestors(), ask(foreign=0.2, need=0.98), 10)[-1] == 1024
+    assert run(Ancestors(), ask(foreign=1.9, need=0.98), 1)[-1] > 1024
+
+
 def test_it_never_has_more_than_is_asked_for_and_winds_nothing_up() -> None:
     laws = Ancestors()
     assert run(laws, ask(most=1500), 30)[-1] == 1500
