@@ -17,6 +17,14 @@ from qioi.lab.launch import last_lines
 from qioi.lab.network import find_binary, parse_node
 
 
+#: By which variables a chaincode is told what our own is told by options.
+TLS_FILES = {
+    "CHAINCODE_TLS_CERT": "--tls-cert",
+    "CHAINCODE_TLS_KEY": "--tls-key",
+    "CHAINCODE_CLIENT_CA_CERT": "--client-ca",
+}
+
+
 @dataclass(frozen=True)
 class Served:
     """How a chaincode process is started: its command, and what it needs in its environment."""
@@ -40,10 +48,13 @@ def free_ports(first: int = 24_000, count: int = 40) -> int:
 class BundledNetwork:
     """One orderer, one peer of each of two organisations, and a chaincode process for each peer and contract."""
 
-    def __init__(self, folder: Path, policies: Mapping[str, str], channels: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, policies: Mapping[str, str], channels: Sequence[str], options: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
         self.policies = policies
         self.channels = channels
+        self.options = options
         self.description = folder / "network.json"
         self.processes: list[subprocess.Popen[bytes]] = []
 
@@ -54,7 +65,9 @@ class BundledNetwork:
         sizes = ["--orderers", "1", "--peers-per-org", "1", "--base-port", str(free_ports())]
         sizes += [text for channel in self.channels for text in ("--channel", channel)]
         subprocess.run(
-            [binary, "init", "--dir", str(self.folder), *sizes, *chaincodes], check=True, capture_output=True
+            [binary, "init", "--dir", str(self.folder), *sizes, *chaincodes, *self.options],
+            check=True,
+            capture_output=True,
         )
         nodes: list[dict[str, Any]] = json.loads(self.description.read_text())["nodes"]
         contracts = [node for node in nodes if node["role"] == "chaincode"]
@@ -110,5 +123,9 @@ class BundledNetwork:
 
 def told(node: dict[str, Any]) -> dict[str, str]:
     """What tells a chaincode process who it is."""
-    name = node["chaincode"]
-    return {"CONTRACT": name, "CHAINCODE_SERVER_ADDRESS": node["address"], "CHAINCODE_ID": f"{name}:1.0"}
+    name, args = node["chaincode"], node["args"]
+    environment = {"CONTRACT": name, "CHAINCODE_SERVER_ADDRESS": node["address"], "CHAINCODE_ID": f"{name}:1.0"}
+    for variable, flag in TLS_FILES.items():
+        if flag in args:
+            environment[variable] = args[args.index(flag) + 1]
+    return environment

@@ -33,16 +33,12 @@ func (g *grid) stranger(description string) (msp string) {
 	g.must("init", "--dir", other, "--orgs", "3", "--orderers", "1", "--consenter", "solo", "--base-port", strconv.Itoa(freePorts(g.t)))
 	theirs, err := network.Load(filepath.Join(other, network.FileName))
 	require.NoError(g.t, err)
-	file := g.file
 	for _, c := range theirs.Clients {
 		if c.MSPID == "Org3MSP" {
 			c.Cert, c.Key = filepath.Join(other, c.Cert), filepath.Join(other, c.Key)
-			file.Clients = []network.Client{c}
+			g.describe(description, []network.Client{c})
 		}
 	}
-	raw, err := json.Marshal(file)
-	require.NoError(g.t, err)
-	require.NoError(g.t, os.WriteFile(g.path(description), raw, 0o644))
 	return filepath.Join(other, "crypto", "peerOrganizations", "org3.example.com", "msp")
 }
 

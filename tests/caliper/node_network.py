@@ -23,8 +23,8 @@ POLICIES = {
 
 
 def node_network(folder: Path) -> BundledNetwork:
-    """Describe it; ``start`` brings it up."""
-    return BundledNetwork(folder, POLICIES, CHANNELS)
+    """Describe it; ``start`` brings it up. Peers and chaincodes know each other by certificate."""
+    return BundledNetwork(folder, POLICIES, CHANNELS, ["--chaincode-tls"])
 
 
 def start(network: BundledNetwork) -> None:

@@ -8,9 +8,11 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -117,6 +119,65 @@ func (a *Authority) Issue(r Request) (certPEM, keyPEM []byte, err error) {
 	}
 	keyPEM, err = marshalKey(key)
 	return certPEM, keyPEM, err
+}
+
+// Intermediate makes an authority below this one.
+func (a *Authority) Intermediate(name string) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	ski, err := keyID(&key.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	template := *a.cert
+	template.Subject.CommonName, template.SubjectKeyId, template.AuthorityKeyId = name, ski, a.cert.SubjectKeyId
+	below := &Authority{key: key}
+	if below.certPEM, err = sign(&template, a.cert, &key.PublicKey, a.key); err != nil {
+		return nil, err
+	}
+	if below.keyPEM, err = marshalKey(key); err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(below.certPEM)
+	below.cert, err = x509.ParseCertificate(block.Bytes)
+	return below, err
+}
+
+// Load reads an authority back.
+func Load(certPEM, keyPEM []byte) (*Authority, error) {
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok || !pair.Leaf.IsCA {
+		return nil, errors.New("an authority's ECDSA key and certificate are accepted")
+	}
+	return &Authority{cert: pair.Leaf, key: key, certPEM: certPEM, keyPEM: keyPEM}, nil
+}
+
+// Revoke makes a list (PEM) of certificates, PEM, that this authority has issued and that count no more.
+func (a *Authority) Revoke(certs ...[]byte) ([]byte, error) {
+	now := time.Now().UTC().Truncate(time.Second)
+	list := &x509.RevocationList{Number: big.NewInt(now.UnixNano()), ThisUpdate: now, NextUpdate: now.Add(validity)}
+	for _, text := range certs {
+		block, _ := pem.Decode(text)
+		if block == nil {
+			return nil, errors.New("a PEM certificate is accepted")
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: cert.SerialNumber, RevocationTime: now})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, a.cert, a.key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}), nil
 }
 
 func sign(template, parent *x509.Certificate, pub *ecdsa.PublicKey, key *ecdsa.PrivateKey) ([]byte, error) {

@@ -86,6 +86,19 @@ func (b *Bundle) Policy(path string) policy.Evaluator {
 	return metaPolicy{need: 1}
 }
 
+// Admits verifies an identity as of now, and that a policy names it. Who reads on and on is asked for
+// again and again: a certificate expires, or a new configuration revokes it.
+func (b *Bundle) Admits(creator []byte, policyPath string) (*identity.Identity, error) {
+	id, err := b.MSP.Deserialize(creator)
+	if err != nil {
+		return nil, err
+	}
+	if !b.Policy(policyPath).Evaluate([]*identity.Identity{id}) {
+		return nil, fmt.Errorf("%s of %s does not satisfy %s", id.Cert.Subject.CommonName, id.MSPID, policyPath)
+	}
+	return id, nil
+}
+
 // IsConfig reports whether a header type is a configuration's.
 func IsConfig(header *commonpb.ChannelHeader) bool {
 	return header.GetType() == int32(commonpb.HeaderType_CONFIG)
@@ -315,6 +328,7 @@ func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (id
 	}
 	cfg := identity.OrgConfig{
 		MSPID: msp.Name, RootCerts: msp.RootCerts, IntermediateCerts: msp.IntermediateCerts, TLSRootCerts: msp.TlsRootCerts,
+		RevocationLists: msp.RevocationList,
 	}
 	if ous := msp.FabricNodeOus; ous.GetEnable() {
 		cfg.OUs = map[string]identity.Role{}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/policy"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -26,6 +28,8 @@ type Patch struct {
 	Policies map[string]string `yaml:"policies"`
 	// Organisations are added to those that use the channel. Certificates are PEM.
 	Organisations []OrganisationPatch `yaml:"organisations"`
+	// RevocationLists are added by organisation; PEM.
+	RevocationLists map[string][]string `yaml:"revocation_lists"`
 	// BatchTimeout and MaxMessageCount are Fabric's cutting rules.
 	BatchTimeout    time.Duration `yaml:"batch_timeout"`
 	MaxMessageCount uint32        `yaml:"max_message_count"`
@@ -60,6 +64,7 @@ func (p *Patch) Apply(config *commonpb.Config) (*commonpb.Config, error) {
 		func() error { return p.organisations(application) },
 		func() error { return p.chaincodes(application) },
 		func() error { return p.policies(root) },
+		func() error { return p.revocations(application, orderer) },
 		func() error { return p.batches(orderer) },
 	} {
 		if err := step(); err != nil {
@@ -150,6 +155,36 @@ func (p *Patch) policies(root *commonpb.ConfigGroup) error {
 func isRule(word string) bool {
 	_, ok := commonpb.ImplicitMetaPolicy_Rule_value[word]
 	return ok
+}
+
+func (p *Patch) revocations(groups ...*commonpb.ConfigGroup) error {
+	for mspID, lists := range p.RevocationLists {
+		found := false
+		for _, group := range groups {
+			org := group.Groups[mspID]
+			if org == nil {
+				continue
+			}
+			found = true
+			var wire msppb.MSPConfig
+			var msp msppb.FabricMSPConfig
+			if err := get(org, keyMSP, &wire); err != nil {
+				return err
+			}
+			if err := protoutil.Unmarshal(wire.Config, &msp); err != nil {
+				return err
+			}
+			for _, list := range lists {
+				msp.RevocationList = append(msp.RevocationList, []byte(list))
+			}
+			wire.Config = mustMarshal(&msp)
+			set(org, keyMSP, &wire)
+		}
+		if !found {
+			return fmt.Errorf("%w: revocation list of organisation %q: one that the channel has is accepted", ErrInvalid, mspID)
+		}
+	}
+	return nil
 }
 
 func (p *Patch) batches(orderer *commonpb.ConfigGroup) error {

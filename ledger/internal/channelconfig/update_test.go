@@ -1,6 +1,7 @@
 package channelconfig
 
 import (
+	"encoding/pem"
 	"testing"
 	"time"
 
@@ -260,4 +261,32 @@ func FuzzUpdated(f *testing.F) {
 			t.Fatal("an update that nobody signed")
 		}
 	})
+}
+
+// TestRevocationListsComeByPatch: they add up, and hold from the next version on.
+func TestRevocationListsComeByPatch(t *testing.T) {
+	c := newChannel(t)
+	config := c.bundle.Config
+	for i, unit := range []string{"client", "peer"} {
+		signer := c.signer("Org1MSP", unit)
+		before, err := FromConfig("mychannel", config)
+		require.NoError(t, err)
+		id, err := before.MSP.Deserialize(signer.Serialized())
+		require.NoError(t, err)
+		list, err := c.world["Org1MSP"].Revoke(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.Cert.Raw}))
+		require.NoError(t, err)
+		patch := Patch{RevocationLists: map[string][]string{"Org1MSP": {string(list)}}}
+		config, err = patch.Apply(config)
+		require.NoError(t, err)
+		after, err := FromConfig("mychannel", config)
+		require.NoError(t, err)
+		for _, revoked := range []string{"client", "peer"}[:i+1] {
+			_, err = after.Admits(c.signer("Org1MSP", revoked).Serialized(), ChannelReaders)
+			assert.ErrorIs(t, err, identity.ErrRevoked)
+		}
+		_, err = after.Admits(c.signer("Org1MSP", "admin").Serialized(), ChannelReaders)
+		assert.NoError(t, err)
+	}
+	_, err := (&Patch{RevocationLists: map[string][]string{"NoMSP": nil}}).Apply(config)
+	assert.ErrorContains(t, err, `organisation "NoMSP"`)
 }

@@ -41,7 +41,7 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.channel, "channel", "", "channel (default: the network's first)")
 	flags.StringSliceVar(&o.signers, "signers", nil, "organisations whose administrators sign; the first one also sends (default: all whose keys are in the network's folder)")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "time to get it into force")
-	cmd.AddCommand(o.show(), o.apply(), o.upgrade(), o.addOrg(), o.sign(), o.send())
+	cmd.AddCommand(o.show(), o.apply(), o.upgrade(), o.addOrg(), o.revoke(), o.sign(), o.send())
 	return cmd
 }
 
@@ -76,7 +76,7 @@ func (o *options) apply() *cobra.Command {
 			decoder := yaml.NewDecoder(bytes.NewReader(text))
 			decoder.KnownFields(true)
 			if err := decoder.Decode(&patch); err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("%s: %w (chaincodes, policies, organisations, batch_timeout and max_message_count are accepted)", args[0], err)
+				return fmt.Errorf("%s: %w (chaincodes, policies, organisations, revocation_lists, batch_timeout and max_message_count are accepted)", args[0], err)
 			}
 			return o.change(cmd, patch)
 		},
@@ -119,6 +119,54 @@ func (o *options) addOrg() *cobra.Command {
 	_ = cmd.MarkFlagRequired("msp")
 	o.outFlag(cmd)
 	return cmd
+}
+
+func (o *options) revoke() *cobra.Command {
+	var mspID, list string
+	cmd := &cobra.Command{
+		Use: "revoke --msp-id ID {--crl FILE | CERTIFICATE.pem...}", Short: "Let certificates count no more: a list that their authority has signed, or one made with its key in the network's folder",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (list == "") == (len(args) == 0) {
+				return errors.New("--crl or certificates: one of them is accepted")
+			}
+			text, err := []byte(nil), error(nil)
+			if list != "" {
+				text, err = os.ReadFile(list)
+			} else {
+				text, err = o.revocationList(mspID, args)
+			}
+			if err != nil {
+				return err
+			}
+			return o.change(cmd, channelconfig.Patch{RevocationLists: map[string][]string{mspID: {string(text)}}})
+		},
+	}
+	cmd.Flags().StringVar(&mspID, "msp-id", "", "MSP id of the certificates' organisation")
+	cmd.Flags().StringVar(&list, "crl", "", "certificate revocation list, PEM")
+	_ = cmd.MarkFlagRequired("msp-id") // it exists: the line above made it
+	o.outFlag(cmd)
+	return cmd
+}
+
+// revocationList signs a list of certificates with the key of their authority.
+func (o *options) revocationList(mspID string, files []string) ([]byte, error) {
+	f, err := openFolder(o.network)
+	if err != nil {
+		return nil, err
+	}
+	authority, err := f.authority(mspID)
+	if err != nil {
+		return nil, err
+	}
+	var certs [][]byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		certs = append(certs, text)
+	}
+	return authority.Revoke(certs...)
 }
 
 func (o *options) outFlag(cmd *cobra.Command) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/qioi/qioi/ledger/internal/ca"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
@@ -31,8 +32,7 @@ func (f *folder) admin(mspID string) (*identity.SigningIdentity, error) {
 	if !ok {
 		return nil, fmt.Errorf("organisation %q is not in the network: %s are", mspID, strings.Join(f.organisations(), ", "))
 	}
-	// crypto/peerOrganizations/DOMAIN/tlsca/tlsca.DOMAIN-cert.pem
-	home := filepath.Join(f.dir, filepath.FromSlash(tlsCA), "..", "..", "users", "Admin@*", "msp")
+	home := filepath.Join(f.home(tlsCA), "users", "Admin@*", "msp")
 	cert, err := single(filepath.Join(home, "signcerts", "*.pem"))
 	if err != nil {
 		return nil, fmt.Errorf("administrator of %s: %w", mspID, err)
@@ -42,6 +42,32 @@ func (f *folder) admin(mspID string) (*identity.SigningIdentity, error) {
 		return nil, fmt.Errorf("administrator of %s: %w", mspID, err)
 	}
 	return identity.LoadSigner(mspID, cert, key)
+}
+
+// home is an organisation's folder: its TLS authority is crypto/peerOrganizations/DOMAIN/tlsca/tlsca.DOMAIN-cert.pem.
+func (f *folder) home(tlsCA string) string {
+	return filepath.Join(f.dir, filepath.FromSlash(tlsCA), "..", "..")
+}
+
+// authority loads the one that issues an organisation's identities.
+func (f *folder) authority(mspID string) (*ca.Authority, error) {
+	tlsCA, ok := f.TLSCA[mspID]
+	if !ok {
+		return nil, fmt.Errorf("organisation %q is not in the network: %s are", mspID, strings.Join(f.organisations(), ", "))
+	}
+	cert, err := single(filepath.Join(f.home(tlsCA), "ca", "*.pem"))
+	if err != nil {
+		return nil, fmt.Errorf("authority of %s: %w", mspID, err)
+	}
+	certPEM, err := os.ReadFile(cert)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := os.ReadFile(filepath.Join(filepath.Dir(cert), "priv_sk"))
+	if err != nil {
+		return nil, err
+	}
+	return ca.Load(certPEM, keyPEM)
 }
 
 // organisations lists those whose administrators' keys may be in the folder, the orderers' last.

@@ -43,6 +43,7 @@ type options struct {
 	id         string
 	operations ops.Config
 	processors int
+	tls        shim.TLS
 }
 
 // Command is `qioi-ledger chaincode`.
@@ -62,6 +63,9 @@ func Command() *cobra.Command {
 	flags.StringVar(&opts.listen, "listen", os.Getenv("CHAINCODE_SERVER_ADDRESS"),
 		"host:port that peers dial (default: CHAINCODE_SERVER_ADDRESS)")
 	flags.StringVar(&opts.id, "id", os.Getenv("CHAINCODE_ID"), "id to register with, NAME:VERSION (default: CHAINCODE_ID, or NAME:1.0)")
+	flags.StringVar(&opts.tls.Cert, "tls-cert", os.Getenv("CHAINCODE_TLS_CERT"), "its TLS certificate, PEM (default: CHAINCODE_TLS_CERT, or no TLS)")
+	flags.StringVar(&opts.tls.Key, "tls-key", os.Getenv("CHAINCODE_TLS_KEY"), "the key of it (default: CHAINCODE_TLS_KEY)")
+	flags.StringVar(&opts.tls.ClientCA, "client-ca", os.Getenv("CHAINCODE_CLIENT_CA_CERT"), "authority of the only peers that may connect, PEM (default: CHAINCODE_CLIENT_CA_CERT, or any peer)")
 	flags.StringVar(&opts.operations.Listen, "operations", "", "host:port of the operations endpoint (default: none)")
 	flags.BoolVar(&opts.operations.Pprof, "pprof", false, "serve /debug/pprof on the operations endpoint")
 	flags.IntVar(&opts.processors, "processors", 0, "threads on which it may run at once (0: as many as the host has)")
@@ -80,6 +84,10 @@ func run(ctx context.Context, name string, opts options) error {
 	if opts.id == "" {
 		opts.id = name + ":1.0"
 	}
+	secured, err := opts.tls.Config()
+	if err != nil {
+		return fmt.Errorf("chaincode %s: %w", name, err)
+	}
 	listener, err := net.Listen("tcp", opts.listen)
 	if err != nil {
 		return fmt.Errorf("chaincode %s: %w (a free host:port is accepted)", name, err)
@@ -95,6 +103,6 @@ func run(ctx context.Context, name string, opts options) error {
 		group.Go(func() error { return operations.Serve(ctx) })
 	}
 	log.Infof("chaincode %s serves on %s", opts.id, listener.Addr())
-	group.Go(func() error { return shim.NewServer(opts.id, newContract()).Serve(ctx, listener) })
+	group.Go(func() error { return shim.NewServer(opts.id, newContract(), secured).Serve(ctx, listener) })
 	return group.Wait()
 }

@@ -39,6 +39,8 @@ type OrgConfig struct {
 	RootCerts         [][]byte
 	IntermediateCerts [][]byte
 	TLSRootCerts      [][]byte
+	// RevocationLists name certificates that count no more; PEM or DER.
+	RevocationLists [][]byte
 	// OUs maps the organizational unit that a certificate must carry to its role;
 	// DefaultOUs is what cryptogen and Fabric CA use.
 	OUs map[string]Role
@@ -51,6 +53,7 @@ func DefaultOUs() map[string]Role {
 
 type org struct {
 	roots, intermediates *x509.CertPool
+	revoked              revocations
 	ous                  map[string]Role
 }
 
@@ -77,29 +80,35 @@ func NewManager(orgs ...OrgConfig) (*Manager, error) {
 		if len(cfg.RootCerts) == 0 {
 			return nil, fmt.Errorf("organisation %s has no root certificate", cfg.MSPID)
 		}
-		if err := addAll(o.roots, cfg.RootCerts); err != nil {
+		roots, err := addAll(o.roots, cfg.RootCerts)
+		if err != nil {
 			return nil, fmt.Errorf("organisation %s: root certificate: %w", cfg.MSPID, err)
 		}
-		if err := addAll(o.intermediates, cfg.IntermediateCerts); err != nil {
+		below, err := addAll(o.intermediates, cfg.IntermediateCerts)
+		if err != nil {
 			return nil, fmt.Errorf("organisation %s: intermediate certificate: %w", cfg.MSPID, err)
+		}
+		if o.revoked, err = newRevocations(cfg.RevocationLists, append(roots, below...)); err != nil {
+			return nil, fmt.Errorf("organisation %s: %w", cfg.MSPID, err)
 		}
 		m.orgs[cfg.MSPID] = o
 	}
 	return m, nil
 }
 
-func addAll(pool *x509.CertPool, pems [][]byte) error {
+func addAll(pool *x509.CertPool, pems [][]byte) (certs []*x509.Certificate, err error) {
 	for _, text := range pems {
 		cert, err := parseCertificate(text)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !cert.IsCA {
-			return fmt.Errorf("%q is not a certificate authority", cert.Subject.CommonName)
+			return nil, fmt.Errorf("%q is not a certificate authority", cert.Subject.CommonName)
 		}
 		pool.AddCert(cert)
+		certs = append(certs, cert)
 	}
-	return nil
+	return certs, nil
 }
 
 // Deserialize verifies an identity as of now. This is for messages that arrive;
@@ -178,6 +187,11 @@ func (i *Identity) chain(o *org) error {
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %q of %s: %w", ErrUntrusted, i.Cert.Subject.CommonName, i.MSPID, err)
+	}
+	for _, chain := range chains {
+		if err := o.revoked.check(chain); err != nil {
+			return fmt.Errorf("%w of %s", err, i.MSPID)
+		}
 	}
 	i.notBefore, i.notAfter = i.Cert.NotBefore, i.Cert.NotAfter
 	for _, cert := range chains[0][1:] {

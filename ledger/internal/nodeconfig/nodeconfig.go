@@ -71,10 +71,12 @@ type Channel struct {
 	Genesis string `yaml:"genesis"`
 }
 
-// Chaincode says where a chaincode server of this peer listens.
+// Chaincode says where a chaincode server of this peer listens: by its address, or by a file
+// connection.json of Fabric's.
 type Chaincode struct {
-	Name    string `yaml:"name"`
-	Address string `yaml:"address"`
+	Name       string `yaml:"name"`
+	Address    string `yaml:"address,omitempty"`
+	Connection string `yaml:"connection,omitempty"`
 }
 
 // maxFile bounds what is read: a node's configuration has about a kilobyte.
@@ -117,6 +119,9 @@ func load(path string) (*Config, error) {
 	for i := range c.Channels {
 		paths = append(paths, &c.Channels[i].Genesis)
 	}
+	for i := range c.Chaincodes {
+		paths = append(paths, &c.Chaincodes[i].Connection)
+	}
 	for _, p := range paths {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(root, *p)
@@ -150,7 +155,12 @@ func (c *Config) check(role string) error {
 	}
 	addresses := map[string]string{"listen": c.Listen, "operations.listen": c.Operations.Listen}
 	for _, cc := range c.Chaincodes {
-		addresses["chaincodes."+cc.Name+".address"] = cc.Address
+		switch {
+		case cc.Connection == "":
+			addresses["chaincodes."+cc.Name+".address"] = cc.Address
+		case cc.Address != "":
+			return fmt.Errorf("chaincodes.%s: address or connection, one of them, is accepted", cc.Name)
+		}
 	}
 	for key, value := range addresses {
 		if _, _, err := net.SplitHostPort(value); err != nil {

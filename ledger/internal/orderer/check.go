@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -37,15 +36,12 @@ func statusOf(err error) commonpb.Status {
 
 // checkSigned verifies that an envelope is signed by someone whom a policy of the channel names.
 func checkSigned(b *channelconfig.Bundle, policyPath string, msg *protoutil.Message) error {
-	id, err := b.MSP.Deserialize(msg.Signature.Creator)
+	id, err := b.Admits(msg.Signature.Creator, policyPath)
 	if err != nil {
 		return fmt.Errorf("%w: creator: %w", errForbidden, err)
 	}
 	if err := id.Verify(msg.Envelope.Payload, msg.Envelope.Signature); err != nil {
 		return fmt.Errorf("%w: %w", errForbidden, err)
-	}
-	if !b.Policy(policyPath).Evaluate([]*identity.Identity{id}) {
-		return fmt.Errorf("%w: %s of %s does not satisfy %s", errForbidden, id.Cert.Subject.CommonName, id.MSPID, policyPath)
 	}
 	return nil
 }

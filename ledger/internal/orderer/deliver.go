@@ -43,12 +43,12 @@ func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 }
 
 func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *commonpb.Envelope) error {
-	ch, data, err := n.openRequest(env)
+	ch, msg, err := n.openRequest(env)
 	if err != nil {
 		return err
 	}
 	var seek ordererpb.SeekInfo
-	if err := protoutil.Unmarshal(data, &seek); err != nil {
+	if err := protoutil.Unmarshal(msg.Data, &seek); err != nil {
 		return err
 	}
 	from, last, err := protoutil.SeekRange(&seek, ch.Height())
@@ -60,6 +60,9 @@ func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *comm
 			return err
 		}
 		block, err := ch.Block(number)
+		if err == nil {
+			err = ch.admits(msg)
+		}
 		if err != nil {
 			return err
 		}
@@ -76,7 +79,7 @@ func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *comm
 }
 
 // openRequest checks who asks for a channel's transactions.
-func (n *Node) openRequest(env *commonpb.Envelope) (*channel, []byte, error) {
+func (n *Node) openRequest(env *commonpb.Envelope) (*channel, *protoutil.Message, error) {
 	msg, err := protoutil.OpenEnvelope(env)
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +91,15 @@ func (n *Node) openRequest(env *commonpb.Envelope) (*channel, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return ch, msg.Data, checkSigned(ch.Bundle(), channelconfig.ChannelReaders, msg)
+	return ch, msg, checkSigned(ch.Bundle(), channelconfig.ChannelReaders, msg)
+}
+
+// admits says whether the one who began to read may go on.
+func (ch *channel) admits(msg *protoutil.Message) error {
+	if _, err := ch.Bundle().Admits(msg.Signature.Creator, channelconfig.ChannelReaders); err != nil {
+		return fmt.Errorf("%w: %w", errForbidden, err)
+	}
+	return nil
 }
 
 var errNotReady = fmt.Errorf("%w: the block does not exist yet", chain.ErrPosition)
@@ -112,17 +123,20 @@ func (ch *channel) untilBlock(ctx context.Context, number uint64, behavior order
 
 // Follow serves transactions as they are ordered, and the seals between them, without end.
 func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServer) error {
-	ch, data, err := n.openRequest(env)
+	ch, msg, err := n.openRequest(env)
 	if err != nil {
 		return followError(err)
 	}
 	var position streampb.Position
-	if err := protoutil.Unmarshal(data, &position); err != nil {
+	if err := protoutil.Unmarshal(msg.Data, &position); err != nil {
 		return followError(err)
 	}
 	at := chain.Position{Block: position.Block, Tx: position.Tx}
 	for {
 		items, next, err := ch.Read(stream.Context(), at)
+		if err == nil {
+			err = ch.admits(msg)
+		}
 		if err != nil {
 			return followError(err)
 		}

@@ -99,7 +99,11 @@ func (n *Node) openChannels() error {
 func (n *Node) openServices() error {
 	chaincodes := make([]cchost.Chaincode, 0, len(n.cfg.Chaincodes))
 	for _, cc := range n.cfg.Chaincodes {
-		chaincodes = append(chaincodes, cchost.Chaincode{Name: cc.Name, Address: cc.Address})
+		address, secured, err := cc.Dial()
+		if err != nil {
+			return err
+		}
+		chaincodes = append(chaincodes, cchost.Chaincode{Name: cc.Name, Address: address, TLS: secured})
 	}
 	var err error
 	if n.chaincodes, err = cchost.New(cchost.Config{Chaincodes: chaincodes}); err != nil {

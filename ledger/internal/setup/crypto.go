@@ -80,6 +80,11 @@ func (o *organisation) issue(home, name, unit string, listens bool) (tlsCert []b
 	if err := o.writeTrust(path.Join(home, "msp")); err != nil || !listens {
 		return nil, err
 	}
+	return o.issueTLS(home, name)
+}
+
+// issueTLS makes a certificate for both directions, and its key, below home.
+func (o *organisation) issueTLS(home, name string) (tlsCert []byte, err error) {
 	tlsCert, tlsKey, err := o.tls.Issue(ca.Request{CommonName: name, Hosts: []string{name, "localhost", host, net.IPv6loopback.String()}})
 	if err != nil {
 		return nil, err
@@ -107,6 +112,10 @@ type folder string
 func (f folder) write(name string, content []byte) error { return f.put(name, content, 0o644) }
 
 func (f folder) writeSecret(name string, content []byte) error { return f.put(name, content, 0o600) }
+
+func (f folder) read(name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(string(f), filepath.FromSlash(name)))
+}
 
 func (f folder) put(name string, content []byte, mode os.FileMode) error {
 	full := filepath.Join(string(f), filepath.FromSlash(name))

@@ -26,6 +26,7 @@ type node struct {
 	fqdn string // as in its certificates, for example peer0.org1.example.com
 	home string // its folder below crypto/
 	cfg  *nodeconfig.Config
+	peer *node // of a chaincode
 }
 
 // plan places nodes, names and ports. It touches nothing.
@@ -95,9 +96,15 @@ func (p *plan) chaincode(o Options, peer *node, cc channelconfig.GenesisChaincod
 	name := "cc-" + cc.Name + "-" + peer.Name
 	n := &node{Node: network.Node{
 		Name: name, Role: "chaincode", MSPID: peer.MSPID, Address: p.port(), Log: path.Join("log", name+".log"), Chaincode: cc.Name,
-	}}
+	}, peer: peer}
 	n.Args = []string{"chaincode", cc.Name, "--listen", n.Address, "--id", cc.Name + ":" + cc.Version, "--processors", strconv.Itoa(o.Processors)}
-	peer.cfg.Chaincodes = append(peer.cfg.Chaincodes, nodeconfig.Chaincode{Name: cc.Name, Address: n.Address})
+	mine := nodeconfig.Chaincode{Name: cc.Name, Address: n.Address}
+	if o.ChaincodeTLS {
+		n.home = path.Join(path.Dir(peer.home), "..", "chaincodes", name)
+		n.Args = append(n.Args, "--tls-cert", path.Join(n.home, "tls/server.crt"), "--tls-key", path.Join(n.home, "tls/server.key"), "--client-ca", path.Join(n.home, "tls/ca.crt"))
+		mine = nodeconfig.Chaincode{Name: cc.Name, Connection: path.Join(n.home, "connection.json")}
+	}
+	peer.cfg.Chaincodes = append(peer.cfg.Chaincodes, mine)
 	return n
 }
 

@@ -33,6 +33,7 @@ type Options struct {
 	BasePort             int
 	Chaincodes           []string // name, or name=policy
 	NoTLS                bool
+	ChaincodeTLS         bool // also between peers and chaincodes, which know each other by certificate
 	Pprof                bool
 	VerifyWorkers        int // of each peer and channel; 0: as many as it has threads
 	CheckpointInterval   int // transactions between two checkpoints of a peer; 0: nodeconfig's default

@@ -1,11 +1,13 @@
 package setup
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -109,6 +111,9 @@ func (b *builder) peers() error {
 				return err
 			}
 		}
+		if err := b.chaincodes(org); err != nil {
+			return err
+		}
 		if _, err := org.user("Admin", "admin"); err != nil {
 			return err
 		}
@@ -118,6 +123,41 @@ func (b *builder) peers() error {
 		}
 		b.file.Clients = append(b.file.Clients, client)
 		b.applications = append(b.applications, channelconfig.GenesisOrg{MSPID: orgMSP(i), RootCert: org.ids.CertPEM(), TLSCert: org.tls.CertPEM(), Endpoints: addresses(nodes)})
+	}
+	return nil
+}
+
+// chaincodes makes what an organisation's peers and chaincodes know each other by, where they do:
+// a certificate of the chaincode's own, and Fabric's connection.json, which names the peer's.
+func (b *builder) chaincodes(org *organisation) error {
+	if !b.options.ChaincodeTLS {
+		return nil
+	}
+	for _, n := range b.plan.chaincodes {
+		if n.MSPID != org.msp {
+			continue
+		}
+		if _, err := org.issueTLS(n.home, n.Name); err != nil {
+			return err
+		}
+		cert, err := b.folder.read(path.Join(n.peer.home, "tls/server.crt"))
+		if err != nil {
+			return err
+		}
+		key, err := b.folder.read(path.Join(n.peer.home, "tls/server.key"))
+		if err != nil {
+			return err
+		}
+		raw, err := json.MarshalIndent(nodeconfig.Connection{
+			Address: n.Address, DialTimeout: "10s", TLSRequired: true, ClientAuthRequired: true,
+			ClientCert: string(cert), ClientKey: string(key), RootCert: string(org.tls.CertPEM()),
+		}, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := b.folder.writeSecret(path.Join(n.home, "connection.json"), raw); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -2,11 +2,16 @@ package shim
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -20,8 +25,7 @@ const (
 	windowBytes = 4 << 20
 )
 
-// Server is a chaincode as a service. The stream is plaintext, as Fabric has it
-// by default: chaincode and peer belong to one operator and one host.
+// Server is a chaincode as a service.
 type Server struct {
 	peerpb.UnimplementedChaincodeServer
 	id       string
@@ -29,10 +33,46 @@ type Server struct {
 	grpc     *grpc.Server
 }
 
-// NewServer prepares contract to be served under a chaincode id (NAME:VERSION).
-func NewServer(id string, contract Contract) *Server {
+// TLS are the files of a server that peers know by its certificate; PEM.
+type TLS struct {
+	Cert, Key string
+	ClientCA  string // who has issued the peers' certificates; empty: any peer may connect
+}
+
+// Config reads the files; nil where none is given.
+func (t *TLS) Config() (*tls.Config, error) {
+	if *t == (TLS{}) {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return nil, fmt.Errorf("the chaincode's TLS certificate and key: %w", err)
+	}
+	out := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if t.ClientCA == "" {
+		return out, nil
+	}
+	text, err := os.ReadFile(t.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("the peers' authority: %w", err)
+	}
+	out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !out.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("the peers' authority %s: a PEM certificate is accepted", t.ClientCA)
+	}
+	return out, nil
+}
+
+// NewServer prepares contract to be served under a chaincode id (NAME:VERSION). Without secured the
+// stream is plaintext, as Fabric has it by default: chaincode and peer belong to one operator and one host.
+func NewServer(id string, contract Contract, secured *tls.Config) *Server {
 	s := &Server{id: id, contract: contract}
+	creds := insecure.NewCredentials()
+	if secured != nil {
+		creds = credentials.NewTLS(secured)
+	}
 	s.grpc = grpc.NewServer(
+		grpc.Creds(creds),
 		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes),
 		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),

@@ -52,7 +52,7 @@ func serve(t *testing.T, id, address string, contract shim.Contract) (at string,
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		assert.NoError(t, shim.NewServer(id, contract).Serve(ctx, listener))
+		assert.NoError(t, shim.NewServer(id, contract, nil).Serve(ctx, listener))
 	}()
 	stop = func() { cancel(); <-done }
 	t.Cleanup(stop)

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/proto"
@@ -31,8 +32,12 @@ const (
 
 // keepConnected dials a chaincode until ctx ends.
 func (h *Host) keepConnected(ctx context.Context, cc *chaincode) error {
+	creds := insecure.NewCredentials()
+	if cc.TLS != nil {
+		creds = credentials.NewTLS(cc.TLS)
+	}
 	client, err := grpc.NewClient(cc.Address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // chaincode and peer share a host
+		grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(h.config.MaxMessageBytes), grpc.MaxCallSendMsgSize(h.config.MaxMessageBytes+overhead)),
 		grpc.WithConnectParams(grpc.ConnectParams{

@@ -2,6 +2,7 @@ package cchost
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -52,7 +53,8 @@ type Config struct {
 // Chaincode is a chaincode process of this peer.
 type Chaincode struct {
 	Name    string
-	Address string // host:port
+	Address string      // host:port
+	TLS     *tls.Config // nil: in plaintext, for a chaincode on the same host
 }
 
 // Host runs transactions in chaincode processes. It is safe for concurrent use.

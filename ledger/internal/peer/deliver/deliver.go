@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -106,7 +105,7 @@ func (s *Service) serve(st stream, form shape) error {
 }
 
 func (s *Service) answer(st stream, env *commonpb.Envelope, form shape) (commonpb.Status, error) {
-	ch, seek, code, err := s.open(env)
+	ch, seek, creator, code, err := s.open(env)
 	if err != nil {
 		return code, err
 	}
@@ -118,6 +117,9 @@ func (s *Service) answer(st stream, env *commonpb.Envelope, form shape) (commonp
 		block, code, err := next(st.Context(), ch, number, seek.Behavior)
 		if err != nil {
 			return code, err
+		}
+		if _, err := ch.Bundle().Admits(creator, readers); err != nil {
+			return commonpb.Status_FORBIDDEN, err
 		}
 		if seek.ContentType == ordererpb.SeekInfo_HEADER_WITH_SIG {
 			block = &commonpb.Block{Header: block.Header, Metadata: block.Metadata}
@@ -132,37 +134,34 @@ func (s *Service) answer(st stream, env *commonpb.Envelope, form shape) (commonp
 }
 
 // open checks who asks for what.
-func (s *Service) open(env *commonpb.Envelope) (Chain, *ordererpb.SeekInfo, commonpb.Status, error) {
+func (s *Service) open(env *commonpb.Envelope) (_ Chain, _ *ordererpb.SeekInfo, creator []byte, _ commonpb.Status, _ error) {
 	msg, err := protoutil.OpenEnvelope(env)
 	if err != nil {
-		return nil, nil, commonpb.Status_BAD_REQUEST, err
+		return nil, nil, nil, commonpb.Status_BAD_REQUEST, err
 	}
 	if kind := commonpb.HeaderType(msg.Channel.Type); kind != commonpb.HeaderType_DELIVER_SEEK_INFO {
-		return nil, nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("header type %s: DELIVER_SEEK_INFO is accepted", kind)
+		return nil, nil, nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("header type %s: DELIVER_SEEK_INFO is accepted", kind)
 	}
 	if skew := time.Since(msg.Channel.GetTimestamp().AsTime()).Abs(); skew > maxSkew {
-		return nil, nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("the request's time is %s off: at most %s is accepted", skew, maxSkew)
+		return nil, nil, nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("the request's time is %s off: at most %s is accepted", skew, maxSkew)
 	}
 	ch := s.channel(msg.Channel.ChannelId)
 	if ch == nil {
-		return nil, nil, commonpb.Status_NOT_FOUND, fmt.Errorf("channel %q is not joined", msg.Channel.ChannelId)
+		return nil, nil, nil, commonpb.Status_NOT_FOUND, fmt.Errorf("channel %q is not joined", msg.Channel.ChannelId)
 	}
-	bundle := ch.Bundle()
-	caller, err := bundle.MSP.Deserialize(msg.Signature.Creator)
+	creator = msg.Signature.Creator
+	caller, err := ch.Bundle().Admits(creator, readers)
 	if err == nil {
 		err = caller.Verify(env.Payload, env.Signature)
 	}
-	if err == nil && !bundle.Policy(readers).Evaluate([]*identity.Identity{caller}) {
-		err = fmt.Errorf("policy %s is not satisfied", readers)
-	}
 	if err != nil {
-		return nil, nil, commonpb.Status_FORBIDDEN, err
+		return nil, nil, nil, commonpb.Status_FORBIDDEN, err
 	}
 	seek := &ordererpb.SeekInfo{}
 	if err := protoutil.Unmarshal(msg.Data, seek); err != nil {
-		return nil, nil, commonpb.Status_BAD_REQUEST, err
+		return nil, nil, nil, commonpb.Status_BAD_REQUEST, err
 	}
-	return ch, seek, commonpb.Status_SUCCESS, nil
+	return ch, seek, creator, commonpb.Status_SUCCESS, nil
 }
 
 // next waits for a block where the request says so.

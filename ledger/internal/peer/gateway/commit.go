@@ -2,13 +2,11 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 )
@@ -42,15 +40,16 @@ func (s *Server) authorize(channelID string, creator, request, signature []byte)
 	if bundle == nil {
 		return status.Errorf(codes.PermissionDenied, "channel '%s' not found", channelID)
 	}
-	id, err := bundle.MSP.Deserialize(creator)
+	id, err := bundle.Admits(creator, channelconfig.ChannelReaders)
 	if err == nil {
 		err = id.Verify(request, signature)
 	}
-	if err == nil && !bundle.Policy(channelconfig.ChannelReaders).Evaluate([]*identity.Identity{id}) {
-		err = fmt.Errorf("%q of %s does not satisfy policy %s", id.Cert.Subject.CommonName, id.MSPID, channelconfig.ChannelReaders)
-	}
 	if err != nil {
-		return status.Errorf(codes.PermissionDenied, "access denied: channel [%s]: %s", channelID, err)
+		return accessDenied(channelID, err)
 	}
 	return nil
+}
+
+func accessDenied(channelID string, err error) error {
+	return status.Errorf(codes.PermissionDenied, "access denied: channel [%s]: %s", channelID, err)
 }

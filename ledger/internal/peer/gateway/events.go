@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
@@ -45,6 +46,11 @@ func (s *Server) ChaincodeEvents(signed *gatewaypb.SignedChaincodeEventsRequest,
 		events := filter.of(block)
 		if len(events) == 0 {
 			continue
+		}
+		if bundle := s.config.Channels.Bundle(request.GetChannelId()); bundle != nil {
+			if _, err := bundle.Admits(request.GetIdentity(), channelconfig.ChannelReaders); err != nil {
+				return accessDenied(request.GetChannelId(), err)
+			}
 		}
 		if err := stream.Send(&gatewaypb.ChaincodeEventsResponse{Events: events, BlockNumber: number}); err != nil {
 			if errors.Is(err, io.EOF) {

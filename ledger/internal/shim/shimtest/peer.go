@@ -49,7 +49,7 @@ func Start(t *testing.T, contract shim.Contract) *Peer {
 	listener := bufconn.Listen(1 << 20)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- shim.NewServer("test:1.0", contract).Serve(ctx, listener) }()
+	go func() { served <- shim.NewServer("test:1.0", contract, nil).Serve(ctx, listener) }()
 	conn, err := grpc.NewClient("passthrough:///chaincode", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }))
 	require.NoError(t, err)

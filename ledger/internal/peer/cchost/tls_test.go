@@ -1,0 +1,99 @@
+package cchost_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/contracts/kv"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/cchost"
+	"github.com/qioi/qioi/ledger/internal/shim"
+)
+
+// parties are a chaincode's files, and what peers say they are.
+type parties struct {
+	t         *testing.T
+	authority *ca.Authority
+}
+
+func (p *parties) pair(name string) (cert, key string) {
+	p.t.Helper()
+	certPEM, keyPEM, err := p.authority.Issue(ca.Request{CommonName: name, Hosts: []string{"localhost", "127.0.0.1"}})
+	require.NoError(p.t, err)
+	return string(certPEM), string(keyPEM)
+}
+
+func (p *parties) file(name, content string) string {
+	p.t.Helper()
+	path := filepath.Join(p.t.TempDir(), name)
+	require.NoError(p.t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+// serveSecured runs a chaincode that lets in only peers whose certificate its authority has issued.
+func serveSecured(t *testing.T, p *parties) (address string) {
+	t.Helper()
+	cert, key := p.pair("kv")
+	files := shim.TLS{Cert: p.file("cert", cert), Key: p.file("key", key), ClientCA: p.file("ca", string(p.authority.CertPEM()))}
+	secured, err := files.Config()
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		assert.NoError(t, shim.NewServer("kv:1.0", kv.New(), secured).Serve(ctx, listener))
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return listener.Addr().String()
+}
+
+func TestPeerAndChaincodeKnowEachOther(t *testing.T) {
+	newParties := func() *parties {
+		a, err := ca.New("tlsca", "org1")
+		require.NoError(t, err)
+		return &parties{t, a}
+	}
+	ours, others := newParties(), newParties()
+	address := serveSecured(t, ours)
+	connect := func(root, client *parties) *fixture {
+		connection := nodeconfig.Connection{Address: address, TLSRequired: true, RootCert: string(root.authority.CertPEM())}
+		if client != nil {
+			connection.ClientAuthRequired = true
+			connection.ClientCert, connection.ClientKey = client.pair("peer0")
+		}
+		return start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "kv", Address: address, TLS: secure(t, ours, connection)}}})
+	}
+	connect(ours, ours).await("kv")
+
+	refused := []*fixture{
+		connect(ours, nil),    // the peer shows no certificate
+		connect(ours, others), // one of another authority
+		connect(others, ours), // the chaincode is not who the peer expects
+		start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "kv", Address: address}}}), // in plaintext
+	}
+	time.Sleep(500 * time.Millisecond) // longer than any of them would need
+	for i, f := range refused {
+		assert.False(t, f.host.Connected("kv"), i)
+	}
+}
+
+func secure(t *testing.T, p *parties, connection nodeconfig.Connection) *tls.Config {
+	t.Helper()
+	raw, err := json.Marshal(connection)
+	require.NoError(t, err)
+	_, secured, err := (&nodeconfig.Chaincode{Name: "kv", Connection: p.file("connection.json", string(raw))}).Dial()
+	require.NoError(t, err)
+	return secured
+}
