@@ -37,9 +37,8 @@ POLICY = "OR('Org1MSP.peer','Org2MSP.peer')"
 LOAD = ("--chaincode", "kv", "--workload", "put", "--accounts", "10000", "--value-size", "100")
 #: Seconds between two looks at all nodes.
 PERIOD = 1.0
-#: Bytes on disk that one transaction costs, of all five ledgers together, and the most that two cores commit in a
-#: second: together they say what a soak needs.
-DISK_PER_TRANSACTION, HIGHEST_RATE = 20_000, 2_500
+#: Bytes that stay free: a full disk stops the peers, as it must.
+RESERVE = 2 << 30
 #: A collector lets the heap breathe: by a quarter, and where it is small by more.
 BREATH, SMALL = 0.25, 32 << 20
 #: Bytes that a peer may keep of each transaction: 2 in a filter and a tenth in an index of its file, and once more
@@ -94,10 +93,15 @@ def soak(lab: Lab, plan: LoadPlan, folder: Path) -> tuple[list[Look], LoadResult
     """Run the load to its end, looking once a period."""
     names = [node.name for node in lab.network().nodes]
     looks: list[Look] = []
-    told = time.monotonic()
+    begun = told = time.monotonic()
+    free = shutil.disk_usage(folder).free
     with LoadRun(lab, plan, folder) as run:
         while run.running():
             lab.check()
+            elapsed = time.monotonic() - begun
+            if elapsed > plan.warmup:
+                used = free - shutil.disk_usage(folder).free
+                check_disk(folder, used, elapsed, max(0.0, plan.warmup + plan.duration - elapsed))
             looks.append(look(lab, names))
             if time.monotonic() - told >= 30:
                 told = time.monotonic()
@@ -107,14 +111,14 @@ def soak(lab: Lab, plan: LoadPlan, folder: Path) -> tuple[list[Look], LoadResult
         return looks, run.result()
 
 
-def check_disk(folder: Path, seconds: float) -> None:
-    """Refuse a soak that would fill the disk: a full one stops the peers, as it must."""
-    needed, free = int(seconds * HIGHEST_RATE * DISK_PER_TRANSACTION), shutil.disk_usage(folder).free
-    if needed > free:
-        most = free // (HIGHEST_RATE * DISK_PER_TRANSACTION)
+def check_disk(folder: Path, used: int, elapsed: float, remaining: float) -> None:
+    """End a soak that would fill the disk, by what it has written so far."""
+    free, needed = shutil.disk_usage(folder).free, int(used / elapsed * remaining)
+    if needed > free - RESERVE:
+        most = elapsed + max(0.0, (free - RESERVE) * elapsed / max(used, 1))
         raise click.ClickException(
-            f"{folder}: {seconds:.0f} s may write {needed >> 30} GiB, {free >> 30} GiB are free; "
-            f"up to {most} s are accepted, or another folder in --output"
+            f"{folder}: {needed / 2**30:.1f} GiB more are needed at this rate, {free / 2**30:.1f} GiB are free; "
+            f"up to --duration {most:.0f} is accepted, or another folder in --output"
         )
 
 
@@ -145,7 +149,6 @@ def main(duration: float, warmup: float, rate: float, base_port: int, output: Pa
         raise click.BadParameter(f"{warmup:g} s of {duration:g} s: at most half is accepted", param_hint="--warmup")
     directory = (output or Path("results") / f"soak-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    check_disk(directory, duration)
     options = LabOptions(peers_per_org=1, base_port=base_port, extra=("--chaincode", f"kv={POLICY}"))
     plan = LoadPlan(duration - warmup, warmup, rate=rate, extra=LOAD)
     try:
@@ -172,7 +175,9 @@ def main(duration: float, warmup: float, rate: float, base_port: int, output: Pa
     )
     for each in verdicts:
         state = "ok" if each.bounded else "GROWS WITHOUT BOUND"
+        slope = (each.last - each.first) / max(1.0, committed * (1 - END))
         sizes = f"{each.first / 2**20:6.0f} -> {each.last / 2**20:6.0f}, at most +{each.allowed / 2**20:.0f}"
+        sizes += f", {slope:+.0f} bytes a transaction"
         click.echo(f"  {each.node:24} {sizes}  {state}")
     click.echo(f"written to {directory}")
     stalled = [second for second, tps in result.throughput if tps == 0]

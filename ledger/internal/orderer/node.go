@@ -14,15 +14,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
+	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -30,7 +29,6 @@ import (
 var log = ops.Logger("orderer")
 
 const (
-	windowBytes = 4 << 20
 	// messageSlack is what surrounds the largest transaction in a message between nodes.
 	messageSlack = 4 << 20
 	maxStreams   = 1024
@@ -62,18 +60,11 @@ func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
 			err = fmt.Errorf("%s: %w", cfg.Name, errors.Join(err, n.close()))
 		}
 	}()
-	if n.signer, err = cfg.Signer(); err != nil {
+	claimed, err := serving.Claim(cfg)
+	if err != nil {
 		return nil, err
 	}
-	if n.certificate, err = cfg.Certificate(); err != nil {
-		return nil, err
-	}
-	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return nil, fmt.Errorf("%w (a free host:port is accepted)", err)
-	}
-	if n.ops, err = ops.Listen(ops.Config{Listen: cfg.Operations.Listen, Pprof: cfg.Operations.Pprof}); err != nil {
-		return nil, err
-	}
+	n.signer, n.certificate, n.listener, n.ops = claimed.Signer, claimed.Certificate, claimed.Listener, claimed.Ops
 	n.metrics = newMetrics(n.ops.Registry())
 	if n.maxMessage, err = largestMessage(cfg); err != nil {
 		return nil, err
@@ -146,20 +137,11 @@ func (n *Node) Run(ctx context.Context) error {
 }
 
 func (n *Node) newServer() *grpc.Server {
-	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(n.maxMessage), grpc.MaxSendMsgSize(n.maxMessage), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
+	server := serving.Server(
 		// The other orderers ping every 10 s; gRPC by itself takes that for an attack.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-	}
-	if n.certificate != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{
-			Certificates: []tls.Certificate{*n.certificate}, MinVersion: tls.VersionTLS12,
-			// Clients need none; for Step the certificate must be one that the channel names.
-			ClientAuth: tls.RequestClientCert,
-		})))
-	}
-	server := grpc.NewServer(options...)
+		serving.Limits{MessageBytes: n.maxMessage, Streams: maxStreams, MinPing: minPing},
+		// Clients need no certificate; for Step it must be one that the channel names.
+		serving.Secured(n.certificate, tls.RequestClientCert))
 	ordererpb.RegisterAtomicBroadcastServer(server, n)
 	ordererpb.RegisterClusterServer(server, n)
 	streampb.RegisterStreamServer(server, n)

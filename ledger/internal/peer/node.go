@@ -13,8 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
@@ -25,6 +23,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/endorser"
 	"github.com/qioi/qioi/ledger/internal/peer/follow"
 	"github.com/qioi/qioi/ledger/internal/peer/gateway"
+	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -33,8 +32,7 @@ var log = ops.Logger("nodeCmd")
 
 const (
 	maxMessageBytes = 100 << 20 // Fabric's
-	windowBytes     = 4 << 20
-	maxStreams      = 4096 // calls at once on one connection
+	maxStreams      = 4096      // calls at once on one connection
 	// minPing lets clients keep their connections alive through firewalls.
 	minPing = 10 * time.Second
 )
@@ -60,18 +58,11 @@ func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
 			err = fmt.Errorf("%s: %w", cfg.Name, errors.Join(err, n.close()))
 		}
 	}()
-	if n.signer, err = cfg.Signer(); err != nil {
+	claimed, err := serving.Claim(cfg)
+	if err != nil {
 		return nil, err
 	}
-	if n.certificate, err = cfg.Certificate(); err != nil {
-		return nil, err
-	}
-	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
-		return nil, fmt.Errorf("%w (a free host:port is accepted)", err)
-	}
-	if n.ops, err = ops.Listen(ops.Config{Listen: cfg.Operations.Listen, Pprof: cfg.Operations.Pprof}); err != nil {
-		return nil, err
-	}
+	n.signer, n.certificate, n.listener, n.ops = claimed.Signer, claimed.Certificate, claimed.Listener, claimed.Ops
 	if err := n.openChannels(); err != nil {
 		return nil, err
 	}
@@ -151,17 +142,8 @@ func (n *Node) Run(ctx context.Context) error {
 }
 
 func (n *Node) newServer() *grpc.Server {
-	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-	}
-	if n.certificate != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{
-			Certificates: []tls.Certificate{*n.certificate}, MinVersion: tls.VersionTLS12,
-		})))
-	}
-	server := grpc.NewServer(options...)
+	server := serving.Server(serving.Limits{MessageBytes: maxMessageBytes, Streams: maxStreams, MinPing: minPing},
+		serving.Secured(n.certificate, tls.NoClientCert))
 	peerpb.RegisterEndorserServer(server, &endorser.Service{Endorser: n.endorser})
 	peerpb.RegisterDeliverServer(server, deliver.New(n.channels.delivering))
 	gatewaypb.RegisterGatewayServer(server, n.gateway)

@@ -10,19 +10,16 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
 const (
 	// maxMessageBytes is Fabric's own limit for the chaincode stream.
 	maxMessageBytes = 100 << 20
-	// A fixed window, wide enough for many transactions at once, spares the pings
-	// with which gRPC otherwise estimates one.
-	windowBytes = 4 << 20
+	minPing         = 10 * time.Second
 )
 
 // Server is a chaincode as a service.
@@ -67,17 +64,8 @@ func (t *TLS) Config() (*tls.Config, error) {
 // stream is plaintext, as Fabric has it by default: chaincode and peer belong to one operator and one host.
 func NewServer(id string, contract Contract, secured *tls.Config) *Server {
 	s := &Server{id: id, contract: contract}
-	creds := insecure.NewCredentials()
-	if secured != nil {
-		creds = credentials.NewTLS(secured)
-	}
-	s.grpc = grpc.NewServer(
-		grpc.Creds(creds),
-		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.MaxSendMsgSize(maxMessageBytes),
-		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
-	)
+	s.grpc = serving.Server(serving.Limits{MessageBytes: maxMessageBytes, MinPing: minPing}, secured,
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}))
 	peerpb.RegisterChaincodeServer(s.grpc, s)
 	return s
 }

@@ -1,0 +1,78 @@
+// Package serving is what orderers, peers and chaincodes have in common as servers.
+package serving
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/ops"
+)
+
+// windowBytes is what a stream may have under way. A fixed window, wide enough for many transactions
+// at once, spares the pings with which gRPC otherwise estimates one.
+const windowBytes = 4 << 20
+
+// Claimed is what a node holds from its start on: who it is, and where it listens.
+type Claimed struct {
+	Signer      *identity.SigningIdentity
+	Certificate *tls.Certificate // nil: TLS is off
+	Listener    net.Listener
+	Ops         *ops.Server
+}
+
+// Claim loads a node's keys and takes its addresses.
+func Claim(cfg *nodeconfig.Config) (c Claimed, err error) {
+	if c.Signer, err = cfg.Signer(); err != nil {
+		return c, err
+	}
+	if c.Certificate, err = cfg.Certificate(); err != nil {
+		return c, err
+	}
+	if c.Listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return c, fmt.Errorf("%w (a free host:port is accepted)", err)
+	}
+	if c.Ops, err = ops.Listen(ops.Config{Listen: cfg.Operations.Listen, Pprof: cfg.Operations.Pprof}); err != nil {
+		return c, errors.Join(err, c.Listener.Close())
+	}
+	return c, nil
+}
+
+// Limits bound what clients may ask of a server.
+type Limits struct {
+	MessageBytes int
+	Streams      uint32        // calls at once on one connection; 0: any number
+	MinPing      time.Duration // between two pings of a client
+}
+
+// Server makes a server; secured may be nil.
+func Server(limits Limits, secured *tls.Config, more ...grpc.ServerOption) *grpc.Server {
+	options := append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(limits.MessageBytes), grpc.MaxSendMsgSize(limits.MessageBytes),
+		grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: limits.MinPing, PermitWithoutStream: true}),
+	}, more...)
+	if limits.Streams > 0 {
+		options = append(options, grpc.MaxConcurrentStreams(limits.Streams))
+	}
+	if secured != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(secured)))
+	}
+	return grpc.NewServer(options...)
+}
+
+// Secured is a server's side of TLS with a node's certificate; nil where it has none.
+func Secured(certificate *tls.Certificate, clients tls.ClientAuthType) *tls.Config {
+	if certificate == nil {
+		return nil
+	}
+	return &tls.Config{Certificates: []tls.Certificate{*certificate}, MinVersion: tls.VersionTLS12, ClientAuth: clients}
+}
