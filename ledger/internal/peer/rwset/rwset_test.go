@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/statedb"
@@ -178,4 +179,30 @@ func FuzzDecode(f *testing.F) {
 			set.Check(db)
 		}
 	})
+}
+
+// TestWhatWouldBePassedOverIsRefused: Fabric's fields for private data and for policies of single keys.
+func TestWhatWouldBePassedOverIsRefused(t *testing.T) {
+	extra := protowire.AppendBytes(protowire.AppendTag(nil, 4, protowire.BytesType), []byte("metadata_writes"))
+	marshal := func(m proto.Message) []byte {
+		raw, err := proto.Marshal(m)
+		require.NoError(t, err)
+		return raw
+	}
+	kv := marshal(&kvrwsetpb.KVRWSet{Writes: []*kvrwsetpb.KVWrite{{Key: "a"}}})
+	inner := func(kv []byte) *rwsetpb.NsReadWriteSet { return &rwsetpb.NsReadWriteSet{Namespace: "cc", Rwset: kv} }
+	wrap := func(ns *rwsetpb.NsReadWriteSet) []byte {
+		return marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{ns}})
+	}
+	_, err := Decode(wrap(inner(kv)))
+	require.NoError(t, err)
+	private := inner(kv)
+	private.ProtoReflect().SetUnknown(extra)
+	for name, raw := range map[string][]byte{
+		"KVRWSet": wrap(inner(append(kv, extra...))), "NsReadWriteSet": wrap(private), "TxReadWriteSet": append(wrap(inner(kv)), extra...),
+	} {
+		_, err := Decode(raw)
+		require.ErrorIs(t, err, ErrMalformed, name)
+		assert.ErrorContains(t, err, "field 4 of "+name+" is not accepted")
+	}
 }

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/kvrwsetpb"
@@ -37,7 +40,7 @@ type State interface {
 // Decode reads the results of a transaction.
 func Decode(raw []byte) (*Set, error) {
 	var outer rwsetpb.TxReadWriteSet
-	if err := protoutil.Unmarshal(raw, &outer); err != nil {
+	if err := unmarshal(raw, &outer); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if outer.DataModel != rwsetpb.TxReadWriteSet_KV {
@@ -45,11 +48,14 @@ func Decode(raw []byte) (*Set, error) {
 	}
 	set := &Set{Namespaces: make([]Namespace, 0, len(outer.NsRwset))}
 	for _, wire := range outer.NsRwset {
+		if err := onlyKnown(wire); err != nil {
+			return nil, fmt.Errorf("%w: namespace %s: %w", ErrMalformed, wire.Namespace, err)
+		}
 		if wire.Namespace == "" || set.has(wire.Namespace) {
 			return nil, fmt.Errorf("%w: namespace %q is empty or given twice", ErrMalformed, wire.Namespace)
 		}
 		var kv kvrwsetpb.KVRWSet
-		if err := protoutil.Unmarshal(wire.Rwset, &kv); err != nil {
+		if err := unmarshal(wire.Rwset, &kv); err != nil {
 			return nil, fmt.Errorf("%w: namespace %s: %w", ErrMalformed, wire.Namespace, err)
 		}
 		for _, q := range kv.RangeQueriesInfo {
@@ -68,6 +74,23 @@ func Decode(raw []byte) (*Set, error) {
 		})
 	}
 	return set, nil
+}
+
+func unmarshal(raw []byte, into proto.Message) error {
+	if err := protoutil.Unmarshal(raw, into); err != nil {
+		return err
+	}
+	return onlyKnown(into)
+}
+
+// onlyKnown refuses what this ledger would pass over: private data, and policies of single keys. A
+// transaction of which only a part takes effect must not be valid.
+func onlyKnown(m proto.Message) error {
+	if unknown := m.ProtoReflect().GetUnknown(); len(unknown) > 0 {
+		field, _, _ := protowire.ConsumeTag(unknown)
+		return fmt.Errorf("field %d of %s is not accepted", field, m.ProtoReflect().Descriptor().Name())
+	}
+	return nil
 }
 
 func (s *Set) has(name string) bool {
