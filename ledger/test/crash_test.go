@@ -93,7 +93,7 @@ func (g *grid) agree(told []string) chain.Report {
 		assert.Equal(g.t, first.Verdicts, other.Verdicts, "verdicts of %s and %s", peers[0], peer)
 		bare := first
 		bare.Verdicts, other.Verdicts = nil, nil
-		bare.Checkpoints, other.Checkpoints = nil, nil // each peer makes its own
+		bare.Checkpoints, other.Checkpoints, bare.IDs, other.IDs = nil, nil, nil, nil // each peer makes its own
 		assert.Equal(g.t, bare, other, "%s and %s", peers[0], peer)
 	}
 	valid := map[string]bool{}
@@ -133,7 +133,8 @@ const kv = "kv=OR('Org1MSP.peer','Org2MSP.peer')"
 func TestKillPeersAndOrderersUnderLoad(t *testing.T) {
 	for _, mode := range []string{"stream", "block"} {
 		t.Run(mode, func(t *testing.T) {
-			g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--mode", mode, "--batch-timeout", "200ms")
+			// Ids and states go to disk all the time, so kills come in the middle of that too.
+			g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--mode", mode, "--batch-timeout", "200ms", "--checkpoint-interval", "20")
 			w := g.load(20, "--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.progress("peer0-org1", 50)
 			for _, victim := range []string{"peer0-org1", "orderer1", "peer0-org2", "orderer2", "orderer3"} {
@@ -153,13 +154,17 @@ func TestKillPeersAndOrderersUnderLoad(t *testing.T) {
 			require.NotEmpty(t, told)
 			report := g.agree(told)
 			t.Logf("told %d, ledger: %v", len(told), report.Codes)
+			assert.NotEmpty(t, report.IDs)
+			for _, file := range append(report.IDs, report.Checkpoints...) {
+				assert.Empty(t, file.Problem, file.File)
+			}
 		})
 	}
 }
 
 // TestKillEverythingAtOnce is a power cut, but for the disks.
 func TestKillEverythingAtOnce(t *testing.T) {
-	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv)
+	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--checkpoint-interval", "20")
 	w := g.load(4, "--chaincode", "kv", "--clients", "8", "--value-size", "100")
 	g.progress("peer0-org1", 100)
 	for _, n := range g.file.Nodes {
