@@ -62,6 +62,13 @@ func write(w io.Writer, r *chain.Report) error {
 		}
 		lines = append(lines, line{"checkpoint, in blocks", c.Blocks})
 	}
+	for _, c := range r.IDs {
+		if c.Problem != "" {
+			lines = append(lines, line{"unusable ids", c.File + ": " + c.Problem})
+			continue
+		}
+		lines = append(lines, line{"ids on disk, of blocks", c.Blocks})
+	}
 	if r.TornBytes > 0 {
 		lines = append(lines, line{"torn bytes", r.TornBytes})
 	}
