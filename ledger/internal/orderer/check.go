@@ -13,7 +13,7 @@ import (
 // Why an envelope is refused; statusOf gives the answer on the wire.
 var (
 	errForbidden = errors.New("permission denied")
-	errTooLarge  = errors.New("message is too large")
+	errTooLarge  = errors.New("exceeds maximum allowed")
 	errNoChannel = errors.New("channel does not exist")
 )
 
@@ -23,11 +23,9 @@ func statusOf(err error) commonpb.Status {
 		return commonpb.Status_SUCCESS
 	case errors.Is(err, errForbidden), errors.Is(err, channelconfig.ErrUnauthorized):
 		return commonpb.Status_FORBIDDEN
-	case errors.Is(err, errTooLarge):
-		return commonpb.Status_REQUEST_ENTITY_TOO_LARGE
 	case errors.Is(err, errNoChannel), errors.Is(err, chain.ErrPosition):
 		return commonpb.Status_NOT_FOUND
-	case errors.Is(err, protoutil.ErrMalformed), errors.Is(err, channelconfig.ErrInvalid):
+	case errors.Is(err, errTooLarge), errors.Is(err, protoutil.ErrMalformed), errors.Is(err, channelconfig.ErrInvalid):
 		return commonpb.Status_BAD_REQUEST
 	default:
 		return commonpb.Status_SERVICE_UNAVAILABLE
@@ -46,10 +44,23 @@ func checkSigned(b *channelconfig.Bundle, policyPath string, msg *protoutil.Mess
 	return nil
 }
 
+// envelopeBytes is the most that surrounds payload and signature: two tags, two lengths.
+const envelopeBytes = 12
+
+// checkSize is Fabric's, in its words: what surrounds payload and signature does not count. What an
+// envelope holds besides them does: it is ordered with them.
+func checkSize(b *channelconfig.Bundle, env *commonpb.Envelope, raw []byte) error {
+	size := max(len(env.Payload)+len(env.Signature), len(raw)-envelopeBytes)
+	if limit := b.Orderer.AbsoluteMaxBytes; size > limit {
+		return fmt.Errorf("message payload is %d bytes and %w %d bytes", size, errTooLarge, limit)
+	}
+	return nil
+}
+
 // checkTransaction is the door of the ordering service for one envelope, raw and parsed.
 func checkTransaction(b *channelconfig.Bundle, raw []byte, msg *protoutil.Message) error {
-	if len(raw) > b.Orderer.AbsoluteMaxBytes {
-		return fmt.Errorf("%w: %d bytes, at most %d are accepted", errTooLarge, len(raw), b.Orderer.AbsoluteMaxBytes)
+	if err := checkSize(b, msg.Envelope, raw); err != nil {
+		return err
 	}
 	if !msg.HasNonce() {
 		return fmt.Errorf("%w: a transaction without nonce", protoutil.ErrMalformed)

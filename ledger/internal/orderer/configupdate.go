@@ -1,7 +1,6 @@
 package orderer
 
 import (
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -27,8 +26,5 @@ func (ch *channel) configTransaction(bundle *channelconfig.Bundle, update *proto
 	if err != nil {
 		return nil, nil, err
 	}
-	if limit := bundle.Orderer.AbsoluteMaxBytes; len(raw) > limit {
-		return nil, nil, fmt.Errorf("%w: a configuration of %d bytes, at most %d are accepted", errTooLarge, len(raw), limit)
-	}
-	return env, raw, nil
+	return env, raw, checkSize(bundle, env, raw)
 }

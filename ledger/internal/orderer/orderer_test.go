@@ -188,7 +188,7 @@ func TestEnvelopesThatAreRefused(t *testing.T) {
 		"foreign identity": {foreign, commonpb.Status_FORBIDDEN},
 		"wrong signature":  {tampered, commonpb.Status_FORBIDDEN},
 		"payload changed":  {changed, commonpb.Status_FORBIDDEN},
-		"too large":        {c.message(ch, strings.Repeat("x", 3<<20)), commonpb.Status_REQUEST_ENTITY_TOO_LARGE},
+		"too large":        {c.message(ch, strings.Repeat("x", 3<<20)), commonpb.Status_BAD_REQUEST},
 		"configuration":    {config, commonpb.Status_BAD_REQUEST},
 	} {
 		r, err := c.broadcast(context.Background(), 0, test.env)

@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
@@ -40,7 +39,7 @@ func (s *Server) Submit(ctx context.Context, request *gatewaypb.SubmitRequest) (
 	}
 	// The orderer would say the same, but a message beyond its transport's limit would also
 	// break the stream that others share.
-	if size, limit := proto.Size(tx), bundle.Orderer.AbsoluteMaxBytes; size > limit {
+	if size, limit := len(tx.GetPayload())+len(tx.GetSignature()), bundle.Orderer.AbsoluteMaxBytes; size > limit {
 		return nil, status.Error(codes.Aborted, unsuccessful(&ordererpb.BroadcastResponse{
 			Status: commonpb.Status_BAD_REQUEST,
 			Info:   fmt.Sprintf("message payload is %d bytes and exceeds maximum allowed %d bytes", size, limit),
