@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"encoding/pem"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -18,7 +20,15 @@ import (
 // reconfigure is a configuration transaction that asks of kv what is asked of "both"; those
 // whose administrators sign decide whether it counts.
 func reconfigure(t *testing.T, w *peertest.World, sequence uint64, admins ...string) []byte {
-	patch := channelconfig.Patch{Chaincodes: map[string]channelconfig.ChaincodePatch{"kv": {Version: "2.0", Policy: "AND('Org1MSP.peer','Org2MSP.peer')"}}}
+	t.Helper()
+	return reconfigureTo(t, w, sequence, channelconfig.Patch{
+		Chaincodes: map[string]channelconfig.ChaincodePatch{"kv": {Version: "2.0", Policy: "AND('Org1MSP.peer','Org2MSP.peer')"}},
+	}, admins...)
+}
+
+// reconfigureTo is one with any change.
+func reconfigureTo(t *testing.T, w *peertest.World, sequence uint64, patch channelconfig.Patch, admins ...string) []byte {
+	t.Helper()
 	to, err := patch.Apply(w.Bundle.Config)
 	require.NoError(t, err)
 	update, err := channelconfig.NewUpdate(peertest.Channel, w.Bundle.Config, to)
@@ -95,4 +105,48 @@ func TestAConfigurationTakesEffectAtOnePoint(t *testing.T) {
 	raw, id := w.Make(peertest.Tx{})
 	r.add(raw)
 	assert.Equal(t, peerpb.TxValidationCode_ENDORSEMENT_POLICY_FAILURE, r.status(id).Code)
+}
+
+// TestARevocationTakesEffectAtOnePoint: a client's transactions count before it and not after it, a peer's
+// endorsements neither, and a replay says the same.
+func TestARevocationTakesEffectAtOnePoint(t *testing.T) {
+	w := streamWorld(t)
+	dir := t.TempDir()
+	r := startRig(t, w, dir, Options{Workers: 4})
+	pemOf := func(s *identity.SigningIdentity) []byte {
+		id, err := w.Bundle.MSP.Deserialize(s.Serialized())
+		require.NoError(t, err)
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.Cert.Raw})
+	}
+	lists := map[string][]string{}
+	for msp, unit := range map[string]string{"Org1MSP": "client", "Org2MSP": "peer"} {
+		list, err := w.CAs[msp].Revoke(pemOf(w.Signer(msp, unit)))
+		require.NoError(t, err)
+		lists[msp] = []string{string(list)}
+	}
+	txs := func() {
+		for _, creator := range []string{"Org1MSP", "Org2MSP"} {
+			for _, endorser := range []string{"Org1MSP", "Org2MSP"} {
+				raw, _ := w.Make(peertest.Tx{Client: w.Signer(creator, "client"), Endorsers: []*identity.SigningIdentity{w.Signer(endorser, "peer")}})
+				r.add(raw)
+			}
+		}
+		r.seal()
+	}
+	txs()
+	r.add(reconfigureTo(t, w, 1, channelconfig.Patch{RevocationLists: lists}, "Org1MSP", "Org2MSP"))
+	r.seal()
+	txs()
+	r.settle()
+	want := r.fingerprint()
+	const creator, policy = byte(peerpb.TxValidationCode_BAD_CREATOR_SIGNATURE), byte(peerpb.TxValidationCode_ENDORSEMENT_POLICY_FAILURE)
+	for n, flags := range [][]byte{1: {0, 0, 0, 0}, 2: {0}, 3: {creator, creator, 0, policy}} {
+		block, err := r.Block(uint64(n))
+		require.NoError(t, err)
+		if n > 0 {
+			assert.Equal(t, flags, Flags(block), n)
+		}
+	}
+	require.NoError(t, r.stop())
+	assert.Equal(t, want, startRig(t, w, withoutCheckpoints(t, dir), Options{}).fingerprint())
 }
