@@ -16,7 +16,6 @@ from qioi.lab.lab import serves
 from qioi.lab.launch import last_lines
 from qioi.lab.network import find_binary, parse_node
 
-
 #: By which variables a chaincode is told what our own is told by options.
 TLS_FILES = {
     "CHAINCODE_TLS_CERT": "--tls-cert",
