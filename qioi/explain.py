@@ -73,9 +73,18 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "problem": state.problem,
         },
         "acted_at": list(state.placement.groups) if state.placement else [state.cgroup],
+        "actuator": actuator(snapshot, name),
         "level_reason": state.placement.why if state.placement else None,
         "levels": list(levels(hierarchy, state.cgroup, state.placement)),
     }
+
+
+def actuator(snapshot: Snapshot, name: str) -> str | None:
+    """Say by which means a pod's shares are moved, and its class; ``None`` outside of a cluster."""
+    pods = snapshot.kubernetes.pods if snapshot.kubernetes is not None else ()
+    return next(
+        (f"{one.actuator}; {one.qos} pod, moved at: {one.level}" for one in pods if one.component == name), None
+    )
 
 
 def step(state: ComponentState) -> float | None:

@@ -110,6 +110,7 @@ def explanation() -> Schema:
         ),
         acted_at={"type": "array", "items": TEXT},
         level_reason=OPTIONAL_TEXT,
+        actuator=OPTIONAL_TEXT,
         levels={
             "type": "array",
             "items": record(

@@ -157,7 +157,7 @@ def make_daemon(
     if not config.discovers:
         return Daemon(config, guard, instruments)
     if config.kubernetes is not None:
-        return kubernetes_daemon(config, guard, instruments, hierarchy, cleanup)
+        return kubernetes_daemon(config, guard, instruments, owners, hierarchy, cleanup)
     keeper = owners if isinstance(owners, EngineOwners) else None
     try:
         discovery = watch(config, hierarchy, owned=keeper is not None, owners=guard.owners())
@@ -168,14 +168,15 @@ def make_daemon(
 
 
 def kubernetes_daemon(
-    config: Config, guard: Guard, instruments: Instruments, hierarchy: Hierarchy, cleanup: ExitStack
+    config: Config, guard: Guard, instruments: Instruments, owners: Owners, hierarchy: Hierarchy, cleanup: ExitStack
 ) -> Daemon:
     """Make the daemon of a cluster's node; nobody else carries its code in memory."""
     from qioi.kubernetes import service
 
     assert config.kubernetes is not None
     try:
-        return service.make_daemon(config.kubernetes, config, guard, instruments, hierarchy, cleanup)
+        keeper = owners if isinstance(owners, EngineOwners) else None
+        return service.make_daemon(config.kubernetes, config, guard, instruments, hierarchy, cleanup, keeper)
     except service.NoClusterError as error:
         raise StartError(f"{config.file}: {error}") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
 from qioi.discovery.choose import UnwatchableError, libraries, look
 from qioi.discovery.offers import offers
+from qioi.kubernetes.section import KubernetesConfig
 
 #: Seconds that all that is asked for components has together.
 PATIENCE = 5.0
@@ -49,7 +51,9 @@ def command(path: Path | None, output: str) -> None:
             problems.append(f"{config.file}: {error}")
         problems += journal_problems(config.state_dir)
         problems += libraries(config)
-        if config.discovers and config.kubernetes is None and not problems:
+        if config.kubernetes is not None:
+            facts |= cluster_facts(config.kubernetes, hierarchy, problems)
+        elif config.discovers and not problems:
             facts |= found_facts(config, hierarchy)
     if output == "json":
         click.echo(json.dumps({"facts": facts, "problems": problems}, indent=2))
@@ -103,6 +107,23 @@ def found_facts(config: Config, hierarchy: Hierarchy) -> dict[str, Any]:
         return {"found": str(error)}
     names = ", ".join(f"{one.name} ({one.role.value}) at {one.cgroup}" for one in found.components)
     return {"found": names or "nothing yet"} | {f"found, {about}": text for about, text in found.problems.items()}
+
+
+def cluster_facts(section: KubernetesConfig, hierarchy: Hierarchy, problems: list[str]) -> dict[str, Any]:
+    """Say how the API server is reached, and by which means shares would be moved."""
+    from qioi.kubernetes.actuators import choose, offers
+    from qioi.kubernetes.client import Api, ApiError
+    from qioi.kubernetes.service import NoClusterError, reach
+
+    try:
+        access, node = reach(section)
+        with closing(Api(access)) as api:
+            found = offers(section, api, hierarchy, patience=0.0)
+    except (NoClusterError, ApiError) as error:
+        problems.append(str(error))
+        return {}
+    facts = {f"actuator {one.means}": one.text for one in found}
+    return {"cluster": f"{access.server}, node {node}", **facts, "actuator": choose(found).means.value}
 
 
 def journal_problems(state_dir: Path) -> list[str]:

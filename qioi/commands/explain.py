@@ -97,7 +97,8 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     if result["problem"]:
         yield "problem", result["problem"]
-    yield "acts at", f"{', '.join(document['acted_at'])}: {document['level_reason'] or '-'}"
+    by = f"{document['actuator']}; " if document["actuator"] else ""
+    yield "acts at", f"{by}{', '.join(document['acted_at'])}: {document['level_reason'] or '-'}"
     for number, level in enumerate(document["levels"]):
         yield "" if number else "level", describe(level)
 

@@ -162,7 +162,8 @@ def story(one: Policy, now: datetime) -> Iterator[str]:
     for part in said.get("components") or ():
         yield f"  {part['name']} ({known(part, 'role')}, {known(part, 'qosClass')}) on {part['node']}"
         shares, original = known(part, "shares"), known(part, "original")
-        yield f"    shares {shares}, found with {original}, moved at: {known(part, 'level')}"
+        where = f"moved at: {known(part, 'level')}, by {known(part, 'actuator')}"
+        yield f"    shares {shares}, found with {original}, {where}"
         yield f"    {part.get('problem') or known(part, 'reason')}"
     last = said.get("lastDecision")
     if last:

@@ -46,17 +46,8 @@ def show(document: dict[str, Any]) -> None:
         f"{totals['periods']} periods, {totals['late']} late, the last took {1000 * document['loop']:.1f} ms; "
         f"cgroup v{document['cgroup_version']} through {document['actuator']}; writes: {writes}"
     )
-    if document["host"]:
-        host = document["host"]
-        console.print(f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger")
-    if document["idle_groups"]:
-        console.print(f"Idle by our doing, as best effort: {', '.join(document['idle_groups'])}")
-    if document["slices"]["mode"] != "off":
-        slices = document["slices"]
-        console.print(f"Slices: {slices['mode']}, now {'on' if slices['on'] else 'off'}: {slices['text']}")
-    if document["boosts"]:
-        boosts = document["boosts"]
-        console.print(f"Boosts hold {boosts['part']:.0%} of the host's CPU by weight; boost_cap is {boosts['cap']:.0%}")
+    for line in surroundings(document):
+        console.print(line)
     channels = Table("Channel", "Law", *right("Throughput", "Threshold", "Last commit", "Height"))
     for one in document["channels"]:
         channels.add_row(one["name"], one["law"], number(one["throughput"], "{:.1f} tps"),
@@ -74,6 +65,24 @@ def show(document: dict[str, Any]) -> None:
     console.print(components)
     for note in notes(document):
         console.print(note)
+
+
+def surroundings(document: dict[str, Any]) -> Iterator[str]:
+    """Say how the host is, and what is done beside moving shares."""
+    if document["host"]:
+        host = document["host"]
+        yield f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger"
+    if document["kubernetes"]:
+        cluster = document["kubernetes"]
+        yield f"Kubernetes node {cluster['node']}; actuator {cluster['actuator']}"
+    if document["idle_groups"]:
+        yield f"Idle by our doing, as best effort: {', '.join(document['idle_groups'])}"
+    if document["slices"]["mode"] != "off":
+        slices = document["slices"]
+        yield f"Slices: {slices['mode']}, now {'on' if slices['on'] else 'off'}: {slices['text']}"
+    if document["boosts"]:
+        boosts = document["boosts"]
+        yield f"Boosts hold {boosts['part']:.0%} of the host's CPU by weight; boost_cap is {boosts['cap']:.0%}"
 
 
 def notes(document: dict[str, Any]) -> Iterator[str]:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 
 from qioi.discovery.engine_records import KIND as DOCKER
 from qioi.discovery.engine_records import EngineRecords
+from qioi.discovery.nri_records import KIND as NRI
+from qioi.discovery.nri_records import NriRecords
 from qioi.discovery.records import Keeper, NoRecordError, RecordError
 from qioi.discovery.unit_records import KIND as SYSTEMD
 from qioi.discovery.unit_records import UnitRecords
@@ -46,11 +48,11 @@ class Record:
 
 
 class EngineOwners:
-    """All records of engines and of systemd. Its thread starts when it is first needed."""
+    """All records of engines, of systemd and, by NRI, of containerd. Its thread starts when it is first needed."""
 
     def __init__(self, cgroup_version: int, *, pause: float = PAUSE) -> None:
         self._keepers: dict[str, Keeper] = {
-            DOCKER: EngineRecords(cgroup_version), SYSTEMD: UnitRecords(cgroup_version),
+            DOCKER: EngineRecords(cgroup_version), SYSTEMD: UnitRecords(cgroup_version), NRI: NriRecords(),
         }  # fmt: skip
         self._pause = pause
         self._records: dict[str, Record] = {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qioi.controller.policy import Policy
+from qioi.kubernetes.actuators import NriNames
 from qioi.kubernetes.cgroups import Layout, find_layout
 from qioi.kubernetes.client import Api, Object
 from qioi.kubernetes.pods import Pod, component, read_pod, slim
@@ -32,11 +33,14 @@ class View:
     pods: Mapping[str, Pod] = field(default_factory=dict)
     judged: tuple[Judged, ...] = ()
     dry_run: frozenset[str] = frozenset()
+    resized: frozenset[str] = frozenset()  # policies that want requests to be moved
     problems: Mapping[str, str] = field(default_factory=dict)
 
     def moves(self, other: View) -> bool:
         """Whether the daemon has to go on with other components or policies; not everything new asks for that."""
-        return (self.components, self.policies, self.dry_run) != (other.components, other.policies, other.dry_run)
+        return (self.components, self.policies, self.dry_run, self.resized) != (
+            other.components, other.policies, other.dry_run, other.resized,
+        )  # fmt: skip
 
 
 class Cluster:
@@ -49,6 +53,7 @@ class Cluster:
         mount: Path,
         logs: str,
         cgroup_root: str = "",
+        naming: NriNames | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.api = api
@@ -57,6 +62,7 @@ class Cluster:
         self._mount = mount
         self._logs = logs
         self._root = cgroup_root
+        self._naming = naming
         self._clock = clock
         self._layout: Layout | None = None
         self._lock = threading.Lock()
@@ -79,6 +85,14 @@ class Cluster:
                 self._refresh()  # the kubelet's groups may have been made since
         return self._view
 
+    def pods_by_uid(self) -> Mapping[str, Pod]:
+        """Give all of this node's pods that are something to the ledger, whether a policy speaks of them or not."""
+        return {pod.uid: pod for pod in self._pods}
+
+    def followed(self) -> bool:
+        """Whether what is known of the pods is what the API server says now."""
+        return self.pods.problem is None
+
     def close(self) -> None:
         """Stop following."""
         self.pods.close()
@@ -98,6 +112,8 @@ class Cluster:
                 pods.append(pod)
         with self._lock:
             self._pods = tuple(sorted(pods, key=lambda pod: (pod.path, pod.uid)))
+            if self._naming is not None:
+                self._naming.keep_only({one.identity for pod in pods for one in pod.containers})
             self._refresh()
 
     def _take_policies(self, objects: Mapping[str, Object]) -> None:
@@ -111,17 +127,19 @@ class Cluster:
         """Make the view anew, and keep the old one if it says the same."""
         if self._layout is None:
             self._layout = find_layout(self._mount, self._root)
-        view = look(self._pods, self._judged, self._layout, self._logs)
+        view = look(self._pods, self._judged, self._layout, self._logs, self._naming)
         followed = {"kubernetes pods": self.pods.problem, "kubernetes policies": self.policies.problem}
         problems = {**view.problems, **{about: why for about, why in followed.items() if why}}
         if self._layout is None and self._pods:
             problems["kubelet"] = f"no group `kubepods` below {self._mount}: is cgroup_root right?"
-        view = View(view.components, view.policies, view.pods, view.judged, view.dry_run, problems)
+        view = View(view.components, view.policies, view.pods, view.judged, view.dry_run, view.resized, problems)
         if view != self._view:
             self._view = view
 
 
-def look(pods: tuple[Pod, ...], judged: tuple[Judged, ...], layout: Layout | None, logs: str) -> View:
+def look(
+    pods: tuple[Pod, ...], judged: tuple[Judged, ...], layout: Layout | None, logs: str, naming: NriNames | None = None
+) -> View:
     """Bring pods and policies together. A pod that no policy speaks of is left alone."""
     accepted = [one for one in judged if one.policy is not None]
     found: list[Component] = []
@@ -134,11 +152,12 @@ def look(pods: tuple[Pod, ...], judged: tuple[Judged, ...], layout: Layout | Non
         serves = tuple(one.key for one in accepted if one.serves(pod))
         if not serves or layout is None or pod.path in names:
             continue  # the same name twice: its predecessor is still ending
-        made = component(pod, serves, layout, logs)
+        made = component(pod, serves, layout, logs, naming)
         if made is not None:
             names.add(pod.path)
             found.append(made)
             by_component[made.name] = pod
     policies = {one.key: one.policy for one in accepted if one.policy is not None}
     dry_run = frozenset(one.key for one in accepted if one.dry_run)
-    return View(tuple(found), policies, by_component, judged, dry_run, problems)
+    resized = frozenset(one.key for one in accepted if one.resize)
+    return View(tuple(found), policies, by_component, judged, dry_run, resized, problems)

@@ -7,15 +7,24 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from qioi.acting import InForce
 from qioi.config import Config
+from qioi.controller.errors import CgroupError
 from qioi.controller.guard import Guard
+from qioi.controller.levels import Placement
 from qioi.daemon import Daemon
+from qioi.discovery.owners import EngineOwners
 from qioi.instruments import Instruments
+from qioi.kubernetes.actuators import Means, Offer, choose
 from qioi.kubernetes.cluster import Cluster, View
 from qioi.kubernetes.events import EventWriter
+from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import LastDecision, Row, Sight
+from qioi.kubernetes.requests import shares_of
+from qioi.kubernetes.resizer import Resizer
+from qioi.kubernetes.resizes import in_force
 from qioi.kubernetes.state import KubernetesState, PodState
 from qioi.snapshot import ComponentState, Snapshot
 from qioi.types import Decision
@@ -36,13 +45,19 @@ class KubernetesDaemon(Daemon):
         instruments: Instruments,
         cluster: Cluster,
         reporter: Reporter,
-        actuator: str,
+        offers: tuple[Offer, ...],
+        resizer: Resizer | None = None,
+        owners: EngineOwners | None = None,
     ) -> None:
         super().__init__(config, guard, instruments)
         self._listed = config
         self._cluster = cluster
         self._reporter = reporter
-        self._actuator = actuator
+        self._offers = offers
+        self._chosen = choose(offers)
+        self._resizer = resizer
+        self._records = owners
+        self._why_files: dict[str, str] = {}  # why a pod whose policy wants resizes is acted on by its files
         self._view = View()
         self._told: dict[str, str] = {}
         self._events = EventWriter(cluster.node)
@@ -65,6 +80,9 @@ class KubernetesDaemon(Daemon):
         problems = dict(view.problems)
         if self._reporter.problem:
             problems["kubernetes status"] = self._reporter.problem
+        if self._records is not None and (behind := self._records.problem()):
+            problems["nri"] = behind
+        problems |= {f"resize of {name}": why for name, why in self._why_files.items()}
         for about in {**self._told, **problems}:
             self._say(about, problems.get(about))
         self._told = problems
@@ -73,10 +91,49 @@ class KubernetesDaemon(Daemon):
         self._reporter.offer({one.judged.path: one for one in self._sights(after)})
         return replace(after, kubernetes=self._state(after))
 
+    def _look_at(self, state: ComponentState, placement: Placement | None) -> InForce | CgroupError:
+        """Of a pod whose request is moved, what is in force is what the kubelet says that it has made of it."""
+        seen = super()._look_at(state, placement)
+        pod = self._view.pods.get(state.name)
+        record = self._resizer.record(pod.uid) if self._resizer is not None and pod is not None else None
+        if self._resizer is None or pod is None or record is None or isinstance(seen, CgroupError):
+            return seen
+        problem = self._resizer.problem(pod.uid)
+        return replace(seen, share=in_force(record, pod), original=shares_of(record.found), problem=problem)
+
+    def _resize(self, decisions: list[Decision]) -> set[str]:
+        """Have the requests moved that may be; give the components of which that is so."""
+        if self._resizer is None or self._config.dry_run:
+            return set()
+        taken: dict[str, str] = {}
+        self._why_files = {}
+        components = {one.name: one for one in self._view.components}
+        for one in decisions:
+            pod = self._view.pods.get(one.component)
+            if pod is None or not self._view.resized.intersection(components[one.component].channels):
+                continue
+            why = self._resizer.takes(pod)
+            if why is None:
+                taken[one.component] = pod.uid
+                if self._resizer.record(pod.uid) is None:  # its files may have been written until now
+                    self._actor.release(components[one.component].cgroup)
+                self._resizer.want(pod, one.shares)
+            else:
+                self._why_files[one.component] = f"{why}: its files are written instead"
+        self._resizer.keep_only(set(taken.values()))
+        on_their_way = {name for name, pod in self._view.pods.items() if self._resizer.record(pod.uid) is not None}
+        return taken.keys() | on_their_way  # until a request is back, the kubelet may write at any time
+
     def _act(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> dict[str, ComponentState]:
         """Leave out what a policy only wants to be shown; note what was changed."""
         wet = [one for one in decisions if one.channel not in self._view.dry_run]
-        after = super()._act(states, wet)
+        resized = self._resize(wet)
+        after = super()._act(states, [one for one in wet if one.component not in resized])
+        for name, why in self._why_files.items():
+            after[name] = replace(after[name], reason=f"{after[name].reason}; {why}")
+        for one in wet:
+            if one.component in resized and one.changes and one.shares != states[one.component].wanted:
+                self._note(one, states[one.component], one.shares)
         for one in wet:
             share = after[one.component].share
             if not one.changes or share is None or share != one.shares or share == states[one.component].share:
@@ -138,23 +195,38 @@ class KubernetesDaemon(Daemon):
                 and instrument.is_local(judged.key)
             )
             yield Sight(
-                self._cluster.node, self._actuator, judged, channel, rows, committing, self._last.get(judged.key)
+                self._cluster.node, self._actuator(), judged, channel, rows, committing, self._last.get(judged.key)
             )
 
     def _row(self, state: ComponentState) -> Row:
         pod = self._view.pods[state.name]
-        return Row(state.name.partition("/")[2], state.role, pod.qos.value, level(state), state)
+        means = self._means(state, pod)
+        where = "pod, container" if means is Means.RESIZE else level(state)
+        return Row(state.name.partition("/")[2], state.role, pod.qos.value, where, state, means.value)
+
+    def _actuator(self) -> str:
+        """Say what was chosen at the start."""
+        return f"{self._chosen.means}: {self._chosen.text}"
+
+    def _means(self, state: ComponentState, pod: Pod) -> Means:
+        """Say by which means one component is acted on."""
+        if self._resizer is not None and self._resizer.record(pod.uid) is not None:
+            return Means.RESIZE
+        return Means.NRI if self._owners.get(state.cgroup) else Means.FILES
 
     def _state(self, snapshot: Snapshot) -> KubernetesState:
         """Say what metrics and `qioi status` show of the cluster."""
         pods = tuple(
-            PodState(one.name, pod.namespace, pod.name, pod.main, pod.qos.value, level(one))
+            PodState(
+                one.name, pod.namespace, pod.name, pod.main, pod.qos.value, level(one), self._means(one, pod).value
+            )
             for one in snapshot.components
             if (pod := self._view.pods.get(one.name)) is not None
         )
         requests = {f"{verb} {code}": count for (verb, code), count in sorted(self._cluster.api.requests.items())}
         refused = tuple(f"{one.namespace}/{one.name}: {one.message}" for one in self._view.judged if not one.accepted)
-        return KubernetesState(self._cluster.node, self._actuator, pods, requests, refused)
+        means = tuple(f"{one.means}: {one.text}" for one in self._offers)
+        return KubernetesState(self._cluster.node, self._actuator(), pods, requests, refused, means)
 
 
 def level(state: ComponentState) -> str:

@@ -8,13 +8,14 @@ configurable), fabric-builder-k8s ("Chaincode job": `app.kubernetes.io/created-b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from qioi.discovery.recognise import fabric_role
 from qioi.kubernetes.cgroups import Layout, Qos
 from qioi.kubernetes.client import Object
+from qioi.kubernetes.requests import NO_REQUEST, ORIGINAL_ANNOTATION, PENDING, CpuRequest, cpu_request, read_request
 from qioi.types import Component, Role
 
 ROLE_LABEL = "qioi.io/role"
@@ -56,6 +57,7 @@ class Pod:
     containers: tuple[Container, ...]
     main: str  # the container that is the component
     requests: tuple[tuple[str, str], ...]  # CPU by container, as asked for: the kubelet makes shares of it
+    cpu: CpuRequest = NO_REQUEST  # of the container that is the component
     problem: str | None = None
 
     @property
@@ -68,7 +70,11 @@ def slim(one: Object) -> Object:
     """Keep of a pod's object what :func:`read_pod` looks at."""
     metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
     annotations = metadata.get("annotations") or {}
-    ours = {key: annotations[key] for key in (CHANNELS_ANNOTATION, STATIC_ANNOTATION) if key in annotations}
+    ours = {
+        key: annotations[key]
+        for key in (CHANNELS_ANNOTATION, STATIC_ANNOTATION, ORIGINAL_ANNOTATION)
+        if key in annotations
+    }
     return {
         "metadata": {
             **{key: metadata[key] for key in ("namespace", "name", "uid", "labels") if key in metadata},
@@ -76,15 +82,17 @@ def slim(one: Object) -> Object:
         },
         "spec": {
             "containers": [
-                {"name": c["name"], "image": c.get("image", ""), "resources": c.get("resources") or {}}
+                {"name": c["name"], "image": c.get("image", ""), "resources": c.get("resources") or {},
+                 "resizePolicy": c.get("resizePolicy") or []}
                 for c in spec.get("containers", ())
             ]
         },
         "status": {
             "qosClass": status.get("qosClass"),
             "phase": status.get("phase"),
+            "conditions": [one for one in status.get("conditions") or () if one.get("type") == PENDING],
             "containerStatuses": [
-                {key: c.get(key) for key in ("name", "containerID", "restartCount", "state")}
+                {key: c.get(key) for key in ("name", "containerID", "restartCount", "state", "resources")}
                 for c in status.get("containerStatuses") or ()
             ],
         },
@@ -103,6 +111,7 @@ def read_pod(one: Object) -> Pod | None:
     if not running or (role is None and problem is None):
         return None
     annotations = metadata.get("annotations") or {}
+    main = main_container(labels, role, [str(c["name"]) for c in declared])
     return Pod(
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata["name"]),
@@ -113,16 +122,11 @@ def read_pod(one: Object) -> Pod | None:
         role=role,
         channels=channels_of(labels, annotations),
         containers=running,
-        main=main_container(labels, role, [str(c["name"]) for c in declared]),
+        main=main,
         requests=tuple((str(c["name"]), cpu_request(c)) for c in declared),
+        cpu=read_request(one, main),
         problem=problem,
     )
-
-
-def cpu_request(container: Mapping[str, Any]) -> str:
-    """Give a container's request as it is written; its limit counts where it has no request."""
-    resources = container.get("resources") or {}
-    return str((resources.get("requests") or {}).get("cpu", (resources.get("limits") or {}).get("cpu", "")))
 
 
 def _container(status: Mapping[str, Any], declared: list[Mapping[str, Any]]) -> Container | None:
@@ -164,14 +168,18 @@ def main_container(labels: Mapping[str, str], role: Role | None, names: list[str
     return wanted if wanted in names else (names[0] if names else "")
 
 
-def component(pod: Pod, serves: tuple[str, ...], layout: Layout, logs: str) -> Component | None:
+def component(
+    pod: Pod, serves: tuple[str, ...], layout: Layout, logs: str, naming: Callable[[str, str, str], str] | None = None
+) -> Component | None:
     """Make a component of a pod's main container; ``None`` while that does not run.
 
-    ``serves`` are the policies' keys; ``logs`` is the folder of all pods' logs.
+    ``serves`` are the policies' keys; ``logs`` is the folder of all pods' logs; ``naming`` gives the name of the record
+    that its runtime has of its shares, by identity, group and request.
     """
     main = next((one for one in pod.containers if one.name == pod.main), None)
     if pod.role is None or main is None:
         return None
     log = f"{logs}/{pod.namespace}_{pod.name}_{pod.group_uid}/{main.name}/{main.restarts}.log"
     group = layout.container(pod.group_uid, pod.qos, main.identity)
-    return Component(pod.path, pod.role, group, serves, log if pod.role in _LOGGED else None, "cri")
+    owner = naming(main.identity, group, dict(pod.requests).get(main.name, "")) if naming else ""
+    return Component(pod.path, pod.role, group, serves, log if pod.role in _LOGGED else None, "cri", owner=owner)

@@ -41,6 +41,7 @@ class Judged:
     message: str
     policy: Policy | None = None
     dry_run: bool = False
+    resize: bool = False
     selectors: Mapping[str, Mapping[str, Any]] | None = None
     status: Mapping[str, Any] | None = None
 
@@ -157,6 +158,7 @@ def read_policy(one: Object) -> Judged:
         "decided and shown, but not written" if dry_run else "in force",
         made,
         dry_run,
+        spec.get("resize") is True,
         selectors,
         one.get("status") or {},
     )

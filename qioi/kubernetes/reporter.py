@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from qioi.kubernetes.absence import Absences
 from qioi.kubernetes.client import Api, ApiError
 from qioi.kubernetes.policies import Judged
 from qioi.kubernetes.reports import Said, Sight, document, due
@@ -26,12 +27,18 @@ JSON = "application/json"
 Event = tuple[str, dict[str, Any]]
 
 
+def manager_of(node: str) -> str:
+    """Name a node's daemon as a field manager; the API takes 128 characters."""
+    return f"qioi-{node}"[:128]
+
+
 class Reporter:
     """Applies statuses and posts events. ``manager`` is this node's name as a field manager."""
 
     def __init__(self, api: Api, node: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
-        self._manager = f"qioi-{node}"[:128]
+        self._manager = manager_of(node)
+        self._absences = Absences(node)
         self._clock = clock
         self._sights: Mapping[str, Sight] = {}
         self._said: dict[str, Said] = {}
@@ -87,6 +94,10 @@ class Reporter:
             else:
                 said.failed_at = now
                 return
+        for judged, node in self._absences.lost((sight.judged for sight in sights.values()), now):
+            log.info("%s/%s: node %s is lost: what it has said is taken back", judged.namespace, judged.name, node)
+            empty = document(judged, {})
+            self._try(partial(self._api.apply_status, judged.path, empty, manager_of(node)))
         self._post_events()
 
     def _apply(self, path: str, new: dict[str, Any]) -> None:

@@ -4,8 +4,9 @@ Each node's daemon is a manager of its own in server-side apply: it states its o
 back, so that no node leads and none needs to read before it writes. What is said of the channel as a whole is said
 by the first, in the order of names, of the nodes that see its commits.
 
-Load on the API server, per node and policy: nothing while nothing changes and nobody sends; one write in
-:data:`RENEW` seconds while commits are seen here; never more than one in :data:`PAUSE` seconds.
+Load on the API server, per node and policy: one write in
+:data:`RENEW` seconds while commits are seen here, and in :data:`HEARTBEAT` seconds while not; never more than one in
+:data:`PAUSE` seconds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from qioi.snapshot import ChannelState, ComponentState
 PAUSE = 5.0
 #: Seconds after which a rate that has not changed is said again, so that it is believed elsewhere.
 RENEW = 15.0
+#: Seconds after which all is said again although nothing changes, so that others know that this node is there.
+HEARTBEAT = 300.0
 #: A rate or threshold that moved by this part of itself has changed.
 MOVED = 0.05
 #: Percentage points by which interference has changed.
@@ -50,6 +53,7 @@ class Row:
     qos: str
     level: str
     state: ComponentState
+    actuator: str = "files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,7 @@ def component_entry(row: Row, node: str) -> dict[str, Any]:
         "role": row.role,
         "qosClass": row.qos,
         "level": row.level,
+        "actuator": row.actuator,
         "reason": state.reason,
     }
     numbers = {
@@ -203,7 +208,8 @@ def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, A
         return new if sight.concerned or not settled(sight.judged) else None
     changed = differs(said.body["status"], new["status"])
     active = sight.committing and sight.channel is not None and (sight.channel.age or 0.0) < IDLE
-    return new if changed or (active and now - said.at >= RENEW) else None
+    renew = sight.concerned and now - said.at >= (RENEW if active else HEARTBEAT)
+    return new if changed or renew else None
 
 
 def settled(judged: Judged) -> bool:

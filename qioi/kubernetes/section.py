@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from qioi.sections import Strict
+from qioi.sections import Strict, absolute
 
 
 def server_url(url: str) -> str:
@@ -25,3 +25,5 @@ class KubernetesConfig(Strict):
     token: str | None = None
     cgroup_root: str = ""  # the kubelet's --cgroup-root
     logs: str = "/var/log/pods"
+    nri: Annotated[str, AfterValidator(absolute)] | None = None  # the socket of our plugin, not containerd's own
+    resize: bool = False  # pods' requests may be changed, where their policy wants it too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from contextlib import ExitStack
 from dataclasses import replace
@@ -10,13 +11,18 @@ from pathlib import Path
 from qioi.config import Config
 from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy
+from qioi.discovery.owners import EngineOwners
 from qioi.instruments import Instruments
+from qioi.kubernetes.actuators import Means, NriNames, Offer, choose, offers
 from qioi.kubernetes.client import Access, Api, ApiError, in_cluster
 from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.daemon import KubernetesDaemon
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
+from qioi.kubernetes.resizer import Resizer
 from qioi.kubernetes.section import KubernetesConfig
+
+log = logging.getLogger("qioi")
 
 #: Seconds that the API server has at the start; after that the daemon goes on without and catches up.
 PATIENCE = 5.0
@@ -47,6 +53,7 @@ def make_daemon(
     instruments: Instruments,
     hierarchy: Hierarchy,
     cleanup: ExitStack,
+    owners: EngineOwners | None = None,
 ) -> KubernetesDaemon:
     """Begin to follow the cluster, and make the daemon that acts on it."""
     access, node = reach(section)
@@ -57,7 +64,12 @@ def make_daemon(
     writing.requests = api.requests  # one account of all requests
     cleanup.callback(api.close)
     cleanup.callback(writing.close)
-    cluster = Cluster(api, node, hierarchy.mount, section.logs, section.cgroup_root)
+    found = offers(section, writing, hierarchy)
+    chosen = choose(found)
+    for one in found:
+        log.info("actuator %s: %s%s", one.means, one.text, " (chosen)" if one is chosen else "")
+    naming = NriNames(section.nri, hierarchy) if chosen.means is Means.NRI and section.nri else None
+    cluster = Cluster(api, node, hierarchy.mount, section.logs, section.cgroup_root, naming)
     cleanup.callback(cluster.close)
     channels = ClusterChannels(cluster.reports)
     cleanup.callback(channels.close)
@@ -67,5 +79,19 @@ def make_daemon(
     cluster.policies.wait(PATIENCE)
     cluster.pods.wait(PATIENCE)
     reporter.start()
+    resizer = make_resizer(config, chosen, writing, cluster, cleanup)
     seeing = replace(instruments, channels=channels)
-    return KubernetesDaemon(config, guard, seeing, cluster, reporter, "cgroup files of pods and containers")
+    return KubernetesDaemon(config, guard, seeing, cluster, reporter, found, resizer, owners)
+
+
+def make_resizer(config: Config, chosen: Offer, api: Api, cluster: Cluster, cleanup: ExitStack) -> Resizer | None:
+    """Begin to move requests, where that was chosen."""
+    if chosen.means is not Means.RESIZE or config.dry_run:
+        return None
+    resizer = Resizer(api, config.state_dir, cluster.pods_by_uid, cluster.followed)
+    try:
+        resizer.start()
+    except OSError as error:
+        raise NoClusterError(f"kubernetes: journal of requests: {error}") from None
+    cleanup.callback(resizer.close)
+    return resizer

@@ -16,6 +16,7 @@ class PodState:
     container: str
     qos: str
     level: str
+    actuator: str = "files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +28,4 @@ class KubernetesState:
     pods: tuple[PodState, ...]
     requests: Mapping[str, int]
     refused: tuple[str, ...]  # policies that are not in force, and why
+    means: tuple[str, ...] = ()  # all actuators, the preferred one first, and what was found of them at the start

@@ -119,7 +119,7 @@ def build(name: str) -> None:
 
 def main() -> None:
     """Build what was asked for."""
-    wanted = sys.argv[1:] or list(TOOLS)
+    wanted = sys.argv[1:] or list(ALL)
     unknown = [name for name in wanted if name not in ALL]
     if unknown:
         raise SystemExit(f"unknown tool {', '.join(unknown)}; accepted are {', '.join(ALL)}")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from k8s_cluster import ADMIN_TOKEN, ControlPlane, until
 
+from qioi.kubernetes.absence import LOST, SPREAD
 from qioi.kubernetes.client import Access, Api, ApiError
 from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.policies import PATH, judge, slim_policy
@@ -205,6 +206,38 @@ def test_two_nodes_speak_in_one_status_and_take_their_words_back(
         first.close()
         assert status() == {}
         assert first_api.requests["apply", "200"] == 2  # its word, and taking it back
+
+
+def test_what_a_lost_node_has_said_is_taken_back_by_another(
+    plane: ControlPlane, namespace: str, access: Access
+) -> None:
+    add_policy(plane, namespace, "red")
+    path = policy_path(namespace, "red")
+    later = 0.0
+
+    def said_by(what: str) -> set[str]:
+        status = plane.call("GET", path).get("status", {})
+        return {one["name" if what == "nodes" else "node"] for one in status.get(what, ())}
+
+    with closing(Api(access)) as first_api, closing(Api(access)) as second_api:
+        lost = Reporter(first_api, "node-a")
+        lost.start()
+        lost.offer({path: sight(plane, namespace, "node-a", 70.0)})
+        until(lambda: said_by("nodes") == {"node-a"}, "the first has spoken")
+        lost._stop.set()  # its node went away
+        other = Reporter(second_api, "node-b", lambda: time.monotonic() + later)
+        other.start()
+        other.offer({path: sight(plane, namespace, "node-b", 70.0)})
+        until(lambda: said_by("nodes") == {"node-a", "node-b"}, "the second has spoken")
+        later = LOST - 60
+        other.offer({path: sight(plane, namespace, "node-b", 71.0)})
+        time.sleep(2.5)
+        assert said_by("components") == {"node-a", "node-b"}
+        later = LOST + SPREAD + 60
+        until(lambda: said_by("nodes") == said_by("components") == {"node-b"}, "what the lost one has said is gone")
+        assert plane.call("GET", path)["status"]["nodes"][0]["name"] == "node-b"
+        other.close()
+        assert plane.call("GET", path).get("status", {}) == {}
 
 
 def test_a_node_without_peers_acts_on_what_another_sees(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -45,19 +46,41 @@ def installed(plane: ControlPlane) -> ControlPlane:
     return plane
 
 
-@pytest.mark.parametrize("folder", ["base", "overlays/dry-run", "overlays/selected-nodes"])
+OVERLAYS = ["base", "overlays/dry-run", "overlays/selected-nodes", "overlays/nri", "overlays/resize"]
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
 def test_the_server_takes_what_kustomize_makes(installed: ControlPlane, folder: str) -> None:
     said = installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-k", K8S / folder)
     assert "daemonset.apps/qioi" in said
     assert "Warning" not in said
 
 
-def test_helm_makes_the_same(plane: ControlPlane) -> None:
-    done = helm("template", "qioi", K8S / "chart", "--namespace", "qioi", "--include-crds")
+@pytest.mark.parametrize(
+    ("folder", "values"),
+    [("base", "dryRun=false"), ("overlays/nri", "nri.enabled=true"), ("overlays/resize", "resize=true")],
+)
+def test_helm_makes_the_same(plane: ControlPlane, folder: str, values: str) -> None:
+    done = helm("template", "qioi", K8S / "chart", "--namespace", "qioi", "--include-crds", "--set", values)
     assert done.returncode == 0, done.stderr
-    expected = render(plane, "base")
+    expected, made = render(plane, folder), documents(done.stdout)
     del expected["Namespace", "qioi"]  # helm's own --create-namespace
-    assert documents(done.stdout) == expected
+    assert sets(made) == sets(expected)
+
+
+def sets(made: Documents) -> Documents:
+    """Compare what has no order without one, and the configuration for what it says."""
+    made["ConfigMap", "qioi"]["data"]["qioi.yaml"] = plain = yaml.safe_load(
+        made["ConfigMap", "qioi"]["data"]["qioi.yaml"]
+    )
+    if plain["kubernetes"].get("resize") is False:
+        del plain["kubernetes"]["resize"]
+    pod = made["DaemonSet", "qioi"]["spec"]["template"]["spec"]
+    for one in (pod, *pod["containers"]):
+        for key in ("volumes", "volumeMounts"):
+            one[key] = sorted(one.get(key, ()), key=itemgetter("name"))
+    pod["containers"].sort(key=itemgetter("name"))
+    return made
 
 
 def test_the_server_takes_what_helm_makes_of_other_values(installed: ControlPlane) -> None:
@@ -84,10 +107,11 @@ def test_helm_refuses_wrong_values(value: str) -> None:
     assert value.partition("=")[0].rpartition(".")[2] in done.stderr
 
 
-def test_the_configuration_is_one_that_the_daemon_takes(plane: ControlPlane, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_the_configuration_is_one_that_the_daemon_takes(plane: ControlPlane, folder: str, tmp_path: Path) -> None:
     from qioi.config import load_config
 
-    (tmp_path / "qioi.yaml").write_text(render(plane, "base")["ConfigMap", "qioi"]["data"]["qioi.yaml"])
+    (tmp_path / "qioi.yaml").write_text(render(plane, folder)["ConfigMap", "qioi"]["data"]["qioi.yaml"])
     config = load_config(tmp_path / "qioi.yaml")
     assert config.kubernetes is not None
     assert str(config.state_dir) == "/run/qioi"
@@ -112,6 +136,15 @@ def test_rights_are_those_that_are_needed_and_no_others(installed: ControlPlane)
                  ("clusterroles", "rbac.authorization.k8s.io", "")]  # fmt: skip
     given = {(verb, *one) for verb in verbs for one in resources if allowed(installed, verb, *one, namespace="default")}
     assert given == needed
+
+
+def test_resizing_takes_two_rights_more(installed: ControlPlane) -> None:
+    (role,) = (one for (kind, _), one in render(installed, "overlays/resize").items() if kind == "ClusterRole")
+    (base,) = (one for (kind, _), one in render(installed, "base").items() if kind == "ClusterRole")
+    more = [one for one in role["rules"] if one not in base["rules"]]
+    assert more == [
+        {"apiGroups": [""], "resources": [f"pods/{sub}"], "verbs": ["patch"]} for sub in ("resize", "status")
+    ]
 
 
 def test_the_daemon_does_its_work_with_these_rights(installed: ControlPlane, namespace: str, tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.levels import REWRITTEN, Levels, chain, parent_of
+from qioi.explain import levels as explained
 from qioi.kubernetes.cgroups import Driver, Layout, Qos, find_layout
 
 UID, ID = "0b9d3c1e-5f6a-4b7c-8d9e-0f1a2b3c4d5e", "4f1c" * 16
@@ -59,3 +62,56 @@ def test_the_driver_is_seen_by_the_group_that_it_made(tmp_path: Path, driver: Dr
     assert find_layout(tmp_path, root) is None
     (tmp_path / Layout(driver, root).pods()).mkdir(parents=True)
     assert find_layout(tmp_path, root) == Layout(driver, root)
+
+
+@pytest.mark.parametrize("root", ["", "/kubelet"])
+@pytest.mark.parametrize("driver", Driver)
+@pytest.mark.parametrize("qos", Qos)
+def test_only_what_the_kubelet_rewrites_is_left_out(driver: Driver, root: str, qos: Qos) -> None:
+    layout = Layout(driver, root)
+    container = layout.container(UID, qos, f"containerd://{ID}")
+    ours = [group for group in chain(container) if not REWRITTEN.search(group)]
+    inside = [container, layout.pod(UID, qos)]
+    assert [group for group in ours if group in inside] == inside
+    theirs = set(chain(parent_of(layout.pod(UID, qos)))) - set(chain(parent_of(layout.pods())))
+    assert not theirs.intersection(ours)  # the classes' groups, and that of all pods
+
+
+#: A ledger's class, its neighbours', whether the neighbours can be met, and at which group they are.
+CLASSES = [
+    (Qos.GUARANTEED, Qos.GUARANTEED, True),
+    (Qos.GUARANTEED, Qos.BURSTABLE, True),
+    (Qos.GUARANTEED, Qos.BEST_EFFORT, True),
+    (Qos.BURSTABLE, Qos.BURSTABLE, True),
+    (Qos.BURSTABLE, Qos.BEST_EFFORT, False),
+    (Qos.BURSTABLE, Qos.GUARANTEED, False),
+    (Qos.BEST_EFFORT, Qos.BEST_EFFORT, True),
+    (Qos.BEST_EFFORT, Qos.BURSTABLE, False),
+    (Qos.BEST_EFFORT, Qos.GUARANTEED, False),
+]
+
+
+@pytest.mark.parametrize(("version", "file"), [(1, "cpu.shares"), (2, "cpu.weight")])
+@pytest.mark.parametrize("driver", Driver)
+@pytest.mark.parametrize(("ledger", "neighbour", "met"), CLASSES)
+def test_the_level_that_matters_by_class_is_chosen_and_shown(
+    tmp_path: Path, driver: Driver, version: int, file: str, ledger: Qos, neighbour: Qos, met: bool
+) -> None:
+    layout, hog = Layout(driver), "f" * 36
+    component = layout.container(UID, ledger, f"containerd://{ID}")
+    pod, beside = layout.pod(UID, ledger), layout.pod(hog, neighbour)
+    used: dict[str, float] = {"": 2.0}
+    for group in {*chain(component), *chain(beside)}:
+        (tmp_path / group).mkdir(parents=True, exist_ok=True)
+        (tmp_path / group / file).write_text("100\n")
+        used[group] = 0.1 * (group in chain(component)) + 1.5 * (group in chain(beside))
+    used[""] = 1.6
+    placement = Levels().step(0.0, [component], used, 2, [])[component]
+    assert placement.groups == (pod,)  # the innermost that is ours, either way
+    assert ("which the kubelet rewrites" in placement.why) != met
+    shown = {one["group"]: one for one in explained(Hierarchy(version, tmp_path), component, placement)}
+    assert [group for group, one in shown.items() if one["acted"]] == [pod]
+    where = next(group for group in chain(pod) if parent_of(group) in chain(beside))
+    assert shown[where]["foreign"] == pytest.approx(1.5)
+    assert (where == pod) == met
+    assert shown[pod]["file"] == file

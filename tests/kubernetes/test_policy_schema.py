@@ -35,6 +35,7 @@ def test_what_is_left_out_is_filled_in(plane: ControlPlane, namespace: str) -> N
         "selectors": {},
         "priority": 0,
         "dryRun": False,
+        "resize": False,
     }
 
 

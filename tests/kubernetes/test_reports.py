@@ -9,7 +9,7 @@ from k8s_objects import policy_object
 
 from qioi.kubernetes.policies import Judged, judge
 from qioi.kubernetes.remote import FORGET, FRESH, Reports
-from qioi.kubernetes.reports import PAUSE, RENEW, LastDecision, Row, Said, Sight, body, due, stamp
+from qioi.kubernetes.reports import HEARTBEAT, PAUSE, RENEW, LastDecision, Row, Said, Sight, body, due, stamp
 from qioi.snapshot import ChannelState, ComponentState
 
 WALL = 1_800_000_000.0
@@ -43,7 +43,8 @@ def test_the_first_word() -> None:
          "throughput": 100.0, "commitAgeSeconds": 0.5},
     ]  # fmt: skip
     assert status["components"][0] == {
-        "name": "peer0", "node": "n1", "role": "peer", "qosClass": "Burstable", "level": "pod", "shares": 1024,
+        "name": "peer0", "node": "n1", "role": "peer", "qosClass": "Burstable", "level": "pod",
+        "actuator": "files", "shares": 1024,
         "original": 1024, "delayMicroseconds": 1000, "waitingPercent": 10, "reason": "not looked at yet",
     }  # fmt: skip
 
@@ -51,9 +52,10 @@ def test_the_first_word() -> None:
 def test_nothing_is_written_while_nothing_changes() -> None:
     idle = sight(age=RENEW)
     before = said(idle)
-    assert due(idle, before, 10_000.0, WALL + 10_000) is None
+    assert due(idle, before, HEARTBEAT - 1, WALL + HEARTBEAT) is None
+    assert due(idle, before, HEARTBEAT, WALL + HEARTBEAT) is not None
     restless = replace(idle, rows=(replace(idle.rows[0], state=replace(idle.rows[0].state, delay=0.9, reason="x")),))
-    assert due(restless, before, 10_000.0, WALL) is None
+    assert due(restless, before, HEARTBEAT - 1, WALL) is None
 
 
 def test_a_change_is_written_but_not_too_often() -> None:

@@ -1,4 +1,5 @@
-// A client of the CRI, for the tests: it does what a kubelet does with containerd to start a pod and rotate its log.
+// A client of the CRI, for the tests: it does what a kubelet does with containerd to start a pod, rotate its log, and
+// change what a container may use.
 package main
 
 import (
@@ -46,9 +47,12 @@ func main() {
 				Image:    &cri.ImageSpec{Image: image},
 				Args:     os.Args[7:],
 				LogPath:  name + "/0.log",
-				Linux: &cri.LinuxContainerConfig{SecurityContext: &cri.LinuxContainerSecurityContext{
-					NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE},
-				}},
+				Linux: &cri.LinuxContainerConfig{
+					Resources: &cri.LinuxContainerResources{CpuShares: 1024},
+					SecurityContext: &cri.LinuxContainerSecurityContext{
+						NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE},
+					},
+				},
 			},
 		})
 		check(err)
@@ -59,6 +63,16 @@ func main() {
 		_, err = client.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: os.Args[3]})
 		check(err)
 		_, err = client.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: os.Args[3]})
+		check(err)
+	case "update": // CONTAINER SHARES MEMORY; 0 for what is to stay
+		resources := &cri.LinuxContainerResources{}
+		_, err = fmt.Sscan(os.Args[4], &resources.CpuShares)
+		check(err)
+		_, err = fmt.Sscan(os.Args[5], &resources.MemoryLimitInBytes)
+		check(err)
+		_, err = client.UpdateContainerResources(ctx, &cri.UpdateContainerResourcesRequest{
+			ContainerId: os.Args[3], Linux: resources,
+		})
 		check(err)
 	case "reopen": // CONTAINER
 		_, err = client.ReopenContainerLog(ctx, &cri.ReopenContainerLogRequest{ContainerId: os.Args[3]})

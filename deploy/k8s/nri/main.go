@@ -1,0 +1,100 @@
+// Command qioi-nri has containerd's record of a container's CPU shares say what QiOi has set.
+//
+// It is a plugin of NRI, the runtime's node resource interface, and speaks to the daemon beside it over a Unix socket
+// (server.go says how). Without it all works through control groups' files; with it, what containerd writes again when
+// it updates a container for another reason (a cpuset, a memory limit) is QiOi's value and not an older one.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+)
+
+// Pauses between two attempts to reach containerd: the first, and the longest.
+const (
+	firstPause = 200 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+func main() {
+	runtime := flag.String("runtime", api.DefaultSocketPath, "containerd's NRI `socket`")
+	own := flag.String("listen", "/run/qioi-nri/qioi-nri.sock", "the `socket` on which the daemon is answered")
+	index := flag.String("index", "90", "the plugin's `place` among others, two digits")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "qioi-nri: %q: accepted are flags only\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	if err := run(ctx, *runtime, *own, *index); err != nil {
+		fmt.Fprintf(os.Stderr, "qioi-nri: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run answers the daemon and follows containerd until ctx ends.
+func run(ctx context.Context, runtime, own, index string) error {
+	listener, err := listen(own)
+	if err != nil {
+		return err
+	}
+	records := newRecords()
+	go func() {
+		<-ctx.Done()
+		_ = listener.Close()
+	}()
+	go follow(ctx, records, runtime, index)
+	return serve(listener, records)
+}
+
+// listen opens the daemon's socket, for its own user only; what a plugin that was killed has left there is removed.
+func listen(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	before := syscall.Umask(0o177)
+	defer syscall.Umask(before)
+	return net.Listen("unix", path)
+}
+
+// follow keeps the plugin registered: containerd may start later than this, and be restarted at any time.
+func follow(ctx context.Context, records *records, runtime, index string) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := attend(ctx, records, runtime, index)
+		records.disconnect(fmt.Sprintf("%s: %v", runtime, err))
+		if time.Since(began) > lastPause {
+			pause = firstPause
+		}
+		slog.Info("not connected to containerd", "socket", runtime, "error", err, "again", pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(lastPause, 2*pause)
+	}
+}
+
+// attend registers once, and returns when the connection has ended.
+func attend(ctx context.Context, records *records, runtime, index string) error {
+	plugin := &plugin{records: records}
+	one, err := stub.New(plugin, stub.WithPluginName("qioi"), stub.WithPluginIdx(index), stub.WithSocketPath(runtime))
+	if err != nil {
+		return err
+	}
+	plugin.update = one.UpdateContainers
+	return one.Run(ctx)
+}

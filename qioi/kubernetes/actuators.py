@@ -1,0 +1,129 @@
+"""By which means a node's shares are moved: looked at once at the start, in the order of preference, and shown.
+
+NRI: the group's file is written at once, and containerd's record of the container follows, so that what containerd
+writes later for other reasons is our value. Resize: the pod's request is changed, and the kubelet writes the shares.
+Files: the groups of containers and pods. A pod's own group, above its containers, is nobody's but the kubelet's: with
+NRI, too, it is written by its file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from qioi.controller.hierarchy import Hierarchy
+from qioi.discovery.nri_records import Plugin, conversion_of, nri_owner
+from qioi.discovery.records import RecordError
+from qioi.kubernetes.client import Api, ApiError
+from qioi.kubernetes.requests import milli, shares_of
+from qioi.kubernetes.section import KubernetesConfig
+
+#: Seconds that the plugin has to be there, and connected: its container starts beside the daemon's.
+PATIENCE = 5.0
+JSON = "application/json"
+
+
+class Means(StrEnum):
+    """The actuators, the preferred one first."""
+
+    NRI = "nri"
+    RESIZE = "resize"
+    FILES = "files"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Whether one of them works here, and what there is to be said of it."""
+
+    means: Means
+    works: bool
+    text: str
+
+
+def offers(section: KubernetesConfig, api: Api | None, hierarchy: Hierarchy, patience: float = PATIENCE) -> tuple[
+    Offer, ...
+]:  # fmt: skip
+    """Look at all of them. ``api`` is ``None`` where the API server can't be asked."""
+    return (nri_offer(section.nri, patience), resize_offer(section.resize, api), Offer(
+        Means.FILES, True, f"{hierarchy.file} of containers and pods, cgroup v{hierarchy.version} at {hierarchy.mount}"
+    ))  # fmt: skip
+
+
+def choose(found: Iterable[Offer]) -> Offer:
+    """Give the first that works."""
+    return next(one for one in found if one.works)
+
+
+def nri_offer(path: str | None, patience: float) -> Offer:
+    """Look for the plugin; it may be about to start, or to be connected."""
+    if path is None:
+        return Offer(Means.NRI, False, "not configured: kubernetes.nri names the plugin's socket")
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            runtime = Plugin(path).runtime()
+        except RecordError as error:
+            if time.monotonic() >= deadline:
+                return Offer(Means.NRI, False, str(error))
+            time.sleep(0.2)
+            continue
+        return Offer(Means.NRI, True, f"{runtime.name} by the plugin at {path}; pods' own groups by their files")
+
+
+def resize_offer(wanted: bool, api: Api | None) -> Offer:
+    """Ask the API server whether it can resize pods, and whether we may."""
+    if not wanted:
+        return Offer(Means.RESIZE, False, "not opted in: kubernetes.resize")
+    if api is None:
+        return Offer(Means.RESIZE, False, "the API server can't be asked")
+    try:
+        resources = api.request("get", "GET", "/api/v1", {}).get("resources") or ()
+        if not any(one.get("name") == "pods/resize" for one in resources):
+            return Offer(Means.RESIZE, False, "the API server has no subresource pods/resize: it has from 1.33 on")
+        for subresource in ("resize", "status"):
+            if not may_patch(api, subresource):
+                return Offer(Means.RESIZE, False, f"no right to patch pods/{subresource}: see overlays/resize")
+    except ApiError as error:
+        return Offer(Means.RESIZE, False, str(error))
+    return Offer(Means.RESIZE, True, "requests of pods whose policy has resize: true; other pods by their files")
+
+
+def may_patch(api: Api, subresource: str) -> bool:
+    """Ask for a right of our own."""
+    asked = {"verb": "patch", "resource": "pods", "subresource": subresource}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+              "spec": {"resourceAttributes": asked}}  # fmt: skip
+    where = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    return bool(api.request("post", "POST", where, {}, review, JSON)["status"].get("allowed"))
+
+
+class NriNames:
+    """Names containers' records for the plugin at ``path``; a name once given stays, since our own value is no clue."""
+
+    def __init__(self, path: str, hierarchy: Hierarchy) -> None:
+        self._path = path
+        self._hierarchy = hierarchy
+        self._names: dict[str, str] = {}
+
+    def __call__(self, identity: str, cgroup: str, request: str) -> str:
+        """Give a record's name by the container's identity, group and CPU request.
+
+        Empty where it can't be told how its runtime makes weights of shares.
+        """
+        scheme, _, number = identity.partition("://")
+        if scheme != "containerd":
+            return ""
+        if identity not in self._names:
+            try:
+                found = int((self._hierarchy.folder(cgroup) / self._hierarchy.file).read_text())
+            except (OSError, ValueError):
+                return ""
+            conversion = conversion_of(self._hierarchy.version, shares_of(milli(request) or 0), found)
+            self._names[identity] = nri_owner(self._path, number, conversion) if conversion else ""
+        return self._names[identity]
+
+    def keep_only(self, identities: set[str]) -> None:
+        """Forget containers that are gone."""
+        self._names = {identity: name for identity, name in self._names.items() if identity in identities}

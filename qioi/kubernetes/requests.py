@@ -1,0 +1,102 @@
+"""A container's CPU request: how it is written, what the kubelet makes of it, and whether it may be resized in place.
+
+Sources: Kubernetes apimachinery resource.Quantity; pkg/kubelet/cm MilliCPUToShares; "Resize CPU and Memory Resources
+assigned to Containers" (subresource `resize`, condition PodResizePending, resizePolicy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from typing import Any
+
+from qioi.kubernetes.cgroups import Qos
+from qioi.kubernetes.client import Object
+from qioi.types import MAX_SHARES, MIN_SHARES
+
+#: What a pod's main container asked for before we changed it: stands on the pod for as long as it is changed.
+ORIGINAL_ANNOTATION = "qioi.io/original-cpu-request"
+#: The condition in which the kubelet says that it does not resize (now: Deferred, ever: Infeasible).
+PENDING = "PodResizePending"
+
+_UNITS = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1), "k": Decimal(1000)}
+
+
+def milli(quantity: str) -> int | None:
+    """Read a quantity of CPU in thousandths, rounded up as Kubernetes does; ``None`` for none."""
+    digits = quantity.rstrip("numk")
+    try:
+        number = Decimal(digits) * _UNITS[quantity[len(digits) :]] * 1000
+        return int(number.to_integral_value(ROUND_CEILING)) if number.is_finite() else None
+    except (InvalidOperation, KeyError):
+        return None
+
+
+def shares_of(thousandths: int) -> int:
+    """Give the shares that the kubelet makes of a request."""
+    return max(MIN_SHARES, min(MAX_SHARES, thousandths * 1024 // 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class CpuRequest:
+    """One container's request. Quantities are as they are written, empty where there is none.
+
+    ``position`` is the container's among the pod's; ``actual`` what the kubelet has made true; ``pending`` why it does
+    not make ``asked`` true; ``original`` what the annotation says; ``restarts``: a resize would restart the container.
+    """
+
+    position: int = 0
+    asked: str = ""
+    actual: str = ""
+    limit: str = ""
+    restarts: bool = False
+    pending: str | None = None
+    original: str | None = None
+
+
+NO_REQUEST = CpuRequest()
+
+
+def cpu_request(container: Mapping[str, Any]) -> str:
+    """Give a container's request as it is written; its limit counts where it has no request."""
+    resources = container.get("resources") or {}
+    return str((resources.get("requests") or {}).get("cpu", (resources.get("limits") or {}).get("cpu", "")))
+
+
+def read_request(pod: Object, main: str) -> CpuRequest:
+    """Read the request of a pod's main container."""
+    declared, status = pod.get("spec", {}).get("containers") or [], pod.get("status", {})
+    position = next((number for number, one in enumerate(declared) if one["name"] == main), None)
+    if position is None:
+        return NO_REQUEST
+    container = declared[position]
+    resources = container.get("resources") or {}
+    running: Mapping[str, Any] = next((one for one in status.get("containerStatuses") or () if one["name"] == main), {})
+    policies = container.get("resizePolicy") or ()
+    pending = next((one for one in status.get("conditions") or ()
+                    if one.get("type") == PENDING and one.get("status", "True") == "True"), None)  # fmt: skip
+    return CpuRequest(
+        position,
+        str((resources.get("requests") or {}).get("cpu", "")),
+        str(((running.get("resources") or {}).get("requests") or {}).get("cpu", "")),
+        str((resources.get("limits") or {}).get("cpu", "")),
+        any(one.get("resourceName") == "cpu" and one.get("restartPolicy") == "RestartContainer" for one in policies),
+        None if pending is None else f"{pending.get('reason')}: {pending.get('message')}",
+        (pod["metadata"].get("annotations") or {}).get(ORIGINAL_ANNOTATION),
+    )
+
+
+def hindrance(qos: Qos, static: bool, cpu: CpuRequest) -> str | None:
+    """Say why a pod's request is not ours to move; ``None`` if it is."""
+    if static:
+        return "a static pod: its request is in a file of its node"
+    if qos is Qos.BEST_EFFORT:
+        return "BestEffort: with a request it would be of another class"
+    if qos is Qos.GUARANTEED:
+        return "Guaranteed: its request is its limit"
+    if milli(cpu.asked) is None:
+        return "no CPU request: one that is added can't be removed again"
+    if cpu.restarts:
+        return "its resizePolicy restarts the container"
+    return None

@@ -1,0 +1,217 @@
+"""Pods' CPU requests moved and put back against a real API server; what a kubelet would say is written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from k8s_cluster import ControlPlane, until
+
+from qioi.controller.hierarchy import Hierarchy
+from qioi.kubernetes.actuators import Means, choose, offers
+from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.cluster import Cluster
+from qioi.kubernetes.pods import Pod
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.kubernetes.resizer import Resizer
+from qioi.kubernetes.section import KubernetesConfig
+
+K8S = Path(__file__).parents[2] / "deploy/k8s"
+pytestmark = pytest.mark.slow
+MERGE = "application/merge-patch+json"
+
+
+class Site:
+    """One node's pods in one namespace, and a resizer with the rights of the installation."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, api: Api, folder: Path) -> None:
+        self.plane, self.namespace, self.api, self.folder = plane, namespace, api, folder
+        self.node = f"{namespace}-node"
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+        self.cluster = Cluster(api, self.node, folder, "/var/log/pods")
+        self.cluster.start()
+        self.resizer = self.make()
+
+    def make(self) -> Resizer:
+        resizer = Resizer(self.api, self.folder, self.cluster.pods_by_uid, self.cluster.followed)
+        resizer.start()
+        return resizer
+
+    def pod(self, name: str = "peer0", resources: dict[str, Any] | None = None) -> Pod:
+        """Make a pod that a kubelet would have started."""
+        container = {"name": "main", "image": "none", "resources": resources or {"requests": {"cpu": "100m"}}}
+        self.plane.call("POST", self.pods, {"metadata": {"name": name, "labels": {"qioi.io/role": "peer"}},
+                                            "spec": {"nodeName": self.node, "containers": [container]}})  # fmt: skip
+        status = {"name": "main", "ready": True, "restartCount": 0, "image": "none", "imageID": "",
+                  "containerID": f"containerd://{name:0<64}", "state": {"running": {}},
+                  "resources": container["resources"]}  # fmt: skip
+        self.write_status(name, {"phase": "Running", "containerStatuses": [status]})
+        return until(lambda: self.seen(name), "the pod is seen")  # type: ignore[no-any-return]
+
+    def write_status(self, name: str, status: dict[str, Any]) -> None:
+        self.plane.call("PATCH", f"{self.pods}/{name}/status", {"status": status}, kind=MERGE)
+
+    def seen(self, name: str) -> Pod | None:
+        found = self.cluster.pods_by_uid().values()
+        return next((one for one in found if (one.namespace, one.name) == (self.namespace, name)), None)
+
+    def object(self, name: str = "peer0") -> dict[str, Any]:
+        found: dict[str, Any] = self.plane.call("GET", f"{self.pods}/{name}")
+        return found
+
+    def request(self, name: str = "peer0") -> str:
+        return str(self.object(name)["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+
+    def original(self, name: str = "peer0") -> str | None:
+        return (self.object(name)["metadata"].get("annotations") or {}).get(ORIGINAL_ANNOTATION)
+
+    def resize(self, request: str, name: str = "peer0") -> None:
+        """Somebody else's."""
+        change = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": request}}}]}}
+        self.plane.call("PATCH", f"{self.pods}/{name}/resize", change, kind="application/strategic-merge-patch+json")
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "requests"
+
+
+@pytest.fixture(scope="module")
+def access(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Access:
+    """Be the daemon's own account, as the overlay installs it."""
+    plane.kubectl("apply", "-f", K8S / "base/namespace.yaml")
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    made = [one for one in yaml.safe_load_all(plane.kubectl("kustomize", K8S / "overlays/resize"))
+            if one["kind"] in kinds]  # fmt: skip
+    for one in made:
+        if one["kind"] != "ServiceAccount":  # other tests look at the base's rights
+            one["metadata"]["name"] = "qioi-resize"
+        if "roleRef" in one:
+            one["roleRef"]["name"] = "qioi-resize"
+            one["subjects"][0]["name"] = "qioi-resize"
+        else:
+            one["metadata"]["name"] = "qioi-resize"
+    plane.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(made))
+    answer = plane.call("POST", "/api/v1/namespaces/qioi/serviceaccounts/qioi-resize/token",
+                        {"spec": {"expirationSeconds": 3600}})  # fmt: skip
+    token = tmp_path_factory.mktemp("token") / "token"
+    token.write_text(answer["status"]["token"])
+    return Access(plane.server, plane.ca, token)
+
+
+@pytest.fixture
+def api(access: Access) -> Iterator[Api]:
+    with closing(Api(access)) as api:
+        yield api
+
+
+@pytest.fixture
+def site(plane: ControlPlane, namespace: str, api: Api, tmp_path: Path) -> Iterator[Site]:
+    site = Site(plane, namespace, api, tmp_path)
+    yield site
+    site.resizer.close()
+    site.cluster.close()
+
+
+def test_a_request_is_moved_on_record_and_put_back(site: Site) -> None:
+    pod = site.pod()
+    site.resizer.want(pod, 4096)
+    until(lambda: site.request() == "4", "the request is what makes 4096 shares")
+    assert site.original() == "100m"
+    assert site.journal.exists()
+    assert site.object()["status"]["qosClass"] == "Burstable"
+    site.resizer.want(pod, None)
+    until(lambda: site.request() == "100m", "it is back")
+    until(lambda: site.original() is None and not site.journal.exists(), "nothing of ours is left")
+    asked = {key: count for key, count in site.api.requests.items() if key[0] in ("resize", "annotate")}
+    assert asked == {("resize", "200"): 2, ("annotate", "200"): 2}
+
+
+def test_the_end_puts_everything_back(site: Site) -> None:
+    for name in ("peer0", "peer1"):
+        site.resizer.want(site.pod(name), 2048)
+    until(lambda: site.request() == site.request("peer1") == "2", "both are moved")
+    site.resizer.close()
+    assert [site.request(name) for name in ("peer0", "peer1")] == ["100m", "100m"]
+    assert [site.original(name) for name in ("peer0", "peer1")] == [None, None]
+    assert not site.journal.exists()
+
+
+@pytest.mark.parametrize("journal", [True, False])
+def test_what_a_killed_daemon_has_left_is_put_back(site: Site, journal: bool) -> None:
+    """By the journal, and where that is lost by the annotation."""
+    site.resizer.want(site.pod(), 2048)
+    until(lambda: site.request() == "2", "the request is moved")
+    site.resizer._stop.set()  # no more than what a kill leaves
+    site.resizer._thread.join()
+    if not journal:
+        site.journal.unlink()
+    site.resizer = site.make()
+    until(lambda: site.request() == "100m" and site.original() is None, "it is back")
+
+
+def test_what_somebody_else_has_asked_for_is_left_alone(site: Site) -> None:
+    pod = site.pod()
+    site.resizer.want(pod, 2048)
+    until(lambda: site.request() == "2", "the request is moved")
+    site.resize("300m")
+    until(lambda: site.original() is None, "it is given up")
+    assert "somebody else" in str(site.resizer.takes(pod))
+    site.resizer.close()
+    assert site.request() == "300m"
+
+
+@pytest.mark.parametrize("reason", ["Infeasible", "Deferred"])
+def test_a_kubelet_that_refuses_is_believed(site: Site, reason: str) -> None:
+    pod = site.pod()
+    assert site.resizer.takes(pod) is None
+    site.resizer.want(pod, 262144)
+    until(lambda: site.original() == "100m" and site.request() == "256", "the request is moved")
+    pending = {"type": "PodResizePending", "status": "True", "reason": reason, "message": "Node didn't have enough"}
+    site.write_status("peer0", {"conditions": [pending]})
+    until(lambda: site.request() == "100m", "it is back")
+    assert str(site.resizer.takes(pod)).startswith(f"{reason}: Node didn't")
+
+
+def test_a_server_that_refuses_is_believed(site: Site) -> None:
+    """By a quota: it counts requests, which is why policies have to opt in."""
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "1"}}}
+    where = f"/api/v1/namespaces/{site.namespace}/resourcequotas"
+    site.plane.call("POST", where, quota)
+    site.plane.call("PATCH", f"{where}/q/status", {"status": {"hard": quota["spec"]["hard"],  # type: ignore[index]
+                                                              "used": {"requests.cpu": "0"}}}, kind=MERGE)  # fmt: skip
+    pod = site.pod()
+    site.resizer.want(pod, 8192)
+    why = until(lambda: site.resizer.takes(pod), "it is left to the files")
+    assert "exceeded quota" in why
+    until(lambda: site.original() is None, "nothing of ours is left")
+    assert site.request() == "100m"
+
+
+def test_of_a_pod_that_is_gone_nothing_is_left(site: Site) -> None:
+    site.resizer.want(site.pod(), 2048)
+    until(lambda: site.request() == "2", "the request is moved")
+    site.plane.call("DELETE", f"{site.pods}/peer0", {"gracePeriodSeconds": 0})
+    until(lambda: not site.journal.exists(), "it is forgotten")
+
+
+def test_what_works_is_chosen_in_order(plane: ControlPlane, api: Api, access: Access, tmp_path: Path) -> None:
+    hierarchy = Hierarchy(1, tmp_path)
+    found = offers(KubernetesConfig(resize=True, nri=str(tmp_path / "none")), api, hierarchy, 0.0)
+    assert [(one.means, one.works) for one in found] == [
+        (Means.NRI, False), (Means.RESIZE, True), (Means.FILES, True),
+    ]  # fmt: skip
+    assert choose(found).means is Means.RESIZE
+    assert "No such file" in found[0].text
+    assert choose(offers(KubernetesConfig(), api, hierarchy, 0.0)).means is Means.FILES
+    accounts = "/api/v1/namespaces/qioi/serviceaccounts"
+    plane.call("POST", accounts, {"metadata": {"name": "without-rights"}})
+    answer = plane.call("POST", f"{accounts}/without-rights/token", {"spec": {"expirationSeconds": 600}})
+    (tmp_path / "token").write_text(answer["status"]["token"])
+    with closing(Api(Access(access.server, access.ca, tmp_path / "token"))) as poor:
+        refused = offers(KubernetesConfig(resize=True), poor, hierarchy, 0.0)[1]
+    assert (refused.works, "no right to patch pods/resize" in refused.text) == (False, True)

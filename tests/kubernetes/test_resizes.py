@@ -1,0 +1,146 @@
+"""What is to be done about a pod's CPU request: tables, and every order of events by chance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from k8s_objects import pod_object
+
+from qioi.kubernetes.cgroups import Qos
+from qioi.kubernetes.pods import Pod, read_pod, slim
+from qioi.kubernetes.requests import CpuRequest, hindrance, milli, shares_of
+from qioi.kubernetes.resizer import entry_of, record_of
+from qioi.kubernetes.resizes import PAUSE, Do, Record, after_resize, begin, in_force, refused, request_for, step
+
+
+def pod(asked: str = "100m", **cpu: object) -> Pod:
+    found = read_pod(slim(pod_object(labels={"qioi.io/role": "peer"})))
+    assert found is not None
+    return replace(found, cpu=CpuRequest(asked=asked, **cpu))  # type: ignore[arg-type]
+
+
+def record(wanted: int | None = None, ours: tuple[int, ...] = (), **more: object) -> Record:
+    made = begin(pod())
+    assert made is not None
+    return replace(made, wanted=wanted, ours=ours, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("100m", 100), ("0.1", 100), ("1", 1000), ("1500m", 1500), ("100u", 1), ("1n", 1), ("2k", 2_000_000), ("", None),
+     ("0", 0), ("x", None), ("1Gi", None), ("Infinity", None), ("nan", None), ("m", None)],
+)  # fmt: skip
+def test_a_quantity(text: str, expected: int | None) -> None:
+    assert milli(text) == expected
+
+
+def test_the_kubelets_shares() -> None:
+    assert [shares_of(one) for one in (0, 1, 10, 100, 1000, 4000, 10**9)] == [2, 2, 10, 102, 1024, 4096, 262144]
+
+
+@given(st.integers(2, 262144))
+def test_a_request_makes_the_shares_that_it_is_for(shares: int) -> None:
+    asked = request_for(record(), pod(), shares)
+    assert shares_of(asked) in (max(102, shares), max(102, shares) + 1)
+
+
+def test_a_request_stays_below_the_limit_and_above_the_original() -> None:
+    assert request_for(record(), pod(limit="500m"), 4096) == 500
+    assert request_for(record(), pod(), 50) == 100
+
+
+def test_what_is_read_of_a_pod() -> None:
+    raw = pod_object(labels={"qioi.io/role": "peer"}, annotations={"qioi.io/original-cpu-request": "50m"})
+    raw["spec"]["containers"][0] |= {
+        "resources": {"requests": {"cpu": "200m"}, "limits": {"cpu": "1"}},
+        "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}],
+    }
+    raw["status"]["containerStatuses"][0]["resources"] = {"requests": {"cpu": "100m"}}
+    raw["status"]["conditions"] = [
+        {"type": "Ready", "status": "True"},
+        {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "no room"},
+    ]
+    found = read_pod(slim(raw))
+    assert found is not None
+    assert found.cpu == CpuRequest(0, "200m", "100m", "1", True, "Deferred: no room", "50m")
+    assert in_force(record(), found) == 102
+
+
+@pytest.mark.parametrize(
+    ("qos", "static", "cpu", "words"),
+    [
+        (Qos.BURSTABLE, False, CpuRequest(asked="100m"), None),
+        (Qos.BEST_EFFORT, False, CpuRequest(), "BestEffort"),
+        (Qos.GUARANTEED, False, CpuRequest(asked="1", limit="1"), "Guaranteed"),
+        (Qos.BURSTABLE, False, CpuRequest(), "no CPU request"),
+        (Qos.BURSTABLE, True, CpuRequest(asked="100m"), "static"),
+        (Qos.BURSTABLE, False, CpuRequest(asked="100m", restarts=True), "resizePolicy"),
+    ],
+)
+def test_whose_request_may_be_moved(qos: Qos, static: bool, cpu: CpuRequest, words: str | None) -> None:
+    why = hindrance(qos, static, cpu)
+    assert (why is None) if words is None else (why is not None and words in why)
+
+
+@pytest.mark.parametrize(
+    ("known", "seen", "expected"),
+    [
+        (record(400), pod(), (Do.RECORD, 400)),  # the original goes on record first
+        (record(400, noted=True), pod(), (Do.RESIZE, 400)),
+        (record(400, (100, 400), noted=True), pod("400m"), (Do.NOTHING, None)),
+        (record(430, (100, 400), noted=True), pod("400m"), (Do.NOTHING, None)),  # too little to be worth a request
+        (record(800, (100, 400), noted=True, changed=9.0), pod("400m"), (Do.NOTHING, None)),  # too soon
+        (record(800, (100, 400), noted=True), pod("400m"), (Do.RESIZE, 800)),
+        (record(None, (100, 400), noted=True, changed=9.0), pod("400m"), (Do.RESIZE, 100)),  # back: at once
+        (record(None, (400, 100), noted=True, changed=9.0), pod(), (Do.NOTHING, None)),  # what is seen may be old
+        (record(None, (400, 100), noted=True), pod(), (Do.ERASE, None)),
+        (record(400, (100, 400), noted=True), pod("250m"), (Do.GIVE_UP, None)),  # somebody else
+        (record(None, (100, 400), noted=True), pod("250m"), (Do.GIVE_UP, None)),
+        (record(400, (100, 400), noted=True), pod(""), (Do.GIVE_UP, None)),
+        (record(400, (100, 400), noted=True), None, (Do.FORGET, None)),
+        (record(400, (100, 400), noted=True), replace(pod("400m"), uid="another"), (Do.FORGET, None)),
+    ],
+)
+def test_what_is_next(known: Record, seen: Pod | None, expected: tuple[Do, int | None]) -> None:
+    assert step(known, seen, now=10.0) == expected
+
+
+def test_a_refusal_counts_while_something_of_ours_is_asked_for() -> None:
+    pending = pod("400m", pending="Infeasible: too much")
+    assert refused(record(400, (100, 400)), pending) == "Infeasible: too much"
+    assert refused(record(None, (100, 400)), pending) is None
+    assert refused(record(400), pod(pending="Deferred: another's")) is None
+
+
+def test_the_journal_knows_it_again() -> None:
+    known = record(400, (100, 400))
+    assert record_of(entry_of(known)) == replace(known, wanted=None, noted=True)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(100, 8000)), max_size=30))
+def test_whatever_was_wanted_the_original_comes_back(wishes: list[int | None]) -> None:
+    """The API's side is a number that changes when it is asked to."""
+    known, current, now = record(), 100, 0.0
+
+    def settle(known: Record, current: int, now: float) -> tuple[Record, int, Do]:
+        do, target = step(known, pod(f"{current}m"), now)
+        if do is Do.RECORD:
+            known = replace(known, noted=True)
+        if target is not None:
+            assert known.noted  # never a change without a record of the original
+            known, current = after_resize(known, current, target, now), target
+        return known, current, do
+
+    for wish in wishes:
+        known = replace(known, wanted=wish)
+        known, current, do = settle(known, current, now)
+        assert do is not Do.GIVE_UP
+        now += PAUSE
+    known = replace(known, wanted=None)
+    for _ in range(2):
+        known, current, do = settle(known, current, now)
+        now += PAUSE
+    assert (current, do) == (100, Do.ERASE)
