@@ -42,6 +42,7 @@ type Orderer struct {
 	ConsensusType        string
 	Consenters           []*etcdraftpb.Consenter
 	Raft                 RaftOptions
+	KafkaBrokers         []string // host:port
 	MaxMessageCount      int
 	AbsoluteMaxBytes     int
 	PreferredMaxBytes    int
@@ -190,7 +191,7 @@ func (b *Bundle) decodeOrderer(group *commonpb.ConfigGroup, orgs *[]identity.Org
 			return fmt.Errorf("%s virtual_block_txs: a number above 0 is accepted", keyMode)
 		}
 	}
-	if err := o.decodeConsensus(kind.Metadata); err != nil {
+	if err := o.decodeConsensus(group, kind.Metadata); err != nil {
 		return err
 	}
 	o.TLSRoots = x509.NewCertPool()
@@ -213,13 +214,15 @@ func (b *Bundle) decodeOrderer(group *commonpb.ConfigGroup, orgs *[]identity.Org
 	return nil
 }
 
-func (o *Orderer) decodeConsensus(metadata []byte) error {
+func (o *Orderer) decodeConsensus(group *commonpb.ConfigGroup, metadata []byte) error {
 	switch o.ConsensusType {
 	case Solo:
 		return nil
+	case Kafka:
+		return o.decodeBrokers(group)
 	case Raft:
 	default:
-		return fmt.Errorf("consensus type %q: %s and %s are accepted", o.ConsensusType, Solo, Raft)
+		return fmt.Errorf("consensus type %q: %s, %s and %s are accepted", o.ConsensusType, Solo, Raft, Kafka)
 	}
 	var cfg etcdraftpb.ConfigMetadata
 	if err := protoutil.Unmarshal(metadata, &cfg); err != nil {
@@ -244,6 +247,23 @@ func (o *Orderer) decodeConsensus(metadata []byte) error {
 		TickInterval: tick, ElectionTick: int(opts.ElectionTick), HeartbeatTick: int(opts.HeartbeatTick),
 		SnapshotInterval: int(opts.SnapshotIntervalSize),
 	}
+	return nil
+}
+
+func (o *Orderer) decodeBrokers(group *commonpb.ConfigGroup) error {
+	var brokers ordererpb.KafkaBrokers
+	if err := get(group, keyKafkaBrokers, &brokers); err != nil {
+		return err
+	}
+	if len(brokers.Brokers) == 0 {
+		return fmt.Errorf("%s: at least one host:port is accepted", keyKafkaBrokers)
+	}
+	for _, broker := range brokers.Brokers {
+		if _, _, err := net.SplitHostPort(broker); err != nil {
+			return fmt.Errorf("%s %q: host:port is accepted", keyKafkaBrokers, broker)
+		}
+	}
+	o.KafkaBrokers = brokers.Brokers
 	return nil
 }
 

@@ -142,8 +142,19 @@ func TestInvalidConfigurations(t *testing.T) {
 		"a duration above 0": func(r *commonpb.ConfigGroup) {
 			set(r.Groups[ordererGroup], keyBatchTimeout, &ordererpb.BatchTimeout{Timeout: "-2s"})
 		},
-		`consensus type "kafka"`: func(r *commonpb.ConfigGroup) {
-			set(r.Groups[ordererGroup], keyConsensusType, &ordererpb.ConsensusType{Type: "kafka"})
+		`consensus type "pbft"`: func(r *commonpb.ConfigGroup) {
+			set(r.Groups[ordererGroup], keyConsensusType, &ordererpb.ConsensusType{Type: "pbft"})
+		},
+		"value KafkaBrokers is missing": func(r *commonpb.ConfigGroup) {
+			set(r.Groups[ordererGroup], keyConsensusType, &ordererpb.ConsensusType{Type: Kafka})
+		},
+		`KafkaBrokers: at least one`: func(r *commonpb.ConfigGroup) {
+			set(r.Groups[ordererGroup], keyConsensusType, &ordererpb.ConsensusType{Type: Kafka})
+			set(r.Groups[ordererGroup], keyKafkaBrokers, &ordererpb.KafkaBrokers{})
+		},
+		`KafkaBrokers "nowhere"`: func(r *commonpb.ConfigGroup) {
+			set(r.Groups[ordererGroup], keyConsensusType, &ordererpb.ConsensusType{Type: Kafka})
+			set(r.Groups[ordererGroup], keyKafkaBrokers, &ordererpb.KafkaBrokers{Brokers: []string{"nowhere"}})
 		},
 		"values above 0": func(r *commonpb.ConfigGroup) {
 			set(r.Groups[ordererGroup], keyBatchSize, &ordererpb.BatchSize{MaxMessageCount: 1})

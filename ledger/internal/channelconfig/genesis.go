@@ -23,9 +23,10 @@ import (
 // Genesis is what a new channel starts with.
 type Genesis struct {
 	ChannelID            string
-	ConsensusType        string // Solo or Raft
+	ConsensusType        string // Solo, Raft or Kafka
 	Consenters           []*etcdraftpb.Consenter
 	RaftOptions          *etcdraftpb.Options
+	KafkaBrokers         []string // host:port of those to begin with
 	MaxMessageCount      uint32
 	AbsoluteMaxBytes     uint32
 	PreferredMaxBytes    uint32
@@ -121,6 +122,9 @@ func (g *Genesis) ordererGroup() (*commonpb.ConfigGroup, error) {
 		metadata = mustMarshal(&etcdraftpb.ConfigMetadata{Consenters: g.Consenters, Options: g.RaftOptions})
 	}
 	set(group, keyConsensusType, &ordererpb.ConsensusType{Type: g.ConsensusType, Metadata: metadata})
+	if g.ConsensusType == Kafka {
+		set(group, keyKafkaBrokers, &ordererpb.KafkaBrokers{Brokers: g.KafkaBrokers})
+	}
 	set(group, keyBatchSize, &ordererpb.BatchSize{
 		MaxMessageCount: g.MaxMessageCount, AbsoluteMaxBytes: g.AbsoluteMaxBytes, PreferredMaxBytes: g.PreferredMaxBytes,
 	})

@@ -16,6 +16,7 @@ const (
 	keyEndpoints      = "Endpoints"
 	keyAnchorPeers    = "AnchorPeers"
 	keyConsensusType  = "ConsensusType"
+	keyKafkaBrokers   = "KafkaBrokers"
 	keyBatchSize      = "BatchSize"
 	keyBatchTimeout   = "BatchTimeout"
 	keyMode           = "QioiMode"
@@ -40,8 +41,9 @@ const (
 
 // Consensus types.
 const (
-	Solo = "solo"
-	Raft = "etcdraft"
+	Solo  = "solo"
+	Raft  = "etcdraft"
+	Kafka = "kafka"
 )
 
 // Mode says how transactions leave the orderer.

@@ -24,13 +24,15 @@ type File struct {
 	TLSCA     map[string]string `json:"tls_ca"` // MSP id to the PEM file of its TLS authority
 }
 
-// Node is one process of the network.
+// Node is one process of the network. One without arguments (a Kafka broker) is another program's, which is to find
+// its place here.
 type Node struct {
 	Name       string   `json:"name"`
-	Role       string   `json:"role"` // orderer, peer or chaincode
+	Role       string   `json:"role"` // orderer, peer, chaincode or broker
 	MSPID      string   `json:"msp_id"`
 	Address    string   `json:"address"`
 	Operations string   `json:"operations,omitempty"`
+	Controller string   `json:"controller,omitempty"` // a broker's second address, for its quorum
 	Config     string   `json:"config,omitempty"`
 	Data       string   `json:"data,omitempty"`
 	Log        string   `json:"log"`

@@ -22,6 +22,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
@@ -42,13 +43,23 @@ type channel struct {
 	*chain.Chain
 	name    string
 	id      uint64
-	node    *consensus.Node
+	node    consenter
+	raft    *consensus.Node // nil where Kafka orders
+	kafka   *kafka.Node     // nil where Raft orders
 	waiting *tracker
 	remotes map[uint64]*cluster.Remote
 	members map[uint64]member
 	signer  protoutil.Signer
 	metrics *metrics
 	hint    atomic.Pointer[string] // the leader's address; empty when that is us, or nobody
+}
+
+// consenter is what Raft and Kafka have in common.
+type consenter interface {
+	Run(ctx context.Context) error
+	// Queued is how many proposals and messages wait.
+	Queued() (proposals, messages int)
+	Busy() time.Duration
 }
 
 // member is a consenter of the channel.
@@ -77,6 +88,9 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 // join finds our place among the consenters and opens the log.
 func (ch *channel) join(n *Node, dir string) error {
 	o := ch.Bundle().Orderer
+	if o.ConsensusType == channelconfig.Kafka {
+		return ch.joinKafka()
+	}
 	cfg := consensus.Config{
 		Channel: ch.name, ID: 1, Voters: []uint64{1}, Dir: dir, CutInterval: ch.cutInterval,
 		TickInterval: o.Raft.TickInterval, ElectionTick: o.Raft.ElectionTick, HeartbeatTick: o.Raft.HeartbeatTick, SnapshotInterval: o.Raft.SnapshotInterval,
@@ -109,9 +123,10 @@ func (ch *channel) join(n *Node, dir string) error {
 		ch.remotes[id] = remote
 	}
 	var err error
-	if ch.node, err = consensus.Open(cfg, ch, ch); err != nil {
+	if ch.raft, err = consensus.Open(cfg, ch, ch); err != nil {
 		return err
 	}
+	ch.node = ch.raft
 	ch.metrics.saturation(ch)
 	return nil
 }
@@ -159,19 +174,24 @@ func (ch *channel) cutInterval() time.Duration {
 func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *waiter {
 	w := ch.waiting.add(raw)
 	w.channel = ch
-	refuse := func(err error) { ch.waiting.refuse(w.key, err) }
-	leader := ch.node.Leader()
+	settle := func(err error) { ch.waiting.settle(w.key, err) }
 	var err error
+	var leader uint64
+	if ch.raft != nil {
+		leader = ch.raft.Leader()
+	}
 	switch {
+	case ch.kafka != nil:
+		err = ch.kafka.Propose(kafka.Proposal{Tx: raw, Done: settle})
 	case leader == ch.id:
-		err = ch.node.Propose(consensus.Proposal{Tx: raw, Fail: refuse})
+		err = ch.raft.Propose(consensus.Proposal{Tx: raw, Fail: settle})
 	case ch.remotes[leader] == nil:
 		err = errNoLeader
 	default:
 		err = ch.remotes[leader].Submit(ch.name, sequence, env)
 	}
 	if err != nil {
-		refuse(err)
+		settle(err)
 	}
 	return w
 }
@@ -196,7 +216,7 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 		}
 	}
 	if err == nil {
-		err = ch.node.Propose(consensus.Proposal{Tx: raw, Fail: fail})
+		err = ch.raft.Propose(consensus.Proposal{Tx: raw, Fail: fail})
 	}
 	if err != nil {
 		fail(err)
@@ -212,7 +232,7 @@ func (ch *channel) refusedByLeader(response *ordererpb.SubmitResponse) {
 	if _, err := hex.Decode(key[:], []byte(response.Info[:2*len(key)])); err != nil {
 		return
 	}
-	ch.waiting.refuse(key, fmt.Errorf("the leader refused: %s", response.Info[2*len(key):]))
+	ch.waiting.settle(key, fmt.Errorf("the leader refused: %s", response.Info[2*len(key):]))
 }
 
 // Apply implements consensus.StateMachine.

@@ -76,7 +76,7 @@ func newCluster(t testing.TB, change func(*setup.Options)) *testCluster {
 	o.Orgs, o.PeersPerOrg, o.Chaincodes = 1, 1, nil
 	o.RaftTick = 50 * time.Millisecond
 	change(&o)
-	o.BasePort = freePorts(t, 2*o.Orderers+2)
+	o.BasePort = freePorts(t, 2*o.Orderers+2+2*o.Brokers)
 	file, err := setup.Init(o)
 	require.NoError(t, err)
 	user := file.Clients[0]

@@ -17,6 +17,7 @@ type metrics struct {
 	height       *prometheus.GaugeVec
 	isLeader     *prometheus.GaugeVec
 	changes      *prometheus.CounterVec
+	connected    *prometheus.GaugeVec
 	validate     *prometheus.HistogramVec
 	enqueue      *prometheus.HistogramVec
 }
@@ -29,6 +30,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		height:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ledger_blockchain_height", Help: "Height of the chain in blocks."}, channel),
 		isLeader:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "consensus_etcdraft_is_leader", Help: "The leadership status of the current node: 1 if it is the leader else 0."}, channel),
 		changes:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "consensus_etcdraft_leader_changes", Help: "The number of leader changes since process start."}, channel),
+		connected: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "qioi", Subsystem: "orderer", Name: "kafka_connected", Help: "1 once the topic can be written to and is read to its end.",
+		}, channel),
 	}
 	histogram := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "broadcast", Name: name, Help: help, Buckets: ops.LatencyBuckets},
@@ -36,8 +40,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	}
 	m.validate = histogram("validate_duration", "The time to validate a transaction in seconds.")
 	// Fabric's enqueueing ends where ours does not: here a transaction is answered when it is ordered.
-	m.enqueue = histogram("enqueue_duration", "The time to order a transaction in seconds, until a majority has it on disk.")
-	registry.MustRegister(m.transactions, m.height, m.isLeader, m.changes, m.validate, m.enqueue)
+	m.enqueue = histogram("enqueue_duration", "The time to order a transaction in seconds, until a majority (of the orderers, on disk, or of the Kafka brokers) has it.")
+	registry.MustRegister(m.transactions, m.height, m.isLeader, m.changes, m.connected, m.validate, m.enqueue)
 	return m
 }
 

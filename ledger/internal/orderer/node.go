@@ -168,8 +168,8 @@ func (n *Node) Down(address string) {
 			if m.address != address {
 				continue
 			}
-			ch.node.ReportUnreachable(id)
-			if ch.node.Leader() == id {
+			ch.raft.ReportUnreachable(id)
+			if ch.raft.Leader() == id {
 				ch.waiting.refuseAll(errConnection)
 			}
 		}
@@ -178,8 +178,8 @@ func (n *Node) Down(address string) {
 
 // SnapshotSent implements cluster.Events.
 func (n *Node) SnapshotSent(channel string, to uint64, ok bool) {
-	if ch := n.channels[channel]; ch != nil {
-		ch.node.ReportSnapshot(to, ok)
+	if ch := n.channels[channel]; ch != nil && ch.raft != nil {
+		ch.raft.ReportSnapshot(to, ok)
 	}
 }
 

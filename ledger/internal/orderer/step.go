@@ -87,7 +87,7 @@ func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers 
 	if certificate != nil && m.GetFrom() != id || m.GetTo() != ch.id {
 		return status.Errorf(codes.PermissionDenied, "message from %d to %d on the stream of consenter %d", m.GetFrom(), m.GetTo(), id)
 	}
-	ch.node.Step(&m)
+	ch.raft.Step(&m)
 	return nil
 }
 
@@ -97,6 +97,9 @@ func (n *Node) consenter(name string, certificate []byte) (*channel, uint64, err
 	ch, err := n.channel(name)
 	if err != nil {
 		return nil, 0, status.Error(codes.NotFound, err.Error())
+	}
+	if ch.raft == nil {
+		return nil, 0, status.Errorf(codes.FailedPrecondition, "channel %q is not ordered by Raft", name)
 	}
 	if n.certificate == nil {
 		return ch, 0, nil

@@ -54,8 +54,8 @@ func (t *tracker) ordered(txs [][]byte) {
 	}
 }
 
-// refuse answers one waiter of a transaction that did not get into the log.
-func (t *tracker) refuse(key [sha256.Size]byte, err error) {
+// settle answers one waiter of a transaction: nil when it is ordered, or why it did not get into the log.
+func (t *tracker) settle(key [sha256.Size]byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.answer(key, err)

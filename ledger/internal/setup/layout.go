@@ -31,6 +31,7 @@ type node struct {
 
 // plan places nodes, names and ports. It touches nothing.
 type plan struct {
+	brokers    []*node
 	orderers   []*node
 	peers      [][]*node // by organisation
 	chaincodes []*node
@@ -56,6 +57,11 @@ func newPlan(o Options, chaincodes []channelconfig.GenesisChaincode) *plan {
 			for _, cc := range chaincodes {
 				p.chaincodes = append(p.chaincodes, p.chaincode(o, peer, cc))
 			}
+		}
+	}
+	if o.Consenter == "kafka" {
+		for i := range o.Brokers {
+			p.brokers = append(p.brokers, p.broker(i))
 		}
 	}
 	return p
@@ -108,9 +114,19 @@ func (p *plan) chaincode(o Options, peer *node, cc channelconfig.GenesisChaincod
 	return n
 }
 
+// broker places a Kafka broker. It is not ours to run: it has no arguments.
+func (p *plan) broker(i int) *node {
+	name := fmt.Sprintf("broker%d", i+1)
+	return &node{Node: network.Node{
+		Name: name, Role: "broker", Address: p.port(), Controller: p.port(),
+		Config: path.Join("nodes", name+".properties"), Data: path.Join("data", name), Log: path.Join("log", name+".log"), Args: []string{},
+	}}
+}
+
 // nodes lists all, in the order in which they are best started.
 func (p *plan) nodes() []*node {
-	all := append([]*node{}, p.orderers...)
+	all := append([]*node{}, p.brokers...)
+	all = append(all, p.orderers...)
 	all = append(all, p.chaincodes...)
 	for _, peers := range p.peers {
 		all = append(all, peers...)

@@ -21,6 +21,7 @@ type Options struct {
 	Channels             []string
 	Mode                 string
 	Consenter            string
+	Brokers              int // of the consenter kafka; 0: 3
 	MaxMessageCount      uint32
 	PreferredMaxBytes    uint32
 	AbsoluteMaxBytes     uint32
@@ -52,7 +53,7 @@ func Defaults() Options {
 	}
 }
 
-var consensusTypes = map[string]string{"raft": channelconfig.Raft, "solo": channelconfig.Solo}
+var consensusTypes = map[string]string{"raft": channelconfig.Raft, "solo": channelconfig.Solo, "kafka": channelconfig.Kafka}
 
 var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block}
 
@@ -65,7 +66,7 @@ func (o *Options) check() error {
 		value     int
 		low, high int
 	}{
-		{"orgs", o.Orgs, 1, 26}, {"peers-per-org", o.PeersPerOrg, 1, 100}, {"orderers", o.Orderers, 1, 25},
+		{"orgs", o.Orgs, 1, 26}, {"peers-per-org", o.PeersPerOrg, 1, 100}, {"orderers", o.Orderers, 1, 25}, {"brokers", o.Brokers, 0, 9},
 		{"base-port", o.BasePort, 1024, 65000}, {"processors", o.Processors, 0, 1024}, {"verify-workers", o.VerifyWorkers, 0, 1024},
 		{"checkpoint-interval", o.CheckpointInterval, 0, 1 << 30},
 	} {
@@ -77,10 +78,13 @@ func (o *Options) check() error {
 		return fmt.Errorf("--mode %q: stream and block are accepted", o.Mode)
 	}
 	if _, ok := consensusTypes[o.Consenter]; !ok {
-		return fmt.Errorf("--consenter %q: raft and solo are accepted", o.Consenter)
+		return fmt.Errorf("--consenter %q: raft, solo and kafka are accepted", o.Consenter)
 	}
 	if o.Consenter == "solo" && o.Orderers != 1 {
 		return fmt.Errorf("--consenter solo --orderers %d: solo is one orderer", o.Orderers)
+	}
+	if o.Brokers > 0 && o.Consenter != "kafka" {
+		return fmt.Errorf("--brokers %d: only --consenter kafka has brokers", o.Brokers)
 	}
 	seen := map[string]bool{}
 	for _, name := range o.Channels {

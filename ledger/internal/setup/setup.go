@@ -41,6 +41,9 @@ func Init(o Options) (*network.File, error) {
 		// Chaincode processes are left out: they do little, and only while their peer waits.
 		o.Processors = nodeconfig.FairProcessors(runtime.NumCPU(), o.Orderers+o.Orgs*o.PeersPerOrg)
 	}
+	if o.Consenter == "kafka" && o.Brokers == 0 {
+		o.Brokers = defaultBrokers
+	}
 	b := &builder{options: o, plan: newPlan(o, chaincodes), folder: folder(o.Dir), file: &network.File{
 		Channels: o.Channels, Mode: o.Mode, Consenter: o.Consenter, TLS: !o.NoTLS, TLSCA: map[string]string{},
 	}}
@@ -54,6 +57,9 @@ func Init(o Options) (*network.File, error) {
 	}
 	return b.file, b.file.Save(o.Dir)
 }
+
+// defaultBrokers is the least number of which one may fail.
+const defaultBrokers = 3
 
 type builder struct {
 	options      Options
@@ -166,7 +172,7 @@ func (b *builder) channels(chaincodes []channelconfig.GenesisChaincode) error {
 	o := b.options
 	for _, name := range o.Channels {
 		block, err := channelconfig.NewGenesis(channelconfig.Genesis{
-			ChannelID: name, ConsensusType: consensusTypes[o.Consenter], Consenters: b.consenters,
+			ChannelID: name, ConsensusType: consensusTypes[o.Consenter], Consenters: b.consenters, KafkaBrokers: addresses(b.plan.brokers),
 			RaftOptions: &etcdraftpb.Options{
 				TickInterval: o.RaftTick.String(), ElectionTick: o.ElectionTicks, HeartbeatTick: 1,
 				MaxInflightBlocks: 5, SnapshotIntervalSize: o.SnapshotBytes,

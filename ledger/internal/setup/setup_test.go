@@ -70,12 +70,33 @@ func TestInitMakesANetworkThatNodesCanRead(t *testing.T) {
 	require.ErrorContains(t, err, "a new or an empty folder is accepted")
 }
 
+func TestKafkaOrderersAreToldOfTheBrokers(t *testing.T) {
+	o := Defaults()
+	o.Dir, o.Consenter = filepath.Join(t.TempDir(), "net"), "kafka"
+	file, err := Init(o)
+	require.NoError(t, err)
+	var brokers []string
+	for _, n := range file.Nodes {
+		if n.Role == "broker" {
+			brokers = append(brokers, n.Address)
+			assert.Empty(t, n.Args)
+			assert.NotEqual(t, n.Address, n.Controller)
+		}
+	}
+	require.Len(t, brokers, 3)
+	_, bundle, err := nodeconfig.Channel{Name: "mychannel", Genesis: filepath.Join(o.Dir, genesisFile("mychannel"))}.GenesisBlock()
+	require.NoError(t, err)
+	assert.Equal(t, brokers, bundle.Orderer.KafkaBrokers)
+}
+
 func TestInitRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"--dir is missing":       func(o *Options) { o.Dir = "" },
 		"--orgs 0":               func(o *Options) { o.Orgs = 0 },
 		"--mode \"batch\"":       func(o *Options) { o.Mode = "batch" },
-		"--consenter \"kafka\"":  func(o *Options) { o.Consenter = "kafka" },
+		"--consenter \"pbft\"":   func(o *Options) { o.Consenter = "pbft" },
+		"only --consenter kafka": func(o *Options) { o.Brokers = 3 },
+		"--brokers 10":           func(o *Options) { o.Consenter, o.Brokers = "kafka", 10 },
 		"solo is one orderer":    func(o *Options) { o.Consenter = "solo" },
 		"--channel \"A\"":        func(o *Options) { o.Channels = []string{"A"} },
 		"--channel \"a/b\"":      func(o *Options) { o.Channels = []string{"a/b"} },

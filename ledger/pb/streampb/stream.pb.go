@@ -321,9 +321,11 @@ func (x *Seal) GetMetadata() *commonpb.BlockMetadata {
 // LogEntry is the payload of one consensus log entry: the transactions that were waiting
 // when it was proposed, and whether the virtual block (or block) ends after them.
 type LogEntry struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Txs           [][]byte               `protobuf:"bytes,1,rep,name=txs,proto3" json:"txs,omitempty"`
-	Cut           bool                   `protobuf:"varint,2,opt,name=cut,proto3" json:"cut,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Txs   [][]byte               `protobuf:"bytes,1,rep,name=txs,proto3" json:"txs,omitempty"`
+	Cut   bool                   `protobuf:"varint,2,opt,name=cut,proto3" json:"cut,omitempty"`
+	// cut_block is the only block that cut may end; 0: whichever is open.
+	CutBlock      uint64 `protobuf:"varint,3,opt,name=cut_block,json=cutBlock,proto3" json:"cut_block,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -370,6 +372,13 @@ func (x *LogEntry) GetCut() bool {
 		return x.Cut
 	}
 	return false
+}
+
+func (x *LogEntry) GetCutBlock() uint64 {
+	if x != nil {
+		return x.CutBlock
+	}
+	return 0
 }
 
 // ChaincodeDefinitions is a value of the channel configuration's Application group,
@@ -566,10 +575,11 @@ const file_stream_proto_rawDesc = "" +
 	"\x04kind\"f\n" +
 	"\x04Seal\x12+\n" +
 	"\x06header\x18\x01 \x01(\v2\x13.common.BlockHeaderR\x06header\x121\n" +
-	"\bmetadata\x18\x02 \x01(\v2\x15.common.BlockMetadataR\bmetadata\".\n" +
+	"\bmetadata\x18\x02 \x01(\v2\x15.common.BlockMetadataR\bmetadata\"K\n" +
 	"\bLogEntry\x12\x10\n" +
 	"\x03txs\x18\x01 \x03(\fR\x03txs\x12\x10\n" +
-	"\x03cut\x18\x02 \x01(\bR\x03cut\"\xca\x01\n" +
+	"\x03cut\x18\x02 \x01(\bR\x03cut\x12\x1b\n" +
+	"\tcut_block\x18\x03 \x01(\x04R\bcutBlock\"\xca\x01\n" +
 	"\x14ChaincodeDefinitions\x12Q\n" +
 	"\n" +
 	"chaincodes\x18\x01 \x03(\v21.qioi.stream.ChaincodeDefinitions.ChaincodesEntryR\n" +

@@ -9,15 +9,12 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/cutter"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
-	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -25,13 +22,6 @@ var log = ops.Logger("orderer.chain")
 
 // Position is a place in the channel's order: transaction Tx of block Block.
 type Position struct{ Block, Tx uint64 }
-
-// Applied is a place in the consensus log: the first Txs transactions of entry
-// Index, and all entries before, are in sealed blocks.
-type Applied struct {
-	Index uint64
-	Txs   uint32
-}
 
 // Chain is one channel's chain. One goroutine applies; any number may read.
 type Chain struct {
@@ -87,10 +77,11 @@ func (c *Chain) recover(genesis *commonpb.Block) error {
 	if err != nil {
 		return err
 	}
-	if err := c.resumeAt(last); err != nil {
-		return err
+	lastConfig, consenter, err := protoutil.OrdererMetadata(last.Metadata)
+	if err != nil {
+		return fmt.Errorf("block %d: %w", last.Header.Number, err)
 	}
-	config, err := c.store.Block(c.lastConfig)
+	config, err := c.store.Block(lastConfig)
 	if err != nil {
 		return err
 	}
@@ -100,6 +91,12 @@ func (c *Chain) recover(genesis *commonpb.Block) error {
 	}
 	c.configure(bundle)
 	c.id = bundle.ChannelID
+	if last.Header.Number > 0 {
+		if c.applied, err = parseApplied(bundle.Orderer.ConsensusType, consenter); err != nil {
+			return fmt.Errorf("block %d: %w", last.Header.Number, err)
+		}
+	}
+	c.resumeAt(last, lastConfig)
 	if open, tail := c.store.OpenTail(); len(tail) > 0 && open == c.number {
 		c.tail = tail
 	}
@@ -108,22 +105,12 @@ func (c *Chain) recover(genesis *commonpb.Block) error {
 }
 
 // resumeAt continues after a sealed block.
-func (c *Chain) resumeAt(last *commonpb.Block) error {
-	lastConfig, consenter, err := protoutil.OrdererMetadata(last.Metadata)
-	if err != nil {
-		return fmt.Errorf("block %d: %w", last.Header.Number, err)
-	}
-	var metadata etcdraftpb.BlockMetadata
-	if err := protoutil.Unmarshal(consenter, &metadata); err != nil {
-		return fmt.Errorf("block %d: %w", last.Header.Number, err)
-	}
+func (c *Chain) resumeAt(last *commonpb.Block, lastConfig uint64) {
 	c.lastConfig = lastConfig
-	c.applied = Applied{Index: metadata.RaftIndex, Txs: metadata.EntryTxs}
 	c.number, c.count = last.Header.Number+1, 0
 	c.previous = protoutil.BlockHeaderHash(last.Header)
 	c.hasher.Reset()
 	c.height.Store(c.number)
-	return nil
 }
 
 func (c *Chain) configure(b *channelconfig.Bundle) {
@@ -164,9 +151,20 @@ func (c *Chain) Sync() error { return c.store.Sync() }
 // Close releases the files.
 func (c *Chain) Close() error { return c.store.Close() }
 
-// Apply puts a committed log entry into the chain. What is in sealed blocks
-// already, as after a restart, is skipped. Afterwards followers are told.
-func (c *Chain) Apply(index uint64, entry *streampb.LogEntry) error {
+// Apply puts committed log entries into the chain, which follow each other from index
+// first on. What is in sealed blocks already, as after a restart, is skipped. Afterwards
+// followers are told.
+func (c *Chain) Apply(first uint64, entries ...*streampb.LogEntry) error {
+	defer c.hub.wake()
+	for i, entry := range entries {
+		if err := c.apply(first+uint64(i), entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Chain) apply(index uint64, entry *streampb.LogEntry) error {
 	if index < c.applied.Index {
 		return nil
 	}
@@ -182,13 +180,10 @@ func (c *Chain) Apply(index uint64, entry *streampb.LogEntry) error {
 			return fmt.Errorf("channel %s, block %d: %w", c.id, c.number, err)
 		}
 	}
-	if entry.Cut && c.count > 0 {
+	if entry.Cut && c.count > 0 && (entry.CutBlock == 0 || entry.CutBlock == c.number) {
 		c.cutter.Cut()
-		if err := c.sealBlock(Applied{Index: index, Txs: uint32(len(entry.Txs))}); err != nil {
-			return err
-		}
+		return c.sealBlock(Applied{Index: index, Txs: uint32(len(entry.Txs))})
 	}
-	c.hub.wake()
 	return nil
 }
 
@@ -255,7 +250,7 @@ func (c *Chain) sealBlock(at Applied) error {
 		return fmt.Errorf("block %d on disk has more transactions than the log gives it", c.number)
 	}
 	header := &commonpb.BlockHeader{Number: c.number, PreviousHash: c.previous, DataHash: c.hasher.Sum()}
-	consenter, err := proto.Marshal(&etcdraftpb.BlockMetadata{RaftIndex: at.Index, EntryTxs: at.Txs})
+	consenter, err := at.marshal(c.Bundle().Orderer.ConsensusType)
 	if err != nil {
 		return err
 	}

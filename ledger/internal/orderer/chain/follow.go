@@ -9,7 +9,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
-	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -80,8 +79,8 @@ func (c *Chain) Import(block *commonpb.Block) error {
 	if err != nil {
 		return err
 	}
-	var metadata etcdraftpb.BlockMetadata
-	if err := protoutil.Unmarshal(consenter, &metadata); err != nil {
+	applied, err := parseApplied(bundle.Orderer.ConsensusType, consenter)
+	if err != nil {
 		return err
 	}
 	for _, tx := range txs[c.count:] {
@@ -97,7 +96,7 @@ func (c *Chain) Import(block *commonpb.Block) error {
 	}
 	c.lastConfig = lastConfig
 	c.cutter.Cut()
-	c.sealed(h, block.Metadata, Applied{Index: metadata.RaftIndex, Txs: metadata.EntryTxs})
+	c.sealed(h, block.Metadata, applied)
 	c.hub.wake()
 	if lastConfig != h.Number {
 		return nil

@@ -1,0 +1,349 @@
+// Package kafka orders a channel's transactions by a topic of Apache Kafka, as Fabric 1.4
+// did: one topic a channel, with one partition. Every orderer writes what it is handed to
+// the topic and reads all of it back; that order is the channel's. Nobody leads. A block
+// whose time is up ends by a record too, so that all cut alike.
+//
+// The offset of a record, plus one, is its index in the log. Blocks carry it in their
+// metadata (chain.Applied), and a restarted orderer reads on from there.
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+var log = ops.Logger("orderer.consensus.kafka")
+
+var (
+	// ErrStarting is why nothing is accepted before this orderer has read the topic up to its own first word.
+	ErrStarting = errors.New("the topic is not read to its end yet")
+	// ErrLost is what an orderer ends with when the topic no longer is what it has read from it.
+	ErrLost = errors.New("records of the topic are lost")
+)
+
+const (
+	queuedRecords = 4096
+	queuedBytes   = 64 << 20
+	// deliveryTimeout is for a record that no broker takes: whoever sent it has given up by then.
+	deliveryTimeout = 10 * time.Second
+	// recordSlack is what surrounds a transaction in a record, and a record in a batch.
+	recordSlack = 64 << 10
+	// How soon a write that was refused is tried again, and the partition's leader looked for: when a broker dies the
+	// client's own 5 s between two looks would be half of a transaction's time.
+	retryPause, retryPauseMost = 50 * time.Millisecond, 500 * time.Millisecond
+	metadataPause              = 100 * time.Millisecond
+	// syncBytes is how much a restart may have to read again.
+	syncBytes = 16 << 20
+)
+
+// StateMachine is what the topic is for. Its methods are called from one goroutine.
+type StateMachine interface {
+	// Apply takes entries in order; first is the index of the first of them.
+	Apply(first uint64, entries ...*streampb.LogEntry) error
+	// Applied is how far the log is in sealed blocks.
+	Applied() chain.Applied
+	// Open is the block that is not sealed yet.
+	Open() (number uint64, txs int)
+	// Sync makes what was applied durable, so that a restart has less to read. It runs beside Apply.
+	Sync() error
+	// Connected says that the topic can be written to, and is read to where that became so.
+	Connected()
+}
+
+// Config is how a channel is ordered.
+type Config struct {
+	Channel     string
+	Brokers     []string             // host:port of those to begin with
+	MaxBytes    int                  // of a transaction
+	CutInterval func() time.Duration // how long a block may stay open
+}
+
+// Proposal is one transaction on its way into the topic. Done is called once: without an
+// error every broker in sync has it; with one it may or may not be in the topic.
+type Proposal struct {
+	Tx   []byte
+	Done func(error)
+}
+
+// Node is one orderer's part in a channel.
+type Node struct {
+	cfg       Config
+	sm        StateMachine
+	client    *kgo.Client
+	session   []byte // in this run's CONNECT, to know it again
+	connected atomic.Bool
+	busy      atomic.Int64 // nanoseconds that records were applied
+
+	// Of the goroutine that applies:
+	next  int64 // offset of the next record
+	timer *time.Timer
+	timed uint64 // block that the timer is for; 0: not armed
+
+	sinceSync int        // bytes applied since the last sync began
+	synced    chan error // how a sync ended
+	syncing   bool
+}
+
+// Open makes the node; Run starts it. Brokers may come later.
+func Open(cfg Config, sm StateMachine) (*Node, error) {
+	n := &Node{cfg: cfg, sm: sm, session: make([]byte, 16), timer: time.NewTimer(time.Hour), synced: make(chan error, 1)}
+	n.timer.Stop()
+	if at := sm.Applied(); at.Index > 0 {
+		n.next = int64(at.Index) - 1
+	}
+	_, _ = rand.Read(n.session) // it never errs
+	largest := int32(cfg.MaxBytes + recordSlack)
+	var err error
+	n.client, err = kgo.NewClient(
+		kgo.SeedBrokers(cfg.Brokers...), kgo.WithLogger(clientLog{cfg.Channel}),
+		// By default a write counts when all brokers in sync have it (acks=all), and one that is repeated
+		// after a failure is taken once (idempotence). Signatures do not compress.
+		kgo.DefaultProduceTopic(cfg.Channel), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(largest),
+		kgo.MaxBufferedRecords(queuedRecords), kgo.MaxBufferedBytes(queuedBytes),
+		kgo.MetadataMinAge(metadataPause), kgo.RetryBackoffFn(func(tries int) time.Duration { return min(time.Duration(tries)*retryPause, retryPauseMost) }),
+		kgo.RecordDeliveryTimeout(deliveryTimeout), kgo.UnknownTopicRetries(-1),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxPartitionBytes(largest),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("Kafka brokers %v: %w", cfg.Brokers, err)
+	}
+	return n, nil
+}
+
+// Connected reports whether transactions are accepted.
+func (n *Node) Connected() bool { return n.connected.Load() }
+
+// Queued is how many records wait to be taken by a broker, and to be applied.
+func (n *Node) Queued() (proposals, messages int) {
+	return int(n.client.BufferedProduceRecords()), int(n.client.BufferedFetchRecords())
+}
+
+// Busy is how long records were applied, since the node was opened.
+func (n *Node) Busy() time.Duration { return time.Duration(n.busy.Load()) }
+
+// Propose sends a transaction on its way. It errs at once before the topic is read to its end.
+func (n *Node) Propose(p Proposal) error {
+	if !n.Connected() {
+		return ErrStarting
+	}
+	return n.write(&ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Regular{Regular: &ordererpb.KafkaMessageRegular{Payload: p.Tx}}}, p.Done)
+}
+
+func (n *Node) write(m *ordererpb.KafkaMessage, done func(error)) error {
+	value, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	// The record outlives whoever asked for it: cancelled half way it might be in the topic, or not.
+	n.client.TryProduce(context.Background(), &kgo.Record{Value: value}, func(_ *kgo.Record, err error) { done(explain(err)) })
+	return nil
+}
+
+func explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kgo.ErrMaxBuffered):
+		return consensus.ErrOverload
+	default:
+		return fmt.Errorf("no answer of the brokers: the transaction may or may not get ordered: %w", err)
+	}
+}
+
+// Run reads the topic until ctx ends; it returns an error when the topic or the ledger fail.
+func (n *Node) Run(ctx context.Context) error {
+	defer n.client.Close()
+	defer n.timer.Stop()
+	if err := n.prepareTopic(ctx); err != nil {
+		return ignoreEnd(ctx, err)
+	}
+	log.Infof("[channel: %s] Reading the topic from offset %d", n.cfg.Channel, n.next)
+	n.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{n.cfg.Channel: {0: kgo.NewOffset().At(n.next)}})
+	n.connect()
+	fetched := make(chan kgo.Fetches)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		for {
+			fetches := n.client.PollFetches(groupCtx)
+			select {
+			case fetched <- fetches:
+			case <-groupCtx.Done():
+				return nil
+			}
+		}
+	})
+	group.Go(func() error { return n.apply(groupCtx, fetched) })
+	return ignoreEnd(ctx, group.Wait())
+}
+
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// connect writes this run's first record. What comes back after it is new.
+func (n *Node) connect() {
+	hello := &ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Connect{Connect: &ordererpb.KafkaMessageConnect{Payload: n.session}}}
+	err := n.write(hello, func(err error) {
+		switch {
+		case err == nil, errors.Is(err, kgo.ErrClientClosed), errors.Is(err, context.Canceled):
+		default:
+			log.Warnf("[channel: %s] cannot write to the topic, trying again: %s", n.cfg.Channel, err)
+			n.connect()
+		}
+	})
+	if err != nil {
+		log.Panicf("a message of our own does not marshal: %s", err)
+	}
+}
+
+func (n *Node) apply(ctx context.Context, fetched <-chan kgo.Fetches) (err error) {
+	defer func() {
+		if n.syncing { // it uses the ledger, which closes after us
+			err = errors.Join(err, <-n.synced)
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case fetches := <-fetched:
+			woke := time.Now()
+			if err := n.take(fetches); err != nil {
+				return err
+			}
+			n.armTimer()
+			n.beginSync()
+			n.busy.Add(int64(time.Since(woke)))
+		case <-n.timer.C:
+			n.proposeCut()
+		case err := <-n.synced:
+			n.syncing = false
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take applies what was read.
+func (n *Node) take(fetches kgo.Fetches) error {
+	for _, failed := range fetches.Errors() {
+		if err := n.judge(failed.Err); err != nil {
+			return err
+		}
+	}
+	records := fetches.Records()
+	if len(records) == 0 {
+		return nil
+	}
+	first := n.next
+	entries := make([]*streampb.LogEntry, 0, len(records))
+	connected := false
+	for _, record := range records {
+		if record.Offset != n.next {
+			return fmt.Errorf("%w: topic %s: offset %d where %d comes next", ErrLost, n.cfg.Channel, record.Offset, n.next)
+		}
+		n.next++
+		n.sinceSync += len(record.Value)
+		entry, hello := n.entry(record)
+		entries = append(entries, entry)
+		connected = connected || hello != nil && bytes.Equal(hello, n.session)
+	}
+	if err := n.sm.Apply(uint64(first)+1, entries...); err != nil {
+		return err
+	}
+	if connected && !n.connected.Swap(true) {
+		log.Infof("[channel: %s] The topic is read up to offset %d, where this orderer has come", n.cfg.Channel, n.next-1)
+		n.sm.Connected()
+	}
+	return nil
+}
+
+// judge gives back an error that the node cannot go on with.
+func (n *Node) judge(err error) error {
+	var lost *kgo.ErrDataLoss
+	switch {
+	case errors.As(err, &lost), isOutOfRange(err):
+		return fmt.Errorf("%w: topic %s, to be read from offset %d: %w", ErrLost, n.cfg.Channel, n.next, err)
+	case errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed): // we end
+	default:
+		log.Warnf("[channel: %s] reading the topic: %s", n.cfg.Channel, err)
+	}
+	return nil
+}
+
+// entry is what a record means. One that nobody can read means nothing, to every orderer alike.
+func (n *Node) entry(record *kgo.Record) (entry *streampb.LogEntry, hello []byte) {
+	entry = &streampb.LogEntry{}
+	var m ordererpb.KafkaMessage
+	if err := proto.Unmarshal(record.Value, &m); err != nil {
+		log.Warnf("[channel: %s] the record at offset %d is none of ours: %s", n.cfg.Channel, record.Offset, err)
+		return entry, nil
+	}
+	switch kind := m.Type.(type) {
+	case *ordererpb.KafkaMessage_Regular:
+		entry.Txs = [][]byte{kind.Regular.Payload}
+	case *ordererpb.KafkaMessage_TimeToCut:
+		entry.Cut, entry.CutBlock = true, kind.TimeToCut.BlockNumber
+	case *ordererpb.KafkaMessage_Connect:
+		hello = kind.Connect.Payload
+	}
+	return entry, hello
+}
+
+// beginSync syncs the ledger off this goroutine: megabytes may be waiting.
+func (n *Node) beginSync() {
+	if n.syncing || n.sinceSync < syncBytes {
+		return
+	}
+	n.syncing, n.sinceSync = true, 0
+	go func() { n.synced <- n.sm.Sync() }()
+}
+
+// armTimer counts the time of the open block from when its first transaction was applied here.
+func (n *Node) armTimer() {
+	number, txs := n.sm.Open()
+	switch {
+	case txs == 0:
+		n.timer.Stop()
+		n.timed = 0
+	case n.timed != number:
+		n.timer.Reset(n.cfg.CutInterval())
+		n.timed = number
+	}
+}
+
+// proposeCut ends a block that has been open for its time. Every orderer does so, and the first such record counts.
+// Should this one be lost it is repeated.
+func (n *Node) proposeCut() {
+	number := n.timed
+	cut := &ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_TimeToCut{TimeToCut: &ordererpb.KafkaMessageTimeToCut{BlockNumber: number}}}
+	err := n.write(cut, func(err error) {
+		if err != nil {
+			log.Debugf("[channel: %s] time to cut block [%d]: %s", n.cfg.Channel, number, err)
+		}
+	})
+	if err != nil {
+		log.Panicf("a message of our own does not marshal: %s", err)
+	}
+	n.timer.Reset(n.cfg.CutInterval())
+}

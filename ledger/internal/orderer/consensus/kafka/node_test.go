@@ -1,0 +1,252 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+const topic = "mychannel"
+
+// machine notes what it is given, by Fabric's rules of blocks without their size.
+type machine struct {
+	mu        sync.Mutex
+	at        chain.Applied
+	number    uint64
+	open      []string
+	blocks    []string
+	connected chan struct{}
+}
+
+func newMachine() *machine { return &machine{number: 1, connected: make(chan struct{}, 1)} }
+
+func (m *machine) Apply(first uint64, entries ...*streampb.LogEntry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, e := range entries {
+		for _, tx := range e.Txs {
+			if string(tx) == "poison" {
+				return errors.New("the ledger fails")
+			}
+			m.open = append(m.open, string(tx))
+		}
+		if e.Cut && e.CutBlock == m.number && len(m.open) > 0 {
+			m.blocks = append(m.blocks, fmt.Sprint(m.open))
+			m.open, m.at = nil, chain.Applied{Index: first + uint64(i)}
+			m.number++
+		}
+	}
+	return nil
+}
+
+func (m *machine) Applied() chain.Applied { return m.at }
+func (m *machine) Sync() error            { return nil }
+func (m *machine) Connected()             { m.connected <- struct{}{} }
+
+func (m *machine) Open() (uint64, int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.number, len(m.open)
+}
+
+func (m *machine) seen() (blocks []string, open []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string{}, m.blocks...), append([]string{}, m.open...)
+}
+
+// site is brokers of their own in this process, and a client for what others may do.
+type site struct {
+	t       *testing.T
+	brokers *kfake.Cluster
+	client  *kgo.Client
+}
+
+func newSite(t *testing.T, options ...kfake.Opt) *site {
+	t.Helper()
+	brokers, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(3)}, options...)...)
+	require.NoError(t, err)
+	t.Cleanup(brokers.Close)
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers.ListenAddrs()...), kgo.ProducerLinger(0))
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return &site{t: t, brokers: brokers, client: client}
+}
+
+// run starts a node; ended has its error.
+func (s *site) run(m *machine, cut time.Duration) (n *Node, stop func(), ended <-chan error) {
+	s.t.Helper()
+	n, err := Open(Config{Channel: topic, Brokers: s.brokers.ListenAddrs(), MaxBytes: 1 << 20, CutInterval: func() time.Duration { return cut }}, m)
+	require.NoError(s.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	finished := make(chan struct{})
+	go func() { done <- n.Run(ctx); close(finished) }()
+	stop = func() { cancel(); <-finished }
+	s.t.Cleanup(stop)
+	return n, stop, done
+}
+
+// write puts a record into the topic, whoever it may be from.
+func (s *site) write(value []byte) {
+	s.t.Helper()
+	require.NoError(s.t, s.client.ProduceSync(context.Background(), &kgo.Record{Topic: topic, Value: value}).FirstErr())
+}
+
+func marshal(t *testing.T, m *ordererpb.KafkaMessage) []byte {
+	raw, err := proto.Marshal(m)
+	require.NoError(t, err)
+	return raw
+}
+
+func timeToCut(t *testing.T, number uint64) []byte {
+	return marshal(t, &ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_TimeToCut{TimeToCut: &ordererpb.KafkaMessageTimeToCut{BlockNumber: number}}})
+}
+
+func regular(t *testing.T, tx string) []byte {
+	return marshal(t, &ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Regular{Regular: &ordererpb.KafkaMessageRegular{Payload: []byte(tx)}}})
+}
+
+// order proposes and waits for the brokers' word.
+func order(t *testing.T, n *Node, tx string) {
+	t.Helper()
+	told := make(chan error, 1)
+	require.NoError(t, n.Propose(Proposal{Tx: []byte(tx), Done: func(err error) { told <- err }}))
+	require.NoError(t, <-told)
+}
+
+func await(t *testing.T, m *machine, blocks, open []string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		haveBlocks, haveOpen := m.seen()
+		assert.ElementsMatch(c, blocks, haveBlocks)
+		assert.Equal(c, fmt.Sprint(open), fmt.Sprint(haveOpen))
+	}, 10*time.Second, 5*time.Millisecond)
+}
+
+func TestNothingIsAcceptedBeforeTheTopicIsReadToItsEnd(t *testing.T) {
+	s := newSite(t)
+	m := newMachine()
+	n, err := Open(Config{Channel: topic, Brokers: s.brokers.ListenAddrs(), MaxBytes: 1 << 20, CutInterval: func() time.Duration { return time.Hour }}, m)
+	require.NoError(t, err)
+	defer n.client.Close()
+	require.ErrorIs(t, n.Propose(Proposal{Tx: []byte("early")}), ErrStarting)
+}
+
+func TestOnlyTheOpenBlocksTimeToCutCounts(t *testing.T) {
+	s := newSite(t)
+	m := newMachine()
+	n, _, _ := s.run(m, time.Hour)
+	<-m.connected
+	order(t, n, "a")
+	s.write(timeToCut(t, 1))
+	s.write(timeToCut(t, 1)) // two orderers' clocks: the second comes after the cut
+	order(t, n, "b")
+	s.write(timeToCut(t, 1))
+	s.write(timeToCut(t, 3))
+	s.write([]byte{0xff, 0xff, 0xff}) // of somebody who is no orderer
+	s.write(nil)
+	order(t, n, "c")
+	await(t, m, []string{"[a]"}, []string{"b", "c"})
+	s.write(timeToCut(t, 2))
+	await(t, m, []string{"[a]", "[b c]"}, nil)
+}
+
+func TestABlockEndsWhenItsTimeIsUp(t *testing.T) {
+	s := newSite(t)
+	m, other := newMachine(), newMachine()
+	n, _, _ := s.run(m, 5*time.Millisecond)
+	s.run(other, 5*time.Millisecond)
+	<-m.connected
+	<-other.connected
+	order(t, n, "a")
+	await(t, m, []string{"[a]"}, nil)
+	await(t, other, []string{"[a]"}, nil)
+	order(t, n, "b")
+	await(t, m, []string{"[a]", "[b]"}, nil)
+	await(t, other, []string{"[a]", "[b]"}, nil)
+}
+
+func TestARestartReadsOnFromTheLastBlock(t *testing.T) {
+	s := newSite(t)
+	m := newMachine()
+	n, stop, _ := s.run(m, time.Hour)
+	<-m.connected
+	order(t, n, "a")
+	s.write(timeToCut(t, 1))
+	order(t, n, "b")
+	await(t, m, []string{"[a]"}, []string{"b"})
+	stop()
+	m.open = nil // it was not sealed: the topic has it
+	n, _, _ = s.run(m, time.Hour)
+	<-m.connected
+	order(t, n, "c")
+	await(t, m, []string{"[a]"}, []string{"b", "c"})
+}
+
+func TestALedgerThatFailsEndsTheNode(t *testing.T) {
+	s := newSite(t)
+	m := newMachine()
+	_, _, ended := s.run(m, time.Hour)
+	<-m.connected
+	s.write(regular(t, "poison"))
+	require.ErrorContains(t, <-ended, "the ledger fails")
+}
+
+func TestALostTopicEndsTheNode(t *testing.T) {
+	s := newSite(t)
+	m := newMachine()
+	m.at = chain.Applied{Index: 100} // as blocks say that are there; the topic is new
+	_, _, ended := s.run(m, time.Hour)
+	require.ErrorIs(t, <-ended, ErrLost)
+}
+
+func TestTopicsThatForgetOrHaveNoOrderAreRefused(t *testing.T) {
+	for name, change := range map[string]func(*kmsg.CreateTopicsRequestTopic){
+		"has 2 partitions, 1 is accepted":               func(r *kmsg.CreateTopicsRequestTopic) { r.NumPartitions = 2 },
+		"min.insync.replicas=1, at least 2 is accepted": func(*kmsg.CreateTopicsRequestTopic) {},
+		"retention.ms=1000, -1 is accepted":             set("retention.ms", "1000"),
+		"cleanup.policy=compact, delete is accepted":    set("cleanup.policy", "compact"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			request := kmsg.NewPtrCreateTopicsRequest()
+			r := kmsg.NewCreateTopicsRequestTopic()
+			r.Topic, r.NumPartitions, r.ReplicationFactor = topic, 1, 3
+			if name[:3] != "min" {
+				set("min.insync.replicas", "2")(&r)
+			}
+			change(&r)
+			request.Topics = append(request.Topics, r)
+			response, err := request.RequestWith(context.Background(), s.client)
+			require.NoError(t, err)
+			require.Zero(t, response.Topics[0].ErrorCode)
+			_, _, ended := s.run(newMachine(), time.Hour)
+			err = <-ended
+			require.ErrorIs(t, err, errTopic)
+			require.ErrorContains(t, err, name)
+		})
+	}
+}
+
+func set(name, value string) func(*kmsg.CreateTopicsRequestTopic) {
+	return func(r *kmsg.CreateTopicsRequestTopic) {
+		config := kmsg.NewCreateTopicsRequestTopicConfig()
+		config.Name, config.Value = name, kmsg.StringPtr(value)
+		r.Configs = append(r.Configs, config)
+	}
+}

@@ -1,0 +1,216 @@
+package orderer
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// newKafkaCluster is three orderers and, in this process, the brokers that they are told of.
+func newKafkaCluster(t *testing.T, change func(*setup.Options)) (*testCluster, *kfake.Cluster) {
+	t.Helper()
+	c := newCluster(t, func(o *setup.Options) { o.Consenter, o.Brokers = "kafka", 3; change(o) })
+	var ports []int
+	for _, n := range c.file.Nodes {
+		if n.Role == "broker" {
+			_, port, err := net.SplitHostPort(n.Address)
+			require.NoError(t, err)
+			number, err := strconv.Atoi(port)
+			require.NoError(t, err)
+			ports = append(ports, number)
+		}
+	}
+	brokers, err := kfake.NewCluster(kfake.NumBrokers(len(ports)), kfake.Ports(ports...))
+	require.NoError(t, err)
+	t.Cleanup(brokers.Close)
+	// The orderers come first for the helpers, which count them.
+	slices.SortStableFunc(c.file.Nodes, func(a, b network.Node) int { return rank(a) - rank(b) })
+	return c, brokers
+}
+
+func rank(n network.Node) int {
+	if n.Role == "orderer" {
+		return 0
+	}
+	return 1
+}
+
+func TestKafkaOrdersForAllAlike(t *testing.T) {
+	for mode, change := range map[string]func(*setup.Options){
+		"stream": func(o *setup.Options) { o.VirtualBlockTxs = 4 },
+		"block":  func(o *setup.Options) { o.Mode, o.MaxMessageCount, o.BatchTimeout = "block", 4, 100*time.Millisecond },
+	} {
+		t.Run(mode, func(t *testing.T) {
+			c, _ := newKafkaCluster(t, change)
+			stops := []func(){c.start(0), c.start(1), c.start(2)}
+			var want []string
+			for i := range 30 {
+				text := fmt.Sprint("tx", i)
+				c.orderAt(i%3, text)
+				want = append(want, text)
+			}
+			for i := range 3 {
+				assert.Equal(t, want, c.texts(i, ch, &streampb.Position{Block: 1}, len(want)))
+			}
+			// The last two are in a block that only its time ends: the next goes into another one.
+			last := c.sealed(0, want)
+			c.orderAt(0, "later")
+			for i := range 3 {
+				assert.Equal(t, append(want[:len(want):len(want)], "later"), c.texts(i, ch, &streampb.Position{Block: 1}, len(want)+1))
+				c.texts(i, ch, &streampb.Position{Block: last + 1}, 1)
+			}
+			for _, stop := range stops {
+				stop()
+			}
+			first, texts := c.chainOnDisk(0, ch)
+			for i := range 3 {
+				hashes, others := c.chainOnDisk(i, ch)
+				shorter := min(len(hashes), len(first)) // the last block may not be sealed everywhere
+				assert.Equal(t, first[:shorter], hashes[:shorter])
+				assert.Equal(t, texts[:min(len(texts), len(others))], others[:min(len(texts), len(others))])
+			}
+		})
+	}
+}
+
+// TestKafkaEndedOrderersGoOnExactly ends every orderer in the middle of a block, by turns: some have all
+// of it on disk, and some nothing.
+func TestKafkaEndedOrderersGoOnExactly(t *testing.T) {
+	c, _ := newKafkaCluster(t, func(o *setup.Options) { o.VirtualBlockTxs, o.VirtualBlockInterval = 7, time.Hour })
+	var ends []func(os.Signal)
+	for i := range 3 {
+		ends = append(ends, c.spawn(i))
+	}
+	var want []string
+	for i := range 60 {
+		if i%10 == 5 {
+			victim := i / 10 % 3
+			ends[victim]([]os.Signal{syscall.SIGTERM, syscall.SIGKILL}[i/10%2])
+			ends[victim] = c.spawn(victim)
+		}
+		text := fmt.Sprint(i)
+		c.orderAt((i+1)%3, text)
+		want = append(want, text)
+	}
+	for i := range 3 {
+		assert.Equal(t, want, c.texts(i, ch, &streampb.Position{Block: 1}, len(want)), "orderer %d", i)
+	}
+	for i, end := range ends {
+		end(syscall.SIGTERM)
+		hashes, texts := c.chainOnDisk(i, ch)
+		assert.Equal(t, want[:7*(len(want)/7)], texts)
+		assert.Len(t, hashes, 1+len(want)/7)
+	}
+}
+
+// TestKafkaBlocksSayHowFarTheTopicIs: as Fabric's do.
+func TestKafkaBlocksSayHowFarTheTopicIs(t *testing.T) {
+	c, _ := newKafkaCluster(t, func(o *setup.Options) { o.Orderers, o.VirtualBlockTxs, o.VirtualBlockInterval = 1, 2, time.Hour })
+	c.start(0)
+	for i := range 4 {
+		c.orderAt(0, fmt.Sprint(i))
+	}
+	blocks, err := c.blocks(0, ch, 1, 2)
+	require.NoError(t, err)
+	for i, block := range blocks {
+		_, consenter, err := protoutil.OrdererMetadata(block.Metadata)
+		require.NoError(t, err)
+		var metadata ordererpb.KafkaMetadata
+		require.NoError(t, protoutil.Unmarshal(consenter, &metadata))
+		assert.EqualValues(t, 2*(i+1), metadata.LastOffsetPersisted) // at 0 is the orderer's CONNECT
+	}
+}
+
+// TestKafkaSuccessWaitsForTheReplicas: what too few brokers have is not told to be ordered.
+func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
+	c, brokers := newKafkaCluster(t, func(o *setup.Options) { o.Orderers = 1 })
+	c.start(0)
+	c.orderAt(0, "before")
+	refused := make(chan struct{}, 64)
+	var enough atomic.Bool
+	brokers.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		brokers.KeepControl()
+		if enough.Load() {
+			return nil, nil, false
+		}
+		refused <- struct{}{}
+		return tooFewReplicas(request.(*kmsg.ProduceRequest)), nil, true
+	})
+	answer := make(chan *ordererpb.BroadcastResponse, 1)
+	go func() {
+		r, _ := c.broadcast(context.Background(), 0, c.message(ch, "during"))
+		answer <- r
+	}()
+	<-refused
+	<-refused // it is tried again
+	assert.Empty(t, answer)
+	enough.Store(true)
+	// The client tries on until the brokers are enough again.
+	select {
+	case r := <-answer:
+		require.NotNil(t, r)
+		assert.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
+	case <-time.After(20 * time.Second):
+		t.Fatal("no answer")
+	}
+	assert.Equal(t, []string{"before", "during"}, c.texts(0, ch, &streampb.Position{Block: 1}, 2))
+}
+
+// orderAt has one orderer order a message; it may still be starting.
+func (c *testCluster) orderAt(i int, text string) {
+	c.t.Helper()
+	env := c.message(ch, text)
+	require.Eventually(c.t, func() bool {
+		r, err := c.broadcast(context.Background(), i, env)
+		return err == nil && r.Status == commonpb.Status_SUCCESS
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
+// sealed waits until blocks with these transactions are sealed and gives the last one's number.
+func (c *testCluster) sealed(i int, texts []string) uint64 {
+	c.t.Helper()
+	for number, have := uint64(1), 0; ; number++ {
+		blocks, err := c.blocks(i, ch, number, number)
+		require.NoError(c.t, err)
+		have += len(blocks[0].Data.Data)
+		if have == len(texts) {
+			return number
+		}
+	}
+}
+
+// tooFewReplicas is how a broker refuses a write that min.insync.replicas forbids.
+func tooFewReplicas(request *kmsg.ProduceRequest) kmsg.Response {
+	response := request.ResponseKind().(*kmsg.ProduceResponse)
+	for _, topic := range request.Topics {
+		refused := kmsg.NewProduceResponseTopic()
+		refused.Topic, refused.TopicID = topic.Topic, topic.TopicID
+		for _, partition := range topic.Partitions {
+			p := kmsg.NewProduceResponseTopicPartition()
+			p.Partition, p.ErrorCode = partition.Partition, kerr.NotEnoughReplicas.Code
+			refused.Partitions = append(refused.Partitions, p)
+		}
+		response.Topics = append(response.Topics, refused)
+	}
+	return response
+}
