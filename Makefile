@@ -16,7 +16,7 @@ export CGO_ENABLED ?= 0
 
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: demo test test-host check bench soak experiments spark clean setup lint unit help k8s-tools
+.PHONY: demo test test-host check bench soak experiments spark kafka clean setup lint unit help k8s-tools
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
@@ -27,6 +27,7 @@ help:
 	@echo 'make bench   the figures of the README, measured here'
 	@echo 'make experiments  the papers'"'"' experiments, as a report (a night; leave the machine alone)'
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
+	@echo 'make kafka   what Kafka ordering needs: Java, Maven, and Apache Kafka'"'"'s brokers'
 	@echo 'make soak    an hour of overload; fails when a node'"'"'s memory grows without bound'
 	@echo 'make clean   remove what the above made in this folder'
 
@@ -41,7 +42,7 @@ test: setup $(STAMPS)/apt-test lint
 	cd deploy/k8s/nri && go test ./...
 
 # Not part of `make test`: whole hosts, minutes each, and packages that nothing else needs.
-test-host: setup spark
+test-host: setup spark kafka
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium nodejs npm >/dev/null
 	$(BIN)/pytest -m host
@@ -76,7 +77,7 @@ bench: setup
 	$(PY) benchmarks/run_all.py
 
 # Everything, once with sizes scaled to this host's cores and once with the paper's own numbers.
-experiments: setup spark
+experiments: setup spark kafka
 	@echo '== the papers'"'"' experiments (hours; results/experiments/index.html lists the reports)'
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends stress-ng linux-perf nodejs npm >/dev/null
 	$(BIN)/qioi experiment run all
@@ -86,6 +87,12 @@ spark: setup
 	@echo '== installing what Spark needs'
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >/dev/null
 	$(PY) -m pip install -q --disable-pip-version-check 'pyspark>=3.5.6,<3.6'
+
+# Maven keeps what it fetches in a cache of its own; the jars go to ~/.cache/qioi (or $$QIOI_CACHE).
+kafka: setup
+	@echo '== installing what Kafka ordering needs'
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless maven >/dev/null
+	$(PY) -c 'from qioi.lab import kafka; kafka.find_java(); print(kafka.install(say=print))'
 
 # An hour of overload; for another time: make soak SOAK='--duration 300 --warmup 60'.
 soak: setup

@@ -54,7 +54,13 @@ def command() -> None:
     show_default=True,
     help="Commit transactions one by one, or in blocks as Fabric does.",
 )
-@click.option("--consenter", type=click.Choice(["raft", "solo"]), default="raft", show_default=True)
+@click.option(
+    "--consenter",
+    type=click.Choice(["raft", "solo", "kafka"]),
+    default="raft",
+    show_default=True,
+    help="Who orders; kafka: three Apache Kafka brokers, which it fetches once (`make kafka`) and starts.",
+)
 @click.option("--channel", "channels", multiple=True, default=("mychannel",), show_default=True, help="Repeatable.")
 @click.option(
     "--chaincode",

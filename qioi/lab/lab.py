@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qioi.lab import kafka
 from qioi.lab.cgroups import Group, Hierarchy, Tree, find_hierarchy
 from qioi.lab.errors import LabError
 from qioi.lab.launch import last_lines, launch
@@ -124,6 +126,10 @@ class Lab:
         ``timeout`` in seconds is for all of them together to become ready.
         """
         binary = find_binary()
+        jars = kafka.install(say=say) if options.consenter == "kafka" else None
+        if jars is not None:
+            kafka.find_java()
+            timeout += kafka.PATIENCE
         with self._locked():
             if self.running:
                 raise LabError(
@@ -132,22 +138,30 @@ class Lab:
                 )
             self._make_empty(say)
             try:
-                return self._start(binary, options, timeout, die_with_parent, say)
+                return self._start(binary, jars, options, timeout, die_with_parent, say)
             except BaseException:
                 with uninterrupted():
                     self._remove(keep_files=False, grace=1.0)
                 raise
 
-    def _start(self, binary: Path, options: LabOptions, timeout: float, die_with_parent: bool, say: Say) -> Network:
+    def _start(
+        self, binary: Path, jars: Path | None, options: LabOptions, timeout: float, die_with_parent: bool, say: Say
+    ) -> Network:
         say("making identities, channels and node configurations")
         self._initialise(binary, options)
         network = load_network(self.directory / "network.json")
         refuse_busy_ports(network)
-        say(f"starting {len(network.nodes)} processes")
         self.tree.create()
+        brokers = self._brokers(network, jars) if jars is not None else None
+        if brokers is not None:
+            say(f"formatting the folders of {len(brokers.nodes)} Kafka brokers")
+            brokers.prepare(self.tree, die_with_parent)
+        say(f"starting {len(network.nodes)} processes")
         for node in network.nodes:
             process = launch(
-                [str(binary), *node.arguments],
+                brokers.command(node)
+                if brokers is not None and node.role is Role.BROKER
+                else [str(binary), *node.arguments],
                 self.tree.group(node.name).create(),
                 log=node.log,
                 cwd=self.directory,
@@ -158,6 +172,10 @@ class Lab:
         self._wait_ready(network, timeout)
         self._write_state(network)
         return network
+
+    def _brokers(self, network: Network, jars: Path) -> kafka.Brokers:
+        nodes = tuple(node for node in network.nodes if node.role is Role.BROKER)
+        return kafka.Brokers(nodes, self.directory, jars, kafka.find_java())
 
     def _initialise(self, binary: Path, options: LabOptions) -> None:
         """Have the network made in a new folder, as the binary wants it, and take it over from there.
@@ -190,7 +208,7 @@ class Lab:
             self.check()
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"no orderer leads on {', '.join(channels)} after {timeout:.0f} s; see {self.directory}/log"
+                    f"nothing can be ordered on {', '.join(channels)} after {timeout:.0f} s; see {self.directory}/log"
                 )
             time.sleep(0.05)
 
@@ -256,6 +274,10 @@ class Lab:
         return bool(self.tree.children()) or self.tree.root.exists or (self.directory / MARKER).exists()
 
     def _remove(self, *, keep_files: bool, grace: float = 5.0) -> None:
+        # Brokers that are asked to end wait for each other, the last ones in vain.
+        for group in self.tree.children():
+            if Path(group.path).name.startswith(Role.BROKER.value):
+                group.signal(signal.SIGKILL)
         self.tree.remove(grace=grace)
         for _, process in self._processes.values():
             process.wait()

@@ -18,7 +18,10 @@ BINARY_NAME = "qioi-ledger"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One process of the network. ``log`` is absolute; ``operations`` is empty for a chaincode."""
+    """One process of the network. ``log`` is absolute; ``operations`` is empty for a chaincode.
+
+    A broker, which is not the ledger's own, has no ``arguments``, and a second address, ``controller``.
+    """
 
     name: str
     role: Role
@@ -26,6 +29,7 @@ class Node:
     operations: str
     arguments: tuple[str, ...]
     log: Path
+    controller: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ def parse_node(node: dict[str, Any], directory: Path) -> Node:
         operations=str(node.get("operations") or ""),
         arguments=tuple(str(argument) for argument in node["args"]),
         log=directory / str(node["log"]),
+        controller=str(node.get("controller") or ""),
     )
 
 

@@ -22,6 +22,7 @@ COLOURS = {
     "peer": "#0072B2",
     "orderer": "#D55E00",
     "chaincode": "#009E73",
+    "broker": "#E69F00",
     "ledger": "#0072B2",
     "sysbench": "#8C6BB1",
 }

@@ -1,4 +1,4 @@
-"""When a network can be used: every node serves, and on every channel some orderer leads."""
+"""When a network can be used: every node serves, and on every channel transactions can be ordered."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from qioi.lab.errors import LabError
 from qioi.lab.network import Network, Node
 from qioi.types import Role
 
+_CONNECTED = re.compile(r'^qioi_orderer_kafka_connected\{channel="([^"]+)"\} 1$', re.MULTILINE)
 _LEADS = re.compile(r'^consensus_etcdraft_is_leader\{channel="([^"]+)"\} 1$', re.MULTILINE)
 
 
@@ -27,14 +28,17 @@ def serves(node: Node) -> bool:
 
 
 def leaderless(network: Network) -> tuple[str, ...]:
-    """Name the channels on which no orderer leads yet: transactions would fail there. Solo needs no leader."""
-    if network.consenter != "raft":
+    """Name the channels on which transactions would fail: of Raft while nobody leads.
+
+    Of Kafka, where nobody does, while an orderer has not read the topic. Solo needs neither.
+    """
+    if network.consenter == "solo":
         return ()
-    led: set[str] = set()
-    for node in network.nodes:
-        if node.role is Role.ORDERER:
-            led.update(_LEADS.findall(ask(node.operations, "/metrics") or ""))
-    return tuple(channel for channel in network.channels if channel not in led)
+    pattern = _CONNECTED if network.consenter == "kafka" else _LEADS
+    orderers = [node for node in network.nodes if node.role is Role.ORDERER]
+    able = [set(pattern.findall(ask(node.operations, "/metrics") or "")) for node in orderers]
+    fit = set.intersection(*able) if network.consenter == "kafka" else set.union(*able)
+    return tuple(channel for channel in network.channels if channel not in fit)
 
 
 def ask(address: str, path: str) -> str | None:

@@ -1,0 +1,166 @@
+"""Real Apache Kafka brokers for a lab whose consenter is ``kafka``: fetched once by Maven, run without ZooKeeper.
+
+Each broker is also one of the quorum that keeps the cluster's metadata (KRaft), and has small memory. Every record is
+on all brokers but one before it counts (the topic's own setting, which the orderers make): one of three may fail.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.lab.cgroups import Tree
+from qioi.lab.errors import LabError
+from qioi.lab.launch import last_lines, launch
+from qioi.lab.network import Node
+from qioi.lab.npm import cache_directory
+from qioi.lab.signals import uninterrupted
+
+#: Pinned, as all that Maven is asked for.
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+POM = Path(__file__).with_name("kafka-pom.xml")
+#: What is missing is brought by this.
+INSTALL = "`make kafka` (or `apt-get install openjdk-17-jre-headless maven`) brings it"
+#: A serial collector and the quick compiler: brokers of a lab live for minutes, on few cores.
+JAVA_FLAGS = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+#: Seconds that brokers may need to come up, beyond what the ledger may.
+PATIENCE = 90.0
+#: Seconds that Maven may need for 46 MB.
+FETCH_PATIENCE = 600.0
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id={number}
+controller.quorum.voters={voters}
+listeners=PLAINTEXT://{address},CONTROLLER://{controller}
+controller.listener.names=CONTROLLER
+log.dirs={data}
+auto.create.topics.enable=false
+# A killed broker is noticed by its silence. Less than this would take brokers for dead that wait for a CPU.
+broker.session.timeout.ms=6000
+broker.heartbeat.interval.ms=1000
+num.network.threads=2
+num.io.threads=4
+background.threads=2
+log.cleaner.enable=false
+"""
+_LOGGING = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
+"""
+
+
+def find_java() -> str:
+    """Find Java, or say what installs it."""
+    found = shutil.which("java")
+    if found is None:
+        raise LabError(f"Java, which Kafka's brokers need, is not installed: {INSTALL}")
+    return found
+
+
+def install(*, cache: Path | None = None, say: Callable[[str], None] = lambda _: None) -> Path:
+    """Fetch what the pom pins, unless it is there, and give the folder of its jars."""
+    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    root = (cache or cache_directory()) / "maven"
+    target = root / f"kafka-{digest}"
+    if target.is_dir():
+        return target
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise LabError(f"Maven, which fetches Kafka's brokers, is not installed: {INSTALL}")
+    say(f"fetching Apache Kafka into {target} (Maven, 46 MB, once)")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        making = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=root))
+    except OSError as error:
+        raise LabError(f"{root}: {error.strerror}; name a folder that can be written to in QIOI_CACHE") from error
+    try:
+        _fetch(maven, making)
+        # Another process may have been faster; its folder is the same.
+        with contextlib.suppress(OSError):
+            making.rename(target)
+    finally:
+        with uninterrupted():
+            shutil.rmtree(making, ignore_errors=True)
+    if not target.is_dir():
+        raise LabError(f"{target} could not be made; is {root} writable?")
+    return target
+
+
+def _fetch(maven: str, folder: Path) -> None:
+    command = [maven, "-q", "-B", "-f", str(POM), PLUGIN, "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=FETCH_PATIENCE, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise LabError(f"Maven did not fetch Kafka within {FETCH_PATIENCE:.0f} s") from None
+    if done.returncode != 0:
+        reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), "no message")
+        raise LabError(f"Maven failed (exit status {done.returncode}); the registry must be reachable: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """The brokers of one lab: how they are configured, prepared and started."""
+
+    nodes: Sequence[Node]
+    directory: Path
+    jars: Path
+    java: str
+
+    def command(self, node: Node) -> list[str]:
+        """Spell how a broker is started, from the lab's folder."""
+        return self._java("kafka.Kafka", str(self._file(node)))
+
+    def prepare(self, tree: Tree, die_with_parent: bool) -> None:
+        """Write the configurations and format the brokers' folders, all at once, each in its own group."""
+        self._logging.write_text(_LOGGING)
+        formats = []
+        for node in self.nodes:
+            self._file(node).write_text(self.properties(node))
+            command = self._java("kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._file(node)))
+            group = tree.group(node.name).create()
+            formats.append(launch(command, group, log=node.log, cwd=self.directory, die_with_parent=die_with_parent))
+        for node, process in zip(self.nodes, formats, strict=True):
+            status = process.wait()
+            if status != 0:
+                raise LabError(f"{node.name} could not be formatted (status {status}):\n{last_lines(node.log)}")
+
+    def properties(self, node: Node) -> str:
+        """Spell a broker's configuration."""
+        voters = ",".join(f"{number}@{one.controller}" for number, one in enumerate(self.nodes, 1))
+        return _PROPERTIES.format(
+            number=1 + list(self.nodes).index(node),
+            voters=voters,
+            address=node.address,
+            controller=node.controller,
+            data=self.directory / "data" / node.name,
+        )
+
+    @property
+    def _cluster(self) -> str:
+        """Name the cluster by its folder: brokers of another one are refused."""
+        digest = hashlib.sha256(os.fsencode(self.directory)).digest()[:16]
+        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+    @property
+    def _logging(self) -> Path:
+        return self.directory / "nodes" / "log4j.properties"
+
+    def _file(self, node: Node) -> Path:
+        return self.directory / "nodes" / f"{node.name}.properties"
+
+    def _java(self, main: str, *arguments: str) -> list[str]:
+        logging = f"-Dlog4j.configuration=file:{self._logging}"
+        return [self.java, *JAVA_FLAGS, logging, "-cp", f"{self.jars}/*", main, *arguments]
