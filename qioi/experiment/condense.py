@@ -22,7 +22,7 @@ from qioi.lab.sampler import Sample, Window, window
 from qioi.types import DEFAULT_SHARES, Role
 
 _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
-LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE)
+LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER)
 
 
 @dataclass(frozen=True, slots=True)

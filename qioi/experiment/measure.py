@@ -29,7 +29,7 @@ from qioi.types import Role
 
 Tick = Callable[[float], None]
 #: Roles that a fixed share is set for: those that the paper's QiOi raises.
-RAISED = (Role.PEER, Role.ORDERER)
+RAISED = (Role.PEER, Role.ORDERER, Role.BROKER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class Metric:
     better: int = 0
 
 
-_ROLES = (Role.PEER, Role.ORDERER, Role.CHAINCODE)
+_ROLES = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER)
 
 METRICS: dict[str, Metric] = {
     "throughput": Metric("throughput", "tps", 1),

@@ -23,6 +23,8 @@ from qioi.lab.arms import PROBE_SECONDS
 #: What bringing a lab up and taking it down takes, and what starting and draining a load does, in seconds.
 UP_SECONDS = 8.0
 EDGE_SECONDS = 2.5
+#: What Kafka's brokers take beyond that.
+KAFKA_SECONDS = 25.0
 #: What a Spark cluster takes to start and to sort once before the load comes.
 SPARK_SECONDS = 45.0
 
@@ -102,12 +104,18 @@ class Plan:
     @property
     def repeat_seconds(self) -> float:
         """About how long one repeat takes."""
-        return sum(cell.seconds for cell in self.cells) + UP_SECONDS * len(self.order(1))
+        networks = {cell.network_name: cell.network for cell in self.cells}
+        return sum(cell.seconds for cell in self.cells) + sum(up_seconds(network) for network in networks.values())
 
     @property
     def probe_seconds(self) -> float:
         """About how long looking for the maxima takes."""
-        return (PROBE_SECONDS + UP_SECONDS) * len(self.probed)
+        return sum(PROBE_SECONDS + up_seconds(self.spec.networks[name]) for name in self.probed)
+
+
+def up_seconds(network: NetworkSpec) -> float:
+    """About how long bringing a network up, and down again, takes."""
+    return UP_SECONDS + (KAFKA_SECONDS if network.consenter == "kafka" else 0.0)
 
 
 def make_plan(

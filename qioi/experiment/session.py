@@ -12,9 +12,10 @@ from qioi.experiment.condense import CellFigures
 from qioi.experiment.host import describe
 from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.neighbours import require
-from qioi.experiment.plan import EDGE_SECONDS, UP_SECONDS, Cell, Plan
+from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.spec import NetworkSpec
 from qioi.experiment.store import Repeat, Store
+from qioi.lab import kafka
 from qioi.lab.arms import PROBE, PROBE_SECONDS
 from qioi.lab.errors import BusyError, LabError
 from qioi.lab.lab import Lab, LabOptions
@@ -40,6 +41,9 @@ def check_host(plans: Iterable[Plan]) -> None:
             require(cell.arm.neighbours)
             if cell.load.driver == "caliper":
                 find_node()
+            if cell.network.consenter == "kafka":
+                kafka.find_java()
+                kafka.install()
             if cell.timing.profile:
                 perf_binary()
         except (LabError, ProfileError) as error:
@@ -94,7 +98,7 @@ class Session:
         lab = Lab(self._directory)
         network = lab.up(lab_options(spec, self._base_port), die_with_parent=True)
         try:
-            self._done += UP_SECONDS
+            self._done += up_seconds(spec)
             yield lab, network
         finally:
             with uninterrupted():
@@ -110,7 +114,7 @@ class Session:
             spec = self._plan.spec.networks[name]
             self._step(f"looking for the maximum of {spec.title or name}", 0)
             if name in maxima:
-                self._done += PROBE_SECONDS + UP_SECONDS
+                self._done += PROBE_SECONDS + up_seconds(spec)
                 continue
             folder = self._store.directory / "probe" / name
             folder.mkdir(parents=True, exist_ok=True)

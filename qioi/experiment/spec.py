@@ -41,7 +41,7 @@ class NetworkSpec(Strict):
 
     title: str = ""
     mode: Literal["stream", "block"] = "stream"
-    consenter: Literal["raft", "solo"] = "raft"
+    consenter: Literal["raft", "solo", "kafka"] = "raft"
     orgs: Annotated[int, Field(ge=1, le=20)] = 2
     peers_per_org: Annotated[int, Field(ge=1, le=20)] = 2
     orderers: Annotated[int, Field(ge=1, le=9)] = 3
