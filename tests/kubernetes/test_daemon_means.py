@@ -1,0 +1,84 @@
+"""`qioi run` as a process, against a real API server: which means it chooses, and that it acts and ends by it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from k8s_cluster import ADMIN_TOKEN, ControlPlane, until
+from k8s_node import remove_groups
+from test_api_server import add_policy, policy_path
+from test_api_server import pod as make_pod
+
+from qioi.api import UnreachableError, get_json
+from qioi.controller.hierarchy import find_hierarchy
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def group(namespace: str) -> Iterator[str]:
+    """A group of the tests' own where the kubelet's would be."""
+    name = f"qioi-test-{namespace}"
+    yield name
+    remove_groups(name)
+
+
+def test_a_request_is_moved_while_the_daemon_runs(
+    plane: ControlPlane, namespace: str, group: str, tmp_path: Path
+) -> None:
+    node, pods = f"{namespace}-node", f"/api/v1/namespaces/{namespace}/pods"
+    plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+    make_pod(plane, namespace, "peer0", node, {"qioi.io/role": "peer"})
+    one = plane.call("GET", f"{pods}/peer0")
+    uid, status = one["metadata"]["uid"], one["status"]["containerStatuses"][0]
+    status["resources"] = {"requests": {"cpu": "100m"}}  # without, the server takes the node for one that can't resize
+    plane.call("PATCH", f"{pods}/peer0/status", {"status": {"containerStatuses": [status]}},
+               kind="application/merge-patch+json")  # fmt: skip
+    hierarchy = find_hierarchy()
+    hierarchy.folder(f"{group}/kubepods/burstable/pod{uid}/{'peer0':0<64}").mkdir(parents=True)
+    add_policy(plane, namespace, "red", bounds={"floor": 2048}, resize=True)
+    (tmp_path / "token").write_text(ADMIN_TOKEN)
+    cluster = {"server": plane.server, "ca": str(plane.ca), "token": str(tmp_path / "token"), "node": node,
+               "cgroup_root": group, "logs": str(tmp_path), "resize": True, "nri": str(tmp_path / "none")}  # fmt: skip
+    settings = {"kubernetes": cluster, "state_dir": str(tmp_path), "period": 0.5, "metrics": {"port": 0}}
+    (tmp_path / "qioi.yaml").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "qioi.cli"]
+    checked = subprocess.run([*command, "check", "-c", tmp_path / "qioi.yaml"], cwd=ROOT, capture_output=True,
+                             text=True, check=False)  # fmt: skip
+    assert checked.returncode == 0, checked.stderr
+    assert "\nactuator: resize\n" in checked.stdout
+    assert "none: No such file" in checked.stdout
+    log = (tmp_path / "log").open("w+")
+    daemon = subprocess.Popen([*command, "run", "-c", tmp_path / "qioi.yaml"], stdout=log, stderr=log, cwd=ROOT)
+
+    def pod() -> tuple[str, Any]:
+        one = plane.call("GET", f"{pods}/peer0")
+        request = str(one["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+        return request, (one["metadata"].get("annotations") or {}).get(ORIGINAL_ANNOTATION)
+
+    def entry() -> Any:
+        return (plane.call("GET", policy_path(namespace, "red")).get("status", {}).get("components") or [{}])[0]
+
+    try:
+        until(lambda: pod() == ("2", "100m"), "the request is what makes the floor's shares")
+        until(lambda: entry().get("actuator") == "resize", "the policy's status tells")
+        told = get_json(tmp_path / "qioi.sock", "/explain", component=f"{namespace}/peer0")
+        assert str(told["actuator"]).startswith("resize; Burstable")
+        assert get_json(tmp_path / "qioi.sock", "/status")["kubernetes"]["actuator"].startswith("resize: ")
+    except (AssertionError, UnreachableError) as error:
+        raise AssertionError((tmp_path / "log").read_text()) from error
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        ended = daemon.wait(60)
+        log.close()
+    assert ended == 0
+    assert pod() == ("100m", None)
