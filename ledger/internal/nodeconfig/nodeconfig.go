@@ -33,6 +33,7 @@ type Config struct {
 	Role       string      `yaml:"role"`
 	MSPID      string      `yaml:"msp_id"`
 	Listen     string      `yaml:"listen"`
+	Address    string      `yaml:"address,omitempty"` // as channels name this node; empty: as it listens
 	Operations Operations  `yaml:"operations"`
 	Identity   KeyPair     `yaml:"identity"`
 	TLS        TLS         `yaml:"tls"`
@@ -154,6 +155,9 @@ func (c *Config) check(role string) error {
 		return errors.New("tls.cert or tls.key is missing; both, or tls.enabled: false, are accepted")
 	}
 	addresses := map[string]string{"listen": c.Listen, "operations.listen": c.Operations.Listen}
+	if c.Address != "" {
+		addresses["address"] = c.Address
+	}
 	for _, cc := range c.Chaincodes {
 		switch {
 		case cc.Connection == "":
@@ -178,6 +182,14 @@ func (c *Config) check(role string) error {
 		seen[ch.Name] = true
 	}
 	return nil
+}
+
+// KnownAs is this node's address in the configuration of its channels.
+func (c *Config) KnownAs() string {
+	if c.Address != "" {
+		return c.Address
+	}
+	return c.Listen
 }
 
 // Signer loads the node's identity.

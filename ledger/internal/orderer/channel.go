@@ -156,7 +156,7 @@ func membersOf(consenters []*etcdraftpb.Consenter) (map[uint64]member, error) {
 
 func ownID(members map[uint64]member, n *Node) (uint64, error) {
 	for id, m := range members {
-		if n.certificate != nil && bytes.Equal(m.server, n.certificate.Certificate[0]) || n.certificate == nil && m.address == n.cfg.Listen {
+		if n.certificate != nil && bytes.Equal(m.server, n.certificate.Certificate[0]) || n.certificate == nil && m.address == n.cfg.KnownAs() {
 			return id, nil
 		}
 	}

@@ -102,7 +102,7 @@ func (n *Node) openServices() error {
 	}
 	n.endorser = endorser.New(n.signer, n.channels.endorsing, n.chaincodes, endorser.NewMetrics(n.ops.Registry()))
 	n.gateway, err = gateway.New(gateway.Config{
-		MSPID: n.cfg.MSPID, Address: n.cfg.Listen, Channels: n.channels, Endorser: n.endorser, Commits: n.channels, Blocks: n.channels,
+		MSPID: n.cfg.MSPID, Address: n.cfg.KnownAs(), Channels: n.channels, Endorser: n.endorser, Commits: n.channels, Blocks: n.channels,
 		TLS: n.cfg.TLS.Enabled, Certificate: n.certificate, Registry: n.ops.Registry(),
 	})
 	return err

@@ -65,8 +65,8 @@ func (o *organisation) writeTrust(msp string) error {
 
 func lower(word string) string { return string(word[0]|0x20) + word[1:] }
 
-// issue makes an identity, and a TLS certificate as well where it listens somewhere.
-func (o *organisation) issue(home, name, unit string, listens bool) (tlsCert []byte, err error) {
+// issue makes an identity, and a TLS certificate as well where it listens at some address.
+func (o *organisation) issue(home, name, unit, address string) (tlsCert []byte, err error) {
 	cert, key, err := o.ids.Issue(ca.Request{CommonName: name, Unit: unit})
 	if err != nil {
 		return nil, err
@@ -77,15 +77,19 @@ func (o *organisation) issue(home, name, unit string, listens bool) (tlsCert []b
 	if err := o.folder.writeSecret(keyFile(home), key); err != nil {
 		return nil, err
 	}
-	if err := o.writeTrust(path.Join(home, "msp")); err != nil || !listens {
+	if err := o.writeTrust(path.Join(home, "msp")); err != nil || address == "" {
 		return nil, err
 	}
-	return o.issueTLS(home, name)
+	return o.issueTLS(home, name, address)
 }
 
-// issueTLS makes a certificate for both directions, and its key, below home.
-func (o *organisation) issueTLS(home, name string) (tlsCert []byte, err error) {
-	tlsCert, tlsKey, err := o.tls.Issue(ca.Request{CommonName: name, Hosts: []string{name, "localhost", host, net.IPv6loopback.String()}})
+// issueTLS makes a certificate for both directions of a node at that address, and its key, below home.
+func (o *organisation) issueTLS(home, name, address string) (tlsCert []byte, err error) {
+	hosts := []string{name, "localhost", host, net.IPv6loopback.String()}
+	if known := hostOf(address); known != host {
+		hosts = append(hosts, known)
+	}
+	tlsCert, tlsKey, err := o.tls.Issue(ca.Request{CommonName: name, Hosts: hosts})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +106,7 @@ func (o *organisation) issueTLS(home, name string) (tlsCert []byte, err error) {
 func (o *organisation) user(name, unit string) (network.Client, error) {
 	full := name + "@" + o.domain
 	home := path.Join(o.home, "users", full)
-	_, err := o.issue(home, full, unit, false)
+	_, err := o.issue(home, full, unit, "")
 	return network.Client{MSPID: o.msp, Name: full, Cert: certFile(home, full), Key: keyFile(home)}, err
 }
 

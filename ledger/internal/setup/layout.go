@@ -5,6 +5,7 @@ import (
 	"net"
 	"path"
 	"strconv"
+	"strings"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/network"
@@ -13,6 +14,7 @@ import (
 
 const (
 	host       = "127.0.0.1"
+	everywhere = "0.0.0.0"
 	ordererMSP = "OrdererMSP"
 	ordererOrg = "example.com"
 )
@@ -42,13 +44,20 @@ func newPlan(o Options, chaincodes []channelconfig.GenesisChaincode) *plan {
 	p := &plan{nextPort: o.BasePort}
 	for i := range o.Orderers {
 		name := fmt.Sprintf("orderer%d", i+1)
+		if o.Kubernetes != "" {
+			name = fmt.Sprintf("orderer-%d", i)
+		}
 		p.orderers = append(p.orderers, p.node(o, nodeconfig.RoleOrderer, ordererMSP, name, name+"."+ordererOrg, "ordererOrganizations/"+ordererOrg+"/orderers"))
 	}
 	for org := range o.Orgs {
 		var peers []*node
 		for i := range o.PeersPerOrg {
 			fqdn := fmt.Sprintf("peer%d.%s", i, orgDomain(org))
-			peers = append(peers, p.node(o, nodeconfig.RolePeer, orgMSP(org), fmt.Sprintf("peer%d-org%d", i, org+1), fqdn, "peerOrganizations/"+orgDomain(org)+"/peers"))
+			name := fmt.Sprintf("peer%d-org%d", i, org+1)
+			if o.Kubernetes != "" {
+				name = fmt.Sprintf("peer-org%d-%d", org+1, i)
+			}
+			peers = append(peers, p.node(o, nodeconfig.RolePeer, orgMSP(org), name, fqdn, "peerOrganizations/"+orgDomain(org)+"/peers"))
 		}
 		p.peers = append(p.peers, peers)
 	}
@@ -67,6 +76,18 @@ func newPlan(o Options, chaincodes []channelconfig.GenesisChaincode) *plan {
 	return p
 }
 
+// place gives a node's next port: where others find it, and where it listens. On
+// Kubernetes a node is a pod of a StatefulSet, known by its name behind a headless Service.
+func (p *plan) place(o Options, name string) (address, listen string) {
+	if o.Kubernetes == "" {
+		address = p.port()
+		return address, address
+	}
+	_, port, _ := net.SplitHostPort(p.port())
+	return net.JoinHostPort(name+"."+o.Kubernetes, port), net.JoinHostPort(everywhere, port)
+}
+
+// port gives the next port, on loopback.
 func (p *plan) port() string {
 	p.nextPort++
 	return net.JoinHostPort(host, strconv.Itoa(p.nextPort-1))
@@ -75,16 +96,21 @@ func (p *plan) port() string {
 func (p *plan) node(o Options, role, msp, name, fqdn, parent string) *node {
 	n := &node{fqdn: fqdn, home: path.Join("crypto", parent, fqdn)}
 	config := path.Join("nodes", name+".yaml")
+	address, listen := p.place(o, name)
+	operations, listenOperations := p.place(o, name)
 	n.Node = network.Node{
-		Name: name, Role: role, MSPID: msp, Address: p.port(), Operations: p.port(), Config: config,
+		Name: name, Role: role, MSPID: msp, Address: address, Operations: operations, Config: config,
 		Data: path.Join("data", name), Log: path.Join("log", name+".log"), Args: []string{role, "--config", config},
 	}
 	n.cfg = &nodeconfig.Config{
-		Name: name, Role: role, MSPID: msp, Listen: n.Address,
-		Operations: nodeconfig.Operations{Listen: n.Operations, Pprof: o.Pprof},
+		Name: name, Role: role, MSPID: msp, Listen: listen,
+		Operations: nodeconfig.Operations{Listen: listenOperations, Pprof: o.Pprof},
 		Identity:   nodeconfig.KeyPair{Cert: certFile(n.home, fqdn), Key: keyFile(n.home)},
 		Data:       n.Data,
 		Processors: o.Processors,
+	}
+	if listen != address {
+		n.cfg.Address = address
 	}
 	if role == nodeconfig.RolePeer {
 		n.cfg.VerifyWorkers, n.cfg.CheckpointInterval = o.VerifyWorkers, o.CheckpointInterval
@@ -100,10 +126,14 @@ func (p *plan) node(o Options, role, msp, name, fqdn, parent string) *node {
 
 func (p *plan) chaincode(o Options, peer *node, cc channelconfig.GenesisChaincode) *node {
 	name := "cc-" + cc.Name + "-" + peer.Name
+	if o.Kubernetes != "" {
+		name = "cc-" + cc.Name + strings.TrimPrefix(peer.Name, nodeconfig.RolePeer)
+	}
+	address, listen := p.place(o, name)
 	n := &node{Node: network.Node{
-		Name: name, Role: "chaincode", MSPID: peer.MSPID, Address: p.port(), Log: path.Join("log", name+".log"), Chaincode: cc.Name,
+		Name: name, Role: "chaincode", MSPID: peer.MSPID, Address: address, Log: path.Join("log", name+".log"), Chaincode: cc.Name,
 	}, peer: peer}
-	n.Args = []string{"chaincode", cc.Name, "--listen", n.Address, "--id", cc.Name + ":" + cc.Version, "--processors", strconv.Itoa(o.Processors)}
+	n.Args = []string{"chaincode", cc.Name, "--listen", listen, "--id", cc.Name + ":" + cc.Version, "--processors", strconv.Itoa(o.Processors)}
 	mine := nodeconfig.Chaincode{Name: cc.Name, Address: n.Address}
 	if o.ChaincodeTLS {
 		n.home = path.Join(path.Dir(peer.home), "..", "chaincodes", name)
@@ -147,3 +177,6 @@ func addresses(nodes []*node) []string {
 	}
 	return out
 }
+
+// hostOf is the host of an address that place made.
+func hostOf(address string) string { return address[:strings.LastIndexByte(address, ':')] }

@@ -5,6 +5,7 @@ package setup
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -36,9 +37,10 @@ type Options struct {
 	NoTLS                bool
 	ChaincodeTLS         bool // also between peers and chaincodes, which know each other by certificate
 	Pprof                bool
-	VerifyWorkers        int // of each peer and channel; 0: as many as it has threads
-	CheckpointInterval   int // transactions between two checkpoints of a peer; 0: nodeconfig's default
-	Processors           int // of each node; 0: nodeconfig.FairProcessors of this host
+	VerifyWorkers        int    // of each peer and channel; 0: as many as it has threads
+	CheckpointInterval   int    // transactions between two checkpoints of a peer; 0: nodeconfig's default
+	Processors           int    // of each node; 0: nodeconfig.FairProcessors of this host
+	Kubernetes           string // headless Service of the nodes' StatefulSets; empty: all on 127.0.0.1
 }
 
 // Defaults is the network that the plain command makes. Batch sizes are Fabric's
@@ -86,6 +88,12 @@ func (o *Options) check() error {
 	if o.Brokers > 0 && o.Consenter != "kafka" {
 		return fmt.Errorf("--brokers %d: only --consenter kafka has brokers", o.Brokers)
 	}
+	if o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes) {
+		return fmt.Errorf("--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
+	}
+	if o.Kubernetes != "" && (o.ChaincodeTLS || o.Consenter == "kafka") {
+		return fmt.Errorf("--kubernetes %s: it is accepted without --chaincode-tls and --consenter kafka", o.Kubernetes)
+	}
 	seen := map[string]bool{}
 	for _, name := range o.Channels {
 		if !validChannel(name) || seen[name] {
@@ -98,6 +106,9 @@ func (o *Options) check() error {
 	}
 	return nil
 }
+
+// serviceName is RFC 1035's label, which a Service's name must be.
+var serviceName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // validChannel is Fabric's rule for channel names.
 func validChannel(name string) bool {

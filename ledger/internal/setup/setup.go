@@ -85,11 +85,11 @@ func (b *builder) orderers() error {
 		return err
 	}
 	for _, n := range b.plan.orderers {
-		tlsCert, err := org.issue(n.home, n.fqdn, "orderer", true)
+		tlsCert, err := org.issue(n.home, n.fqdn, "orderer", n.Address)
 		if err != nil {
 			return err
 		}
-		_, port, err := net.SplitHostPort(n.Address)
+		known, port, err := net.SplitHostPort(n.Address)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (b *builder) orderers() error {
 		if err != nil {
 			return err
 		}
-		b.consenters = append(b.consenters, &etcdraftpb.Consenter{Host: host, Port: uint32(number), ClientTlsCert: tlsCert, ServerTlsCert: tlsCert})
+		b.consenters = append(b.consenters, &etcdraftpb.Consenter{Host: known, Port: uint32(number), ClientTlsCert: tlsCert, ServerTlsCert: tlsCert})
 	}
 	if _, err := org.user("Admin", "admin"); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (b *builder) peers() error {
 			return err
 		}
 		for _, n := range nodes {
-			if _, err := org.issue(n.home, n.fqdn, "peer", true); err != nil {
+			if _, err := org.issue(n.home, n.fqdn, "peer", n.Address); err != nil {
 				return err
 			}
 		}
@@ -143,7 +143,7 @@ func (b *builder) chaincodes(org *organisation) error {
 		if n.MSPID != org.msp {
 			continue
 		}
-		if _, err := org.issueTLS(n.home, n.Name); err != nil {
+		if _, err := org.issueTLS(n.home, n.Name, n.Address); err != nil {
 			return err
 		}
 		cert, err := b.folder.read(path.Join(n.peer.home, "tls/server.crt"))

@@ -89,6 +89,38 @@ func TestKafkaOrderersAreToldOfTheBrokers(t *testing.T) {
 	assert.Equal(t, brokers, bundle.Orderer.KafkaBrokers)
 }
 
+// A pod listens everywhere, and is known, by others and to itself, by its name.
+func TestInitNamesNodesAsPods(t *testing.T) {
+	o := Defaults()
+	o.Dir, o.Kubernetes = filepath.Join(t.TempDir(), "net"), "ledger"
+	file, err := Init(o)
+	require.NoError(t, err)
+	var known []string
+	for _, n := range file.Nodes {
+		known = append(known, n.Address)
+		if n.Config == "" {
+			assert.Contains(t, n.Args, "0.0.0.0:"+n.Address[len(n.Address)-5:])
+			continue
+		}
+		cfg, err := nodeconfig.Load(filepath.Join(o.Dir, n.Config), n.Role)
+		require.NoError(t, err)
+		assert.Equal(t, n.Address, cfg.KnownAs())
+		assert.Equal(t, "0.0.0.0:"+n.Address[len(n.Address)-5:], cfg.Listen)
+		certificate, err := cfg.Certificate()
+		require.NoError(t, err)
+		require.NoError(t, certificate.Leaf.VerifyHostname(hostOf(n.Address)))
+		_, bundle, err := cfg.Channels[0].GenesisBlock()
+		require.NoError(t, err)
+		assert.Equal(t, "orderer-0.ledger", bundle.Orderer.Consenters[0].Host)
+	}
+	assert.Equal(t, []string{
+		"orderer-0.ledger:17000", "orderer-1.ledger:17002", "orderer-2.ledger:17004",
+		"cc-smallbank-org1-0.ledger:17014", "cc-smallbank-org1-1.ledger:17015",
+		"cc-smallbank-org2-0.ledger:17016", "cc-smallbank-org2-1.ledger:17017",
+		"peer-org1-0.ledger:17006", "peer-org1-1.ledger:17008", "peer-org2-0.ledger:17010", "peer-org2-1.ledger:17012",
+	}, known)
+}
+
 func TestInitRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"--dir is missing":       func(o *Options) { o.Dir = "" },
@@ -104,6 +136,7 @@ func TestInitRefuses(t *testing.T) {
 		"--chaincode kv":         func(o *Options) { o.Chaincodes = []string{"kv=maybe"} },
 		"--chaincode \"kv\"":     func(o *Options) { o.Chaincodes = []string{"kv", "kv"} },
 		"needs ports up to":      func(o *Options) { o.BasePort, o.PeersPerOrg, o.Orgs = 65000, 100, 26 },
+		"--kubernetes \"A.b\"":   func(o *Options) { o.Kubernetes = "A.b" },
 		"values above 0":         func(o *Options) { o.MaxMessageCount = 0 },
 		"virtual_block_interval": func(o *Options) { o.VirtualBlockInterval = 0 },
 	} {

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/setup"
+)
+
+func TestANodeIsStartedByItsName(t *testing.T) {
+	o := setup.Defaults()
+	o.Dir = filepath.Join(t.TempDir(), "net")
+	_, err := setup.Init(o)
+	require.NoError(t, err)
+	file := filepath.Join(o.Dir, network.FileName)
+
+	found, err := argumentsOf(file, "orderer2")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"orderer", "--config", "nodes/orderer2.yaml"}, found)
+	_, err = argumentsOf(file, "orderer9")
+	require.ErrorContains(t, err, "orderer1, orderer2, orderer3")
+	_, err = argumentsOf("", "orderer1")
+	require.ErrorContains(t, err, "--network is missing")
+}
