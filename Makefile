@@ -16,10 +16,11 @@ export CGO_ENABLED ?= 0
 
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: demo test test-host check bench soak experiments spark kafka clean setup lint unit help k8s-tools
+.PHONY: demo test test-host check bench soak experiments spark kafka clean setup lint unit help k8s-tools demo-k8s
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
+	@echo 'make demo-k8s  the same with the ledger as pods of a whole real Kubernetes node (after make k8s-tools)'
 	@echo 'make test    every test, on real processes and cgroups (needs root)'
 	@echo 'make check   lint, types and unit tests (under 2 minutes)'
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
@@ -33,6 +34,10 @@ help:
 
 demo: setup
 	$(BIN)/qioi demo
+
+# For other sizes: make demo-k8s DEMO_K8S='--qos besteffort --sysbench 16'.
+demo-k8s: setup k8s-tools
+	$(PY) tests/kubernetes/demo_k8s.py $(DEMO_K8S)
 
 test: setup $(STAMPS)/apt-test lint
 	@echo '== tests: Python'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,19 +92,24 @@ def command(
     console = Console()
     with one_line_errors():
         directory.mkdir(parents=True, exist_ok=True)
-        result = measure(options, directory, console)
+        result = measure(lambda progress: Demo(options, directory, progress), console)
         report = write_results(result, directory)
+    tell(result, report, console)
+
+
+def tell(result: DemoResult, report: Path, console: Console) -> None:
+    """Show what came out."""
     console.print(as_table(result))
-    console.print(f"ledgers in {explain_directory(options.directory)}", highlight=False)
+    console.print(f"ledgers in {explain_directory(result.options.directory)}", highlight=False)
     for note in noise_notes(result.arms, result.machine.cores):
         console.print(f"note: {note}", style="yellow", highlight=False)
     console.print("Ratios are against alone; sysbench's is the part of its due that it got.", style="dim")
-    console.print(f"threshold {explain_threshold(result)}; law {law}", highlight=False)
+    console.print(f"threshold {explain_threshold(result)}; law {result.options.law}", highlight=False)
     console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
-def measure(options: DemoOptions, directory: Path, console: Console) -> DemoResult:
-    """Run the demo behind a progress bar; away from a terminal, a line per step."""
+def measure(make: Callable[[Callable[[str, float, float], None]], Demo], console: Console) -> DemoResult:
+    """Run a demo behind a progress bar; away from a terminal, a line per step."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(elapsed_when_finished=True))
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
@@ -116,7 +122,7 @@ def measure(options: DemoOptions, directory: Path, console: Console) -> DemoResu
             last = label
             bar.update(task, description=label, completed=done, total=total)
 
-        result = Demo(options, directory, progress).run()
+        result = make(progress).run()
         bar.update(task, description="done", completed=1, total=1)
     return result
 

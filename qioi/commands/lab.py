@@ -14,6 +14,7 @@ from rich.table import Table
 
 from qioi.commands.lab_caliper import command as caliper
 from qioi.lab.errors import LabError
+from qioi.lab.kubernetes.secrets import as_yaml, network_secrets
 from qioi.lab.lab import DEFAULT_DIRECTORY, Lab, LabOptions, NodeStatus
 from qioi.lab.signals import ending_signals_interrupt
 
@@ -101,6 +102,15 @@ def up(
         f"up: {len(network.nodes)} nodes, channel {', '.join(network.channels)}, {network.mode} mode, "
         f"{network.consenter}; logs in {lab.directory / 'log'}, components in {lab.state_file}"
     )
+
+
+@command.command()
+@click.option("--mode", type=click.Choice(["stream", "block"]), default="stream", show_default=True)
+@click.option("--namespace", default="ledger", show_default=True, help="The namespace of deploy/k8s/ledger.")
+def secrets(mode: str, namespace: str) -> None:
+    """Make a network for the pods of deploy/k8s/ledger and print its Secrets, for `kubectl apply -f -`."""
+    with one_line_errors():
+        click.echo(as_yaml(network_secrets(LabOptions(mode=mode), namespace)), nl=False)
 
 
 @command.command()

@@ -61,9 +61,11 @@ class Judged:
         return f"/apis/{API_VERSION}/namespaces/{self.namespace}/isolationpolicies/{self.name}"
 
     def serves(self, pod: Pod) -> bool:
-        """Whether a pod serves this policy's channel."""
-        if pod.namespace != self.namespace or pod.role not in SELECTORS:
+        """Whether a pod serves this policy's channel. A load client does by its label alone."""
+        if pod.namespace != self.namespace or pod.role is None:
             return False
+        if pod.role is Role.CLIENT:
+            return self.channel in pod.channels
         selector = (self.selectors or {}).get(SELECTORS[pod.role])
         if selector is not None:
             return matches(selector, pod.labels)

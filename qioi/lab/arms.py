@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from qioi.interference import Sysbench, rates, total_over_time
+from qioi.interference import Report, Sysbench, rates, total_over_time
 from qioi.lab.daemon import DAEMON_GROUP, Daemon
 from qioi.lab.figures import ArmFigures, InterfererFigures, Series, SeriesFigures
-from qioi.lab.flush import FlushProbe, flush_figures
+from qioi.lab.flush import Flush, FlushProbe, flush_figures
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun
 from qioi.lab.machine import machine
@@ -32,6 +32,11 @@ PROBE = LoadPlan(duration=8, warmup=3, clients=64)
 #: In block mode every client waits for its block: so many that three blocks of 500 are under way.
 BLOCK_PROBE = replace(PROBE, clients=1500)
 PROBE_SECONDS = PROBE.warmup + PROBE.duration + 1
+
+
+def probe_plan(network: Network) -> LoadPlan:
+    """Choose the load that finds a network's maximum."""
+    return BLOCK_PROBE if network.mode == "block" else PROBE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class Runner:
         self._lab = lab
         self._directory = directory
         self._roles = {node.name: node.role for node in network.nodes}
-        self._probe = BLOCK_PROBE if network.mode == "block" else PROBE
+        self._probe = probe_plan(network)
         self.cores = machine().cores
 
     def maximum(self, tick: Tick = lambda _seconds: None) -> float:
@@ -95,7 +100,7 @@ class Runner:
             result = load.result()
         write_samples(directory / "samples.csv", sampler.samples, self._roles)
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
-        figures = self._condense(arm, result, cut, sysbench, probe)
+        figures = condense(arm, self._roles, result, cut, sysbench.names, sysbench.reports(), probe.flushes, self.cores)
         (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n")
         return figures
 
@@ -128,38 +133,43 @@ class Runner:
             due = max(due + PERIOD, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
 
-    def _names(self, role: Role) -> tuple[str, ...]:
-        return tuple(name for name, its in self._roles.items() if its == role)
 
-    def _present(self) -> tuple[Role, ...]:
-        return tuple(role for role in Role if self._names(role))
+def condense(
+    arm: Arm,
+    roles: Mapping[str, Role],
+    load: LoadResult,
+    cut: Window,
+    interferers: Sequence[str],
+    reports: list[Report],
+    flushes: Sequence[Flush],
+    cores: int,
+) -> ArmFigures:
+    """Make an arm's figures of its raw data. ``roles`` are the components', by their names in the samples."""
+    # An instance that was starved of even its report has had nothing.
+    events = rates(reports, load.start, load.end)
+    shown_from = load.start - arm.load.warmup
+    interferer = [(at - load.start, value) for at, value in total_over_time(reports) if shown_from <= at <= load.end]
+    members = {role: tuple(name for name, its in roles.items() if its == role) for role in Role}
+    present = {role: names for role, names in members.items() if names}
 
-    def _condense(self, arm: Arm, load: LoadResult, cut: Window, sysbench: Sysbench, probe: FlushProbe) -> ArmFigures:
-        reports = sysbench.reports()
-        # An instance that was starved of even its report has had nothing.
-        events = rates(reports, load.start, load.end)
-        shown_from = load.start - arm.load.warmup
-        interferer = [
-            (at - load.start, value) for at, value in total_over_time(reports) if shown_from <= at <= load.end
-        ]
-        return ArmFigures(
-            name=arm.name,
-            title=arm.title,
-            load=load.figures,
-            roles={role: cut.role(self._names(role)) for role in self._present()},
-            client_cores=cut.cores((CLIENT_GROUP,)),
-            daemon_cores=cut.cores((DAEMON_GROUP,)) if arm.config is not None else 0.0,
-            interferer=InterfererFigures(arm.sysbench, sum(events.values()), cut.cores(sysbench.names)),
-            flush=flush_figures(probe.flushes, load.start, load.end),
-            quiet=cut.quiet(self.cores),
-            series=SeriesFigures(
-                throughput=load.throughput,
-                p95=load.p95,
-                interferer=tuple(interferer),
-                shares=self._by_role(cut.shares_over_time),
-                delay=self._by_role(cut.delay_over_time),
-            ),
-        )
+    def by_role(series: Callable[[tuple[str, ...]], Series]) -> tuple[tuple[str, Series], ...]:
+        return tuple((role.value, series(names)) for role, names in present.items())
 
-    def _by_role(self, series: Callable[[tuple[str, ...]], Series]) -> tuple[tuple[str, Series], ...]:
-        return tuple((role.value, series(self._names(role))) for role in self._present())
+    return ArmFigures(
+        name=arm.name,
+        title=arm.title,
+        load=load.figures,
+        roles={role: cut.role(names) for role, names in present.items()},
+        client_cores=cut.cores((CLIENT_GROUP,)),
+        daemon_cores=cut.cores((DAEMON_GROUP,)) if arm.config is not None else 0.0,
+        interferer=InterfererFigures(arm.sysbench, sum(events.values()), cut.cores(interferers)),
+        flush=flush_figures(flushes, load.start, load.end),
+        quiet=cut.quiet(cores),
+        series=SeriesFigures(
+            throughput=load.throughput,
+            p95=load.p95,
+            interferer=tuple(interferer),
+            shares=by_role(cut.shares_over_time),
+            delay=by_role(cut.delay_over_time),
+        ),
+    )

@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from qioi.interference import sysbench_binary
-from qioi.lab.arms import PROBE_SECONDS, Arm, Runner
+from qioi.lab.arms import PROBE_SECONDS, Arm, Runner, Tick
 from qioi.lab.daemon import daemon_config
 from qioi.lab.errors import LabError
 from qioi.lab.figures import ArmFigures
@@ -17,7 +18,6 @@ from qioi.lab.flush import file_system
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import Machine, machine
-from qioi.lab.network import Network
 from qioi.lab.report import Page, markdown, write_report
 from qioi.lab.signals import uninterrupted
 
@@ -81,6 +81,16 @@ class DemoResult:
 Progress = Callable[[str, float, float], None]
 
 
+class Measures(Protocol):
+    """Where arms are run: a lab, or a cluster."""
+
+    def maximum(self, tick: Tick = ...) -> float:
+        """Find what the ledger commits per second at most."""
+
+    def run(self, arm: Arm, tick: Tick = ...) -> ArmFigures:
+        """Run one arm from start to end."""
+
+
 class Demo:
     """Runs the three arms on a lab of its own and leaves nothing but the results behind."""
 
@@ -101,15 +111,19 @@ class Demo:
         network = lab.up(self._options.lab, die_with_parent=True)
         try:
             self._done += UP_SECONDS
-            return self._measure(lab, network, host)
+            runner = Runner(lab, network, self._directory)
+            law = self._options.law
+            return self._measure(
+                runner, lambda threshold: daemon_config(lab, network, law=law, threshold=threshold), host
+            )
         finally:
             with uninterrupted():
                 lab.keep_logs(self._directory / "logs")
                 lab.down()
 
-    def _measure(self, lab: Lab, network: Network, host: Machine) -> DemoResult:
+    def _measure(self, runner: Measures, configure: Callable[[float], str], host: Machine) -> DemoResult:
+        """Run the probe and the arms; ``configure`` spells what the daemon is told, given a threshold in tps."""
         options = self._options
-        runner = Runner(lab, network, self._directory)
         maximum = self._probe(runner) if options.rate is None else None
         rate = options.rate if options.rate is not None else round(LOAD_PART * (maximum or 0.0), -1)
         if rate <= 0:
@@ -119,20 +133,20 @@ class Demo:
             runner, Arm("together", f"{options.sysbench} sysbench", self._load(rate, 2), options.sysbench)
         )
         threshold = options.threshold or default_threshold(options.law, alone.load.throughput, maximum)
-        config = daemon_config(lab, network, law=options.law, threshold=threshold)
+        config = configure(threshold)
         protected = self._arm(
             runner,
             Arm("protected", f"{options.sysbench} sysbench, QiOi", self._load(rate, 3), options.sysbench, config),
         )
         return DemoResult(options, rate, maximum, threshold, config, host, (alone, together, protected))
 
-    def _probe(self, runner: Runner) -> float:
+    def _probe(self, runner: Measures) -> float:
         label = "looking for the ledger's maximum"
         found = runner.maximum(lambda seconds: self._step(label, min(seconds, PROBE_SECONDS)))
         self._done += PROBE_SECONDS
         return found
 
-    def _arm(self, runner: Runner, arm: Arm) -> ArmFigures:
+    def _arm(self, runner: Measures, arm: Arm) -> ArmFigures:
         label = f"measuring: {arm.title}"
         figures = runner.run(arm, lambda seconds: self._step(label, min(seconds, arm.seconds)))
         self._done += arm.load.warmup + arm.load.duration + 2
@@ -174,7 +188,16 @@ def explain_directory(directory: Path) -> str:
     return f"{directory} ({kind})"
 
 
-def write_results(result: DemoResult, directory: Path) -> Path:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the page says of where the demo ran."""
+
+    place: str = "on one machine"
+    neighbours: str = "CPU-bound processes"
+    groups: str = "one CPU control group per process; share 1024, the load client 65,536 in every arm"
+
+
+def write_results(result: DemoResult, directory: Path, setting: Setting = Setting()) -> Path:
     """Write result.json, table.md and report.html; return the page's path."""
     (directory / "result.json").write_text(json.dumps(asdict(result), indent=2, default=str) + "\n")
     (directory / "table.md").write_text(markdown(result.arms, result.machine.cores))
@@ -184,15 +207,15 @@ def write_results(result: DemoResult, directory: Path) -> Path:
         title=f"A ledger beside {options.sysbench} sysbench, without and with QiOi",
         lead=(
             f"{lab.orgs * lab.peers_per_org} peers of {lab.orgs} organisations, {lab.orderers} orderers and a "
-            f"chaincode process per peer run on one machine and commit {result.rate:.0f} transactions per second: "
-            f"alone, beside {options.sysbench} CPU-bound processes, and beside them with QiOi moving CPU shares."
+            f"chaincode process per peer run {setting.place} and commit {result.rate:.0f} transactions per second: "
+            f"alone, beside {options.sysbench} {setting.neighbours}, and beside them with QiOi moving CPU shares."
         ),
         facts=(
             ("Load", f"{result.rate:.0f} tps, open loop, smallbank; latency counts from the intended send time"),
             ("Maximum", found),
             ("Ledger", f"{MODES[lab.mode]}, {lab.consenter} ordering, TLS on, every commit flushed"),
             ("Files", explain_directory(options.directory)),
-            ("Groups", "one CPU control group per process; share 1024, the load client 65,536 in every arm"),
+            ("Groups", setting.groups),
             (
                 "Each arm",
                 f"{options.warmup:g} s warm-up left out, during which sysbench comes; {options.duration:g} s measured",

@@ -45,6 +45,10 @@ class Sampler:
         self._reader.watch({name: group.directories[0] for name, group in components.items()})
         self.samples: list[Sample] = []
 
+    def follow(self, others: Mapping[str, Group]) -> None:
+        """Sample these groups from now on as well."""
+        self._groups |= others
+
     def close(self) -> None:
         """Let go of the threads' files."""
         self._reader.close()

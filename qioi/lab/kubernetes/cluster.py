@@ -1,0 +1,207 @@
+"""A cluster of one node as the demo uses it: kubectl, pods and their control groups, containers' logs.
+
+The demo runs on the node itself, as root: what it measures stands in this host's control groups and log files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from qioi.kubernetes.cgroups import Layout, Qos, find_layout
+from qioi.lab.cgroups import Group, Hierarchy, find_hierarchy
+from qioi.lab.errors import LabError
+from qioi.lab.kubernetes.secrets import Document
+
+LOGS = Path("/var/log/pods")
+#: Seconds for pods to run, and for what was deleted to be gone.
+PATIENCE = 90.0
+#: A line of a container's log: `TIME STREAM F|P TEXT`.
+_LINE = re.compile(r"^\S+ (stdout|stderr) ([FP]) ?(.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How the cluster is reached: by kubectl, and from pods on the node's network by the API server's port."""
+
+    kubectl: Path
+    kubeconfig: Path
+    api_port: int
+    kubelet_root: Path
+
+    def run(self, *arguments: str | Path, text: str | None = None) -> str:
+        """Run kubectl; give what it printed."""
+        command = [str(self.kubectl), "--kubeconfig", str(self.kubeconfig), *map(str, arguments)]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode != 0:
+            raise LabError(f"kubectl {' '.join(map(str, arguments))} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def render(self, folder: Path) -> list[Document]:
+        """Give a kustomization's objects."""
+        return [one for one in yaml.safe_load_all(self.run("kustomize", folder)) if one]
+
+    def apply(self, documents: Iterable[Document]) -> None:
+        """Make the objects, or make them so."""
+        self.run("apply", "-f", "-", text=yaml.safe_dump_all(documents, sort_keys=False))
+
+    def delete(self, documents: Iterable[Document]) -> None:
+        """Remove the objects and wait until their pods are gone."""
+        self.run("delete", "--ignore-not-found", "--wait=true", "-f", "-", text=yaml.safe_dump_all(documents))
+
+    def pods(self, namespace: str, selector: str) -> list[Pod]:
+        """List the pods with these labels that are not about to go."""
+        text = self.run("get", "pods", "-n", namespace, "-l", selector, "-o", "json")
+        return [Pod(one) for one in json.loads(text)["items"] if "deletionTimestamp" not in one["metadata"]]
+
+    def running(self, namespace: str, selector: str, count: int) -> list[Pod]:
+        """Wait until so many pods run."""
+        found: list[Pod] = []
+
+        def enough() -> bool:
+            found[:] = self.pods(namespace, selector)
+            for pod in found:
+                pod.complain()
+            return len([pod for pod in found if pod.running]) == count
+
+        wait_until(enough, lambda: f"{count} pods {selector} in {namespace}: " + "; ".join(map(str, found)))
+        return sorted(found, key=lambda pod: pod.name)
+
+    def gone(self, namespace: str, selector: str) -> None:
+        """Wait until no such pod is left, not even one that is about to go."""
+        wait_until(
+            lambda: not self.run("get", "pods", "-n", namespace, "-l", selector, "-o", "name").strip(),
+            lambda: f"pods {selector} in {namespace} to end",
+        )
+
+
+def wait_until(happened: Callable[[], bool], what: Callable[[], str], patience: float = PATIENCE) -> None:
+    """Wait for something; what was waited for in vain is said."""
+    deadline = time.monotonic() + patience
+    while not happened():
+        if time.monotonic() > deadline:
+            raise LabError(f"waited {patience:.0f} s in vain for {what()}")
+        time.sleep(0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of one container, as the API tells of it."""
+
+    document: Document
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self.document["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        return str(self.document["metadata"]["uid"])
+
+    @property
+    def _status(self) -> dict[str, Any]:
+        statuses = self.document["status"].get("containerStatuses") or [{}]
+        return dict(statuses[0])
+
+    @property
+    def running(self) -> bool:
+        """Whether its container runs."""
+        return "running" in self._status.get("state", {})
+
+    def complain(self) -> None:
+        """Raise if its container cannot run, or has ended."""
+        state = self._status.get("state", {})
+        why = state.get("waiting", state.get("terminated", {})).get("reason", "")
+        if why not in ("", "ContainerCreating", "PodInitializing", "Completed"):
+            message = state.get("waiting", state.get("terminated", {})).get("message", "")
+            raise LabError(f"pod {self.name}: {why} {message}; its log ends: {self.log()[-500:]}")
+
+    def __str__(self) -> str:
+        conditions = self.document["status"].get("conditions") or [{}]
+        said = next((one["message"] for one in conditions if "message" in one), "")
+        return f"{self.name} {self.document['status'].get('phase')} {self._status.get('state', '')} {said}"
+
+    def log(self, stream: str = "stderr") -> str:
+        """Read what its container has written to a stream."""
+        namespace, container = self.document["metadata"]["namespace"], self.document["spec"]["containers"][0]["name"]
+        folder = LOGS / f"{namespace}_{self.name}_{self.uid}" / container
+        files = sorted(folder.glob("*.log"), key=lambda one: int(one.stem.partition(".")[0]))
+        return "".join(unwrap(file.read_text(errors="replace"), stream) for file in files)
+
+    def group(self, hierarchy: Hierarchy, layout: Layout) -> PodGroup:
+        """Give its control groups."""
+        qos = Qos(self.document["status"]["qosClass"])
+        return PodGroup(hierarchy, layout.container(self.uid, qos, str(self._status["containerID"])))
+
+
+def unwrap(text: str, stream: str) -> str:
+    """Take off what the runtime writes before each line of a stream."""
+    found = (_LINE.match(line) for line in text.splitlines())
+    return "".join(one[3] + ("\n" if one[2] == "F" else "") for one in found if one and one[1] == stream)
+
+
+class PodGroup(Group):
+    """A pod's one container. Processes and CPU time are the container's, shares the pod's: these compete."""
+
+    @property
+    def pod(self) -> Group:
+        """The pod's own group."""
+        return Group(self.hierarchy, self.path.rpartition("/")[0])
+
+    def shares(self) -> int:
+        """Read the pod's shares."""
+        return self.pod.shares()
+
+    def set_shares(self, shares: int) -> None:
+        """Write the pod's shares; among its containers there is but one."""
+        self.pod.set_shares(shares)
+
+
+def groups_of(pods: Iterable[Pod]) -> dict[str, PodGroup]:
+    """Give the pods' groups by their names."""
+    hierarchy = find_hierarchy()
+    layout = find_layout(hierarchy.cpu)
+    if layout is None:
+        raise LabError(f"{hierarchy.cpu} has no group kubepods: the demo measures on the node itself")
+    return {pod.name: pod.group(hierarchy, layout) for pod in pods}
+
+
+def on_the_nodes_network(documents: Iterable[Document], hosts: Iterable[str]) -> list[Document]:
+    """Adapt manifests to a node that has neither a pod network nor an image registry: names become loopback's."""
+    aliases = [{"ip": "127.0.0.1", "hostnames": sorted(hosts)}]
+    adapted = []
+    for one in documents:
+        if one["kind"] == "Namespace":
+            one["metadata"].setdefault("labels", {})["pod-security.kubernetes.io/enforce"] = "privileged"
+        spec = one.get("spec", {}).get("template", {}).get("spec")
+        if spec is not None:
+            spec["hostNetwork"] = True
+            if aliases[0]["hostnames"]:
+                spec["hostAliases"] = aliases
+            for container in spec["containers"]:
+                container["imagePullPolicy"] = "Never"
+            for volume in spec.get("volumes", ()):
+                if "emptyDir" in volume:
+                    volume["emptyDir"] = {"medium": "Memory"}
+        adapted.append(one)
+    return adapted
+
+
+def best_effort(documents: Iterable[Document]) -> list[Document]:
+    """Take the requests away: such pods are BestEffort."""
+    adapted = []
+    for one in documents:
+        for container in one.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
+            container.pop("resources", None)
+        adapted.append(one)
+    return adapted

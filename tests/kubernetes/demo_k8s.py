@@ -1,0 +1,101 @@
+"""`make demo-k8s`: the demo on a whole real node, which comes up for it and is gone afterwards, also after ctrl-C."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from k8s_cluster import lacking, until
+from k8s_node import Node
+from k8s_tools import TOOLS, path
+from rich.console import Console
+
+from qioi.commands.demo import measure, tell
+from qioi.commands.lab import one_line_errors
+from qioi.lab.demo import DURATION, MODE, WARMUP, DemoOptions, write_results
+from qioi.lab.kubernetes.cluster import Cluster
+from qioi.lab.kubernetes.demo import ClusterDemo, setting
+from qioi.lab.kubernetes.images import daemon_image, ledger_image, sysbench_image
+from qioi.lab.lab import LabOptions
+from qioi.lab.signals import uninterrupted
+
+PORT = 35200
+PROGRAMS = ["etcd", "openssl", "containerd", "runc", "ctr", "go", "ip", "conntrack", "socat"]
+
+
+@click.command()
+@click.option("--sysbench", type=click.IntRange(1, 100), default=8, show_default=True, help="Interfering pods.")
+@click.option(
+    "--qos",
+    type=click.Choice(["burstable", "besteffort"]),
+    default="burstable",
+    show_default=True,
+    help="Class of all pods, the ledger's and sysbench's: weights count among pods of one class.",
+)
+@click.option("--mode", type=click.Choice(["block", "stream"]), default=MODE, show_default=True)
+@click.option("--law", type=click.Choice(["adaptive", "proportional"]), default="adaptive", show_default=True)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Offered tps [default: 60 % of the maximum].")
+@click.option("--duration", type=click.FloatRange(min=5), default=DURATION, show_default=True, help="Seconds measured.")
+@click.option("--warmup", type=click.FloatRange(min=1), default=WARMUP, show_default=True, help="Seconds before.")
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="[default: results/k8s-<time>]")
+def main(
+    sysbench: int,
+    qos: str,
+    mode: str,
+    law: str,
+    rate: float | None,
+    duration: float,
+    warmup: float,
+    output: Path | None,
+) -> None:
+    """Measure the bundled ledger as pods: alone, beside pods of sysbench, and beside them with QiOi."""
+    why = lacking([name for name in TOOLS if name != "helm"], PROGRAMS)
+    if why:
+        raise click.ClickException(why)
+    if Path("/var/log/pods").exists() or any(Path("/sys/fs/cgroup").glob("*/kubepods*")):
+        raise click.ClickException("this machine is a Kubernetes node already (/var/log/pods or kubepods is there)")
+    burstable = qos == "burstable"
+    directory = (output or Path("results") / time.strftime("k8s-%Y%m%d-%H%M%S")).resolve()
+    console = Console()
+    with one_line_errors(), ExitStack() as stack:
+        directory.mkdir(parents=True, exist_ok=True)
+        console.print("bringing a node up: etcd, API server, kubelet, containerd and the rest")
+        node = Node(Path(tempfile.mkdtemp(prefix="qioi-node-")), PORT)
+        stack.callback(close, node, console)
+        cluster = bring_up(node)
+        options = DemoOptions(
+            sysbench, law, rate, None, duration, warmup, LabOptions(mode=mode), node.folder / "kubelet"
+        )
+        result = measure(
+            lambda progress: ClusterDemo(options, directory, progress, cluster, burstable=burstable), console
+        )
+        # Pods' ledgers stand in memory, in volumes below the kubelet's folder.
+        result = replace(result, options=replace(options, directory=Path("/dev/shm")))
+        report = write_results(result, directory, setting(burstable=burstable))
+        tell(result, report, console)
+
+
+def bring_up(node: Node) -> Cluster:
+    """Start the node and import the images."""
+    node.start()
+    images = node.folder / "images"
+    images.mkdir()
+    for make in (ledger_image, sysbench_image, daemon_image):
+        node.import_image(make(images))
+    until(lambda: node.plane.kubectl("get", "sa", "-n", "default", "-o", "name"), "accounts are made")
+    return Cluster(path("kubectl"), node.plane.kubeconfig(), node.port, node.folder / "kubelet")
+
+
+def close(node: Node, console: Console) -> None:
+    """Take the node down, whatever comes."""
+    with uninterrupted():
+        console.print("taking the node down")
+        node.close()
+
+
+if __name__ == "__main__":
+    main()
