@@ -180,6 +180,14 @@ class Node:
     def stop_kubelet(self) -> None:
         self.processes.stop("kubelet")
 
+    def start_containerd(self) -> None:
+        self.processes.start("containerd", ["containerd", "--config", self.folder / "containerd.toml"])
+        until(lambda: self._ctr("version", check=False) == 0, "containerd answers")
+
+    def stop_containerd(self) -> None:
+        """Containers go on: each has a shim of its own."""
+        self.processes.stop("containerd")
+
     def is_ready(self) -> bool:
         for name in ("containerd", "kubelet", "manager", "scheduler"):
             self.processes.check(name)
@@ -213,8 +221,7 @@ SystemdCgroup = false
 bin_dir = "/usr/lib/cni"
 conf_dir = "{self.folder}/cni"
 """)
-        self.processes.start("containerd", ["containerd", "--config", config])
-        until(lambda: self._ctr("version", check=False) == 0, "containerd answers")
+        self.start_containerd()
 
     def _ctr(self, *args: str | Path, check: bool = True) -> int:
         command = ["ctr", "-a", str(self.containerd_socket), "-n", "k8s.io", *map(str, args)]

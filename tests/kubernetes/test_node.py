@@ -207,6 +207,23 @@ def test_a_kubelet_that_restarts_changes_nothing(daemon: Node, peer: tuple[Path,
     assert "foreign" not in log(daemon)
 
 
+def test_a_containerd_that_restarts_changes_nothing(daemon: Node, peer: tuple[Path, Path]) -> None:
+    pod, container = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    inside = (container / "cgroup.procs").read_text()
+    daemon.stop_containerd()
+    daemon.start_containerd()
+    until(lambda: daemon.is_ready(), "the node is ready")
+    daemon.run_pod("later", ["peer", "payments", "5"], labels={"qioi.io/role": "peer"})
+    until(lambda: daemon.running("later"), "it does its work")
+    later, _ = daemon.groups("later")
+    until(lambda: shares(later) > 300, "a pod that came since is raised")
+    daemon.delete_pod("later")
+    assert (container / "cgroup.procs").read_text() == inside
+    assert shares(pod) > 300
+    assert "foreign" not in log(daemon)
+
+
 def test_a_resize_by_somebody_else_is_where_we_go_on_from(daemon: Node, peer: tuple[Path, Path]) -> None:
     pod, container = peer
     until(lambda: shares(pod) > 300, "the pod is raised")

@@ -182,7 +182,8 @@ def on_the_nodes_network(documents: Iterable[Document], hosts: Iterable[str]) ->
     adapted = []
     for one in documents:
         if one["kind"] == "Namespace":
-            one["metadata"].setdefault("labels", {})["pod-security.kubernetes.io/enforce"] = "privileged"
+            labels = one["metadata"].setdefault("labels", {})
+            labels |= {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("enforce", "warn")}
         spec = one.get("spec", {}).get("template", {}).get("spec")
         if spec is not None:
             spec["hostNetwork"] = True

@@ -1,0 +1,114 @@
+"""What the demo on Kubernetes makes without a cluster: Secrets, images, and what it reads of containers' logs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from qioi.commands.lab import command
+from qioi.lab.kubernetes.cluster import best_effort, on_the_nodes_network, unwrap
+from qioi.lab.kubernetes.images import ledger_image, sysbench_image
+from qioi.lab.kubernetes.ledger import MANIFESTS, on_loopback
+
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def network() -> dict[str, Document]:
+    said = CliRunner().invoke(command, ["secrets", "--mode", "block", "--namespace", "ledger"])
+    assert said.exit_code == 0, said.output
+    return {one["metadata"]["name"]: one for one in yaml.safe_load_all(said.output)}
+
+
+def files(one: Document) -> dict[str, bytes]:
+    return {name: base64.b64decode(content) for name, content in one["data"].items()}
+
+
+def manifests() -> list[Document]:
+    return [one for file in sorted(MANIFESTS.glob("ledger/**/*.yaml")) for one in yaml.safe_load_all(file.read_text())]
+
+
+def test_every_set_of_pods_finds_what_it_mounts(network: dict[str, Document]) -> None:
+    workloads = [one for one in manifests() if one["kind"] in ("StatefulSet", "Job")]
+    used = set()
+    for one in workloads:
+        for volume in one["spec"]["template"]["spec"]["volumes"]:
+            used |= {volume.get("secret", {}).get("secretName"), volume.get("configMap", {}).get("name")}
+    assert used - {None} == set(network)
+    described = json.loads(network["ledger-network"]["data"]["network.json"])
+    pods = {f"{one['metadata']['name']}-{n}" for one in workloads if one["kind"] == "StatefulSet"
+            for n in range(one["spec"]["replicas"])}  # fmt: skip
+    assert pods == {node["name"] for node in described["nodes"]}
+
+
+@pytest.mark.parametrize("name", ["orderer", "peer-org1", "peer-org2"])
+def test_a_secret_holds_all_that_its_configurations_name_and_no_other_key(
+    network: dict[str, Document], name: str
+) -> None:
+    held = files(network[f"ledger-{name}"])
+    named = set()
+    for file in [one for one in held if one.endswith(".yaml")]:
+        settings = yaml.safe_load(held[file])
+        paths = [settings[part][key] for part in ("identity", "tls") for key in ("cert", "key")]
+        named |= {file, *(one.removeprefix("nodes/") for one in (*paths, settings["channels"][0]["genesis"]))}
+    assert named == set(held)
+    assert all(b"PRIVATE KEY" in content for key, content in held.items() if key.endswith(".key"))
+
+
+def test_the_client_finds_what_its_network_names(network: dict[str, Document]) -> None:
+    held = files(network["ledger-client"])
+    described = json.loads(held["network.json"])
+    named = {one[key] for one in described["clients"] for key in ("cert", "key")} | set(described["tls_ca"].values())
+    assert named | {"network.json"} == set(held)
+
+
+def test_a_namespace_is_where_its_secrets_are() -> None:
+    said = CliRunner().invoke(command, ["secrets", "--namespace", "other"])
+    assert {one["metadata"]["namespace"] for one in yaml.safe_load_all(said.output)} == {"other"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: chroot")
+@pytest.mark.parametrize(
+    ("make", "program", "says"),
+    [(ledger_image, ["/usr/bin/qioi-ledger", "--help"], "permissioned ledger"),
+     (sysbench_image, ["/usr/bin/sysbench", "--version"], "sysbench 1.")],
+)  # fmt: skip
+def test_an_image_holds_all_that_its_program_needs(make: Any, program: list[str], says: str, tmp_path: Path) -> None:
+    archive = make(tmp_path)
+    with tarfile.open(archive) as image:
+        (manifest,) = json.loads(image.extractfile("manifest.json").read())  # type: ignore[union-attr]
+        assert json.loads(image.extractfile(manifest["Config"]).read())["config"]["Entrypoint"] == program[:1]  # type: ignore[union-attr]
+        image.extract(manifest["Layers"][0], tmp_path, filter="data")
+    with tarfile.open(tmp_path / manifest["Layers"][0]) as layer:
+        layer.extractall(tmp_path / "root", filter="tar")
+    said = subprocess.run(["chroot", tmp_path / "root", *program], capture_output=True, text=True, check=True).stdout
+    assert says in said
+
+
+def test_a_containers_log_is_unwrapped_by_stream() -> None:
+    text = 'T1 stdout F {\nT2 stderr F progress\nT3 stdout P  "a":\nT4 stdout F  1}\nT5 stdout F\nno log line\n'
+    assert unwrap(text, "stdout") == '{\n "a": 1}\n\n'
+    assert unwrap(text, "stderr") == "progress\n"
+
+
+def test_manifests_are_adapted_to_a_node_without_a_pod_network() -> None:
+    adapted = best_effort(on_the_nodes_network(manifests(), ["peer-org1-0.ledger", "orderer-0.ledger"]))
+    for one in adapted:
+        spec = one.get("spec", {}).get("template", {}).get("spec")
+        if spec is None:
+            continue
+        assert spec["hostNetwork"]
+        assert spec["hostAliases"] == [{"ip": "127.0.0.1", "hostnames": ["orderer-0.ledger", "peer-org1-0.ledger"]}]
+        assert all(c["imagePullPolicy"] == "Never" and "resources" not in c for c in spec["containers"])
+        assert all(v["emptyDir"] == {"medium": "Memory"} for v in spec.get("volumes", ()) if "emptyDir" in v)
+    assert on_loopback("orderer-0.ledger:17000") == "127.0.0.1:17000"
+    assert on_loopback("") == ""
