@@ -151,12 +151,24 @@ def unwrap(text: str, stream: str) -> str:
 
 
 class PodGroup(Group):
-    """A pod's one container. Processes and CPU time are the container's, shares the pod's: these compete."""
+    """A pod's one container. Processes are the container's; shares, which compete, and CPU time the pod's.
+
+    The pod's own group is there until the pod is deleted, its container's goes with its last process.
+    """
 
     @property
     def pod(self) -> Group:
         """The pod's own group."""
         return Group(self.hierarchy, self.path.rpartition("/")[0])
+
+    @property
+    def exists(self) -> bool:
+        """Whether the pod's group is there."""
+        return self.pod.exists
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the pod has had, in seconds."""
+        return self.pod.cpu_seconds()
 
     def shares(self) -> int:
         """Read the pod's shares."""
