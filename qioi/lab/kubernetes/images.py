@@ -28,7 +28,7 @@ LEDGER_IMAGE, SYSBENCH_IMAGE, DAEMON_IMAGE = "qioi-ledger:0.1.0", "qioi-sysbench
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 #: What of Python's own library a daemon does not need.
-_LEFT_OUT = re.compile(r"/(__pycache__|test|tests|idlelib|tkinter|ensurepip|lib2to3|config-[^/]*)(/|$)")
+_LEFT_OUT = re.compile(r"/(__pycache__|site-packages|test|tests|idlelib|tkinter|ensurepip|lib2to3|config-[^/]*)(/|$)")
 
 
 def write_image(
