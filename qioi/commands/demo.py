@@ -23,7 +23,6 @@ try:
         Demo,
         DemoOptions,
         DemoResult,
-        explain_directory,
         explain_threshold,
         write_results,
     )
@@ -100,7 +99,7 @@ def command(
 def tell(result: DemoResult, report: Path, console: Console) -> None:
     """Show what came out."""
     console.print(as_table(result))
-    console.print(f"ledgers in {explain_directory(result.options.directory)}", highlight=False)
+    console.print(f"ledgers in {result.files}", highlight=False)
     for note in noise_notes(result.arms, result.machine.cores):
         console.print(f"note: {note}", style="yellow", highlight=False)
     console.print("Ratios are against alone; sysbench's is the part of its due that it got.", style="dim")

@@ -75,6 +75,7 @@ class DemoResult:
     config: str
     machine: Machine
     arms: tuple[ArmFigures, ...]
+    files: str
 
 
 #: (what is being done, seconds done, seconds in all)
@@ -138,7 +139,11 @@ class Demo:
             runner,
             Arm("protected", f"{options.sysbench} sysbench, QiOi", self._load(rate, 3), options.sysbench, config),
         )
-        return DemoResult(options, rate, maximum, threshold, config, host, (alone, together, protected))
+        return DemoResult(options, rate, maximum, threshold, config, host, (alone, together, protected), self._files())
+
+    def _files(self) -> str:
+        """Say where the ledgers stand."""
+        return explain_directory(self._options.directory)
 
     def _probe(self, runner: Measures) -> float:
         label = "looking for the ledger's maximum"
@@ -214,7 +219,7 @@ def write_results(result: DemoResult, directory: Path, setting: Setting = Settin
             ("Load", f"{result.rate:.0f} tps, open loop, smallbank; latency counts from the intended send time"),
             ("Maximum", found),
             ("Ledger", f"{MODES[lab.mode]}, {lab.consenter} ordering, TLS on, every commit flushed"),
-            ("Files", explain_directory(options.directory)),
+            ("Files", result.files),
             ("Groups", setting.groups),
             (
                 "Each arm",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -73,8 +72,6 @@ def main(
         result = measure(
             lambda progress: ClusterDemo(options, directory, progress, cluster, burstable=burstable), console
         )
-        # Pods' ledgers stand in memory, in volumes below the kubelet's folder.
-        result = replace(result, options=replace(options, directory=Path("/dev/shm")))
         report = write_results(result, directory, setting(burstable=burstable))
         tell(result, report, console)
 

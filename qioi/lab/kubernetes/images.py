@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -100,7 +101,7 @@ def sysbench_image(folder: Path) -> Path:
 def daemon_image(folder: Path) -> Path:
     """Make the daemon's image: this host's Python, and the package as pip installs it, without extras."""
     site = folder / "site-packages"
-    source = Path(qioi.__file__).resolve().parents[1]
+    source = copy_source(folder / "source")
     command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(site)]
     done = subprocess.run([*command, str(source)], capture_output=True, text=True, check=False,
                           env={**os.environ, "QIOI_NO_LEDGER": "1"})  # fmt: skip
@@ -123,6 +124,18 @@ def daemon_image(folder: Path) -> Path:
     environment = {"PYTHONHOME": sys.base_prefix, "PYTHONPATH": str(site_packages(library)),
                    "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
     return write_image(folder / "daemon.tar", DAEMON_IMAGE, files, ["/usr/local/bin/qioi"], environment)
+
+
+def copy_source(target: Path) -> Path:
+    """Copy what pip needs of the source tree: built in place, modules that are no more would be found in build/."""
+    source = Path(qioi.__file__).resolve().parents[1]
+    target.mkdir()
+    for name in ("setup.py", "pyproject.toml", "README.md"):
+        shutil.copy(source / name, target)
+    for name in ("qioi", "monitor", "controller", "interference", "caliper-configs"):
+        shutil.copytree(source / name, target / name, symlinks=True,
+                        ignore=shutil.ignore_patterns("__pycache__", "node_modules", "_bin"))  # fmt: skip
+    return target
 
 
 def site_packages(library: Path) -> Path:

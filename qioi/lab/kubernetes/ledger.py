@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterable
@@ -33,6 +34,8 @@ MANIFESTS = Path(qioi.__file__).resolve().parents[1] / "deploy/k8s"
 LEDGER, NEIGHBOURS, QIOI = "ledger", "neighbours", "qioi"
 #: Seconds that a load may take beyond its plan.
 SLACK = 90.0
+#: Seconds until what a container has written last stands in its log.
+RESULT_PATIENCE = 5.0
 
 
 class Ledger:
@@ -142,10 +145,15 @@ class LoadJob:
     def result(self) -> LoadResult:
         """Read what it found, once it has ended."""
         path = self._directory / "load.json"
-        try:
-            document = json.loads(self._pod.log("stdout"))
-        except ValueError:
-            raise LabError(f"the load failed; its log ends:\n{self._pod.log()[-500:]}") from None
+        document: Document = {}
+
+        def written() -> bool:
+            # The runtime copies what a container has written, and may be a moment behind its end.
+            with contextlib.suppress(ValueError):
+                document.update(json.loads(self._pod.log("stdout")))
+            return bool(document)
+
+        wait_until(written, lambda: f"the load's result; its log ends:\n{self._pod.log()[-500:]}", RESULT_PATIENCE)
         path.write_text(json.dumps(document, indent=1))
         return parse_result(document, path)
 
