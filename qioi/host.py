@@ -62,6 +62,12 @@ def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | No
     return None
 
 
+def competing(group: str) -> str:
+    """Give the group whose shares count for a daemon in ``group``: in a pod it is the pod's, not its container's."""
+    pod, _, container = group.rpartition("/")
+    return pod if container and "pod" in pod.rpartition("/")[2] and "kubepods" in pod else group
+
+
 def alone(group: Path) -> bool:
     """Whether this process is the only one in a control group: what the group is given, nobody else then gets."""
     try:

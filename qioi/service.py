@@ -32,7 +32,7 @@ from qioi.discovering import DiscoveringDaemon
 from qioi.discovery.choose import UnwatchableError, watch
 from qioi.discovery.owners import EngineOwners
 from qioi.endpoints import MeteredChannels
-from qioi.host import HostWatch, alone, own_cgroup, protect_loop
+from qioi.host import HostWatch, alone, competing, own_cgroup, protect_loop
 from qioi.instruments import Instruments
 from qioi.kept import keep, take_over
 from qioi.kernel_files import KernelFiles, allow_files
@@ -112,7 +112,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             log.info("stopping")
             notifier.stopping()
             ending.keep = reloader.config.on_exit == "keep" and not config.dry_run
-            ending.own = own_cgroup(hierarchy.version)
+            ending.own = own_group(hierarchy)
     return 0 if ending.clean else 1
 
 
@@ -245,11 +245,17 @@ def own_shares(config: Config, hierarchy: Hierarchy, precedence: bool) -> int | 
     return OWN_SHARES if group and alone(hierarchy.folder(group)) else None
 
 
+def own_group(hierarchy: Hierarchy) -> str | None:
+    """Name the group that competes for the daemon; ``None`` in the root group."""
+    group = own_cgroup(hierarchy.version)
+    return competing(group) if group else None
+
+
 def raise_own_shares(shares: int | None, guard: Guard, hierarchy: Hierarchy) -> None:
     """Set the shares of the daemon's own group, under the guard as every other's."""
     if shares is None:
         return
-    group = own_cgroup(hierarchy.version)
+    group = own_group(hierarchy)
     if group is None:
         log.warning("own.shares: the daemon runs in the root control group, which has no shares: left out")
         return
