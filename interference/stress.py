@@ -16,7 +16,7 @@ from typing import Literal
 
 from qioi.lab.cgroups import Group, Tree
 from qioi.lab.errors import LabError
-from qioi.lab.launch import last_lines, launch
+from qioi.lab.launch import Running, last_lines
 from qioi.types import DEFAULT_SHARES
 
 Kind = Literal["memory", "io"]
@@ -46,7 +46,7 @@ class StressNg:
     def __init__(self, tree: Tree, kind: Kind, count: int, directory: Path, shares: int = DEFAULT_SHARES) -> None:
         self.names = tuple(f"stress-{kind}{index + 1}" for index in range(count))
         self._tree, self._kind, self._directory, self._shares = tree, kind, directory, shares
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Running] = {}
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -54,19 +54,20 @@ class StressNg:
         return tuple(self._tree.group(name) for name in self.names)
 
     def prepare(self) -> None:
-        """Make the groups."""
+        """Have a place ready for each."""
         stress_binary()
-        for group in self.groups:
-            group.create(self._shares)
+        for name in self.names:
+            self._scratch(name).mkdir(parents=True, exist_ok=True)
+            self._tree.prepare(name, self._shares, (self._scratch(name),))
 
     def start(self) -> None:
         """Start all of them; they die with the starting process."""
         binary = stress_binary()
-        for name, group in zip(self.names, self.groups, strict=True):
-            scratch = self._directory / f"{name}.tmp"
-            scratch.mkdir(exist_ok=True)
-            command = [binary, *ARGUMENTS[self._kind], "--metrics-brief", "--temp-path", str(scratch)]
-            self._processes[name] = launch(command, group, log=self._log(name), die_with_parent=True)
+        for name in self.names:
+            command = [binary, *ARGUMENTS[self._kind], "--metrics-brief", "--temp-path", str(self._scratch(name))]
+            self._processes[name] = self._tree.start(
+                name, command, shares=self._shares, log=self._log(name), die_with_parent=True
+            )
 
     def check(self) -> None:
         """Say so if one of them has ended by itself."""
@@ -88,9 +89,10 @@ class StressNg:
             except subprocess.TimeoutExpired:
                 process.kill()
         self._tree.remove(self.groups, grace=0)
-        for name, process in self._processes.items():
+        for process in self._processes.values():
             process.wait()
-            shutil.rmtree(self._directory / f"{name}.tmp", ignore_errors=True)
+        for name in self.names:
+            shutil.rmtree(self._scratch(name), ignore_errors=True)
         self._processes.clear()
 
     def work(self, since: float, until: float) -> float | None:
@@ -101,6 +103,9 @@ class StressNg:
     def over_time(self) -> tuple[tuple[float, float], ...]:
         """Say that nothing is known over time."""
         return ()
+
+    def _scratch(self, name: str) -> Path:
+        return self._directory / f"{name}.tmp"
 
     def _log(self, name: str) -> Path:
         return self._directory / f"{name}.log"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from types import TracebackType
 
 from qioi.lab.cgroups import Group, Tree
 from qioi.lab.errors import LabError
-from qioi.lab.launch import last_lines, launch
+from qioi.lab.launch import Running, last_lines
 from qioi.types import DEFAULT_SHARES
 
 _REPORT = re.compile(r"^\[ (\d+)s \] thds: \d+ eps: (\d+(?:\.\d+)?)", re.MULTILINE)
@@ -60,21 +59,28 @@ class Sysbench:
         self._directory = directory
         self._shares = shares
         self._started: dict[str, float] = {}
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Running] = {}
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """The control groups, one per instance, in the order of ``names``."""
         return tuple(self._tree.group(name) for name in self.names)
 
+    def prepare(self) -> None:
+        """Have a place ready for each, so that all come at once when they are started."""
+        sysbench_binary()
+        for name in self.names:
+            self._tree.prepare(name, self._shares)
+
     def start(self) -> None:
         """Start all of them; they die with the starting process."""
-        binary = sysbench_binary()
-        for name, group in zip(self.names, self.groups, strict=True):
-            group.create(self._shares)
+        command = [sysbench_binary(), *self.COMMAND]
+        for name in self.names:
             self._log(name).unlink(missing_ok=True)
             self._started[name] = time.time()
-            self._processes[name] = launch([binary, *self.COMMAND], group, log=self._log(name), die_with_parent=True)
+            self._processes[name] = self._tree.start(
+                name, command, shares=self._shares, log=self._log(name), die_with_parent=True
+            )
 
     def check(self) -> None:
         """Say so if one of them has ended by itself."""

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from qioi.commands.lab import one_line_errors
+from qioi.commands.lab import one_line_errors, runtime_option
+from qioi.lab.lab import Runtime
 from qioi.lab.table import Row, build_rows
 
 try:
@@ -56,6 +57,7 @@ COLOURS = {"good": "green", "bad": "red"}
 @click.option("--duration", type=click.FloatRange(min=5), default=DURATION, show_default=True, help="Seconds measured.")
 @click.option("--warmup", type=click.FloatRange(min=1), default=WARMUP, show_default=True, help="Seconds before.")
 @click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
+@runtime_option
 @click.option(
     "--dir",
     "folder",
@@ -76,6 +78,7 @@ def command(
     duration: float,
     warmup: float,
     base_port: int,
+    runtime: Runtime,
     folder: Path | None,
     output: Path | None,
 ) -> None:
@@ -85,7 +88,9 @@ def command(
     """
     options = DemoOptions(sysbench, law, rate, threshold, duration, warmup)
     options = replace(
-        options, lab=replace(options.lab, mode=mode, base_port=base_port), directory=folder or options.directory
+        options,
+        lab=replace(options.lab, mode=mode, base_port=base_port, runtime=runtime),
+        directory=folder or options.directory,
     )
     directory = (output or Path("results") / time.strftime("%Y%m%d-%H%M%S")).resolve()
     console = Console()

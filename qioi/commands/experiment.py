@@ -23,6 +23,7 @@ from qioi.experiment.spec import ExperimentSpec
 from qioi.experiment.store import Store
 from qioi.lab.demo import demo_directory
 from qioi.lab.errors import LabError
+from qioi.lab.lab import RUNTIMES, Runtime
 from qioi.lab.machine import machine
 
 #: Where runs go by default, each into a folder of its own, with an index over all.
@@ -84,6 +85,7 @@ class Asked:
     seed: int
     smoke: bool
     base_port: int
+    runtime: Runtime | None
     directory: Path
 
 
@@ -101,6 +103,7 @@ class Asked:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random choices.")
 @click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
 @click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
+@click.option("--runtime", type=click.Choice(RUNTIMES), help="Of every network, in place of the file's.")
 @click.option(
     "--dir",
     "folder",
@@ -119,6 +122,7 @@ def run(
     seed: int,
     smoke: bool,
     base_port: int,
+    runtime: Runtime | None,
     folder: Path | None,
 ) -> None:
     """Run experiments (by name, `all`, or a file of yours) and write report.html.
@@ -140,6 +144,7 @@ def run(
         seed,
         smoke,
         base_port,
+        runtime,
         folder or demo_directory(MEMORY, DISK),
     )
     console = Console()
@@ -172,6 +177,9 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     cores = machine().cores
     if asked.loads:
         spec = only(spec, asked.loads)
+    if asked.runtime is not None:
+        networks = {name: one.model_copy(update={"runtime": asked.runtime}) for name, one in spec.networks.items()}
+        spec = spec.model_copy(update={"networks": networks})
     if asked.smoke:
         return make_smoke(spec, cores)
     given = {"duration": asked.duration, "warmup": asked.warmup}

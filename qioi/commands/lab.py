@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -13,10 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from qioi.commands.lab_caliper import command as caliper
+from qioi.lab.containers import ContainerRun, Containers
+from qioi.lab.engine import LabEngine
 from qioi.lab.errors import LabError
 from qioi.lab.kubernetes.secrets import as_yaml, network_secrets
-from qioi.lab.lab import DEFAULT_DIRECTORY, Lab, LabOptions, NodeStatus
-from qioi.lab.signals import ending_signals_interrupt
+from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, RUNTIMES, Lab, LabOptions, NodeStatus, Runtime
+from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 
 directory_option = click.option(
     "--dir",
@@ -26,6 +29,16 @@ directory_option = click.option(
     show_default=True,
     help="The lab's folder: keys, configurations, ledgers, logs, lab.json.",
 )
+
+runtime_option = click.option(
+    "--runtime",
+    type=click.Choice(RUNTIMES),
+    default="process",
+    show_default=True,
+    help="How the nodes run: as plain processes, or as containers of Docker (package docker.io).",
+)
+#: Flags of `qioi-ledger load` that name files it writes.
+FILE_FLAGS = ("--json", "--record", "--timeseries")
 
 
 @contextlib.contextmanager
@@ -40,7 +53,7 @@ def one_line_errors() -> Iterator[None]:
 
 @click.group()
 def command() -> None:
-    """Run the bundled ledger network on this machine, one process and control group per node."""
+    """Run the bundled ledger network on this machine, one process or container, and one control group, per node."""
 
 
 @command.command()
@@ -79,6 +92,7 @@ def command() -> None:
     show_default=True,
     help="First of the loopback ports that the nodes listen on.",
 )
+@runtime_option
 @click.option("--timeout", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds to get ready.")
 def up(
     directory: Path,
@@ -90,17 +104,23 @@ def up(
     channels: tuple[str, ...],
     chaincodes: tuple[str, ...],
     base_port: int,
+    runtime: Runtime,
     timeout: float,
 ) -> None:
-    """Start the network and leave it running; `qioi lab down` ends it."""
+    """Start the network and leave it running; `qioi lab down` ends it.
+
+    As containers, the nodes log to json-file, rotated, and bear labels by which `docker: {}` in the daemon's
+    configuration finds them. DOCKER_HOST names an engine's socket that is not Docker's default.
+    """
     extra = tuple(text for chaincode in chaincodes for text in ("--chaincode", chaincode))
-    options = LabOptions(orgs, peers_per_org, orderers, mode, consenter, base_port, channels, extra)
+    options = LabOptions(orgs, peers_per_org, orderers, mode, consenter, base_port, channels, extra, runtime)
     with one_line_errors():
         lab = Lab(directory)
         network = lab.up(options, timeout=timeout, say=click.echo)
+    where = "logs with their engine" if lab.runtime == "docker" else f"logs in {lab.directory / 'log'}"
     click.echo(
         f"up: {len(network.nodes)} nodes, channel {', '.join(network.channels)}, {network.mode} mode, "
-        f"{network.consenter}; logs in {lab.directory / 'log'}, components in {lab.state_file}"
+        f"{network.consenter}; {where}, components in {lab.state_file}"
     )
 
 
@@ -139,10 +159,48 @@ def load(directory: Path, arguments: tuple[str, ...]) -> None:
     """
     with one_line_errors():
         lab = Lab(directory)
+        if isinstance(lab.tree, Containers):
+            raise SystemExit(load_in_container(lab, lab.tree, arguments))
         argv = lab.load_command(arguments)
         for file in lab.client_group().procs_files:
             file.write_text(str(os.getpid()))
     os.execv(argv[0], argv)
+
+
+def load_in_container(lab: Lab, tree: Containers, arguments: Sequence[str]) -> int:
+    """Run the load client as a container, hand on what it writes, and remove it; give its exit status."""
+    arguments, folders = with_whole_paths(arguments)
+    run = None
+    try:
+        run = lab.start_client(lab.load_command(arguments), folders)
+        assert isinstance(run, ContainerRun)
+        progress = threading.Thread(target=hand_on, args=(LabEngine(tree.socket), run.container, True), daemon=True)
+        progress.start()
+        hand_on(tree.engine, run.container, False)
+        progress.join()
+        return run.wait()
+    finally:
+        with uninterrupted():
+            if run is not None:
+                run.kill()
+            tree.remove((tree.group(CLIENT_GROUP),), grace=0)
+
+
+def hand_on(engine: LabEngine, container: str, error: bool) -> None:
+    """Write what a container writes, until its end."""
+    for text in engine.follow(container, error=error):
+        click.echo(text, nl=False, err=error)
+
+
+def with_whole_paths(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """Make the files that a load writes absolute; give the folders they are in, too."""
+    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith(FILE_FLAGS) else [word])]
+    folders: list[Path] = []
+    for index, word in enumerate(words[1:], 1):
+        if words[index - 1] in FILE_FLAGS and word != "-":
+            words[index] = str(Path(word).absolute())
+            folders.append(Path(words[index]).parent)
+    return words, folders
 
 
 @command.command()
@@ -170,7 +228,7 @@ def as_json(entry: NodeStatus) -> dict[str, object]:
         "cpu_seconds": entry.cpu,
         "address": entry.node.address,
         "operations": entry.node.operations or None,
-        "log": str(entry.node.log),
+        "log": str(entry.log),
     }
 
 

@@ -95,10 +95,8 @@ class SysbenchNeighbours:
         return self._sysbench.groups
 
     def prepare(self) -> None:
-        """Make the groups."""
-        sysbench_binary()
-        for group in self.groups:
-            group.create()
+        """Have a place ready for each."""
+        self._sysbench.prepare()
 
     def start(self) -> None:
         """Start all."""

@@ -17,6 +17,7 @@ from qioi.experiment.spec import NetworkSpec
 from qioi.experiment.store import Repeat, Store
 from qioi.lab import kafka
 from qioi.lab.arms import PROBE, PROBE_SECONDS
+from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.errors import BusyError, LabError
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
@@ -39,6 +40,8 @@ def check_host(plans: Iterable[Plan]) -> None:
     for cell in (cell for plan in plans for cell in plan.cells):
         try:
             require(cell.arm.neighbours)
+            if cell.network.runtime == "docker":
+                LabEngine(engine_socket()).close()
             if cell.load.driver == "caliper":
                 find_node()
             if cell.network.consenter == "kafka":
@@ -205,4 +208,5 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
         base_port=base_port,
         channels=tuple(spec.channels),
         extra=tuple(extra),
+        runtime=spec.runtime,
     )

@@ -12,6 +12,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from qioi.lab.lab import Runtime
+
 #: Parts of folder names, and keys of results.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 
@@ -36,10 +38,12 @@ class Strict(BaseModel):
 class NetworkSpec(Strict):
     """The ledger. ``messages`` and ``timeout`` (seconds) cut blocks in block mode.
 
-    ``workers`` check a channel's signatures, on as many threads of the peer.
+    ``workers`` check a channel's signatures, on as many threads of the peer. ``runtime`` is how its nodes, its load
+    client and its neighbours run: as processes, or as containers of a real engine.
     """
 
     title: str = ""
+    runtime: Runtime = "process"
     mode: Literal["stream", "block"] = "stream"
     consenter: Literal["raft", "solo", "kafka"] = "raft"
     orgs: Annotated[int, Field(ge=1, le=20)] = 2

@@ -89,6 +89,7 @@ class Runner:
         with contextlib.ExitStack() as stack:
             sysbench = Sysbench(self._lab.tree, arm.sysbench, directory)
             stack.callback(sysbench.stop)
+            sysbench.prepare()
             daemon = None
             if arm.config is not None:
                 daemon = stack.enter_context(Daemon(self._lab, arm.config, directory))

@@ -14,6 +14,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from qioi.controller import hierarchy
 from qioi.controller.errors import CgroupError
 from qioi.controller.hierarchy import MOUNTINFO
 from qioi.lab.errors import LabError
-from qioi.types import DEFAULT_SHARES
+from qioi.lab.launch import Running, launch
+from qioi.types import DEFAULT_SHARES, Role
 
 #: cgroup v2 ``cpu.weight`` of a new group (kernel: cgroup-v2.rst).
 DEFAULT_WEIGHT = 100
@@ -176,6 +178,10 @@ class Tree:
         """Name a child; it exists once created."""
         return Group(self.hierarchy, f"{self.name}/{name}")
 
+    def plain_group(self, name: str) -> Group:
+        """Name the group that a process on the host may join under that name."""
+        return self.group(name)
+
     def children(self) -> tuple[Group, ...]:
         """List the child groups that exist in any mount."""
         names: set[str] = set()
@@ -188,6 +194,42 @@ class Tree:
         """List the processes in the parent and all children."""
         groups = (self.root, *self.children())
         return tuple(sorted({pid for group in groups for pid in group.pids()}))
+
+    def left(self) -> bool:
+        """Whether anything of the lab is there."""
+        return bool(self.children()) or self.root.exists
+
+    def prepare(self, name: str, shares: int = DEFAULT_SHARES, folders: Sequence[Path] = ()) -> None:
+        """Have the place for a program that is started later; ``folders`` as in :meth:`start`."""
+        self.group(name).create(shares)
+
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        shares: int = DEFAULT_SHARES,
+        log: Path | None = None,
+        cwd: Path | None = None,
+        die_with_parent: bool = False,
+        folders: Sequence[Path] = (),
+        role: Role | None = None,
+        channels: Sequence[str] = (),
+    ) -> Running:
+        """Start a program in a child of its own; see :func:`qioi.lab.launch.launch`.
+
+        ``folders``, ``role`` and ``channels`` are for containers, which see nothing of the host otherwise, and by whose
+        labels the daemon finds the components.
+        """
+        group = self.group(name).create(shares)
+        return launch(argv, group, log=log, cwd=cwd, die_with_parent=die_with_parent)
+
+    def log_of(self, name: str) -> tuple[Path, str] | None:
+        """Say where a program's log is, and its format, if it is not the file that it was started with."""
+        return None
+
+    def save_logs(self) -> None:
+        """Have all logs in the files that the programs were started with: here they are."""
 
     def remove(self, groups: tuple[Group, ...] | None = None, grace: float = 5.0) -> None:
         """End what runs in the groups (default: all) and remove them; the parent too when all go.

@@ -10,6 +10,7 @@ from types import TracebackType
 
 import yaml
 
+from qioi.lab.containers import Containers
 from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab
 from qioi.lab.launch import last_lines, launch
@@ -68,8 +69,14 @@ def daemon_config(
 
     Its state stays in the lab's folder, so it does not meet a daemon that watches over the host itself.
     """
+    # Containers are found by their labels, as anybody's are; plain processes are listed in the lab's folder.
+    where = (
+        {"docker": {"socket": lab.tree.socket, "fabric": False}}
+        if isinstance(lab.tree, Containers)
+        else {"lab": str(lab.directory)}
+    )
     document = {
-        "lab": str(lab.directory),
+        **where,
         "state_dir": str(lab.directory / "daemon"),
         "period": period,
         "slices": slices,

@@ -33,6 +33,10 @@ DURATION = 40.0
 DISK_DIRECTORY = Path("/var/lib/qioi-demo")
 MEMORY_DIRECTORY = Path("/dev/shm/qioi-demo")
 MODES = {"stream": "stream mode, each transaction on its own", "block": "block mode, 500 transactions or 2 s a block"}
+CONTAINERS = (
+    "one container per node, sysbench and load client, the daemon's group beside theirs; "
+    "share 1024, the load client 65,536 in every arm"
+)
 #: Bytes that the ledgers of a demo may need: some 100,000 transactions of 4 kB, kept by ten stores.
 ROOM = 4 << 30
 #: What bringing the lab up and taking it down takes, for the progress bar alone.
@@ -220,7 +224,7 @@ def write_results(result: DemoResult, directory: Path, setting: Setting = Settin
             ("Maximum", found),
             ("Ledger", f"{MODES[lab.mode]}, {lab.consenter} ordering, TLS on, every commit flushed"),
             ("Files", result.files),
-            ("Groups", setting.groups),
+            ("Groups", CONTAINERS if lab.runtime == "docker" else setting.groups),
             (
                 "Each arm",
                 f"{options.warmup:g} s warm-up left out, during which sysbench comes; {options.duration:g} s measured",

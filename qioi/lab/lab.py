@@ -1,6 +1,6 @@
-"""The lab: the bundled ledger network on this machine, one process and one control group per node.
+"""The lab: the bundled ledger network on this machine, one process or container and one control group per node.
 
-Everything about a lab follows from its folder: the control groups are named after the folder's path,
+Everything about a lab follows from its folder: control groups and containers are named after the folder's path,
 so ``down`` finds what is left even when the folder itself, or the process that made it, is gone.
 """
 
@@ -18,12 +18,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from qioi.lab import kafka
 from qioi.lab.cgroups import Group, Hierarchy, Tree, find_hierarchy
+from qioi.lab.containers import Containers
+from qioi.lab.engine import engine_socket
 from qioi.lab.errors import LabError
-from qioi.lab.launch import last_lines, launch
+from qioi.lab.guard import Guard
+from qioi.lab.launch import Running, last_lines
 from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_network
 from qioi.lab.readiness import leaderless, refuse_busy_ports, serves
 from qioi.lab.signals import uninterrupted
@@ -40,11 +43,14 @@ MARKER = ".qioi-lab"
 STATE = "lab.json"
 #: Seconds to wait for another command on the same lab.
 LOCK_PATIENCE = 1.0
+#: How a lab's programs run: as processes, or as containers of a real engine.
+Runtime = Literal["process", "docker"]
+RUNTIMES: tuple[Runtime, ...] = ("process", "docker")
 
 
 @dataclass(frozen=True, slots=True)
 class LabOptions:
-    """What ``qioi-ledger init`` is asked for."""
+    """What ``qioi-ledger init`` is asked for, and how it then runs."""
 
     orgs: int = 2
     peers_per_org: int = 2
@@ -54,6 +60,7 @@ class LabOptions:
     base_port: int = 17_000
     channels: tuple[str, ...] = ("mychannel",)
     extra: tuple[str, ...] = ()
+    runtime: Runtime = "process"
 
     def arguments(self) -> list[str]:
         """Spell them as the binary's flags."""
@@ -71,7 +78,7 @@ class LabOptions:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """What is to be seen of one node from outside. ``cpu`` is in seconds since its start."""
+    """What is to be seen of one node from outside. ``cpu`` is in seconds since its start, ``log`` as it is wrapped."""
 
     node: Node
     group: Group
@@ -79,6 +86,7 @@ class NodeStatus:
     ready: bool
     shares: int | None
     cpu: float | None
+    log: Path
 
 
 Say = Callable[[str], None]
@@ -94,13 +102,26 @@ class Lab:
     def __init__(self, directory: Path = DEFAULT_DIRECTORY, hierarchy: Hierarchy | None = None) -> None:
         self.directory = directory.resolve()
         digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:8]
-        self.tree = Tree(GROUP_PREFIX + digest, hierarchy or find_hierarchy())
-        self._processes: dict[str, tuple[Node, subprocess.Popen[bytes]]] = {}
+        self._name = GROUP_PREFIX + digest
+        self._hierarchy = hierarchy or find_hierarchy()
+        self._processes: dict[str, tuple[Node, Running]] = {}
+        self._guard: Guard | None = None
+        marker = self.directory / MARKER
+        engine = marker.read_text().splitlines()[1:] if marker.exists() else []
+        self.tree = self._containers(engine[0]) if engine else Tree(self._name, self._hierarchy)
+
+    def _containers(self, socket: str) -> Containers:
+        return Containers(self._name, socket, self.directory / "gates", self._hierarchy)
 
     @property
     def state_file(self) -> Path:
         """Where the daemon finds the components."""
         return self.directory / STATE
+
+    @property
+    def runtime(self) -> Runtime:
+        """How its programs run."""
+        return "docker" if isinstance(self.tree, Containers) else "process"
 
     @property
     def running(self) -> bool:
@@ -126,6 +147,8 @@ class Lab:
         ``timeout`` in seconds is for all of them together to become ready.
         """
         binary = find_binary()
+        if options.runtime == "docker" and options.consenter == "kafka":
+            raise LabError("consenter kafka: its brokers run with the runtime process only, not with docker")
         jars = kafka.install(say=say) if options.consenter == "kafka" else None
         if jars is not None:
             kafka.find_java()
@@ -136,8 +159,10 @@ class Lab:
                     f"a lab is already running in {self.directory} "
                     f"(`qioi lab down --dir {self.directory}` ends it; `--dir` and `--base-port` start another)"
                 )
+            containers = self._engine_of(options.runtime)
             self._make_empty(say)
             try:
+                self._take(containers)
                 return self._start(binary, jars, options, timeout, die_with_parent, say)
             except BaseException:
                 with uninterrupted():
@@ -151,21 +176,26 @@ class Lab:
         self._initialise(binary, options)
         network = load_network(self.directory / "network.json")
         refuse_busy_ports(network)
+        if die_with_parent and self.runtime == "docker":
+            self._guard = Guard(self.directory)
         self.tree.create()
         brokers = self._brokers(network, jars) if jars is not None else None
         if brokers is not None:
             say(f"formatting the folders of {len(brokers.nodes)} Kafka brokers")
             brokers.prepare(self.tree, die_with_parent)
-        say(f"starting {len(network.nodes)} processes")
+        say(f"starting {len(network.nodes)} {'containers' if self.runtime == 'docker' else 'processes'}")
         for node in network.nodes:
-            process = launch(
+            process = self.tree.start(
+                node.name,
                 brokers.command(node)
                 if brokers is not None and node.role is Role.BROKER
                 else [str(binary), *node.arguments],
-                self.tree.group(node.name).create(),
                 log=node.log,
                 cwd=self.directory,
                 die_with_parent=die_with_parent,
+                folders=(self.directory,),
+                role=node.role,
+                channels=network.channels,
             )
             self._processes[node.name] = (node, process)
         say("waiting until every node serves")
@@ -200,6 +230,7 @@ class Lab:
             waiting = [node for node in waiting if not serves(node)]
             if waiting and time.monotonic() > deadline:
                 node = waiting[0]
+                self.tree.save_logs()
                 raise LabError(
                     f"{node.name} does not serve after {timeout:.0f} s; its log ends:\n{last_lines(node.log)}"
                 )
@@ -226,8 +257,7 @@ class Lab:
                 "name": node.name,
                 "role": node.role.value,
                 "cgroup": self.tree.group(node.name).path,
-                "log": str(node.log),
-                "log_format": "plain",
+                **self._log(node),
                 "channels": list(network.channels),
             }
             for node in network.nodes
@@ -242,14 +272,18 @@ class Lab:
             }
         )
         state = {
-            "runtime": "process",
-            "cgroup_root": self.tree.name,
+            "runtime": self.runtime,
+            "cgroup_root": self.tree.parent if isinstance(self.tree, Containers) else self.tree.name,
             "components": components,
             "pids": {name: process.pid for name, (_, process) in self._processes.items()},
         }
         temporary = self.state_file.with_suffix(".new")
         temporary.write_text(json.dumps(state, indent=2) + "\n")
         temporary.replace(self.state_file)
+
+    def _log(self, node: Node) -> dict[str, str]:
+        log, wrapped = self.tree.log_of(node.name) or (node.log, "plain")
+        return {"log": str(log), "log_format": wrapped}
 
     def state(self) -> dict[str, Any]:
         """Read lab.json."""
@@ -263,21 +297,48 @@ class Lab:
 
         With ``keep_files`` ledgers, logs and keys stay, and the folder is no lab's any more.
         """
+        self._adopt()
         there = self._traces()
         if there:
             with self._locked(), uninterrupted():
                 self._remove(keep_files=keep_files)
         return there
 
+    def _adopt(self) -> None:
+        """Take over containers whose lab's folder is gone, if an engine is there to ask."""
+        if (self.directory / MARKER).exists():
+            return
+        with contextlib.suppress(LabError):
+            containers = self._containers(engine_socket())
+            if Path(containers.socket).exists() and containers.left():
+                self.tree = containers
+
+    def _engine_of(self, runtime: Runtime) -> Containers | None:
+        """Find the engine, before anything is made, if there shall be one."""
+        if runtime != "docker":
+            return None
+        containers = self._containers(engine_socket())
+        containers.left()  # it answers
+        return containers
+
+    def _take(self, containers: Containers | None) -> None:
+        """Have the programs run like that from now on; who comes later reads it from the marker."""
+        self.tree = containers or Tree(self._name, self._hierarchy)
+        if containers is not None:
+            (self.directory / MARKER).write_text(f"{self._name}\n{containers.socket}\n")
+
     def _traces(self) -> bool:
         """Whether anything is there that a lab in this folder has made."""
-        return bool(self.tree.children()) or self.tree.root.exists or (self.directory / MARKER).exists()
+        return self.tree.left() or (self.directory / MARKER).exists()
 
     def _remove(self, *, keep_files: bool, grace: float = 5.0) -> None:
         # Brokers that are asked to end wait for each other, the last ones in vain.
         for group in self.tree.children():
             if Path(group.path).name.startswith(Role.BROKER.value):
                 group.signal(signal.SIGKILL)
+        if self._guard is not None:
+            self._guard.dismiss()
+            self._guard = None
         self.tree.remove(grace=grace)
         for _, process in self._processes.values():
             process.wait()
@@ -292,6 +353,7 @@ class Lab:
 
     def keep_logs(self, target: Path) -> None:
         """Copy the nodes' logs to a folder that outlives the lab."""
+        self.tree.save_logs()
         logs = self.directory / "log"
         if logs.is_dir():
             target.mkdir(parents=True, exist_ok=True)
@@ -300,31 +362,50 @@ class Lab:
 
     def status(self) -> list[NodeStatus]:
         """Look at every node."""
+        self.tree.children()
         return [self._node_status(node) for node in self.network().nodes]
 
     def _node_status(self, node: Node) -> NodeStatus:
         group = self.tree.group(node.name)
+        log, _ = self.tree.log_of(node.name) or (node.log, "")
         if not group.exists:
-            return NodeStatus(node, group, (), False, None, None)
-        return NodeStatus(node, group, group.pids(), serves(node), group.shares(), group.cpu_seconds())
+            return NodeStatus(node, group, (), False, None, None, log)
+        return NodeStatus(node, group, group.pids(), serves(node), group.shares(), group.cpu_seconds(), log)
 
     def load_command(self, arguments: Sequence[str]) -> list[str]:
         """Spell a load run against this network."""
         return [str(find_binary()), "load", "--network", str(self.network().path), *arguments]
 
     def client_group(self) -> Group:
-        """Make, or find, the load client's own group."""
-        return self.tree.group(CLIENT_GROUP).create(CLIENT_SHARES)
+        """Make, or find, the load client's own group: the one that a process on the host may join."""
+        return self.tree.plain_group(CLIENT_GROUP).create(CLIENT_SHARES)
+
+    def start_client(
+        self, command: Sequence[str], folders: Sequence[Path], *, log: Path | None = None, die_with_parent: bool = False
+    ) -> Running:
+        """Start a load run in a group, or container, of its own; ``folders`` are where it writes its results."""
+        network = self.network()
+        return self.tree.start(
+            CLIENT_GROUP,
+            command,
+            shares=CLIENT_SHARES,
+            log=log,
+            die_with_parent=die_with_parent,
+            folders=(self.directory, *folders),
+            role=Role.CLIENT,
+            channels=network.channels,
+        )
 
     def _make_empty(self, say: Say) -> None:
         """Remove what a lab that crashed has left; refuse a folder that holds anything else."""
+        self._adopt()
         if self._traces():
             say(f"removing what an earlier lab in {self.directory} has left behind")
         self._remove(keep_files=False)
         self.directory.mkdir(parents=True, exist_ok=True)
         if any(self.directory.iterdir()):
             raise LabError(f"{self.directory} is not empty and no lab's folder; name an empty or a new one with --dir")
-        (self.directory / MARKER).write_text(self.tree.name + "\n")
+        (self.directory / MARKER).write_text(self._name + "\n")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -335,7 +416,7 @@ class Lab:
         deadline = time.monotonic() + LOCK_PATIENCE
         while True:
             try:
-                lock.bind("\0" + self.tree.name)
+                lock.bind("\0" + self._name)
                 break
             except OSError:
                 if time.monotonic() > deadline:

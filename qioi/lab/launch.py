@@ -13,11 +13,37 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from qioi.lab.cgroups import Group
+if TYPE_CHECKING:
+    from qioi.lab.cgroups import Group
 
 #: Exit status of the launcher itself when it could not join a group or its parent was gone.
 LAUNCH_FAILED = 125
+
+
+class Running(Protocol):
+    """A program that was started: a process, or a container that stands for one (see :class:`subprocess.Popen`)."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """Give its exit status once it has ended."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+        ...
+
+    def send_signal(self, number: int, /) -> None:
+        """Send a signal to it."""
+        ...
+
+    def kill(self) -> None:
+        """Kill it."""
+        ...
+
 
 _JOIN_AND_EXEC = f"""
 parent=$1; files=$2; shift 2

@@ -14,7 +14,7 @@ from typing import Any
 from qioi.lab.errors import LabError
 from qioi.lab.figures import LoadFigures, Series
 from qioi.lab.lab import Lab
-from qioi.lab.launch import last_lines, launch
+from qioi.lab.launch import last_lines
 
 #: Seconds that a client may take beyond its plan: connecting, preparing accounts, draining.
 SLACK = 90.0
@@ -60,9 +60,8 @@ class LoadRun:
         self._log = directory / "load.log"
         self._result.unlink(missing_ok=True)
         command = lab.load_command(plan.arguments(self._result))
-        group = lab.client_group()
         self._deadline = time.monotonic() + plan.warmup + plan.duration + SLACK
-        self._process = launch(command, group, log=self._log, die_with_parent=die_with_parent)
+        self._process = lab.start_client(command, (directory,), log=self._log, die_with_parent=die_with_parent)
 
     def running(self) -> bool:
         """Whether it still sends or drains; raise if it takes far too long."""

@@ -56,11 +56,13 @@ class Sampler:
     def sample(self) -> None:
         """Take one."""
         delays = {reading.component: reading for reading in self._reader.read(time.monotonic())}
+        before = self.samples[-1].cpu if self.samples else {}
         self.samples.append(
             Sample(
                 time=time.time(),
-                shares={name: group.shares() for name, group in self._components.items()},
-                cpu={name: group.cpu_seconds() for name, group in self._groups.items() if group.exists},
+                shares={name: group.shares() for name, group in self._components.items() if group.exists},
+                # A container that has ended took its account with it: what was seen last is what it had.
+                cpu=before | {name: group.cpu_seconds() for name, group in self._groups.items() if group.exists},
                 delays=delays,
                 machine=snapshot(),
             )
@@ -103,10 +105,13 @@ class Window:
         return between(self.samples[0].machine, self.samples[-1].machine, cores)
 
     def shares_over_time(self, names: Sequence[str]) -> Series:
-        """Mean share of the named components at each sample."""
-        return tuple(
-            (sample.time - self.start, sum(sample.shares[name] for name in names) / len(names)) for sample in self.shown
-        )
+        """Mean share of the named components at each sample; a container that ends takes its group with it."""
+        points = []
+        for sample in self.shown:
+            there = [sample.shares[name] for name in names if name in sample.shares]
+            if there:
+                points.append((sample.time - self.start, sum(there) / len(there)))
+        return tuple(points)
 
     def delay_over_time(self, names: Sequence[str]) -> Series:
         """Mean wait per time slice, in milliseconds, between each two samples; gaps where nothing ran."""

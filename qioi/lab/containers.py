@@ -1,0 +1,347 @@
+"""The lab's programs as containers of a real engine: what :class:`qioi.lab.cgroups.Tree` is for plain processes.
+
+Each is a container of its own, in the group that the engine makes for it below its parent (``docker``), and all of
+them share the host's network, since the network's addresses are loopback's. The ledger's image is its one static
+binary; what else runs (sysbench, stress-ng) is the host's own program in an empty image, with the host's programs and
+libraries shown to it. What works on the host itself (the daemon, Caliper's Node processes, Spark) gets a plain group
+below the same parent: a share counts among siblings only, so all must be siblings.
+
+Source of truth is the engine: a lab's containers bear its name as a label, so whoever comes later finds them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import select
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from qioi.discovery.cgroups import NoGroupError, container_group
+from qioi.discovery.engine import NoContainerError
+from qioi.discovery.recognise import CHANNEL_LABEL, ROLE_LABEL
+from qioi.lab.cgroups import Group, Hierarchy, Tree, wait_empty
+from qioi.lab.engine import LabEngine, Wanted
+from qioi.lab.errors import LabError
+from qioi.lab.launch import Running
+from qioi.lab.network import BINARY_NAME, find_binary
+from qioi.lab.signals import uninterrupted
+from qioi.types import DEFAULT_SHARES, Role
+
+LAB_LABEL = "io.qioi.lab"
+NAME_LABEL = "io.qioi.lab.name"
+LEDGER_IMAGE = "qioi-lab/ledger"
+#: An image of nothing: its containers run the host's own programs.
+HOST_IMAGE = "qioi-lab/host:1"
+#: What the host's programs need of the host, to be read.
+HOST_FOLDERS = tuple(Path(one) for one in ("/usr", "/bin", "/lib", "/lib64", "/etc"))
+#: Seconds that a program may take from its container's start to waiting at its gate.
+GATE_PATIENCE = 60.0
+
+
+class ContainerRun:
+    """One container that was started here; speaks as :class:`subprocess.Popen` does.
+
+    Whether it runs is asked of the kernel, not of the engine: that costs nothing.
+    """
+
+    def __init__(self, engine: LabEngine, container: str, log: Path | None) -> None:
+        self._engine, self.container, self.log = engine, container, log
+        self.returncode: int | None = None
+        try:
+            self.pid = int(engine.inspect(container)["State"]["Pid"])
+        except NoContainerError:
+            self.pid = 0
+        self._descriptor: int | None = None
+        with contextlib.suppress(ProcessLookupError):
+            self._descriptor = os.pidfd_open(self.pid) if self.pid else None
+
+    def poll(self) -> int | None:
+        """Give its exit status once it has ended; its log is then in its file."""
+        if self.returncode is None and not self._alive(0):
+            self.save()
+            deadline = time.monotonic() + 10
+            while (status := self._engine.exit_status(self.container)) is None and time.monotonic() < deadline:
+                if not self._known():
+                    break
+                time.sleep(0.02)  # the engine hears of the end a little later than the kernel
+            self.returncode = status if status is not None else -signal.SIGKILL
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+        deadline = time.monotonic() + timeout if timeout is not None else None
+        while (status := self.poll()) is None:
+            left = 1.0 if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired(f"container {self.container[:12]}", timeout or 0)
+            self._alive(min(left, 1.0))
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to its first process, if it still runs."""
+        if self._descriptor is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, number)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
+
+    def save(self) -> None:
+        """Write what it has logged so far to its file."""
+        if self.log is not None and (text := self._engine.logs(self.container)):
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self.log.write_bytes(text)
+
+    def _alive(self, seconds: float) -> bool:
+        """Whether its process runs after waiting at most so long for its end."""
+        if self._descriptor is None:
+            return False
+        return not select.select([self._descriptor], [], [], seconds)[0]
+
+    def _known(self) -> bool:
+        try:
+            self._engine.inspect(self.container)
+        except NoContainerError:
+            return False
+        return True
+
+
+class Containers(Tree):
+    """The containers of one lab, and plain groups beside them. ``gates`` is a folder of the lab's."""
+
+    def __init__(self, name: str, socket: str, gates: Path, hierarchy: Hierarchy | None = None) -> None:
+        super().__init__(name, hierarchy)
+        self.socket = socket
+        self._gates = gates
+        self._engine: LabEngine | None = None
+        self._groups: dict[str, tuple[str, str]] = {}  # name -> (container, its group)
+        self._runs: dict[str, ContainerRun] = {}
+        self._waiting: dict[str, Path] = {}
+
+    @property
+    def engine(self) -> LabEngine:
+        """The connection, made when it is first needed."""
+        if self._engine is None:
+            self._engine = LabEngine(self.socket)
+        return self._engine
+
+    @property
+    def parent(self) -> str:
+        """The group below which the engine makes its containers' groups."""
+        return next((group.rpartition("/")[0] for _, group in self._groups.values()), "docker")
+
+    def create(self) -> None:
+        """Make the images."""
+        for image, name, file in ((self._image, BINARY_NAME, find_binary()), (HOST_IMAGE, "empty", Path(os.devnull))):
+            if not self.engine.has_image(image):
+                self.engine.make_image(image, name, file.read_bytes(), LAB_LABEL)
+
+    @cached_property
+    def _image(self) -> str:
+        """Name the ledger's image after the binary, so that a new build is a new image."""
+        return f"{LEDGER_IMAGE}:{hashlib.sha256(find_binary().read_bytes()).hexdigest()[:12]}"
+
+    def group(self, name: str) -> Group:
+        """Give the group of a container that is known, and a plain one's otherwise."""
+        known = self._groups.get(name)
+        return Group(self.hierarchy, known[1]) if known else self.plain_group(name)
+
+    def plain_group(self, name: str) -> Group:
+        """Name the group that a process on the host may join under that name: a sibling of the containers' own."""
+        return Group(self.hierarchy, f"{self.parent}/{self.name}-{name}")
+
+    def refresh(self) -> None:
+        """Ask the engine which containers there are: another process may have started them."""
+        self._groups = {}
+        for container in self.engine.labelled(LAB_LABEL, self.name):
+            with contextlib.suppress(NoContainerError, NoGroupError):
+                facts = self.engine.inspect(container)
+                group = container_group(int(facts["State"]["Pid"]), container, self.hierarchy.version)
+                if facts["State"]["Running"] and group is not None:
+                    self._groups[str(facts["Config"]["Labels"].get(NAME_LABEL))] = (container, group)
+
+    def children(self) -> tuple[Group, ...]:
+        """List the groups of all containers that run, and the plain ones."""
+        self.refresh()
+        return tuple(Group(self.hierarchy, group) for _, group in self._groups.values()) + self._plain()
+
+    def left(self) -> bool:
+        """Whether anything of the lab is there."""
+        return bool(self.engine.labelled(LAB_LABEL, self.name)) or bool(self._plain())
+
+    def pids(self) -> tuple[int, ...]:
+        """List the processes in all containers and plain groups."""
+        return tuple(sorted({pid for group in self.children() for pid in group.pids()}))
+
+    def _plain(self) -> tuple[Group, ...]:
+        mounts = [mount / self.parent for mount in self.hierarchy.mounts]
+        names = {entry.name for folder in mounts if folder.is_dir() for entry in folder.glob(f"{self.name}-*")}
+        return tuple(Group(self.hierarchy, f"{self.parent}/{name}") for name in sorted(names))
+
+    def log_of(self, name: str) -> tuple[Path, str] | None:
+        """Say where the engine keeps a container's log, and in which format."""
+        known = self._groups.get(name)
+        path = self.engine.inspect(known[0]).get("LogPath") if known else None
+        return (Path(path), "docker-json") if path else None
+
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        shares: int = DEFAULT_SHARES,
+        log: Path | None = None,
+        cwd: Path | None = None,
+        die_with_parent: bool = False,
+        folders: Sequence[Path] = (),
+        role: Role | None = None,
+        channels: Sequence[str] = (),
+    ) -> Running:
+        """Start a program in a container of its own, or in the one that :meth:`prepare` has made for it.
+
+        It sees ``folders`` of the host. With a ``role`` it is a component that the daemon finds. The whole lab goes
+        with its parent (:meth:`qioi.lab.lab.Lab.up`), so ``die_with_parent`` has nothing to add.
+        """
+        gate = self._waiting.pop(name, None)
+        if gate is not None:
+            self._open(gate, argv, name)
+            self._runs[name].log = log
+            return self._runs[name]
+        return self._run(name, argv, shares, log, cwd, folders, self._component(role, channels))
+
+    def prepare(self, name: str, shares: int = DEFAULT_SHARES, folders: Sequence[Path] = ()) -> None:
+        """Have a container wait, so that its program comes at once when it is started: an engine takes its time."""
+        self._gates.mkdir(parents=True, exist_ok=True)
+        gate = self._gates / name
+        gate.unlink(missing_ok=True)
+        os.mkfifo(gate)
+        # A shell that reads its script from a pipe waits for who writes it.
+        self._run(name, ["/bin/sh", str(gate)], shares, None, None, (self._gates, *folders), {})
+        self._waiting[name] = gate
+
+    def _open(self, gate: Path, argv: Sequence[str], name: str) -> None:
+        deadline = time.monotonic() + GATE_PATIENCE
+        while True:
+            try:
+                descriptor = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+                break
+            except OSError as error:  # nobody reads yet
+                if self._runs[name].poll() is not None or time.monotonic() > deadline:
+                    raise LabError(f"{name} does not come: its container ended or hangs before its program") from error
+                time.sleep(0.01)
+        os.write(descriptor, f"exec {shlex.join(argv)}\n".encode())
+        os.close(descriptor)
+
+    @staticmethod
+    def _component(role: Role | None, channels: Sequence[str]) -> dict[str, str]:
+        labels = {ROLE_LABEL: role.value} if role is not None else {}
+        return labels | ({CHANNEL_LABEL: ",".join(channels)} if channels else {})
+
+    def _wanted(
+        self,
+        name: str,
+        argv: Sequence[str],
+        shares: int,
+        cwd: Path | None,
+        folders: Sequence[Path],
+        labels: Mapping[str, str],
+    ) -> Wanted:
+        ledger = Path(argv[0]) == find_binary()
+        return Wanted(
+            name=self._free(name),
+            image=self._image if ledger else HOST_IMAGE,
+            command=("/" + BINARY_NAME, *argv[1:]) if ledger else argv,
+            shares=shares if shares != DEFAULT_SHARES else 0,  # 0: as whoever gives none gets it
+            labels={LAB_LABEL: self.name, NAME_LABEL: name, **labels},
+            folders=tuple(dict.fromkeys(folders)),
+            shown=() if ledger else tuple(folder for folder in HOST_FOLDERS if folder.exists()),
+            cwd=cwd,
+        )
+
+    def _free(self, name: str) -> str:
+        """Find a name for a container; one that has ended makes room for the next of its name."""
+        for number in range(1, 1000):
+            free = f"{self.name}-{name}" + (f"-{number}" if number > 1 else "")
+            running = self.engine.runs(free)
+            if running is False:
+                self.engine.remove(free)
+            if not running:
+                return free
+        raise LabError(f"a thousand containers {self.name}-{name} run; `qioi lab down` ends them")
+
+    def _run(
+        self,
+        name: str,
+        argv: Sequence[str],
+        shares: int,
+        log: Path | None,
+        cwd: Path | None,
+        folders: Sequence[Path],
+        labels: Mapping[str, str],
+    ) -> ContainerRun:
+        wanted = self._wanted(name, argv, shares, cwd, folders, labels)
+        try:
+            container = self.engine.create(wanted)
+            self.engine.start(container)
+            run = ContainerRun(self.engine, container, log)
+        except BaseException:  # also ctrl-C: nobody knows the container yet but by its name
+            with uninterrupted():
+                self.engine.remove(wanted.name)
+            raise
+        with contextlib.suppress(NoGroupError):  # it may have ended already, and is in the root group then
+            group = container_group(run.pid, container, self.hierarchy.version) if run.pid else None
+            if group is not None:
+                self._groups[name] = (container, group)
+        self._runs[name] = run
+        return run
+
+    def save_logs(self) -> None:
+        """Write the logs of all that was started here to their files."""
+        for run in self._runs.values():
+            run.save()
+
+    def remove(self, groups: tuple[Group, ...] | None = None, grace: float = 5.0) -> None:
+        """End what runs in the groups (default: all) and remove containers, plain groups and images."""
+        if groups is None:
+            self.refresh()
+            plain = self._plain()
+            inside = tuple(Group(self.hierarchy, group) for _, group in self._groups.values())
+            for group in inside:
+                group.signal(signal.SIGTERM)
+            wait_empty(inside, grace)
+            chosen = self.engine.labelled(LAB_LABEL, self.name)
+        else:
+            paths = {group.path for group in groups}
+            names = [name for name, (_, group) in self._groups.items() if group in paths]
+            chosen = [self._groups[name][0] for name in names]
+            plain = tuple(group for group in groups if group in self._plain())
+            for run in (self._runs[name] for name in names if name in self._runs):
+                run.save()
+        for container in chosen:
+            self.engine.remove(container)
+        self._groups = {name: known for name, known in self._groups.items() if known[0] not in chosen}
+        self._forget(chosen)
+        if plain:
+            super().remove(plain, grace)
+        if groups is None:
+            self.engine.remove_images(LAB_LABEL)
+
+    def _forget(self, containers: Sequence[str]) -> None:
+        for name, run in list(self._runs.items()):
+            if run.container in containers:
+                run.poll()
+                self._waiting.pop(name, None)
+
+    def __repr__(self) -> str:
+        return f"Containers({self.name!r}, {self.socket!r})"

@@ -1,0 +1,168 @@
+"""The calls to a container engine that a lab makes: images of one file, containers, their logs; errors in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.discovery.engine import DEFAULT_SOCKET, Engine, EngineError, NoContainerError
+from qioi.lab.errors import LabError
+
+#: Seconds that one call may take: an engine makes images and containers on a host that is short of CPU.
+PATIENCE = 120
+#: Rotated by the engine: what a busy peer logs in some minutes.
+LOG_SIZE, LOG_FILES = "10m", "3"
+#: Files belong to whom the lab's folder belongs to; nothing else of root's powers is needed.
+CAPABILITIES = ["DAC_OVERRIDE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A container to be made. ``folders`` of the host are seen at their own paths; ``shown`` only to be read."""
+
+    name: str
+    image: str
+    command: Sequence[str]
+    shares: int
+    labels: Mapping[str, str]
+    folders: Sequence[Path] = ()
+    shown: Sequence[Path] = ()
+    cwd: Path | None = None
+
+
+def engine_socket() -> str:
+    """Give the engine's Unix socket: $DOCKER_HOST, as for every client of Docker, or Docker's default."""
+    host = os.environ.get("DOCKER_HOST", "")
+    if not host:
+        return DEFAULT_SOCKET
+    if not host.startswith("unix:///"):
+        raise LabError(f"DOCKER_HOST={host}: accepted is an engine on this host, as unix:///var/run/docker.sock")
+    return host.removeprefix("unix://")
+
+
+class LabEngine(Engine):
+    """A connection for the lab. Unlike the daemon's it fails with the lab's error."""
+
+    def __init__(self, socket: str) -> None:
+        try:
+            super().__init__(socket, PATIENCE)
+        except EngineError as error:
+            raise LabError(
+                f"no container engine: {error} (package docker.io brings one: `apt-get install docker.io`; "
+                "DOCKER_HOST names another socket)"
+            ) from None
+
+    @contextlib.contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            with self._translated():
+                yield
+        except EngineError as error:
+            raise LabError(f"the container engine: {error}") from None
+
+    def has_image(self, name: str) -> bool:
+        """Whether an image of that name is there."""
+        with self._said():
+            return bool(self._api.images(name=name))
+
+    def make_image(self, name: str, path: str, content: bytes, label: str) -> None:
+        """Make an image FROM scratch: one layer with one file, which it runs."""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(content), 0o755
+            archive.addfile(entry, io.BytesIO(content))
+        repository, _, tag = name.rpartition(":")
+        changes = [f"LABEL {label}=image", f"ENTRYPOINT {json.dumps(['/' + path])}"]
+        with self._said():
+            answer = self._api.import_image_from_data(
+                buffer.getvalue(), repository=repository, tag=tag, changes=changes
+            )
+        if "error" in str(answer):
+            raise LabError(f"the container engine: image {name}: {answer}")
+
+    def remove_images(self, label: str) -> None:
+        """Remove the images with that label that no container uses."""
+        with self._said():
+            images = [str(one["Id"]) for one in self._api.images(all=True, filters={"label": f"{label}=image"})]
+        for image in images:
+            with contextlib.suppress(LabError, NoContainerError), self._said():  # another lab may use it
+                self._api.remove_image(image, force=False)
+
+    def create(self, wanted: Wanted) -> str:
+        """Make a container and give its id."""
+        from docker.types import LogConfig
+
+        api = self._api
+        log = LogConfig(type="json-file", config={"max-size": LOG_SIZE, "max-file": LOG_FILES})
+        binds = [f"{folder}:{folder}:rw" for folder in wanted.folders]
+        binds += [f"{folder}:{folder}:ro" for folder in wanted.shown]
+        with self._said():
+            host_config = api.create_host_config(
+                network_mode="host", binds=binds, cpu_shares=wanted.shares, log_config=log, read_only=True,
+                cap_drop=["ALL"], cap_add=CAPABILITIES, security_opt=["no-new-privileges"],
+            )  # fmt: skip
+            program, *arguments = wanted.command
+            made = api.create_container(
+                wanted.image, arguments, entrypoint=[program], name=wanted.name, labels=dict(wanted.labels),
+                working_dir=str(wanted.cwd) if wanted.cwd else None, host_config=host_config, user="0:0",
+            )  # fmt: skip
+            return str(made["Id"])
+
+    def start(self, container: str) -> None:
+        """Start a container that was made."""
+        try:
+            with self._said():
+                self._api.start(container)
+        except NoContainerError:
+            raise LabError(f"container {container[:12]} was removed by somebody before it was started") from None
+
+    def labelled(self, label: str, value: str) -> list[str]:
+        """List the ids of all containers with that label, those that have ended too."""
+        with self._said():
+            return [str(one["Id"]) for one in self._api.containers(all=True, filters={"label": f"{label}={value}"})]
+
+    def remove(self, container: str) -> None:
+        """End a container at once and remove it; one that is gone is no error."""
+        with contextlib.suppress(NoContainerError), self._said():
+            self._api.remove_container(container, force=True, v=True)
+
+    def runs(self, name: str) -> bool | None:
+        """Whether a container runs; ``None`` if there is none of that name."""
+        try:
+            with self._said():
+                return bool(self._api.inspect_container(name)["State"]["Running"])
+        except NoContainerError:
+            return None
+
+    def exit_status(self, container: str) -> int | None:
+        """Give how a container ended; ``None`` while the engine has it running, or knows it no more."""
+        try:
+            with self._said():
+                state = self._api.inspect_container(container)["State"]
+        except NoContainerError:
+            return None
+        return None if state["Running"] else int(state["ExitCode"])
+
+    def logs(self, container: str) -> bytes:
+        """Give what a container has written, of all its log's files."""
+        try:
+            with self._said():
+                return self._api.logs(container, stdout=True, stderr=True)
+        except NoContainerError:
+            return b""
+
+    def follow(self, container: str, *, error: bool) -> Iterator[bytes]:
+        """Give what a container writes to standard output, or error, from its beginning to its end.
+
+        By its log, not by attaching: an engine lets one that attaches after the end wait for ever.
+        """
+        with self._said():
+            stream = self._api.logs(container, stdout=not error, stderr=error, stream=True, follow=True)
+        yield from stream
