@@ -50,6 +50,8 @@ class StallWatch:
         io = self._read_io(now)
         blocked = self._sample(components) if io is None or io >= HINT else {}
         throttled = {}
+        there = {one.name for one in components}
+        self._quotas = {name: known for name, known in self._quotas.items() if name in there}
         for one in components:
             delay = delays.get(one.name)
             if delay is None or (delay.waiting_share or 0.0) < WAITS:

@@ -44,6 +44,18 @@ def test_a_thread_that_is_blocked_is_counted(site: Site) -> None:
     assert count_blocked(group / "gone", Path("/proc")) == 0
 
 
+def test_a_component_that_goes_while_it_waits_leaves_nothing_to_the_next_of_its_name(tmp_path: Path) -> None:
+    stat = tmp_path / "peer0" / "cpu.stat"
+    stat.parent.mkdir()
+    delays = {"peer0": DelayReading("peer0", 0.02, 0.98, 10, 1.0)}
+    watch = StallWatch(tmp_path)
+    stat.write_text("nr_periods 0\nthrottled_time 0\nthrottled_usec 0\n")
+    watch.read(0.0, [PEER], delays)
+    watch.read(1.0, [], {})
+    stat.write_text("nr_periods 9\nthrottled_time 5000000000\nthrottled_usec 5000000\n")
+    assert watch.read(10.0, [PEER], delays).throttled == {"peer0": 0.0}
+
+
 @pytest.mark.slow
 def test_a_group_that_its_quota_stops(site: Site) -> None:
     group = site.component("peer0").parent
