@@ -17,6 +17,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--containers",
+        type=int,
+        default=100,
+        help="how many containers come and go while the daemon runs (make test-host: 1000)",
+    )
+    parser.addoption(
         "--kills", type=int, default=10, help="how often the daemon is killed at a random moment (make test-host: 200)"
     )
     parser.addoption("--kills-seed", type=int, default=7, help="which random moments")
