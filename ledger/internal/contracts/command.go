@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -23,6 +24,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/shim"
+	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
 var log = ops.Logger("chaincode")
@@ -44,6 +46,7 @@ type options struct {
 	operations ops.Config
 	processors int
 	tls        shim.TLS
+	wireGap    time.Duration
 }
 
 // Command is `qioi-ledger chaincode`.
@@ -69,6 +72,7 @@ func Command() *cobra.Command {
 	flags.StringVar(&opts.operations.Listen, "operations", "", "host:port of the operations endpoint (default: none)")
 	flags.BoolVar(&opts.operations.Pprof, "pprof", false, "serve /debug/pprof on the operations endpoint")
 	flags.IntVar(&opts.processors, "processors", 0, "threads on which it may run at once (0: as many as the host has)")
+	flags.DurationVar(&opts.wireGap, "wire-gap", 0, "least time between two writes to a connection under load (0: none)")
 	return cmd
 }
 
@@ -103,6 +107,8 @@ func run(ctx context.Context, name string, opts options) error {
 		group.Go(func() error { return operations.Serve(ctx) })
 	}
 	log.Infof("chaincode %s serves on %s", opts.id, listener.Addr())
-	group.Go(func() error { return shim.NewServer(opts.id, newContract(), secured).Serve(ctx, listener) })
+	group.Go(func() error {
+		return shim.NewServer(opts.id, newContract(), secured).Serve(ctx, wire.New(opts.wireGap).Listener(listener))
+	})
 	return group.Wait()
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -56,7 +57,7 @@ type outcome struct {
 	detail                  string        // what the peer said about a failure
 }
 
-func dial(e endpoint, channel, chaincode string) (*client, error) {
+func dial(e endpoint, channel, chaincode string, pace *wire.Pacer) (*client, error) {
 	creds := insecure.NewCredentials()
 	if e.tlsCA != "" {
 		roots := x509.NewCertPool()
@@ -69,7 +70,7 @@ func dial(e endpoint, channel, chaincode string) (*client, error) {
 		}
 		creds = credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})
 	}
-	conn, err := grpc.NewClient(e.address, grpc.WithTransportCredentials(creds),
+	conn, err := grpc.NewClient(e.address, pace.Dialer(), grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)))
 	if err != nil {

@@ -154,8 +154,12 @@ func (o *options) build() (*run, About, error) {
 	if r.journal, err = openJournal(o.record); err != nil {
 		return nil, about, err
 	}
+	pace, err := net.pace()
+	if err != nil {
+		return nil, about, err
+	}
 	for _, e := range endpoints {
-		c, err := dial(e, about.Channel, o.chaincode)
+		c, err := dial(e, about.Channel, o.chaincode, pace)
 		if err != nil {
 			return nil, about, errors.Join(err, r.close())
 		}

@@ -5,9 +5,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
 // description is a network.json and where it was read: its paths are relative to
@@ -38,6 +40,18 @@ func (n *description) path(relative string) string {
 		return relative
 	}
 	return filepath.Join(filepath.Dir(n.file), relative)
+}
+
+// pace is how clients write to the network's peers.
+func (n *description) pace() (*wire.Pacer, error) {
+	if n.WireGap == "" {
+		return nil, nil
+	}
+	gap, err := time.ParseDuration(n.WireGap)
+	if err != nil {
+		return nil, fmt.Errorf("%s: wire_gap %q: a duration such as 8ms is accepted", n.file, n.WireGap)
+	}
+	return wire.New(gap), nil
 }
 
 // channel resolves the channel to use: the one asked for, or the first.

@@ -19,6 +19,7 @@ type File struct {
 	Mode      string            `json:"mode"`
 	Consenter string            `json:"consenter"`
 	TLS       bool              `json:"tls"`
+	WireGap   string            `json:"wire_gap,omitempty"` // between two writes of a client to a connection under load
 	Nodes     []Node            `json:"nodes"`
 	Clients   []Client          `json:"clients"`
 	TLSCA     map[string]string `json:"tls_ca"` // MSP id to the PEM file of its TLS authority

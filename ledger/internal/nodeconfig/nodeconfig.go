@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -46,6 +47,8 @@ type Config struct {
 	VerifyWorkers int `yaml:"verify_workers,omitempty"`
 	// CheckpointInterval is how many transactions of a channel lie between two checkpoints of a peer; 0: 50,000.
 	CheckpointInterval int `yaml:"checkpoint_interval,omitempty"`
+	// WireGap is the least time between two writes to a connection under load (package wire); 0: none.
+	WireGap time.Duration `yaml:"wire_gap,omitempty"`
 }
 
 // Operations is the endpoint for operators.
@@ -79,6 +82,9 @@ type Chaincode struct {
 	Address    string `yaml:"address,omitempty"`
 	Connection string `yaml:"connection,omitempty"`
 }
+
+// MaxWireGap is far below any timeout of the protocol.
+const MaxWireGap = 100 * time.Millisecond
 
 // maxFile bounds what is read: a node's configuration has about a kilobyte.
 const maxFile = 1 << 20
@@ -147,6 +153,9 @@ func (c *Config) check(role string) error {
 	}
 	if c.CheckpointInterval < 0 {
 		return fmt.Errorf("checkpoint_interval %d: 0, for 50000 transactions, or more is accepted", c.CheckpointInterval)
+	}
+	if c.WireGap < 0 || c.WireGap > MaxWireGap {
+		return fmt.Errorf("wire_gap %s: 0s, for none, to %s is accepted", c.WireGap, MaxWireGap)
 	}
 	if c.Processors < 0 {
 		return fmt.Errorf("processors %d: 0, for all of the host's, or more is accepted", c.Processors)

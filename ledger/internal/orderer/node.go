@@ -22,6 +22,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/serving"
+	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -121,7 +122,7 @@ func (n *Node) Run(ctx context.Context) error {
 		group.Go(func() error { return ch.node.Run(ctx) })
 	}
 	group.Go(func() error { return n.ops.Serve(ctx) })
-	group.Go(func() error { return server.Serve(n.listener) })
+	group.Go(func() error { return server.Serve(wire.New(n.cfg.WireGap).Listener(n.listener)) })
 	group.Go(func() error {
 		<-ctx.Done()
 		server.Stop() // Follow streams have no end of their own

@@ -24,6 +24,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/follow"
 	"github.com/qioi/qioi/ledger/internal/peer/gateway"
 	"github.com/qioi/qioi/ledger/internal/serving"
+	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -43,6 +44,7 @@ type Node struct {
 	signer      *identity.SigningIdentity
 	certificate *tls.Certificate // nil: TLS is off
 	listener    net.Listener
+	pace        *wire.Pacer
 	ops         *ops.Server
 	channels    channels
 	chaincodes  *cchost.Host
@@ -52,7 +54,7 @@ type Node struct {
 
 // Open claims the node's addresses and rebuilds its ledgers; Run serves.
 func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
-	n := &Node{cfg: cfg, channels: channels{}}
+	n := &Node{cfg: cfg, channels: channels{}, pace: wire.New(cfg.WireGap)}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", cfg.Name, errors.Join(err, n.close()))
@@ -97,13 +99,13 @@ func (n *Node) openServices() error {
 		chaincodes = append(chaincodes, cchost.Chaincode{Name: cc.Name, Address: address, TLS: secured})
 	}
 	var err error
-	if n.chaincodes, err = cchost.New(cchost.Config{Chaincodes: chaincodes}); err != nil {
+	if n.chaincodes, err = cchost.New(cchost.Config{Chaincodes: chaincodes, Pace: n.pace}); err != nil {
 		return err
 	}
 	n.endorser = endorser.New(n.signer, n.channels.endorsing, n.chaincodes, endorser.NewMetrics(n.ops.Registry()))
 	n.gateway, err = gateway.New(gateway.Config{
 		MSPID: n.cfg.MSPID, Address: n.cfg.KnownAs(), Channels: n.channels, Endorser: n.endorser, Commits: n.channels, Blocks: n.channels,
-		TLS: n.cfg.TLS.Enabled, Certificate: n.certificate, Registry: n.ops.Registry(),
+		TLS: n.cfg.TLS.Enabled, Certificate: n.certificate, Pace: n.pace, Registry: n.ops.Registry(),
 	})
 	return err
 }
@@ -126,7 +128,7 @@ func (n *Node) Run(ctx context.Context) error {
 	group.Go(func() error { return n.chaincodes.Run(ctx) })
 	group.Go(func() error { return n.gateway.Run(ctx) })
 	group.Go(func() error { return n.ops.Serve(ctx) })
-	group.Go(func() error { return server.Serve(n.listener) })
+	group.Go(func() error { return server.Serve(n.pace.Listener(n.listener)) })
 	group.Go(func() error {
 		<-ctx.Done()
 		server.Stop() // event streams have no end of their own

@@ -108,6 +108,7 @@ func (p *plan) node(o Options, role, msp, name, fqdn, parent string) *node {
 		Identity:   nodeconfig.KeyPair{Cert: certFile(n.home, fqdn), Key: keyFile(n.home)},
 		Data:       n.Data,
 		Processors: o.Processors,
+		WireGap:    o.WireGap,
 	}
 	if listen != address {
 		n.cfg.Address = address
@@ -133,7 +134,7 @@ func (p *plan) chaincode(o Options, peer *node, cc channelconfig.GenesisChaincod
 	n := &node{Node: network.Node{
 		Name: name, Role: "chaincode", MSPID: peer.MSPID, Address: address, Log: path.Join("log", name+".log"), Chaincode: cc.Name,
 	}, peer: peer}
-	n.Args = []string{"chaincode", cc.Name, "--listen", listen, "--id", cc.Name + ":" + cc.Version, "--processors", strconv.Itoa(o.Processors)}
+	n.Args = []string{"chaincode", cc.Name, "--listen", listen, "--id", cc.Name + ":" + cc.Version, "--processors", strconv.Itoa(o.Processors), "--wire-gap", o.WireGap.String()}
 	mine := nodeconfig.Chaincode{Name: cc.Name, Address: n.Address}
 	if o.ChaincodeTLS {
 		n.home = path.Join(path.Dir(peer.home), "..", "chaincodes", name)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/policy"
 )
 
@@ -37,10 +38,11 @@ type Options struct {
 	NoTLS                bool
 	ChaincodeTLS         bool // also between peers and chaincodes, which know each other by certificate
 	Pprof                bool
-	VerifyWorkers        int    // of each peer and channel; 0: as many as it has threads
-	CheckpointInterval   int    // transactions between two checkpoints of a peer; 0: nodeconfig's default
-	Processors           int    // of each node; 0: nodeconfig.FairProcessors of this host
-	Kubernetes           string // headless Service of the nodes' StatefulSets; empty: all on 127.0.0.1
+	VerifyWorkers        int           // of each peer and channel; 0: as many as it has threads
+	CheckpointInterval   int           // transactions between two checkpoints of a peer; 0: nodeconfig's default
+	Processors           int           // of each node; 0: nodeconfig.FairProcessors of this host
+	Kubernetes           string        // headless Service of the nodes' StatefulSets; empty: all on 127.0.0.1
+	WireGap              time.Duration // between two writes to a connection under load; below 0: by the mode
 }
 
 // Defaults is the network that the plain command makes. Batch sizes are Fabric's
@@ -51,9 +53,12 @@ func Defaults() Options {
 		MaxMessageCount: 500, PreferredMaxBytes: 2 << 20, AbsoluteMaxBytes: 10 << 20, BatchTimeout: 2 * time.Second,
 		VirtualBlockTxs: 100, VirtualBlockInterval: 100 * time.Millisecond,
 		RaftTick: 100 * time.Millisecond, ElectionTicks: 10, SnapshotBytes: 16 << 20,
-		BasePort: 17000, Chaincodes: []string{"smallbank"},
+		WireGap: -1, BasePort: 17000, Chaincodes: []string{"smallbank"},
 	}
 }
+
+// blockWireGap is the gap in block mode, where a transaction waits for its block far longer.
+const blockWireGap = 8 * time.Millisecond
 
 var consensusTypes = map[string]string{"raft": channelconfig.Raft, "solo": channelconfig.Solo, "kafka": channelconfig.Kafka}
 
@@ -75,6 +80,9 @@ func (o *Options) check() error {
 		if n.value < n.low || n.value > n.high {
 			return fmt.Errorf("--%s %d: %d to %d is accepted", n.flag, n.value, n.low, n.high)
 		}
+	}
+	if o.WireGap > nodeconfig.MaxWireGap {
+		return fmt.Errorf("--wire-gap %s: 0s to %s is accepted", o.WireGap, nodeconfig.MaxWireGap)
 	}
 	if _, ok := modes[o.Mode]; !ok {
 		return fmt.Errorf("--mode %q: stream and block are accepted", o.Mode)

@@ -44,8 +44,14 @@ func Init(o Options) (*network.File, error) {
 	if o.Consenter == "kafka" && o.Brokers == 0 {
 		o.Brokers = defaultBrokers
 	}
+	if o.WireGap < 0 {
+		o.WireGap = 0
+		if o.Mode == "block" {
+			o.WireGap = blockWireGap
+		}
+	}
 	b := &builder{options: o, plan: newPlan(o, chaincodes), folder: folder(o.Dir), file: &network.File{
-		Channels: o.Channels, Mode: o.Mode, Consenter: o.Consenter, TLS: !o.NoTLS, TLSCA: map[string]string{},
+		Channels: o.Channels, Mode: o.Mode, Consenter: o.Consenter, TLS: !o.NoTLS, WireGap: o.WireGap.String(), TLSCA: map[string]string{},
 	}}
 	if last := b.plan.nextPort - 1; last > 65535 {
 		return nil, fmt.Errorf("--base-port %d: this network needs ports up to %d, 65535 is the last", o.BasePort, last)

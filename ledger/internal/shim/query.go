@@ -76,6 +76,11 @@ func (s *Stub) query(start, end string, page *peerpb.QueryMetadata) (*Iterator, 
 			return nil, Page{}, fmt.Errorf("page of a range query: %w", err)
 		}
 		question.Metadata = metadata
+		s.paged = true
+	}
+	// A peer refuses paged queries to a transaction that has written.
+	if err := s.flush(); err != nil {
+		return nil, Page{}, err
 	}
 	it := &Iterator{stub: s}
 	response, err := it.fetch(peerpb.ChaincodeMessage_GET_STATE_BY_RANGE, question)

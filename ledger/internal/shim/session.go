@@ -34,6 +34,7 @@ type session struct {
 	contract Contract
 	stream   messageStream
 	ctx      context.Context
+	offered  *peerpb.ChaincodeAdditionalParams // by the peer, before it said READY
 
 	sendMu sync.Mutex // a gRPC stream takes one sender at a time
 
@@ -82,7 +83,7 @@ func (s *session) send(msg *peerpb.ChaincodeMessage) error {
 func (s *session) handle(msg *peerpb.ChaincodeMessage) error {
 	switch msg.GetType() {
 	case peerpb.ChaincodeMessage_REGISTERED:
-		return nil
+		return s.registered(msg)
 	case peerpb.ChaincodeMessage_READY:
 		s.mu.Lock()
 		s.ready = true
@@ -98,6 +99,19 @@ func (s *session) handle(msg *peerpb.ChaincodeMessage) error {
 	default:
 		return fmt.Errorf("the peer sent a message of type %s, which a chaincode does not take", msg.GetType())
 	}
+}
+
+func (s *session) registered(msg *peerpb.ChaincodeMessage) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ready {
+		return errors.New("the peer said REGISTERED after READY")
+	}
+	s.offered = &peerpb.ChaincodeAdditionalParams{}
+	if err := proto.Unmarshal(msg.GetPayload(), s.offered); err != nil {
+		return fmt.Errorf("what the peer offers: %w", err)
+	}
+	return nil
 }
 
 func (s *session) begin(msg *peerpb.ChaincodeMessage) error {
@@ -136,21 +150,36 @@ func (s *session) admit(stub *Stub) error {
 }
 
 func (s *session) run(stub *Stub) {
-	response := invoke(s.contract, stub)
+	msg := s.completed(stub, invoke(s.contract, stub))
 	s.mu.Lock()
 	delete(s.running, stub.key())
 	s.mu.Unlock()
+	if err := s.send(msg); err != nil && s.ctx.Err() == nil {
+		log.Warnf("[%s] transaction %s: the response did not reach the peer: %s", stub.channelID, stub.txID, err)
+	}
+}
+
+// completed is the last message of a transaction, with the writes that the peer has not been told where it takes them so.
+func (s *session) completed(stub *Stub, response *peerpb.Response) *peerpb.ChaincodeMessage {
 	msg := &peerpb.ChaincodeMessage{
 		Type: peerpb.ChaincodeMessage_COMPLETED, Txid: stub.txID, ChannelId: stub.channelID, ChaincodeEvent: stub.event,
 	}
 	var err error
-	if msg.Payload, err = proto.Marshal(response); err != nil {
+	if s.offered.GetWritesWithCompleted() {
+		msg.Writes = stub.takeWrites()
+	} else {
+		err = stub.flush()
+	}
+	if err == nil {
 		// A message text that is not UTF-8 cannot be a protobuf string.
-		msg.Type, msg.Payload = peerpb.ChaincodeMessage_ERROR, []byte("the contract's response: "+err.Error())
+		if msg.Payload, err = proto.Marshal(response); err != nil {
+			err = fmt.Errorf("the contract's response: %w", err)
+		}
 	}
-	if err := s.send(msg); err != nil && s.ctx.Err() == nil {
-		log.Warnf("[%s] transaction %s: the response did not reach the peer: %s", stub.channelID, stub.txID, err)
+	if err != nil {
+		msg.Type, msg.Payload, msg.Writes = peerpb.ChaincodeMessage_ERROR, []byte(err.Error()), nil
 	}
+	return msg
 }
 
 // answer hands the peer's reply to the transaction that asked. A reply that

@@ -24,6 +24,9 @@ type Stub struct {
 	proposal  *peerpb.SignedProposal
 	event     *peerpb.ChaincodeEvent
 	replies   chan *peerpb.ChaincodeMessage
+	writes    []*peerpb.WriteRecord // not yet told to the peer
+	held      int                   // their bytes
+	paged     bool                  // it has made a paged query
 }
 
 func newStub(s *session, msg *peerpb.ChaincodeMessage) (*Stub, error) {
@@ -90,24 +93,6 @@ func (s *Stub) GetState(key string) ([]byte, error) {
 	return value, nil
 }
 
-// PutState adds a write of the key to the transaction.
-func (s *Stub) PutState(key string, value []byte) error {
-	if key == "" {
-		return fmt.Errorf("%w: a key to write must not be empty", ErrKey)
-	}
-	_, err := s.ask(peerpb.ChaincodeMessage_PUT_STATE, &peerpb.PutState{Key: key, Value: value})
-	return err
-}
-
-// DelState adds a deletion of the key to the transaction.
-func (s *Stub) DelState(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: a key to delete must not be empty", ErrKey)
-	}
-	_, err := s.ask(peerpb.ChaincodeMessage_DEL_STATE, &peerpb.DelState{Key: key})
-	return err
-}
-
 // SetEvent attaches the transaction's event; a later call replaces it.
 func (s *Stub) SetEvent(name string, payload []byte) error {
 	if name == "" {
@@ -122,6 +107,10 @@ func (s *Stub) SetEvent(name string, payload []byte) error {
 func (s *Stub) InvokeChaincode(name string, args [][]byte, channel string) (*peerpb.Response, error) {
 	if channel != "" {
 		name += "/" + channel
+	}
+	// Both may write the same keys.
+	if err := s.flush(); err != nil {
+		return nil, err
 	}
 	payload, err := s.ask(peerpb.ChaincodeMessage_INVOKE_CHAINCODE, &peerpb.ChaincodeSpec{
 		ChaincodeId: &peerpb.ChaincodeID{Name: name}, Input: &peerpb.ChaincodeInput{Args: args},
@@ -141,6 +130,49 @@ func (s *Stub) InvokeChaincode(name string, args [][]byte, channel string) (*pee
 		return nil, fmt.Errorf("the response of chaincode %s: %w", name, err)
 	}
 	return response, nil
+}
+
+// GetMultipleStates returns the committed values of keys in their order, nil where there is none.
+func (s *Stub) GetMultipleStates(keys ...string) ([][]byte, error) {
+	values := make([][]byte, 0, len(keys))
+	for len(keys) > 0 {
+		n := min(len(keys), int(s.session.offered.GetMaxSizeGetMultipleKeys()))
+		if n < 2 || !s.session.offered.GetUseGetMultipleKeys() {
+			value, err := s.GetState(keys[0])
+			if err != nil {
+				return nil, err
+			}
+			values, keys = append(values, value), keys[1:]
+			continue
+		}
+		some, err := s.getSome(keys[:n])
+		if err != nil {
+			return nil, err
+		}
+		values, keys = append(values, some...), keys[n:]
+	}
+	return values, nil
+}
+
+func (s *Stub) getSome(keys []string) ([][]byte, error) {
+	payload, err := s.ask(peerpb.ChaincodeMessage_GET_STATE_MULTIPLE, &peerpb.GetStateMultiple{Keys: keys})
+	if err != nil {
+		return nil, err
+	}
+	result := &peerpb.GetStateMultipleResult{}
+	if err := proto.Unmarshal(payload, result); err != nil {
+		return nil, fmt.Errorf("values of %d keys: %w", len(keys), err)
+	}
+	values := result.GetValues()
+	if len(values) != len(keys) {
+		return nil, fmt.Errorf("values of %d keys: the peer gave %d", len(keys), len(values))
+	}
+	for i, value := range values {
+		if len(value) == 0 {
+			values[i] = nil
+		}
+	}
+	return values, nil
 }
 
 // GetSignedProposal is what the client signed; nil for calls without a client.

@@ -319,6 +319,61 @@ func (ChaincodeMessage_Type) EnumDescriptor() ([]byte, []int) {
 	return file_peer_proto_rawDescGZIP(), []int{27, 0}
 }
 
+type WriteRecord_Type int32
+
+const (
+	WriteRecord_UNDEFINED          WriteRecord_Type = 0
+	WriteRecord_PUT_STATE          WriteRecord_Type = 9
+	WriteRecord_DEL_STATE          WriteRecord_Type = 10
+	WriteRecord_PUT_STATE_METADATA WriteRecord_Type = 21
+	WriteRecord_PURGE_PRIVATE_DATA WriteRecord_Type = 23
+)
+
+// Enum value maps for WriteRecord_Type.
+var (
+	WriteRecord_Type_name = map[int32]string{
+		0:  "UNDEFINED",
+		9:  "PUT_STATE",
+		10: "DEL_STATE",
+		21: "PUT_STATE_METADATA",
+		23: "PURGE_PRIVATE_DATA",
+	}
+	WriteRecord_Type_value = map[string]int32{
+		"UNDEFINED":          0,
+		"PUT_STATE":          9,
+		"DEL_STATE":          10,
+		"PUT_STATE_METADATA": 21,
+		"PURGE_PRIVATE_DATA": 23,
+	}
+)
+
+func (x WriteRecord_Type) Enum() *WriteRecord_Type {
+	p := new(WriteRecord_Type)
+	*p = x
+	return p
+}
+
+func (x WriteRecord_Type) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WriteRecord_Type) Descriptor() protoreflect.EnumDescriptor {
+	return file_peer_proto_enumTypes[3].Descriptor()
+}
+
+func (WriteRecord_Type) Type() protoreflect.EnumType {
+	return &file_peer_proto_enumTypes[3]
+}
+
+func (x WriteRecord_Type) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WriteRecord_Type.Descriptor instead.
+func (WriteRecord_Type) EnumDescriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{29, 0}
+}
+
 type SignedProposal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProposalBytes []byte                 `protobuf:"bytes,1,opt,name=proposal_bytes,json=proposalBytes,proto3" json:"proposal_bytes,omitempty"`
@@ -1920,8 +1975,10 @@ type ChaincodeMessage struct {
 	Proposal       *SignedProposal        `protobuf:"bytes,5,opt,name=proposal,proto3" json:"proposal,omitempty"`
 	ChaincodeEvent *ChaincodeEvent        `protobuf:"bytes,6,opt,name=chaincode_event,json=chaincodeEvent,proto3" json:"chaincode_event,omitempty"`
 	ChannelId      string                 `protobuf:"bytes,7,opt,name=channel_id,json=channelId,proto3" json:"channel_id,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Not Fabric's: the writes that a COMPLETED brings along, where the peer has offered writes_with_completed.
+	Writes        *WriteBatchState `protobuf:"bytes,1000,opt,name=writes,proto3" json:"writes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChaincodeMessage) Reset() {
@@ -2003,6 +2060,299 @@ func (x *ChaincodeMessage) GetChannelId() string {
 	return ""
 }
 
+func (x *ChaincodeMessage) GetWrites() *WriteBatchState {
+	if x != nil {
+		return x.Writes
+	}
+	return nil
+}
+
+// ChaincodeAdditionalParams is what REGISTERED offers (Fabric 3.1).
+type ChaincodeAdditionalParams struct {
+	state                  protoimpl.MessageState `protogen:"open.v1"`
+	UseWriteBatch          bool                   `protobuf:"varint,1,opt,name=use_write_batch,json=useWriteBatch,proto3" json:"use_write_batch,omitempty"`
+	MaxSizeWriteBatch      uint32                 `protobuf:"varint,2,opt,name=max_size_write_batch,json=maxSizeWriteBatch,proto3" json:"max_size_write_batch,omitempty"`
+	UseGetMultipleKeys     bool                   `protobuf:"varint,3,opt,name=use_get_multiple_keys,json=useGetMultipleKeys,proto3" json:"use_get_multiple_keys,omitempty"`
+	MaxSizeGetMultipleKeys uint32                 `protobuf:"varint,4,opt,name=max_size_get_multiple_keys,json=maxSizeGetMultipleKeys,proto3" json:"max_size_get_multiple_keys,omitempty"`
+	// Not Fabric's, whose chaincodes do not know it.
+	WritesWithCompleted bool `protobuf:"varint,1000,opt,name=writes_with_completed,json=writesWithCompleted,proto3" json:"writes_with_completed,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *ChaincodeAdditionalParams) Reset() {
+	*x = ChaincodeAdditionalParams{}
+	mi := &file_peer_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChaincodeAdditionalParams) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChaincodeAdditionalParams) ProtoMessage() {}
+
+func (x *ChaincodeAdditionalParams) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChaincodeAdditionalParams.ProtoReflect.Descriptor instead.
+func (*ChaincodeAdditionalParams) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ChaincodeAdditionalParams) GetUseWriteBatch() bool {
+	if x != nil {
+		return x.UseWriteBatch
+	}
+	return false
+}
+
+func (x *ChaincodeAdditionalParams) GetMaxSizeWriteBatch() uint32 {
+	if x != nil {
+		return x.MaxSizeWriteBatch
+	}
+	return 0
+}
+
+func (x *ChaincodeAdditionalParams) GetUseGetMultipleKeys() bool {
+	if x != nil {
+		return x.UseGetMultipleKeys
+	}
+	return false
+}
+
+func (x *ChaincodeAdditionalParams) GetMaxSizeGetMultipleKeys() uint32 {
+	if x != nil {
+		return x.MaxSizeGetMultipleKeys
+	}
+	return 0
+}
+
+func (x *ChaincodeAdditionalParams) GetWritesWithCompleted() bool {
+	if x != nil {
+		return x.WritesWithCompleted
+	}
+	return false
+}
+
+type WriteRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	Collection    string                 `protobuf:"bytes,3,opt,name=collection,proto3" json:"collection,omitempty"`
+	Type          WriteRecord_Type       `protobuf:"varint,5,opt,name=type,proto3,enum=protos.WriteRecord_Type" json:"type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteRecord) Reset() {
+	*x = WriteRecord{}
+	mi := &file_peer_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteRecord) ProtoMessage() {}
+
+func (x *WriteRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteRecord.ProtoReflect.Descriptor instead.
+func (*WriteRecord) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *WriteRecord) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *WriteRecord) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *WriteRecord) GetCollection() string {
+	if x != nil {
+		return x.Collection
+	}
+	return ""
+}
+
+func (x *WriteRecord) GetType() WriteRecord_Type {
+	if x != nil {
+		return x.Type
+	}
+	return WriteRecord_UNDEFINED
+}
+
+type WriteBatchState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rec           []*WriteRecord         `protobuf:"bytes,1,rep,name=rec,proto3" json:"rec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteBatchState) Reset() {
+	*x = WriteBatchState{}
+	mi := &file_peer_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteBatchState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteBatchState) ProtoMessage() {}
+
+func (x *WriteBatchState) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteBatchState.ProtoReflect.Descriptor instead.
+func (*WriteBatchState) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *WriteBatchState) GetRec() []*WriteRecord {
+	if x != nil {
+		return x.Rec
+	}
+	return nil
+}
+
+type GetStateMultiple struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []string               `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	Collection    string                 `protobuf:"bytes,2,opt,name=collection,proto3" json:"collection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStateMultiple) Reset() {
+	*x = GetStateMultiple{}
+	mi := &file_peer_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStateMultiple) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStateMultiple) ProtoMessage() {}
+
+func (x *GetStateMultiple) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStateMultiple.ProtoReflect.Descriptor instead.
+func (*GetStateMultiple) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *GetStateMultiple) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *GetStateMultiple) GetCollection() string {
+	if x != nil {
+		return x.Collection
+	}
+	return ""
+}
+
+type GetStateMultipleResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        [][]byte               `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetStateMultipleResult) Reset() {
+	*x = GetStateMultipleResult{}
+	mi := &file_peer_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetStateMultipleResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetStateMultipleResult) ProtoMessage() {}
+
+func (x *GetStateMultipleResult) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetStateMultipleResult.ProtoReflect.Descriptor instead.
+func (*GetStateMultipleResult) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *GetStateMultipleResult) GetValues() [][]byte {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 type GetState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -2013,7 +2363,7 @@ type GetState struct {
 
 func (x *GetState) Reset() {
 	*x = GetState{}
-	mi := &file_peer_proto_msgTypes[28]
+	mi := &file_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2375,7 @@ func (x *GetState) String() string {
 func (*GetState) ProtoMessage() {}
 
 func (x *GetState) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[28]
+	mi := &file_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2388,7 @@ func (x *GetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetState.ProtoReflect.Descriptor instead.
 func (*GetState) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{28}
+	return file_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetState) GetKey() string {
@@ -2066,7 +2416,7 @@ type PutState struct {
 
 func (x *PutState) Reset() {
 	*x = PutState{}
-	mi := &file_peer_proto_msgTypes[29]
+	mi := &file_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2428,7 @@ func (x *PutState) String() string {
 func (*PutState) ProtoMessage() {}
 
 func (x *PutState) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[29]
+	mi := &file_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2441,7 @@ func (x *PutState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutState.ProtoReflect.Descriptor instead.
 func (*PutState) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{29}
+	return file_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PutState) GetKey() string {
@@ -2125,7 +2475,7 @@ type DelState struct {
 
 func (x *DelState) Reset() {
 	*x = DelState{}
-	mi := &file_peer_proto_msgTypes[30]
+	mi := &file_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2487,7 @@ func (x *DelState) String() string {
 func (*DelState) ProtoMessage() {}
 
 func (x *DelState) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[30]
+	mi := &file_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2500,7 @@ func (x *DelState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DelState.ProtoReflect.Descriptor instead.
 func (*DelState) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{30}
+	return file_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DelState) GetKey() string {
@@ -2179,7 +2529,7 @@ type GetStateByRange struct {
 
 func (x *GetStateByRange) Reset() {
 	*x = GetStateByRange{}
-	mi := &file_peer_proto_msgTypes[31]
+	mi := &file_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2191,7 +2541,7 @@ func (x *GetStateByRange) String() string {
 func (*GetStateByRange) ProtoMessage() {}
 
 func (x *GetStateByRange) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[31]
+	mi := &file_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2204,7 +2554,7 @@ func (x *GetStateByRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateByRange.ProtoReflect.Descriptor instead.
 func (*GetStateByRange) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{31}
+	return file_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetStateByRange) GetStartKey() string {
@@ -2245,7 +2595,7 @@ type QueryMetadata struct {
 
 func (x *QueryMetadata) Reset() {
 	*x = QueryMetadata{}
-	mi := &file_peer_proto_msgTypes[32]
+	mi := &file_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2607,7 @@ func (x *QueryMetadata) String() string {
 func (*QueryMetadata) ProtoMessage() {}
 
 func (x *QueryMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[32]
+	mi := &file_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2620,7 @@ func (x *QueryMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryMetadata.ProtoReflect.Descriptor instead.
 func (*QueryMetadata) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{32}
+	return file_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *QueryMetadata) GetPageSize() int32 {
@@ -2296,7 +2646,7 @@ type QueryStateNext struct {
 
 func (x *QueryStateNext) Reset() {
 	*x = QueryStateNext{}
-	mi := &file_peer_proto_msgTypes[33]
+	mi := &file_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2658,7 @@ func (x *QueryStateNext) String() string {
 func (*QueryStateNext) ProtoMessage() {}
 
 func (x *QueryStateNext) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[33]
+	mi := &file_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2671,7 @@ func (x *QueryStateNext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryStateNext.ProtoReflect.Descriptor instead.
 func (*QueryStateNext) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{33}
+	return file_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *QueryStateNext) GetId() string {
@@ -2340,7 +2690,7 @@ type QueryStateClose struct {
 
 func (x *QueryStateClose) Reset() {
 	*x = QueryStateClose{}
-	mi := &file_peer_proto_msgTypes[34]
+	mi := &file_peer_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2702,7 @@ func (x *QueryStateClose) String() string {
 func (*QueryStateClose) ProtoMessage() {}
 
 func (x *QueryStateClose) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[34]
+	mi := &file_peer_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2715,7 @@ func (x *QueryStateClose) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryStateClose.ProtoReflect.Descriptor instead.
 func (*QueryStateClose) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{34}
+	return file_peer_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *QueryStateClose) GetId() string {
@@ -2384,7 +2734,7 @@ type QueryResultBytes struct {
 
 func (x *QueryResultBytes) Reset() {
 	*x = QueryResultBytes{}
-	mi := &file_peer_proto_msgTypes[35]
+	mi := &file_peer_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2746,7 @@ func (x *QueryResultBytes) String() string {
 func (*QueryResultBytes) ProtoMessage() {}
 
 func (x *QueryResultBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[35]
+	mi := &file_peer_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2759,7 @@ func (x *QueryResultBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResultBytes.ProtoReflect.Descriptor instead.
 func (*QueryResultBytes) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{35}
+	return file_peer_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *QueryResultBytes) GetResultBytes() []byte {
@@ -2431,7 +2781,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_peer_proto_msgTypes[36]
+	mi := &file_peer_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2793,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[36]
+	mi := &file_peer_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2806,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{36}
+	return file_peer_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *QueryResponse) GetResults() []*QueryResultBytes {
@@ -2497,7 +2847,7 @@ type QueryResponseMetadata struct {
 
 func (x *QueryResponseMetadata) Reset() {
 	*x = QueryResponseMetadata{}
-	mi := &file_peer_proto_msgTypes[37]
+	mi := &file_peer_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2859,7 @@ func (x *QueryResponseMetadata) String() string {
 func (*QueryResponseMetadata) ProtoMessage() {}
 
 func (x *QueryResponseMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[37]
+	mi := &file_peer_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2872,7 @@ func (x *QueryResponseMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponseMetadata.ProtoReflect.Descriptor instead.
 func (*QueryResponseMetadata) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{37}
+	return file_peer_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *QueryResponseMetadata) GetFetchedRecordsCount() int32 {
@@ -2655,7 +3005,7 @@ const file_peer_proto_rawDesc = "" +
 	"\x16block_and_private_data\x18\x04 \x01(\v2\x1b.protos.BlockAndPrivateDataH\x00R\x13blockAndPrivateDataB\x06\n" +
 	"\x04Type\":\n" +
 	"\x13BlockAndPrivateData\x12#\n" +
-	"\x05block\x18\x01 \x01(\v2\r.common.BlockR\x05block\"\x9d\x06\n" +
+	"\x05block\x18\x01 \x01(\v2\r.common.BlockR\x05block\"\xcf\x06\n" +
 	"\x10ChaincodeMessage\x121\n" +
 	"\x04type\x18\x01 \x01(\x0e2\x1d.protos.ChaincodeMessage.TypeR\x04type\x128\n" +
 	"\ttimestamp\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\x12\x18\n" +
@@ -2664,7 +3014,8 @@ const file_peer_proto_rawDesc = "" +
 	"\bproposal\x18\x05 \x01(\v2\x16.protos.SignedProposalR\bproposal\x12?\n" +
 	"\x0fchaincode_event\x18\x06 \x01(\v2\x16.protos.ChaincodeEventR\x0echaincodeEvent\x12\x1d\n" +
 	"\n" +
-	"channel_id\x18\a \x01(\tR\tchannelId\"\xd9\x03\n" +
+	"channel_id\x18\a \x01(\tR\tchannelId\x120\n" +
+	"\x06writes\x18\xe8\a \x01(\v2\x17.protos.WriteBatchStateR\x06writes\"\xd9\x03\n" +
 	"\x04Type\x12\r\n" +
 	"\tUNDEFINED\x10\x00\x12\f\n" +
 	"\bREGISTER\x10\x01\x12\x0e\n" +
@@ -2692,7 +3043,36 @@ const file_peer_proto_rawDesc = "" +
 	"\x15GET_PRIVATE_DATA_HASH\x10\x16\x12\x16\n" +
 	"\x12PURGE_PRIVATE_DATA\x10\x17\x12\x15\n" +
 	"\x11WRITE_BATCH_STATE\x10\x18\x12\x16\n" +
-	"\x12GET_STATE_MULTIPLE\x10\x19\"<\n" +
+	"\x12GET_STATE_MULTIPLE\x10\x19\"\x98\x02\n" +
+	"\x19ChaincodeAdditionalParams\x12&\n" +
+	"\x0fuse_write_batch\x18\x01 \x01(\bR\ruseWriteBatch\x12/\n" +
+	"\x14max_size_write_batch\x18\x02 \x01(\rR\x11maxSizeWriteBatch\x121\n" +
+	"\x15use_get_multiple_keys\x18\x03 \x01(\bR\x12useGetMultipleKeys\x12:\n" +
+	"\x1amax_size_get_multiple_keys\x18\x04 \x01(\rR\x16maxSizeGetMultipleKeys\x123\n" +
+	"\x15writes_with_completed\x18\xe8\a \x01(\bR\x13writesWithCompleted\"\xe8\x01\n" +
+	"\vWriteRecord\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\x12\x1e\n" +
+	"\n" +
+	"collection\x18\x03 \x01(\tR\n" +
+	"collection\x12,\n" +
+	"\x04type\x18\x05 \x01(\x0e2\x18.protos.WriteRecord.TypeR\x04type\"c\n" +
+	"\x04Type\x12\r\n" +
+	"\tUNDEFINED\x10\x00\x12\r\n" +
+	"\tPUT_STATE\x10\t\x12\r\n" +
+	"\tDEL_STATE\x10\n" +
+	"\x12\x16\n" +
+	"\x12PUT_STATE_METADATA\x10\x15\x12\x16\n" +
+	"\x12PURGE_PRIVATE_DATA\x10\x17\"8\n" +
+	"\x0fWriteBatchState\x12%\n" +
+	"\x03rec\x18\x01 \x03(\v2\x13.protos.WriteRecordR\x03rec\"F\n" +
+	"\x10GetStateMultiple\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1e\n" +
+	"\n" +
+	"collection\x18\x02 \x01(\tR\n" +
+	"collection\"0\n" +
+	"\x16GetStateMultipleResult\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\fR\x06values\"<\n" +
 	"\bGetState\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1e\n" +
 	"\n" +
@@ -2786,110 +3166,119 @@ func file_peer_proto_rawDescGZIP() []byte {
 	return file_peer_proto_rawDescData
 }
 
-var file_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_peer_proto_goTypes = []any{
 	(TxValidationCode)(0),                    // 0: protos.TxValidationCode
 	(ChaincodeSpec_Type)(0),                  // 1: protos.ChaincodeSpec.Type
 	(ChaincodeMessage_Type)(0),               // 2: protos.ChaincodeMessage.Type
-	(*SignedProposal)(nil),                   // 3: protos.SignedProposal
-	(*Proposal)(nil),                         // 4: protos.Proposal
-	(*ChaincodeHeaderExtension)(nil),         // 5: protos.ChaincodeHeaderExtension
-	(*ChaincodeProposalPayload)(nil),         // 6: protos.ChaincodeProposalPayload
-	(*ChaincodeID)(nil),                      // 7: protos.ChaincodeID
-	(*ChaincodeInput)(nil),                   // 8: protos.ChaincodeInput
-	(*ChaincodeSpec)(nil),                    // 9: protos.ChaincodeSpec
-	(*ChaincodeInvocationSpec)(nil),          // 10: protos.ChaincodeInvocationSpec
-	(*ChaincodeAction)(nil),                  // 11: protos.ChaincodeAction
-	(*ChaincodeEvent)(nil),                   // 12: protos.ChaincodeEvent
-	(*ProposalResponse)(nil),                 // 13: protos.ProposalResponse
-	(*Response)(nil),                         // 14: protos.Response
-	(*ProposalResponsePayload)(nil),          // 15: protos.ProposalResponsePayload
-	(*Endorsement)(nil),                      // 16: protos.Endorsement
-	(*Transaction)(nil),                      // 17: protos.Transaction
-	(*TransactionAction)(nil),                // 18: protos.TransactionAction
-	(*ChaincodeActionPayload)(nil),           // 19: protos.ChaincodeActionPayload
-	(*ChaincodeEndorsedAction)(nil),          // 20: protos.ChaincodeEndorsedAction
-	(*ApplicationPolicy)(nil),                // 21: protos.ApplicationPolicy
-	(*AnchorPeers)(nil),                      // 22: protos.AnchorPeers
-	(*AnchorPeer)(nil),                       // 23: protos.AnchorPeer
-	(*FilteredBlock)(nil),                    // 24: protos.FilteredBlock
-	(*FilteredTransaction)(nil),              // 25: protos.FilteredTransaction
-	(*FilteredTransactionActions)(nil),       // 26: protos.FilteredTransactionActions
-	(*FilteredChaincodeAction)(nil),          // 27: protos.FilteredChaincodeAction
-	(*DeliverResponse)(nil),                  // 28: protos.DeliverResponse
-	(*BlockAndPrivateData)(nil),              // 29: protos.BlockAndPrivateData
-	(*ChaincodeMessage)(nil),                 // 30: protos.ChaincodeMessage
-	(*GetState)(nil),                         // 31: protos.GetState
-	(*PutState)(nil),                         // 32: protos.PutState
-	(*DelState)(nil),                         // 33: protos.DelState
-	(*GetStateByRange)(nil),                  // 34: protos.GetStateByRange
-	(*QueryMetadata)(nil),                    // 35: protos.QueryMetadata
-	(*QueryStateNext)(nil),                   // 36: protos.QueryStateNext
-	(*QueryStateClose)(nil),                  // 37: protos.QueryStateClose
-	(*QueryResultBytes)(nil),                 // 38: protos.QueryResultBytes
-	(*QueryResponse)(nil),                    // 39: protos.QueryResponse
-	(*QueryResponseMetadata)(nil),            // 40: protos.QueryResponseMetadata
-	nil,                                      // 41: protos.ChaincodeProposalPayload.TransientMapEntry
-	nil,                                      // 42: protos.ChaincodeInput.DecorationsEntry
-	(*timestamppb.Timestamp)(nil),            // 43: google.protobuf.Timestamp
-	(*commonpb.SignaturePolicyEnvelope)(nil), // 44: common.SignaturePolicyEnvelope
-	(commonpb.HeaderType)(0),                 // 45: common.HeaderType
-	(commonpb.Status)(0),                     // 46: common.Status
-	(*commonpb.Block)(nil),                   // 47: common.Block
-	(*commonpb.Envelope)(nil),                // 48: common.Envelope
+	(WriteRecord_Type)(0),                    // 3: protos.WriteRecord.Type
+	(*SignedProposal)(nil),                   // 4: protos.SignedProposal
+	(*Proposal)(nil),                         // 5: protos.Proposal
+	(*ChaincodeHeaderExtension)(nil),         // 6: protos.ChaincodeHeaderExtension
+	(*ChaincodeProposalPayload)(nil),         // 7: protos.ChaincodeProposalPayload
+	(*ChaincodeID)(nil),                      // 8: protos.ChaincodeID
+	(*ChaincodeInput)(nil),                   // 9: protos.ChaincodeInput
+	(*ChaincodeSpec)(nil),                    // 10: protos.ChaincodeSpec
+	(*ChaincodeInvocationSpec)(nil),          // 11: protos.ChaincodeInvocationSpec
+	(*ChaincodeAction)(nil),                  // 12: protos.ChaincodeAction
+	(*ChaincodeEvent)(nil),                   // 13: protos.ChaincodeEvent
+	(*ProposalResponse)(nil),                 // 14: protos.ProposalResponse
+	(*Response)(nil),                         // 15: protos.Response
+	(*ProposalResponsePayload)(nil),          // 16: protos.ProposalResponsePayload
+	(*Endorsement)(nil),                      // 17: protos.Endorsement
+	(*Transaction)(nil),                      // 18: protos.Transaction
+	(*TransactionAction)(nil),                // 19: protos.TransactionAction
+	(*ChaincodeActionPayload)(nil),           // 20: protos.ChaincodeActionPayload
+	(*ChaincodeEndorsedAction)(nil),          // 21: protos.ChaincodeEndorsedAction
+	(*ApplicationPolicy)(nil),                // 22: protos.ApplicationPolicy
+	(*AnchorPeers)(nil),                      // 23: protos.AnchorPeers
+	(*AnchorPeer)(nil),                       // 24: protos.AnchorPeer
+	(*FilteredBlock)(nil),                    // 25: protos.FilteredBlock
+	(*FilteredTransaction)(nil),              // 26: protos.FilteredTransaction
+	(*FilteredTransactionActions)(nil),       // 27: protos.FilteredTransactionActions
+	(*FilteredChaincodeAction)(nil),          // 28: protos.FilteredChaincodeAction
+	(*DeliverResponse)(nil),                  // 29: protos.DeliverResponse
+	(*BlockAndPrivateData)(nil),              // 30: protos.BlockAndPrivateData
+	(*ChaincodeMessage)(nil),                 // 31: protos.ChaincodeMessage
+	(*ChaincodeAdditionalParams)(nil),        // 32: protos.ChaincodeAdditionalParams
+	(*WriteRecord)(nil),                      // 33: protos.WriteRecord
+	(*WriteBatchState)(nil),                  // 34: protos.WriteBatchState
+	(*GetStateMultiple)(nil),                 // 35: protos.GetStateMultiple
+	(*GetStateMultipleResult)(nil),           // 36: protos.GetStateMultipleResult
+	(*GetState)(nil),                         // 37: protos.GetState
+	(*PutState)(nil),                         // 38: protos.PutState
+	(*DelState)(nil),                         // 39: protos.DelState
+	(*GetStateByRange)(nil),                  // 40: protos.GetStateByRange
+	(*QueryMetadata)(nil),                    // 41: protos.QueryMetadata
+	(*QueryStateNext)(nil),                   // 42: protos.QueryStateNext
+	(*QueryStateClose)(nil),                  // 43: protos.QueryStateClose
+	(*QueryResultBytes)(nil),                 // 44: protos.QueryResultBytes
+	(*QueryResponse)(nil),                    // 45: protos.QueryResponse
+	(*QueryResponseMetadata)(nil),            // 46: protos.QueryResponseMetadata
+	nil,                                      // 47: protos.ChaincodeProposalPayload.TransientMapEntry
+	nil,                                      // 48: protos.ChaincodeInput.DecorationsEntry
+	(*timestamppb.Timestamp)(nil),            // 49: google.protobuf.Timestamp
+	(*commonpb.SignaturePolicyEnvelope)(nil), // 50: common.SignaturePolicyEnvelope
+	(commonpb.HeaderType)(0),                 // 51: common.HeaderType
+	(commonpb.Status)(0),                     // 52: common.Status
+	(*commonpb.Block)(nil),                   // 53: common.Block
+	(*commonpb.Envelope)(nil),                // 54: common.Envelope
 }
 var file_peer_proto_depIdxs = []int32{
-	7,  // 0: protos.ChaincodeHeaderExtension.chaincode_id:type_name -> protos.ChaincodeID
-	41, // 1: protos.ChaincodeProposalPayload.TransientMap:type_name -> protos.ChaincodeProposalPayload.TransientMapEntry
-	42, // 2: protos.ChaincodeInput.decorations:type_name -> protos.ChaincodeInput.DecorationsEntry
+	8,  // 0: protos.ChaincodeHeaderExtension.chaincode_id:type_name -> protos.ChaincodeID
+	47, // 1: protos.ChaincodeProposalPayload.TransientMap:type_name -> protos.ChaincodeProposalPayload.TransientMapEntry
+	48, // 2: protos.ChaincodeInput.decorations:type_name -> protos.ChaincodeInput.DecorationsEntry
 	1,  // 3: protos.ChaincodeSpec.type:type_name -> protos.ChaincodeSpec.Type
-	7,  // 4: protos.ChaincodeSpec.chaincode_id:type_name -> protos.ChaincodeID
-	8,  // 5: protos.ChaincodeSpec.input:type_name -> protos.ChaincodeInput
-	9,  // 6: protos.ChaincodeInvocationSpec.chaincode_spec:type_name -> protos.ChaincodeSpec
-	14, // 7: protos.ChaincodeAction.response:type_name -> protos.Response
-	7,  // 8: protos.ChaincodeAction.chaincode_id:type_name -> protos.ChaincodeID
-	43, // 9: protos.ProposalResponse.timestamp:type_name -> google.protobuf.Timestamp
-	14, // 10: protos.ProposalResponse.response:type_name -> protos.Response
-	16, // 11: protos.ProposalResponse.endorsement:type_name -> protos.Endorsement
-	18, // 12: protos.Transaction.actions:type_name -> protos.TransactionAction
-	20, // 13: protos.ChaincodeActionPayload.action:type_name -> protos.ChaincodeEndorsedAction
-	16, // 14: protos.ChaincodeEndorsedAction.endorsements:type_name -> protos.Endorsement
-	44, // 15: protos.ApplicationPolicy.signature_policy:type_name -> common.SignaturePolicyEnvelope
-	23, // 16: protos.AnchorPeers.anchor_peers:type_name -> protos.AnchorPeer
-	25, // 17: protos.FilteredBlock.filtered_transactions:type_name -> protos.FilteredTransaction
-	45, // 18: protos.FilteredTransaction.type:type_name -> common.HeaderType
+	8,  // 4: protos.ChaincodeSpec.chaincode_id:type_name -> protos.ChaincodeID
+	9,  // 5: protos.ChaincodeSpec.input:type_name -> protos.ChaincodeInput
+	10, // 6: protos.ChaincodeInvocationSpec.chaincode_spec:type_name -> protos.ChaincodeSpec
+	15, // 7: protos.ChaincodeAction.response:type_name -> protos.Response
+	8,  // 8: protos.ChaincodeAction.chaincode_id:type_name -> protos.ChaincodeID
+	49, // 9: protos.ProposalResponse.timestamp:type_name -> google.protobuf.Timestamp
+	15, // 10: protos.ProposalResponse.response:type_name -> protos.Response
+	17, // 11: protos.ProposalResponse.endorsement:type_name -> protos.Endorsement
+	19, // 12: protos.Transaction.actions:type_name -> protos.TransactionAction
+	21, // 13: protos.ChaincodeActionPayload.action:type_name -> protos.ChaincodeEndorsedAction
+	17, // 14: protos.ChaincodeEndorsedAction.endorsements:type_name -> protos.Endorsement
+	50, // 15: protos.ApplicationPolicy.signature_policy:type_name -> common.SignaturePolicyEnvelope
+	24, // 16: protos.AnchorPeers.anchor_peers:type_name -> protos.AnchorPeer
+	26, // 17: protos.FilteredBlock.filtered_transactions:type_name -> protos.FilteredTransaction
+	51, // 18: protos.FilteredTransaction.type:type_name -> common.HeaderType
 	0,  // 19: protos.FilteredTransaction.tx_validation_code:type_name -> protos.TxValidationCode
-	26, // 20: protos.FilteredTransaction.transaction_actions:type_name -> protos.FilteredTransactionActions
-	27, // 21: protos.FilteredTransactionActions.chaincode_actions:type_name -> protos.FilteredChaincodeAction
-	12, // 22: protos.FilteredChaincodeAction.chaincode_event:type_name -> protos.ChaincodeEvent
-	46, // 23: protos.DeliverResponse.status:type_name -> common.Status
-	47, // 24: protos.DeliverResponse.block:type_name -> common.Block
-	24, // 25: protos.DeliverResponse.filtered_block:type_name -> protos.FilteredBlock
-	29, // 26: protos.DeliverResponse.block_and_private_data:type_name -> protos.BlockAndPrivateData
-	47, // 27: protos.BlockAndPrivateData.block:type_name -> common.Block
+	27, // 20: protos.FilteredTransaction.transaction_actions:type_name -> protos.FilteredTransactionActions
+	28, // 21: protos.FilteredTransactionActions.chaincode_actions:type_name -> protos.FilteredChaincodeAction
+	13, // 22: protos.FilteredChaincodeAction.chaincode_event:type_name -> protos.ChaincodeEvent
+	52, // 23: protos.DeliverResponse.status:type_name -> common.Status
+	53, // 24: protos.DeliverResponse.block:type_name -> common.Block
+	25, // 25: protos.DeliverResponse.filtered_block:type_name -> protos.FilteredBlock
+	30, // 26: protos.DeliverResponse.block_and_private_data:type_name -> protos.BlockAndPrivateData
+	53, // 27: protos.BlockAndPrivateData.block:type_name -> common.Block
 	2,  // 28: protos.ChaincodeMessage.type:type_name -> protos.ChaincodeMessage.Type
-	43, // 29: protos.ChaincodeMessage.timestamp:type_name -> google.protobuf.Timestamp
-	3,  // 30: protos.ChaincodeMessage.proposal:type_name -> protos.SignedProposal
-	12, // 31: protos.ChaincodeMessage.chaincode_event:type_name -> protos.ChaincodeEvent
-	38, // 32: protos.QueryResponse.results:type_name -> protos.QueryResultBytes
-	3,  // 33: protos.Endorser.ProcessProposal:input_type -> protos.SignedProposal
-	48, // 34: protos.Deliver.Deliver:input_type -> common.Envelope
-	48, // 35: protos.Deliver.DeliverFiltered:input_type -> common.Envelope
-	48, // 36: protos.Deliver.DeliverWithPrivateData:input_type -> common.Envelope
-	30, // 37: protos.ChaincodeSupport.Register:input_type -> protos.ChaincodeMessage
-	30, // 38: protos.Chaincode.Connect:input_type -> protos.ChaincodeMessage
-	13, // 39: protos.Endorser.ProcessProposal:output_type -> protos.ProposalResponse
-	28, // 40: protos.Deliver.Deliver:output_type -> protos.DeliverResponse
-	28, // 41: protos.Deliver.DeliverFiltered:output_type -> protos.DeliverResponse
-	28, // 42: protos.Deliver.DeliverWithPrivateData:output_type -> protos.DeliverResponse
-	30, // 43: protos.ChaincodeSupport.Register:output_type -> protos.ChaincodeMessage
-	30, // 44: protos.Chaincode.Connect:output_type -> protos.ChaincodeMessage
-	39, // [39:45] is the sub-list for method output_type
-	33, // [33:39] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	49, // 29: protos.ChaincodeMessage.timestamp:type_name -> google.protobuf.Timestamp
+	4,  // 30: protos.ChaincodeMessage.proposal:type_name -> protos.SignedProposal
+	13, // 31: protos.ChaincodeMessage.chaincode_event:type_name -> protos.ChaincodeEvent
+	34, // 32: protos.ChaincodeMessage.writes:type_name -> protos.WriteBatchState
+	3,  // 33: protos.WriteRecord.type:type_name -> protos.WriteRecord.Type
+	33, // 34: protos.WriteBatchState.rec:type_name -> protos.WriteRecord
+	44, // 35: protos.QueryResponse.results:type_name -> protos.QueryResultBytes
+	4,  // 36: protos.Endorser.ProcessProposal:input_type -> protos.SignedProposal
+	54, // 37: protos.Deliver.Deliver:input_type -> common.Envelope
+	54, // 38: protos.Deliver.DeliverFiltered:input_type -> common.Envelope
+	54, // 39: protos.Deliver.DeliverWithPrivateData:input_type -> common.Envelope
+	31, // 40: protos.ChaincodeSupport.Register:input_type -> protos.ChaincodeMessage
+	31, // 41: protos.Chaincode.Connect:input_type -> protos.ChaincodeMessage
+	14, // 42: protos.Endorser.ProcessProposal:output_type -> protos.ProposalResponse
+	29, // 43: protos.Deliver.Deliver:output_type -> protos.DeliverResponse
+	29, // 44: protos.Deliver.DeliverFiltered:output_type -> protos.DeliverResponse
+	29, // 45: protos.Deliver.DeliverWithPrivateData:output_type -> protos.DeliverResponse
+	31, // 46: protos.ChaincodeSupport.Register:output_type -> protos.ChaincodeMessage
+	31, // 47: protos.Chaincode.Connect:output_type -> protos.ChaincodeMessage
+	42, // [42:48] is the sub-list for method output_type
+	36, // [36:42] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_peer_proto_init() }
@@ -2915,8 +3304,8 @@ func file_peer_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_peer_proto_rawDesc), len(file_peer_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   40,
+			NumEnums:      4,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

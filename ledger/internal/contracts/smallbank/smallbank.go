@@ -144,11 +144,15 @@ func between(stub *shim.Stub, destID, sourceID string, apply func(dest, source *
 	if destID == sourceID {
 		return fmt.Errorf("%w: source and destination are the same account", ErrArguments)
 	}
-	dest, err := load(stub, destID)
+	stored, err := stub.GetMultipleStates(key(destID), key(sourceID))
 	if err != nil {
 		return err
 	}
-	source, err := load(stub, sourceID)
+	dest, err := parse(destID, stored[0])
+	if err != nil {
+		return err
+	}
+	source, err := parse(sourceID, stored[1])
 	if err != nil {
 		return err
 	}
@@ -176,6 +180,11 @@ func load(stub *shim.Stub, id string) (*Account, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parse(id, stored)
+}
+
+// parse reads an account; nil is none.
+func parse(id string, stored []byte) (*Account, error) {
 	if stored == nil {
 		return nil, fmt.Errorf("%w: %s", ErrNoAccount, id)
 	}

@@ -73,10 +73,14 @@ func (c *call) ask(msg *peerpb.ChaincodeMessage) ([]byte, error) {
 	switch msg.GetType() {
 	case peerpb.ChaincodeMessage_GET_STATE:
 		return c.get(msg.GetPayload())
+	case peerpb.ChaincodeMessage_GET_STATE_MULTIPLE:
+		return c.getMultiple(msg.GetPayload())
 	case peerpb.ChaincodeMessage_PUT_STATE:
 		return nil, c.put(msg.GetPayload())
 	case peerpb.ChaincodeMessage_DEL_STATE:
 		return nil, c.del(msg.GetPayload())
+	case peerpb.ChaincodeMessage_WRITE_BATCH_STATE:
+		return nil, c.writeBatch(msg.GetPayload())
 	case peerpb.ChaincodeMessage_GET_STATE_BY_RANGE:
 		return c.rangeQuery(msg.GetPayload())
 	case peerpb.ChaincodeMessage_QUERY_STATE_NEXT:
@@ -94,50 +98,6 @@ func (c *call) ask(msg *peerpb.ChaincodeMessage) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("a message of type %s is not supported by this ledger", msg.GetType())
 	}
-}
-
-func (c *call) get(payload []byte) ([]byte, error) {
-	q := &peerpb.GetState{}
-	if err := protoutil.Unmarshal(payload, q); err != nil {
-		return nil, err
-	}
-	if q.GetCollection() != "" {
-		return nil, errPrivateData
-	}
-	return c.tx.ledger.GetState(c.namespace, q.GetKey())
-}
-
-func (c *call) put(payload []byte) error {
-	q := &peerpb.PutState{}
-	if err := protoutil.Unmarshal(payload, q); err != nil {
-		return err
-	}
-	if err := c.mayWrite(q.GetCollection()); err != nil {
-		return err
-	}
-	return c.tx.ledger.PutState(c.namespace, q.GetKey(), q.GetValue())
-}
-
-func (c *call) del(payload []byte) error {
-	q := &peerpb.DelState{}
-	if err := protoutil.Unmarshal(payload, q); err != nil {
-		return err
-	}
-	if err := c.mayWrite(q.GetCollection()); err != nil {
-		return err
-	}
-	return c.tx.ledger.DelState(c.namespace, q.GetKey())
-}
-
-func (c *call) mayWrite(collection string) error {
-	if collection != "" {
-		return errPrivateData
-	}
-	if c.tx.paged {
-		return errPagedWrite
-	}
-	c.tx.wrote = true
-	return nil
 }
 
 // invoke runs another chaincode within the transaction. It waits for that chaincode,

@@ -36,7 +36,7 @@ func (h *Host) keepConnected(ctx context.Context, cc *chaincode) error {
 	if cc.TLS != nil {
 		creds = credentials.NewTLS(cc.TLS)
 	}
-	client, err := grpc.NewClient(cc.Address,
+	client, err := grpc.NewClient(cc.Address, h.config.Pace.Dialer(),
 		grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(h.config.MaxMessageBytes), grpc.MaxCallSendMsgSize(h.config.MaxMessageBytes+overhead)),
@@ -122,8 +122,14 @@ func (c *connection) handshake() error {
 	if name, _, _ := strings.Cut(id.GetName(), ":"); name != c.chaincode {
 		return fmt.Errorf("it registered as %q, %s or %s:VERSION is accepted", id.GetName(), c.chaincode, c.chaincode)
 	}
-	// An empty REGISTERED offers no batched reads and writes.
-	if err := c.stream.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_REGISTERED}); err != nil {
+	offer, err := proto.Marshal(&peerpb.ChaincodeAdditionalParams{
+		UseWriteBatch: true, MaxSizeWriteBatch: maxBatch, UseGetMultipleKeys: true, MaxSizeGetMultipleKeys: maxBatch,
+		WritesWithCompleted: true,
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.stream.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_REGISTERED, Payload: offer}); err != nil {
 		return err
 	}
 	return c.stream.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_READY})

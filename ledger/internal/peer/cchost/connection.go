@@ -133,7 +133,7 @@ func (c *connection) handle(msg *peerpb.ChaincodeMessage) error {
 		return nil
 	case peerpb.ChaincodeMessage_COMPLETED:
 		if call := c.take(key); call != nil {
-			call.done <- ending{msg: msg}
+			call.done <- call.end(msg)
 		}
 		return nil
 	case peerpb.ChaincodeMessage_ERROR:

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
@@ -48,6 +49,7 @@ type Config struct {
 	ExecuteTimeout  time.Duration // of one transaction, calls between chaincodes included
 	MaxRunning      int           // transactions at once, for each chaincode; more are refused
 	MaxMessageBytes int
+	Pace            *wire.Pacer // of what is written to chaincodes; may be nil
 }
 
 // Chaincode is a chaincode process of this peer.

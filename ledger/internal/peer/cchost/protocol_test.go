@@ -41,6 +41,10 @@ func message(kind peerpb.ChaincodeMessage_Type, payload proto.Message) *peerpb.C
 	return &peerpb.ChaincodeMessage{Type: kind, Payload: raw}
 }
 
+func batch(writes ...*peerpb.WriteRecord) *peerpb.ChaincodeMessage {
+	return message(peerpb.ChaincodeMessage_WRITE_BATCH_STATE, &peerpb.WriteBatchState{Rec: writes})
+}
+
 // register goes through the handshake as Fabric's shims do.
 func register(t *testing.T, st stream) {
 	assert.NoError(t, st.Send(message(peerpb.ChaincodeMessage_REGISTER, &peerpb.ChaincodeID{Name: "cc:1.0"})))
@@ -48,7 +52,6 @@ func register(t *testing.T, st stream) {
 		msg, err := st.Recv()
 		if assert.NoError(t, err) {
 			assert.Equal(t, want, msg.GetType())
-			assert.Empty(t, msg.GetPayload(), "batched reads and writes are not offered")
 		}
 	}
 }
@@ -61,8 +64,15 @@ func TestWhatIsNotOfferedIsRefusedByName(t *testing.T) {
 		"rich queries":                          {Type: peerpb.ChaincodeMessage_GET_QUERY_RESULT},
 		"history":                               {Type: peerpb.ChaincodeMessage_GET_HISTORY_FOR_KEY},
 		"key-level endorsement":                 {Type: peerpb.ChaincodeMessage_PUT_STATE_METADATA},
-		"WRITE_BATCH_STATE is not supported":    {Type: peerpb.ChaincodeMessage_WRITE_BATCH_STATE},
-		"GET_STATE_MULTIPLE is not supported":   {Type: peerpb.ChaincodeMessage_GET_STATE_MULTIPLE},
+		"private data   ":                       message(peerpb.ChaincodeMessage_GET_STATE_MULTIPLE, &peerpb.GetStateMultiple{Keys: []string{"k"}, Collection: "c"}),
+		"private data    ":                      batch(&peerpb.WriteRecord{Type: peerpb.WriteRecord_PUT_STATE, Key: "k", Collection: "c"}),
+		"private data     ":                     batch(&peerpb.WriteRecord{Type: peerpb.WriteRecord_PURGE_PRIVATE_DATA, Key: "k"}),
+		"key-level endorsement ":                batch(&peerpb.WriteRecord{Type: peerpb.WriteRecord_PUT_STATE_METADATA, Key: "k"}),
+		"a write of type UNDEFINED":             batch(&peerpb.WriteRecord{Key: "k"}),
+		"1001 writes in one batch":              batch(make([]*peerpb.WriteRecord, 1001)...),
+		"1001 keys in one question":             message(peerpb.ChaincodeMessage_GET_STATE_MULTIPLE, &peerpb.GetStateMultiple{Keys: make([]string, 1001)}),
+		"not a WriteBatchState":                 {Type: peerpb.ChaincodeMessage_WRITE_BATCH_STATE, Payload: []byte{0xff}},
+		"not a GetStateMultiple":                {Type: peerpb.ChaincodeMessage_GET_STATE_MULTIPLE, Payload: []byte{0xff}},
 		"not a GetState":                        {Type: peerpb.ChaincodeMessage_GET_STATE, Payload: []byte{0xff}},
 		"query iterator not found":              message(peerpb.ChaincodeMessage_QUERY_STATE_NEXT, &peerpb.QueryStateNext{Id: "9"}),
 		"an empty key cannot be written":        message(peerpb.ChaincodeMessage_PUT_STATE, &peerpb.PutState{}),
@@ -104,6 +114,44 @@ func trimmed(text string) string {
 		text = text[:len(text)-1]
 	}
 	return text
+}
+
+// Whatever comes with the last message is held to the same rules as what came before it.
+func TestWritesThatComeWithTheEnd(t *testing.T) {
+	put := func(key string) *peerpb.WriteRecord {
+		return &peerpb.WriteRecord{Type: peerpb.WriteRecord_PUT_STATE, Key: key, Value: []byte("v")}
+	}
+	for name, c := range map[string]struct {
+		writes *peerpb.WriteBatchState
+		fails  string
+	}{
+		"writes":  {writes: &peerpb.WriteBatchState{Rec: []*peerpb.WriteRecord{put("a"), {Type: peerpb.WriteRecord_DEL_STATE, Key: "b"}}}},
+		"refused": {writes: &peerpb.WriteBatchState{Rec: []*peerpb.WriteRecord{put("a"), put("")}}, fails: "an empty key cannot be written"},
+		"none":    {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := playing(t, func(st stream) error {
+				register(t, st)
+				tx, err := st.Recv()
+				if err != nil {
+					return err
+				}
+				end := message(peerpb.ChaincodeMessage_COMPLETED, &peerpb.Response{Status: 200})
+				end.Txid, end.ChannelId, end.Writes = tx.GetTxid(), tx.GetChannelId(), c.writes
+				assert.NoError(t, st.Send(end))
+				<-st.Context().Done()
+				return nil
+			}).await("cc")
+			_, _, set, err := f.simulate(context.Background(), "tx", "cc", "go")
+			if c.fails != "" {
+				require.ErrorIs(t, err, cchost.ErrFailed)
+				require.ErrorContains(t, err, c.fails)
+				return
+			}
+			require.NoError(t, err)
+			assert.Len(t, set.Writes, len(c.writes.GetRec()))
+		})
+	}
 }
 
 func TestAStrangerIsNotTaken(t *testing.T) {

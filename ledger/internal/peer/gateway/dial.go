@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
 const (
@@ -32,6 +34,7 @@ func (n node) local() bool { return n.roots == nil }
 type dialer struct {
 	tls         bool
 	certificate *tls.Certificate
+	pace        *wire.Pacer
 
 	mu     sync.Mutex
 	conns  map[string]*dialled
@@ -43,8 +46,8 @@ type dialled struct {
 	roots *x509.CertPool
 }
 
-func newDialer(useTLS bool, certificate *tls.Certificate) *dialer {
-	return &dialer{tls: useTLS, certificate: certificate, conns: map[string]*dialled{}}
+func newDialer(useTLS bool, certificate *tls.Certificate, pace *wire.Pacer) *dialer {
+	return &dialer{tls: useTLS, certificate: certificate, pace: pace, conns: map[string]*dialled{}}
 }
 
 // conn returns the connection to a node, made again when its TLS roots have changed.
@@ -66,7 +69,7 @@ func (d *dialer) conn(n node) (*grpc.ClientConn, error) {
 		}
 		creds = credentials.NewTLS(config)
 	}
-	conn, err := grpc.NewClient(n.address, grpc.WithTransportCredentials(creds),
+	conn, err := grpc.NewClient(n.address, d.pace.Dialer(), grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 		// A node that comes back is used again within a second.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 )
 
@@ -39,6 +40,8 @@ type Config struct {
 
 	TLS         bool             // towards orderers and other peers; roots come from the channel's configuration
 	Certificate *tls.Certificate // shown to them where they ask; may be nil
+
+	Pace *wire.Pacer // of what is written to them; may be nil
 
 	Registry prometheus.Registerer // for metrics; may be nil
 
@@ -76,7 +79,7 @@ func New(config Config) (*Server, error) {
 	if config.BroadcastTimeout <= 0 {
 		config.BroadcastTimeout = defaultTimeout
 	}
-	d := newDialer(config.TLS, config.Certificate)
+	d := newDialer(config.TLS, config.Certificate, config.Pace)
 	life, end := context.WithCancel(context.Background())
 	return &Server{
 		config: config, dialer: d, cast: newBroadcaster(d, config.BroadcastTimeout),

@@ -43,8 +43,14 @@ type Peer struct {
 	ids     int
 }
 
-// Start serves contract and connects to it, up to READY.
+// Start serves contract and connects to it, up to READY, as a peer before Fabric 3.1.
 func Start(t *testing.T, contract shim.Contract) *Peer {
+	t.Helper()
+	return StartOffering(t, contract, nil)
+}
+
+// StartOffering is Start as a peer that offers batched reads and writes.
+func StartOffering(t *testing.T, contract shim.Contract, offer *peerpb.ChaincodeAdditionalParams) *Peer {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -65,7 +71,9 @@ func Start(t *testing.T, contract shim.Contract) *Peer {
 	id := &peerpb.ChaincodeID{}
 	require.NoError(t, proto.Unmarshal(register.GetPayload(), id))
 	p.ID = id.GetName()
-	p.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_REGISTERED})
+	offered, err := proto.Marshal(offer)
+	require.NoError(t, err)
+	p.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_REGISTERED, Payload: offered})
 	p.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_READY})
 	done := make(chan struct{})
 	go func() {
@@ -168,6 +176,7 @@ func (p *Peer) loop() {
 		switch msg.GetType() {
 		case peerpb.ChaincodeMessage_COMPLETED, peerpb.ChaincodeMessage_ERROR:
 			if result, ok := p.results[msg.GetTxid()]; ok {
+				p.write(msg.GetTxid(), msg.GetWrites())
 				result <- msg
 			}
 		case peerpb.ChaincodeMessage_KEEPALIVE:
@@ -211,6 +220,22 @@ func (p *Peer) execute(msg *peerpb.ChaincodeMessage) ([]byte, error) {
 		}
 		p.writes[msg.GetTxid()][q.GetKey()] = nil
 		return nil, nil
+	case peerpb.ChaincodeMessage_WRITE_BATCH_STATE:
+		batch := &peerpb.WriteBatchState{}
+		if err := proto.Unmarshal(msg.GetPayload(), batch); err != nil {
+			return nil, err
+		}
+		p.write(msg.GetTxid(), batch)
+		return nil, nil
+	case peerpb.ChaincodeMessage_GET_STATE_MULTIPLE:
+		q, result := &peerpb.GetStateMultiple{}, &peerpb.GetStateMultipleResult{}
+		if err := proto.Unmarshal(msg.GetPayload(), q); err != nil {
+			return nil, err
+		}
+		for _, key := range q.GetKeys() {
+			result.Values = append(result.Values, p.state[key])
+		}
+		return proto.Marshal(result)
 	case peerpb.ChaincodeMessage_GET_STATE_BY_RANGE:
 		return p.rangeQuery(msg)
 	case peerpb.ChaincodeMessage_QUERY_STATE_NEXT:
@@ -230,6 +255,16 @@ func (p *Peer) execute(msg *peerpb.ChaincodeMessage) ([]byte, error) {
 		return invokeEcho(msg)
 	default:
 		return nil, fmt.Errorf("the test peer does not know %s", msg.GetType())
+	}
+}
+
+func (p *Peer) write(tx string, batch *peerpb.WriteBatchState) {
+	for _, one := range batch.GetRec() {
+		value := append([]byte{}, one.GetValue()...)
+		if one.GetType() == peerpb.WriteRecord_DEL_STATE {
+			value = nil
+		}
+		p.writes[tx][one.GetKey()] = value
 	}
 }
 
