@@ -96,6 +96,9 @@ func (ch *channel) join(n *Node, dir string) error {
 		TickInterval: o.Raft.TickInterval, ElectionTick: o.Raft.ElectionTick, HeartbeatTick: o.Raft.HeartbeatTick, SnapshotInterval: o.Raft.SnapshotInterval,
 		Pace: pace, Hold: hold,
 	}
+	if o.Mode == channelconfig.Block {
+		cfg.Pace, cfg.Hold = blockPace, blockHold
+	}
 	if o.ConsensusType == channelconfig.Solo {
 		cfg.TickInterval, cfg.ElectionTick, cfg.HeartbeatTick, cfg.SnapshotInterval = soloTick, 10, 1, soloSnapshot
 	} else {
@@ -136,6 +139,9 @@ const (
 	soloSnapshot = 16 << 20
 	pace         = 4 * time.Millisecond
 	hold         = 5 * time.Millisecond
+	// In block mode a transaction waits for its block far longer.
+	blockPace = 20 * time.Millisecond
+	blockHold = 25 * time.Millisecond
 )
 
 func membersOf(consenters []*etcdraftpb.Consenter) (map[uint64]member, error) {

@@ -121,7 +121,7 @@ func Open(cfg Config, sm StateMachine) (*Node, error) {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxPartitionBytes(largest),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("Kafka brokers %v: %w", cfg.Brokers, err)
+		return nil, fmt.Errorf("brokers of Kafka %v: %w", cfg.Brokers, err)
 	}
 	return n, nil
 }
