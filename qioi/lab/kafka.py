@@ -7,22 +7,19 @@ on all brokers but one before it counts (the topic's own setting, which the orde
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from qioi.lab.cache import cache_directory, make_whole
 from qioi.lab.cgroups import Tree
 from qioi.lab.errors import LabError
 from qioi.lab.launch import last_lines, launch
 from qioi.lab.network import Node
-from qioi.lab.npm import cache_directory
-from qioi.lab.signals import uninterrupted
 
 #: Pinned, as all that Maven is asked for.
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -71,29 +68,14 @@ def find_java() -> str:
 def install(*, cache: Path | None = None, say: Callable[[str], None] = lambda _: None) -> Path:
     """Fetch what the pom pins, unless it is there, and give the folder of its jars."""
     digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    root = (cache or cache_directory()) / "maven"
-    target = root / f"kafka-{digest}"
+    target = (cache or cache_directory()) / "maven" / f"kafka-{digest}"
     if target.is_dir():
         return target
     maven = shutil.which("mvn")
     if maven is None:
         raise LabError(f"Maven, which fetches Kafka's brokers, is not installed: {INSTALL}")
     say(f"fetching Apache Kafka into {target} (Maven, 46 MB, once)")
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=root))
-    except OSError as error:
-        raise LabError(f"{root}: {error.strerror}; name a folder that can be written to in QIOI_CACHE") from error
-    try:
-        _fetch(maven, making)
-        # Another process may have been faster; its folder is the same.
-        with contextlib.suppress(OSError):
-            making.rename(target)
-    finally:
-        with uninterrupted():
-            shutil.rmtree(making, ignore_errors=True)
-    if not target.is_dir():
-        raise LabError(f"{target} could not be made; is {root} writable?")
+    make_whole(target, lambda folder: _fetch(maven, folder))
     return target
 
 

@@ -1,7 +1,6 @@
 """Install a pinned npm package into the user's cache, once for every lock file.
 
-The folder is named after the lock file's content, so a changed pin is a new folder, and an install is
-complete or not there: it is made under another name and then renamed.
+The folder is named after the lock file's content, so a changed pin is a new folder.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from qioi.lab.cache import cache_directory, make_whole
 from qioi.lab.errors import LabError
 from qioi.lab.launch import last_lines
 from qioi.lab.signals import uninterrupted
@@ -26,14 +25,6 @@ from qioi.lab.signals import uninterrupted
 NODE_MINIMUM = (18, 19)
 #: Seconds that processes get to end before they are killed.
 GRACE = 3.0
-
-
-def cache_directory() -> Path:
-    """Where installs are kept: $QIOI_CACHE, or ``qioi`` in the user's cache folder."""
-    override = os.environ.get("QIOI_CACHE")
-    if override:
-        return Path(override).resolve()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qioi"
 
 
 def find_node() -> tuple[str, str]:
@@ -65,30 +56,19 @@ def install(package: Path, *, cache: Path | None = None, say: Callable[[str], No
         digest = hashlib.sha256(manifest.read_bytes() + lock.read_bytes()).hexdigest()[:12]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LabError(f"{package}: package.json and package-lock.json are not both readable there: {error}") from error
-    root = (cache or cache_directory()) / "npm"
-    target = root / f"{name.replace('/', '-')}-{digest}"
+    target = (cache or cache_directory()) / "npm" / f"{name.replace('/', '-')}-{digest}"
     modules = target / "node_modules"
     if modules.is_dir():
         return modules
     _, npm = find_node()
     say(f"installing {name} into {target} (npm, once)")
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=root))
-    except OSError as error:
-        raise LabError(f"{root}: {error.strerror}; name a folder that can be written to in QIOI_CACHE") from error
-    try:
-        shutil.copy(manifest, making)
-        shutil.copy(lock, making)
-        _npm_ci(npm, making)
-        # Another process may have been faster; its install is the same.
-        with contextlib.suppress(OSError):
-            making.rename(target)
-    finally:
-        with uninterrupted():
-            shutil.rmtree(making, ignore_errors=True)
-    if not modules.is_dir():
-        raise LabError(f"{target} could not be made; is {root} writable?")
+
+    def fill(folder: Path) -> None:
+        shutil.copy(manifest, folder)
+        shutil.copy(lock, folder)
+        _npm_ci(npm, folder)
+
+    make_whole(target, fill)
     return modules
 
 

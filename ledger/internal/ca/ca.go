@@ -54,8 +54,13 @@ func New(name, organization string) (*Authority, error) {
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		SubjectKeyId:          ski,
 	}
+	return authority(key, template, template, key)
+}
+
+// authority has its certificate signed by parent's key.
+func authority(key *ecdsa.PrivateKey, template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (_ *Authority, err error) {
 	a := &Authority{key: key}
-	if a.certPEM, err = sign(template, template, &key.PublicKey, key); err != nil {
+	if a.certPEM, err = sign(template, parent, &key.PublicKey, signer); err != nil {
 		return nil, err
 	}
 	if a.keyPEM, err = marshalKey(key); err != nil {
@@ -133,16 +138,7 @@ func (a *Authority) Intermediate(name string) (*Authority, error) {
 	}
 	template := *a.cert
 	template.Subject.CommonName, template.SubjectKeyId, template.AuthorityKeyId = name, ski, a.cert.SubjectKeyId
-	below := &Authority{key: key}
-	if below.certPEM, err = sign(&template, a.cert, &key.PublicKey, a.key); err != nil {
-		return nil, err
-	}
-	if below.keyPEM, err = marshalKey(key); err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(below.certPEM)
-	below.cert, err = x509.ParseCertificate(block.Bytes)
-	return below, err
+	return authority(key, &template, a.cert, a.key)
 }
 
 // Load reads an authority back.
