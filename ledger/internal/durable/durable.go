@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 const (
@@ -17,14 +18,14 @@ const (
 )
 
 // Replace puts a file into a folder, over what has its name: write gives its content. It is
-// durable, name included, when Replace returns nil; after an error the folder is as it was.
-func Replace(dir, name string, write func(*Writer) error) error {
+// durable, name included, when Replace returns nil; after an error the folder is as it was. rest may be nil.
+func Replace(dir, name string, rest *Rest, write func(*Writer) error) error {
 	making := filepath.Join(dir, Making)
 	file, err := os.OpenFile(making, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
-	w := &Writer{file: file, buf: make([]byte, 0, 64<<10)}
+	w := &Writer{file: file, buf: make([]byte, 0, 64<<10), rest: rest, since: time.Now()}
 	err = write(w)
 	if err == nil {
 		err = w.flush()
@@ -46,6 +47,8 @@ type Writer struct {
 	file     *os.File
 	buf      []byte
 	unsynced int
+	rest     *Rest
+	since    time.Time // the last rest
 }
 
 // Write implements io.Writer.
@@ -66,6 +69,8 @@ func (w *Writer) flush() error {
 		w.unsynced = 0
 		err = w.file.Sync()
 	}
+	w.rest.after(time.Since(w.since))
+	w.since = time.Now()
 	return err
 }
 

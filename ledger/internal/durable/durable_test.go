@@ -15,7 +15,7 @@ func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	for _, sizes := range [][]int{{}, {1}, {10, 64 << 10, 3}, {chunk, 7, 2 * chunk}} {
 		var want []byte
-		require.NoError(t, Replace(dir, "file", func(w *Writer) error {
+		require.NoError(t, Replace(dir, "file", nil, func(w *Writer) error {
 			for i, size := range sizes {
 				part := bytes.Repeat([]byte{byte(i + 1)}, size)
 				want = append(want, part...)
@@ -37,10 +37,10 @@ func TestAFailureLeavesWhatWasThere(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, []byte("before"), 0o644))
 	broken := errors.New("broken")
-	require.ErrorIs(t, Replace(dir, "file", func(*Writer) error { return broken }), broken)
+	require.ErrorIs(t, Replace(dir, "file", nil, func(*Writer) error { return broken }), broken)
 	require.NoError(t, os.Remove(filepath.Join(dir, Making)))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, Making), 0o755))
-	require.Error(t, Replace(dir, "file", func(*Writer) error { return nil }))
+	require.Error(t, Replace(dir, "file", nil, func(*Writer) error { return nil }))
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Equal(t, "before", string(got))

@@ -34,7 +34,7 @@ func writeSnapshot(dir string, s *raftpb.Snapshot) (snapshotName, error) {
 		return name, err
 	}
 	content := append(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(raw)), raw...)
-	return name, durable.Replace(dir, name.file(), func(w *durable.Writer) error {
+	return name, durable.Replace(dir, name.file(), nil, func(w *durable.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})

@@ -66,7 +66,7 @@ func Open(dir string, genesis *commonpb.Block, opts Options) (*Chain, error) {
 
 func (c *Chain) openIDs() (err error) {
 	l := c.ledger
-	l.index.old, err = txids.Open(filepath.Join(c.store.Dir(), idsFolder),
+	l.index.old, err = txids.Open(filepath.Join(c.store.Dir(), idsFolder), c.saved.rest,
 		func(blocks uint64, hash []byte) error { _, err := lastOf(blocks, hash, c.store); return err },
 		func(file string, why error) {
 			log.Warnf("[%s] %s is not used, its ids are read again from the blocks: %s", l.channelID, file, why)

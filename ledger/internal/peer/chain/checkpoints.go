@@ -2,12 +2,14 @@ package chain
 
 import (
 	"context"
+	"math/rand/v2"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
 )
 
@@ -20,8 +22,8 @@ const (
 	defaultEvery = 50_000
 	// atStop is the part of that which is worth a checkpoint when the peer stops.
 	atStop = 50
-	// share is how many times as long as one took nothing is done: a large state is
-	// written less often, so that it takes at most a tenth of the disk's time.
+	// share is how many times as long as a part took nothing is done: writing takes at most a tenth of a
+	// processor's time and of the disk's.
 	share = 9
 	// retry is how long nothing is done after one that could not be written.
 	retry = 10 * time.Second
@@ -33,12 +35,13 @@ type checkpoints struct {
 	index  *index
 	every  uint64 // transactions; 0: never
 	spill  int    // ids
-	share  time.Duration
+	rest   *durable.Rest
 	due    chan duty
 	busy   atomic.Bool // from when a mark is due until it is written, or not
 
 	// Of offer while not busy, else of save:
 	covered    uint64 // transactions that the newest one covers
+	early      uint64 // the next one comes by so many: peers of one host are not to write at the same time
 	after      time.Time
 	afterSpill time.Time
 }
@@ -53,11 +56,15 @@ func newCheckpoints(dir string, every int, x *index) *checkpoints {
 	if every == 0 {
 		every = defaultEvery
 	}
+	rest := durable.NewRest(share)
 	return &checkpoints{
-		folder: checkpoint.Open(filepath.Join(dir, checkpointFolder)), index: x, every: uint64(max(every, 0)),
-		spill: spillEvery, share: share, due: make(chan duty, 1),
+		folder: checkpoint.Open(filepath.Join(dir, checkpointFolder), rest), index: x, every: uint64(max(every, 0)),
+		spill: spillEvery, rest: rest, early: early(uint64(max(every, 0))), due: make(chan duty, 1),
 	}
 }
+
+// early draws by how much a checkpoint comes before it is due, up to an eighth.
+func early(every uint64) uint64 { return rand.Uint64N(max(1, every/8)) }
 
 // load takes the newest checkpoint over that fits the chain. Where there is none the
 // ledger stays empty.
@@ -92,7 +99,7 @@ func (k *checkpoints) offer(m *mark) {
 		return
 	}
 	now := time.Now()
-	state := k.every > 0 && m.Transactions >= k.covered+k.every && !now.Before(k.after)
+	state := k.every > 0 && m.Transactions >= k.covered+k.every-k.early && !now.Before(k.after)
 	if !state && (k.index.inMemory() < k.spill || now.Before(k.afterSpill)) {
 		return
 	}
@@ -102,6 +109,7 @@ func (k *checkpoints) offer(m *mark) {
 
 // run writes what was offered until ctx ends.
 func (k *checkpoints) run(ctx context.Context) {
+	k.rest.During(ctx)
 	for {
 		select {
 		case d := <-k.due:
@@ -142,7 +150,7 @@ func (k *checkpoints) saveState(m *mark) {
 		return
 	}
 	took := time.Since(start)
-	k.covered, k.after = m.Transactions, time.Now().Add(k.share*took)
+	k.covered, k.early = m.Transactions, early(k.every)
 	log.Infof("[%s] Checkpoint at block [%d]: %d keys and %d transactions in %s",
 		m.Channel, m.Blocks-1, m.state.Len(), m.Transactions, took.Round(time.Millisecond))
 }

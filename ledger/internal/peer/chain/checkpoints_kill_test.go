@@ -33,7 +33,6 @@ func TestVictim(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "genesis"), raw, 0o644))
 	r := startRig(t, w, filepath.Join(dir, "ledger"), Options{CheckpointEvery: 1})
-	r.saved.share = 0 // no rest between two
 	r.saved.spill = 1
 	value := make([]byte, 20_000) // a checkpoint then takes longer than a block
 	for i := range 1000 {

@@ -185,7 +185,7 @@ func TestInspectHoldsCheckpointsAgainstTheChain(t *testing.T) {
 	saved, err := checkpoint.Load(newest.File, nil)
 	require.NoError(t, err)
 	saved.State.Apply(statedb.Version{Block: 1}, []statedb.Write{{Namespace: "kv", Key: "key1", Value: []byte("other")}})
-	folder := checkpoint.Open(filepath.Dir(newest.File))
+	folder := checkpoint.Open(filepath.Dir(newest.File), nil)
 	require.NoError(t, folder.Save(saved.Point, saved.State.Snapshot()))
 	_, err = Inspect(dir, false)
 	require.ErrorContains(t, err, "its state hash is")

@@ -50,11 +50,12 @@ type Loaded struct {
 // Folder is where a channel's checkpoints are. One goroutine uses it.
 type Folder struct {
 	dir  string
-	good []string // files that are known to be whole and of this chain, the oldest first
+	rest *durable.Rest // of writing
+	good []string      // files that are known to be whole and of this chain, the oldest first
 }
 
-// Open prepares the folder, which is made at the first Save.
-func Open(dir string) *Folder { return &Folder{dir: dir} }
+// Open prepares the folder, which is made at the first Save. rest is that of writing, or nil.
+func Open(dir string, rest *durable.Rest) *Folder { return &Folder{dir: dir, rest: rest} }
 
 // Newest reads the newest checkpoint that is whole and that fits: fits says why one does not.
 // It returns nil when there is none; skipped is told each that was left aside, and why.
@@ -81,7 +82,7 @@ func (f *Folder) Save(p Point, state *statedb.Snapshot) error {
 		return err
 	}
 	name := prefix + fmt.Sprintf("%012d", p.Blocks)
-	if err := durable.Replace(f.dir, name, func(w *durable.Writer) error { return writeState(w, p, state) }); err != nil {
+	if err := durable.Replace(f.dir, name, f.rest, func(w *durable.Writer) error { return writeState(w, p, state) }); err != nil {
 		return err
 	}
 	f.good = append(f.good, filepath.Join(f.dir, name))

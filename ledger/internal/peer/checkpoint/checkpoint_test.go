@@ -33,7 +33,7 @@ func anything(Point) error { return nil }
 func reload(t *testing.T, dir string, fits func(Point) error) (*Folder, *Loaded, []string) {
 	t.Helper()
 	var skipped []string
-	f := Open(dir)
+	f := Open(dir, nil)
 	l := f.Newest(fits, func(file string, why error) { skipped = append(skipped, filepath.Base(file)+": "+why.Error()) })
 	return f, l, skipped
 }
@@ -69,7 +69,7 @@ func TestSaveAndLoad(t *testing.T) {
 // TestAnyDamageLeavesTheOneBefore spoils the newest checkpoint at many places.
 func TestAnyDamageLeavesTheOneBefore(t *testing.T) {
 	dir := t.TempDir()
-	f := Open(dir)
+	f := Open(dir, nil)
 	older, olderDB := sample(10, 40)
 	require.NoError(t, f.Save(older, olderDB.Snapshot()))
 	newer, newerDB := sample(20, 60)
@@ -103,7 +103,7 @@ func TestAnyDamageLeavesTheOneBefore(t *testing.T) {
 
 func TestOneOfAnotherChainIsLeftAside(t *testing.T) {
 	dir := t.TempDir()
-	f := Open(dir)
+	f := Open(dir, nil)
 	for _, blocks := range []uint64{10, 20} {
 		p, db := sample(blocks, int(blocks))
 		require.NoError(t, f.Save(p, db.Snapshot()))
@@ -122,7 +122,7 @@ func TestOneOfAnotherChainIsLeftAside(t *testing.T) {
 // TestAnUnfinishedAttemptIsRepeated: the state could not be written.
 func TestAnUnfinishedAttemptIsRepeated(t *testing.T) {
 	dir := t.TempDir()
-	f := Open(dir)
+	f := Open(dir, nil)
 	p, db := sample(10, 30)
 	blocked := filepath.Join(dir, durable.Making)
 	require.NoError(t, os.Mkdir(blocked, 0o755))

@@ -257,8 +257,8 @@ func merged(runs []*run) source {
 }
 
 // writeRun makes a run durable; src must give exactly s.count records.
-func writeRun(dir string, s span, src source) error {
-	return durable.Replace(dir, s.name(), func(w *durable.Writer) error {
+func writeRun(dir string, s span, rest *durable.Rest, src source) error {
+	return durable.Replace(dir, s.name(), rest, func(w *durable.Writer) error {
 		page := make([]byte, pageSize)
 		flush := func() error {
 			binary.LittleEndian.PutUint32(page[pageSize-crc32.Size:], crc32.Checksum(page[:pageSize-crc32.Size], castagnoli))

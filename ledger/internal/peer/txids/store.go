@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/qioi/qioi/ledger/internal/durable"
 )
 
 // ErrDamaged is what an error wraps when a file's bytes are not what was written.
@@ -40,17 +42,18 @@ type ID struct {
 
 // Store is a channel's ids. One goroutine adds; any number may look up.
 type Store struct {
-	dir string
-	mu  sync.RWMutex
+	dir  string
+	rest *durable.Rest
+	mu   sync.RWMutex
 	// Consecutive, from block 0 on.
 	runs []*run
 }
 
 // Open finds the runs in dir, which need not exist. fits says why one is not of this chain: it is
 // given how many blocks the run reaches up to and the hash of the last one's header. skipped is
-// told what is left aside; that, and what nothing needs any more, is removed.
-func Open(dir string, fits func(blocks uint64, hash []byte) error, skipped func(file string, why error)) (*Store, error) {
-	s := &Store{dir: dir}
+// told what is left aside; that, and what nothing needs any more, is removed. rest is that of writing runs.
+func Open(dir string, rest *durable.Rest, fits func(blocks uint64, hash []byte) error, skipped func(file string, why error)) (*Store, error) {
+	s := &Store{dir: dir, rest: rest}
 	paths, err := Files(dir)
 	if err != nil {
 		return nil, err
@@ -156,7 +159,7 @@ func (s *Store) Add(end uint64, hash []byte, ids []ID) error {
 
 // put writes a run in the place of those that it is made of.
 func (s *Store) put(sp span, src source, from []*run) error {
-	if err := writeRun(s.dir, sp, src); err != nil {
+	if err := writeRun(s.dir, sp, s.rest, src); err != nil {
 		return err
 	}
 	r, err := openRun(filepath.Join(s.dir, sp.name()))

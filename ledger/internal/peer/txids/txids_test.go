@@ -37,7 +37,7 @@ func taken(seed, first, end uint64, n int) (out []ID) {
 
 func open(t *testing.T, dir string, fits func(uint64, []byte) error, skipped func(string, error)) *Store {
 	t.Helper()
-	s, err := Open(dir, fits, skipped)
+	s, err := Open(dir, nil, fits, skipped)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
@@ -253,7 +253,7 @@ func TestWhatDoesNotFollowIsRefused(t *testing.T) {
 // FuzzOpen gives any bytes as a run's file.
 func FuzzOpen(f *testing.F) {
 	dir := f.TempDir()
-	s, err := Open(dir, anything, func(string, error) {})
+	s, err := Open(dir, nil, anything, func(string, error) {})
 	require.NoError(f, err)
 	require.NoError(f, s.Add(5, hashOf(5), taken(1, 0, 5, 100)))
 	whole, err := os.ReadFile(s.runs[0].path)
@@ -274,7 +274,7 @@ func FuzzOpen(f *testing.F) {
 
 // BenchmarkMiss is the duplicate check of a transaction that is none.
 func BenchmarkMiss(b *testing.B) {
-	s, err := Open(b.TempDir(), anything, func(string, error) {})
+	s, err := Open(b.TempDir(), nil, anything, func(string, error) {})
 	require.NoError(b, err)
 	for n := range uint64(20) {
 		require.NoError(b, s.Add(n+1, hashOf(n), taken(n, n, n+1, 50_000)))
