@@ -34,7 +34,7 @@ class Tuning:
     """
 
     low: float = 0.08  # need below this: nothing waits that a share could help
-    high: float = 0.20  # need above this, lasting: raise
+    high: float = 0.20  # need above this, lasting or soon after an urgent raise: raise
     urgent: float = 0.35  # need above this, even for a moment: raise
     fast: float = 0.3  # time constants of the two filters
     slow: float = 5.0
@@ -89,6 +89,7 @@ class Memory(NamedTuple):
     fast: Filter = Filter()
     slow: Filter = Filter()
     raised_at: float = -math.inf
+    urgent_at: float = -math.inf  # the last raise that could not wait
     room_since: float | None = None
     released_at: float = -math.inf
     blocked_until: float = -math.inf
@@ -179,7 +180,10 @@ class Adaptive:
         below = error is not None and error > tuning.shortfall
         since = seen.now - memory.raised_at
         fast, slow = memory.fast.need, memory.slow.need
-        if fast > tuning.urgent or (below and fast > tuning.low):
+        urgent = fast > tuning.urgent or (below and fast > tuning.low)
+        # An urgent raise that was not enough is followed up at once: meanwhile a backlog grows.
+        unfinished = fast > tuning.high and seen.now - memory.urgent_at < tuning.slow
+        if urgent or unfinished:
             if since < tuning.settle:
                 return memory, "raised a moment ago: waiting for the effect"
             need = fast
@@ -197,7 +201,8 @@ class Adaptive:
             return memory, f"{why}: within the dead band"
         asked = memory.share * (1 + growth)
         share = float(self.bounds.clamp(asked))
-        raised = memory._replace(share=share, wanted=asked, raised_at=seen.now)
+        urgent_at = seen.now if urgent else memory.urgent_at
+        raised = memory._replace(share=share, wanted=asked, raised_at=seen.now, urgent_at=urgent_at)
         return self._learn(raised, seen.now), f"{why}: raised"
 
     def _learn(self, memory: Memory, now: float) -> Memory:

@@ -103,6 +103,15 @@ def test_a_lasting_smaller_need_is_raised_once_in_a_slow_time_constant() -> None
     assert all(later - earlier >= 5 for earlier, later in pairwise(raises))
 
 
+@pytest.mark.parametrize(("at", "left", "raises"), [(2, 0.3, True), (4, 0.3, True), (2, 0.15, False), (8, 0.15, False)])
+def test_an_urgent_raise_that_was_not_enough_is_followed_up_soon(at: float, left: float, raises: bool) -> None:
+    urgent, _ = run(Adaptive.start(bounds=LIMITS), seen(1, 0.6, host=HostLoad(0, 1)))
+    assert urgent.memory.share > 1024
+    law, _ = run(urgent, seen(at, left, host=HostLoad(0, 1)))
+    # The filter remembers a little of the reading before.
+    assert (law.memory.share > urgent.memory.share) == raises
+
+
 def test_a_second_raise_waits_for_the_effect_of_the_first() -> None:
     law, _ = run(Adaptive.start(bounds=LIMITS), seen(1.0, 0.8))
     after, reason = run(law, seen(1.1, 0.8))
