@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -279,12 +280,28 @@ func (s *Store) truncate(seg *segment, fileSize int64) error {
 func (s *Store) dropSegment(path string, size int64) error {
 	s.torn = size
 	if s.opts.ReadOnly {
-		return nil
+		return s.reopenLast()
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("ledger file: %w", err)
 	}
-	return durable.SyncDir(s.dir)
+	if err := durable.SyncDir(s.dir); err != nil {
+		return err
+	}
+	return s.reopenLast()
+}
+
+// reopenLast makes the segment before a dropped one the last again: its places must be in memory, and stay there.
+func (s *Store) reopenLast() (err error) {
+	if len(s.segments) == 0 {
+		return nil
+	}
+	seg := s.last()
+	s.placed = slices.DeleteFunc(s.placed, func(one *segment) bool { return one == seg })
+	if seg.places == nil {
+		seg.places, err = seg.findPlaces()
+	}
+	return err
 }
 
 // mapFile gives a file's contents without copying them into the heap.

@@ -79,20 +79,26 @@ func (s *Store) place(seg *segment) error {
 	if seg == s.last() || seg.places != nil {
 		return nil
 	}
-	places, ok := seg.readIndex(seg.size)
-	if !ok {
-		data, unmap, err := mapFile(seg.path)
-		if err != nil {
-			return fmt.Errorf("ledger file: %w", err)
-		}
-		defer unmap()
-		if places, err = seg.scan(data); err != nil {
-			return err
-		}
+	places, err := seg.findPlaces()
+	if err != nil {
+		return err
 	}
 	seg.places = places
 	s.keep(seg)
 	return nil
+}
+
+// findPlaces reads where a finished segment's blocks are, from its index or else from itself.
+func (seg *segment) findPlaces() ([]place, error) {
+	if places, ok := seg.readIndex(seg.size); ok {
+		return places, nil
+	}
+	data, unmap, err := mapFile(seg.path)
+	if err != nil {
+		return nil, fmt.Errorf("ledger file: %w", err)
+	}
+	defer unmap()
+	return seg.scan(data)
 }
 
 // Iterator reads sealed blocks in order.

@@ -180,6 +180,32 @@ func TestSegmentWithoutHeaderIsDropped(t *testing.T) {
 	assert.NoFileExists(t, torn)
 }
 
+// TestTheSegmentBeforeADroppedOneIsTheLastAgain, with its index or without.
+func TestTheSegmentBeforeADroppedOneIsTheLastAgain(t *testing.T) {
+	small := Options{SegmentBytes: 300}
+	for _, indexed := range []bool{true, false} {
+		dir, blocks := ledger(t, 40, small)
+		paths, err := listSegments(dir)
+		require.NoError(t, err)
+		torn := filepath.Join(dir, segmentName(len(paths)))
+		require.NoError(t, os.WriteFile(torn, nil, 0o644))
+		s := open(t, dir, small) // which writes missing indexes
+		require.NoError(t, s.Close())
+		require.NoError(t, os.WriteFile(torn, nil, 0o644))
+		if !indexed {
+			require.NoError(t, os.RemoveAll(indexPath(paths[len(paths)-1])))
+		}
+		same(t, open(t, dir, Options{ReadOnly: true}), blocks)
+		s = open(t, dir, small)
+		same(t, s, blocks)
+		for n := len(blocks); n < 80; n++ {
+			blocks = append(blocks, testBlock(uint64(n), 2))
+			require.NoError(t, s.AppendBlock(blocks[n]))
+		}
+		same(t, s, blocks)
+	}
+}
+
 // TestEveryFlippedBitInTheMiddleIsRefused damages each byte before the last frame in turn.
 func TestEveryFlippedBitInTheMiddleIsRefused(t *testing.T) {
 	dir, _ := ledger(t, 3, Options{})
