@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
@@ -16,6 +17,9 @@ import (
 
 // backPressure begins the info of an orderer that has too much to do.
 const backPressure = "RESOURCE_EXHAUSTED"
+
+// envelopeBytes is the most that surrounds payload and signature: two tags, two lengths.
+const envelopeBytes = 12
 
 // Submit hands a signed transaction to the ordering service. It succeeds only when an
 // orderer said SUCCESS. An orderer that fails after it was handed the transaction may
@@ -38,8 +42,9 @@ func (s *Server) Submit(ctx context.Context, request *gatewaypb.SubmitRequest) (
 		return nil, status.Errorf(codes.FailedPrecondition, "channel '%s' not found", request.GetChannelId())
 	}
 	// The orderer would say the same, but a message beyond its transport's limit would also
-	// break the stream that others share.
-	if size, limit := len(tx.GetPayload())+len(tx.GetSignature()), bundle.Orderer.AbsoluteMaxBytes; size > limit {
+	// break the stream that others share: so also what an envelope holds besides counts.
+	size, limit := max(len(tx.GetPayload())+len(tx.GetSignature()), proto.Size(tx)-envelopeBytes), bundle.Orderer.AbsoluteMaxBytes
+	if size > limit {
 		return nil, status.Error(codes.Aborted, unsuccessful(&ordererpb.BroadcastResponse{
 			Status: commonpb.Status_BAD_REQUEST,
 			Info:   fmt.Sprintf("message payload is %d bytes and exceeds maximum allowed %d bytes", size, limit),

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/qioi/qioi/ledger/internal/peer/gateway"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
@@ -102,6 +103,10 @@ func TestSubmitRequestsAreChecked(t *testing.T) {
 		"FailedPrecondition: channel 'other' not found":        func(r *gatewaypb.SubmitRequest) { r.ChannelId = "other" },
 		"Aborted: received unsuccessful response from orderer: status=BAD_REQUEST": func(r *gatewaypb.SubmitRequest) {
 			r.PreparedTransaction.Payload = bytes.Repeat([]byte{1}, f.Bundle.Orderer.AbsoluteMaxBytes)
+		},
+		"status=BAD_REQUEST, info=message payload is": func(r *gatewaypb.SubmitRequest) { // what is no field of an envelope
+			unknown := protowire.AppendTag(nil, 9, protowire.BytesType)
+			r.PreparedTransaction.ProtoReflect().SetUnknown(protowire.AppendBytes(unknown, make([]byte, f.Bundle.Orderer.AbsoluteMaxBytes)))
 		},
 	} {
 		request := submit("a")
