@@ -53,5 +53,8 @@ func argumentsOf(file, name string) ([]string, error) {
 		}
 		return nil, fmt.Errorf("node %q is not in %s: %s are accepted", name, file, strings.Join(names, ", "))
 	}
+	if len(described.Nodes[at].Args) == 0 {
+		return nil, fmt.Errorf("node %q of %s is a %s, which is another program: orderers, peers and chaincodes are accepted", name, file, described.Nodes[at].Role)
+	}
 	return described.Nodes[at].Args, nil
 }

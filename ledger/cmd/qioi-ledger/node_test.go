@@ -25,4 +25,10 @@ func TestANodeIsStartedByItsName(t *testing.T) {
 	require.ErrorContains(t, err, "orderer1, orderer2, orderer3")
 	_, err = argumentsOf("", "orderer1")
 	require.ErrorContains(t, err, "--network is missing")
+
+	o.Dir, o.Consenter = filepath.Join(t.TempDir(), "net"), "kafka"
+	_, err = setup.Init(o)
+	require.NoError(t, err)
+	_, err = argumentsOf(filepath.Join(o.Dir, network.FileName), "broker1")
+	require.ErrorContains(t, err, "another program")
 }
