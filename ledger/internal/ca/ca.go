@@ -167,6 +167,9 @@ func (a *Authority) Revoke(certs ...[]byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := cert.CheckSignatureFrom(a.cert); err != nil {
+			return nil, fmt.Errorf("%q has not issued the certificate of %q: %w", a.cert.Subject.CommonName, cert.Subject.CommonName, err)
+		}
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: cert.SerialNumber, RevocationTime: now})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, list, a.cert, a.key)

@@ -25,27 +25,38 @@ func revocationOf(issuer *x509.Certificate, serial *big.Int) revocation {
 	return revocation{sha256.Sum256(issuer.RawSubjectPublicKeyInfo), serial.String()}
 }
 
-// newRevocations reads certificate revocation lists, PEM or DER, which some of these authorities have
-// signed. As in Fabric their dates do not count: a list is in force while the configuration names it.
+// newRevocations reads certificate revocation lists, PEM (also several in one text) or DER, which some of
+// these authorities have signed. As in Fabric their dates do not count: a list is in force while the
+// configuration names it.
 func newRevocations(lists [][]byte, authorities []*x509.Certificate) (revocations, error) {
 	out := revocations{}
-	for i, raw := range lists {
-		if block, _ := pem.Decode(raw); block != nil {
-			raw = block.Bytes
+	for i, text := range lists {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			block = &pem.Block{Bytes: text}
 		}
-		list, err := x509.ParseRevocationList(raw)
-		if err != nil {
-			return nil, fmt.Errorf("revocation list %d: %w", i, err)
-		}
-		issuer := signerOf(list, authorities)
-		if issuer == nil {
-			return nil, fmt.Errorf("revocation list %d: %q has signed it, which is none of the organisation's authorities", i, list.Issuer)
-		}
-		for _, entry := range list.RevokedCertificateEntries {
-			out[revocationOf(issuer, entry.SerialNumber)] = true
+		for ; block != nil; block, rest = pem.Decode(rest) {
+			if err := out.add(block.Bytes, authorities); err != nil {
+				return nil, fmt.Errorf("revocation list %d: %w", i, err)
+			}
 		}
 	}
 	return out, nil
+}
+
+func (r revocations) add(der []byte, authorities []*x509.Certificate) error {
+	list, err := x509.ParseRevocationList(der)
+	if err != nil {
+		return err
+	}
+	issuer := signerOf(list, authorities)
+	if issuer == nil {
+		return fmt.Errorf("%q has signed it, which is none of the organisation's authorities", list.Issuer)
+	}
+	for _, entry := range list.RevokedCertificateEntries {
+		r[revocationOf(issuer, entry.SerialNumber)] = true
+	}
+	return nil
 }
 
 func signerOf(list *x509.RevocationList, authorities []*x509.Certificate) *x509.Certificate {

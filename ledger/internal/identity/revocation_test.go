@@ -1,9 +1,15 @@
 package identity
 
 import (
+	"crypto"
+	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"math/big"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,14 +31,33 @@ func pemOf(s *SigningIdentity, t testing.TB, a *ca.Authority) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.Cert.Raw})
 }
 
+// sameSerial is a's list of a certificate that another authority has issued.
+func sameSerial(t testing.TB, a *ca.Authority, cert []byte) []byte {
+	t.Helper()
+	named, err := parseCertificate(cert)
+	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(a.CertPEM(), a.KeyPEM())
+	require.NoError(t, err)
+	list, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{
+		Number: big.NewInt(1), NextUpdate: time.Now().Add(time.Hour),
+		RevokedCertificateEntries: []x509.RevocationListEntry{{SerialNumber: named.SerialNumber, RevocationTime: time.Now()}},
+	}, pair.Leaf, pair.PrivateKey.(crypto.Signer))
+	require.NoError(t, err)
+	return list
+}
+
 func TestARevokedCertificateIsRefused(t *testing.T) {
 	a, b := authority(t, "org1"), authority(t, "org1")
 	lost := issue(t, a, "Org1MSP", ca.Request{CommonName: "lost", Unit: "client"})
 	good := issue(t, a, "Org1MSP", ca.Request{CommonName: "good", Unit: "client"})
 	list := revoke(t, a, pemOf(lost, t, a))
 	der, _ := pem.Decode(list)
+	_, err := b.Revoke(pemOf(good, t, a))
+	require.ErrorContains(t, err, "has not issued")
+	other := sameSerial(t, b, pemOf(good, t, a))
 	for name, lists := range map[string][][]byte{
-		"PEM": {list}, "DER": {der.Bytes}, "among others": {revoke(t, a), list, revoke(t, b, pemOf(good, t, a))},
+		"PEM": {list}, "DER": {der.Bytes}, "among others": {revoke(t, a), list, other},
+		"in one text": {slices.Concat(revoke(t, a), list)},
 	} {
 		m, err := NewManager(OrgConfig{
 			MSPID: "Org1MSP", RootCerts: [][]byte{a.CertPEM(), b.CertPEM()}, RevocationLists: lists, OUs: DefaultOUs(),
