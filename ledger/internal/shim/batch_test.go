@@ -135,3 +135,25 @@ func TestWritesOfAFailedTransactionDoNotCount(t *testing.T) {
 		assert.Empty(t, p.State(), kind)
 	}
 }
+
+// A contract that does not look at errors has been told of the first writes that all is well.
+func TestRefusedWritesCannotBeOverlooked(t *testing.T) {
+	functions := shim.Functions{"overlook": func(s *shim.Stub, keys []string) ([]byte, error) {
+		for _, key := range keys {
+			_ = s.PutState(key, []byte("v"))
+		}
+		return nil, nil
+	}}
+	for kind, offer := range offers() {
+		if offer == nil {
+			continue // such a peer answers each write
+		}
+		p := shimtest.StartOffering(t, functions, offer)
+		p.Refuse = "b"
+		_, result := p.Begin(nil, "overlook", "a", "b", "c", "d")
+		msg := <-result
+		assert.Equal(t, peerpb.ChaincodeMessage_ERROR, msg.GetType(), kind)
+		assert.Contains(t, string(msg.GetPayload()), "b must not be written", kind)
+		assert.Empty(t, msg.GetWrites().GetRec(), kind)
+	}
+}

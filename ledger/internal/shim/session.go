@@ -164,8 +164,8 @@ func (s *session) completed(stub *Stub, response *peerpb.Response) *peerpb.Chain
 	msg := &peerpb.ChaincodeMessage{
 		Type: peerpb.ChaincodeMessage_COMPLETED, Txid: stub.txID, ChannelId: stub.channelID, ChaincodeEvent: stub.event,
 	}
-	var err error
-	if s.offered.GetWritesWithCompleted() {
+	err := stub.refused
+	if err == nil && s.offered.GetWritesWithCompleted() {
 		msg.Writes = stub.takeWrites()
 	} else {
 		err = stub.flush()

@@ -26,6 +26,7 @@ type Stub struct {
 	replies   chan *peerpb.ChaincodeMessage
 	writes    []*peerpb.WriteRecord // not yet told to the peer
 	held      int                   // their bytes
+	refused   error                 // why the peer did not take writes that the contract believes made
 	paged     bool                  // it has made a paged query
 }
 

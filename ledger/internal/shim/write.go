@@ -10,7 +10,7 @@ import (
 const maxHeld = 1 << 20
 
 // PutState adds a write of the key to the transaction. Where the peer takes writes in batches (Fabric 3.1), that it
-// refuses one is told by a later call, or fails the transaction at its end.
+// refuses one fails the transaction at its end, and may be told by a later call.
 func (s *Stub) PutState(key string, value []byte) error {
 	if key == "" {
 		return fmt.Errorf("%w: a key to write must not be empty", ErrKey)
@@ -47,13 +47,13 @@ func (s *Stub) hold(write *peerpb.WriteRecord) error {
 	return nil
 }
 
-// flush tells the peer the writes so far.
+// flush tells the peer the writes so far. Once it has refused some the transaction cannot succeed: the
+// calls that made them have returned without an error.
 func (s *Stub) flush() error {
-	if len(s.writes) == 0 {
-		return nil
+	if s.refused == nil && len(s.writes) > 0 {
+		_, s.refused = s.ask(peerpb.ChaincodeMessage_WRITE_BATCH_STATE, s.takeWrites())
 	}
-	_, err := s.ask(peerpb.ChaincodeMessage_WRITE_BATCH_STATE, s.takeWrites())
-	return err
+	return s.refused
 }
 
 func (s *Stub) takeWrites() *peerpb.WriteBatchState {

@@ -31,6 +31,8 @@ const batchSize = 2
 type Peer struct {
 	ID    string // what the chaincode registered as
 	Calls []peerpb.ChaincodeMessage_Type
+	// Refuse is a key: batches of writes with it are refused. It is set before transactions begin.
+	Refuse string
 
 	t      *testing.T
 	stream grpc.BidiStreamingClient[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage]
@@ -224,6 +226,11 @@ func (p *Peer) execute(msg *peerpb.ChaincodeMessage) ([]byte, error) {
 		batch := &peerpb.WriteBatchState{}
 		if err := proto.Unmarshal(msg.GetPayload(), batch); err != nil {
 			return nil, err
+		}
+		for _, one := range batch.GetRec() {
+			if p.Refuse != "" && one.GetKey() == p.Refuse {
+				return nil, fmt.Errorf("%s must not be written", p.Refuse)
+			}
 		}
 		p.write(msg.GetTxid(), batch)
 		return nil, nil
