@@ -3,6 +3,7 @@ package cchost_test
 import (
 	"context"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
+	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
@@ -71,6 +73,7 @@ func TestWhatIsNotOfferedIsRefusedByName(t *testing.T) {
 		"a write of type UNDEFINED":             batch(&peerpb.WriteRecord{Key: "k"}),
 		"1001 writes in one batch":              batch(make([]*peerpb.WriteRecord, 1001)...),
 		"1001 keys in one question":             message(peerpb.ChaincodeMessage_GET_STATE_MULTIPLE, &peerpb.GetStateMultiple{Keys: make([]string, 1001)}),
+		"in one answer: ask for fewer keys":     message(peerpb.ChaincodeMessage_GET_STATE_MULTIPLE, &peerpb.GetStateMultiple{Keys: slices.Repeat([]string{"large"}, 100)}),
 		"not a WriteBatchState":                 {Type: peerpb.ChaincodeMessage_WRITE_BATCH_STATE, Payload: []byte{0xff}},
 		"not a GetStateMultiple":                {Type: peerpb.ChaincodeMessage_GET_STATE_MULTIPLE, Payload: []byte{0xff}},
 		"not a GetState":                        {Type: peerpb.ChaincodeMessage_GET_STATE, Payload: []byte{0xff}},
@@ -104,6 +107,7 @@ func TestWhatIsNotOfferedIsRefusedByName(t *testing.T) {
 			Type: peerpb.ChaincodeMessage_ERROR, Payload: []byte("so be it"), Txid: tx.GetTxid(), ChannelId: tx.GetChannelId(),
 		})
 	}).await("cc")
+	f.db.Apply(statedb.Version{Block: 1}, []statedb.Write{{Namespace: "cc", Key: "large", Value: make([]byte, 1<<20)}})
 	_, _, _, err := f.simulate(context.Background(), "tx", "cc", "go")
 	require.ErrorIs(t, err, cchost.ErrFailed)
 	require.ErrorContains(t, err, "transaction returned with failure: so be it")

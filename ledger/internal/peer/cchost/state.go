@@ -35,10 +35,15 @@ func (c *call) getMultiple(payload []byte) ([]byte, error) {
 	if n := len(q.GetKeys()); n > maxBatch {
 		return nil, fmt.Errorf("%d keys in one question: at most %d are accepted", n, maxBatch)
 	}
+	size, most := 0, c.conn.host.config.MaxMessageBytes-overhead
 	for _, key := range q.GetKeys() {
 		value, err := c.tx.ledger.GetState(c.namespace, key)
 		if err != nil {
 			return nil, err
+		}
+		// A message that is too large would end the stream, and with it every transaction of the chaincode.
+		if size += len(value); size > most {
+			return nil, fmt.Errorf("values of more than %d bytes in one answer: ask for fewer keys at once", most)
 		}
 		result.Values = append(result.Values, value)
 	}
