@@ -18,7 +18,8 @@ const (
 )
 
 // Replace puts a file into a folder, over what has its name: write gives its content. It is
-// durable, name included, when Replace returns nil; after an error the folder is as it was. rest may be nil.
+// durable, name included, when Replace returns nil. After an error the folder is as it was, or
+// where only syncing the name has failed, has the new file. rest may be nil.
 func Replace(dir, name string, rest *Rest, write func(*Writer) error) error {
 	making := filepath.Join(dir, Making)
 	file, err := os.OpenFile(making, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -33,16 +34,16 @@ func Replace(dir, name string, rest *Rest, write func(*Writer) error) error {
 	if err == nil {
 		err = file.Sync()
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(making, filepath.Join(dir, name))
 	}
-	if err := os.Rename(making, filepath.Join(dir, name)); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, os.Remove(making)) // the disk may be full
 	}
 	return SyncDir(dir)
 }
 
-// Writer writes a large file in chunks, each durable before the next.
+// Writer writes a large file in chunks, each durable before the next. What one Write brings is never parted.
 type Writer struct {
 	file     *os.File
 	buf      []byte
