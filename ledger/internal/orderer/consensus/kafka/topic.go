@@ -177,5 +177,5 @@ func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	if level == kgo.LogLevelError {
 		at = ops.Warn
 	}
-	log.Log(2, at, "[channel: %s] %s %s", l.channel, msg, fmt.Sprint(keyvals...))
+	log.Log(2, at, "[channel: %s] %s %s", l.channel, msg, strings.TrimSpace(fmt.Sprintln(keyvals...)))
 }
