@@ -21,14 +21,13 @@ import (
 // of these the first eight bytes of its first key (the fences), the Bloom filter, and a checksum of
 // fences and filter. Every page ends in a checksum of its own.
 const (
-	magic       = "QIOIIDS1"
-	pageSize    = 4096
-	recordSize  = 48 // key, block, number, verdict, three zeroes
-	perPage     = (pageSize - crc32.Size) / recordSize
-	fenceSize   = 8
-	bitsPerID   = 16 // with eight probes, one in 1,700 unknown ids costs a read
-	probes      = 8
-	headerBytes = len(magic) + 5*8 + sha256.Size
+	magic      = "QIOIIDS1"
+	pageSize   = 4096
+	recordSize = 48 // key, block, number, verdict, three zeroes
+	perPage    = (pageSize - crc32.Size) / recordSize
+	fenceSize  = 8
+	bitsPerID  = 16 // with eight probes, one in 1,700 unknown ids costs a read
+	probes     = 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -50,8 +49,8 @@ type run struct {
 	span
 	path   string
 	file   *os.File
-	mapped []byte // fences and filter: the kernel keeps as much of them in memory as it has room for
-	fences []byte
+	mapped []byte // all of it
+	fences []byte // and filter are read there: the kernel keeps as much of them in memory as it has room for
 	filter []byte
 }
 
@@ -86,13 +85,15 @@ func openRun(path string) (_ *run, err error) {
 	if r.count > 1<<40 || info.Size() != offset+r.tail()+crc32.Size {
 		return nil, r.damaged(fmt.Sprintf("it has %d bytes", info.Size()))
 	}
-	if r.mapped, err = syscall.Mmap(int(file.Fd()), offset, int(r.tail()+crc32.Size), syscall.PROT_READ, syscall.MAP_SHARED); err != nil {
+	// From the beginning: where the host's pages are larger than ours the offset would be refused.
+	if r.mapped, err = syscall.Mmap(int(file.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
-	if !sumFits(r.mapped) {
+	end := r.mapped[offset:]
+	if !sumFits(end) {
 		return nil, r.damaged("the checksum of its filter does not fit")
 	}
-	r.fences, r.filter = r.mapped[:r.pages()*fenceSize], r.mapped[r.pages()*fenceSize:r.tail()]
+	r.fences, r.filter = end[:r.pages()*fenceSize], end[r.pages()*fenceSize:r.tail()]
 	return r, nil
 }
 
