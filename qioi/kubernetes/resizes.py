@@ -18,6 +18,8 @@ from qioi.types import MAX_SHARES, MIN_SHARES
 PAUSE = 5.0
 #: A request is moved only by this part of itself, unless it goes back to its original.
 STEP = 0.1
+#: Requests that are remembered as ours while none of them is seen: the watch may be behind, or the server refuse all.
+UNSEEN = 8
 #: Seconds for which a pod whose resize was refused is left to the other actuators.
 REFUSED = 600.0
 
@@ -96,8 +98,10 @@ def refused(record: Record, pod: Pod) -> str | None:
 
 
 def after_resize(record: Record, current: int, asked: int, now: float) -> Record:
-    """Note what may be in force from now on."""
-    return replace(record, ours=tuple(dict.fromkeys((current, asked))), changed=now)
+    """Note what may be in force from now on: also what was asked for before, until that is what is seen."""
+    unseen = () if record.ours[-1:] in ((), (current,)) else record.ours[-UNSEEN:]
+    before = dict.fromkeys(one for one in (*unseen, current) if one != asked)
+    return replace(record, ours=(*before, asked), changed=now)
 
 
 def in_force(record: Record, pod: Pod) -> int:

@@ -108,6 +108,19 @@ def test_what_is_next(known: Record, seen: Pod | None, expected: tuple[Do, int |
     assert step(known, seen, now=10.0) == expected
 
 
+def test_what_was_asked_for_stays_ours_until_it_is_seen() -> None:
+    first = after_resize(record(400, noted=True), 100, 400, 0.0)
+    assert first.ours == (100, 400)
+    behind = after_resize(replace(first, wanted=800), 100, 800, PAUSE)  # the watch still shows the original
+    assert step(behind, pod("400m"), now=2 * PAUSE) == (Do.RESIZE, 800)
+    assert step(replace(behind, wanted=None), pod("400m"), now=2 * PAUSE) == (Do.RESIZE, 100)
+    assert after_resize(behind, 800, 900, 3 * PAUSE).ours == (800, 900)
+    for target in range(1000, 1100):  # refused, again and again
+        behind = after_resize(behind, 100, target, 0.0)
+    assert len(behind.ours) < 12
+    assert behind.ours[-1] == 1099
+
+
 def test_a_refusal_counts_while_something_of_ours_is_asked_for() -> None:
     pending = pod("400m", pending="Infeasible: too much")
     assert refused(record(400, (100, 400)), pending) == "Infeasible: too much"
