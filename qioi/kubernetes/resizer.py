@@ -128,7 +128,8 @@ class Resizer:
         pods = self._pods()
         with self._lock:
             for uid, pod in pods.items():
-                if pod.cpu.original is not None and uid not in self._records:
+                # Of one that was given up the annotation may be seen for a moment more: its request is not ours.
+                if pod.cpu.original is not None and uid not in self._records and uid not in self._foreign:
                     self._records[uid] = left_over(pod, pod.cpu.original)
             self._refused = {uid: one for uid, one in self._refused.items() if uid in pods}
             self._foreign &= pods.keys()
@@ -144,10 +145,10 @@ class Resizer:
         do, target = step(record, pod, now)
         if do is Do.NOTHING:
             return
-        if do is Do.FORGET or pod is None:
-            self._drop(record.uid)
-            return
         try:
+            if do is Do.FORGET or pod is None:
+                self._drop(record.uid)
+                return
             if do is Do.RECORD:
                 self._update(record.uid, record)  # the journal first, then the pod's own record, then the change
                 self._annotate(record, record.original)
