@@ -64,11 +64,11 @@ class Ancestry:
             return want
         decision, found = want.decision, self._guard.found(want.cgroup)
         if want.cgroup not in want.placement.groups and mine.keys() >= set(want.placement.groups):
-            most = max(round(limit * found / self._guard.found(group)) for group, limit in mine.items())
+            most = max(found, *(round(limit * found / self._guard.found(group)) for group, limit in mine.items()))
             if most < decision.shares:
                 names = " and ".join(mine)
                 reason = f"{decision.reason}; {names} by the waiting at its own level: {most} of {decision.shares}"
-                decision = replace(decision, shares=max(most, found), reason=reason)
+                decision = replace(decision, shares=most, reason=reason)
         return replace(want, decision=decision, limits=mine)
 
 
