@@ -105,8 +105,10 @@ class Session:
             yield lab, network
         finally:
             with uninterrupted():
-                lab.keep_logs(logs)
-                lab.down()
+                try:
+                    lab.keep_logs(logs)
+                finally:
+                    lab.down()
 
     def _maxima(self) -> dict[str, float]:
         """Find what each network that matters commits at most, once for the whole run; a smoke run assumes one."""

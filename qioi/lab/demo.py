@@ -123,8 +123,10 @@ class Demo:
             )
         finally:
             with uninterrupted():
-                lab.keep_logs(self._directory / "logs")
-                lab.down()
+                try:
+                    lab.keep_logs(self._directory / "logs")
+                finally:
+                    lab.down()
 
     def _measure(self, runner: Measures, configure: Callable[[float], str], host: Machine) -> DemoResult:
         """Run the probe and the arms; ``configure`` spells what the daemon is told, given a threshold in tps."""

@@ -24,6 +24,8 @@ from qioi.lab.kubernetes.secrets import Document
 LOGS = Path("/var/log/pods")
 #: Seconds for pods to run, and for what was deleted to be gone.
 PATIENCE = 90.0
+#: Seconds that one call of kubectl may take.
+TIMEOUT = 120.0
 #: A line of a container's log: `TIME STREAM F|P TEXT`.
 _LINE = re.compile(r"^\S+ (stdout|stderr) ([FP]) ?(.*)$")
 
@@ -40,7 +42,10 @@ class Cluster:
     def run(self, *arguments: str | Path, text: str | None = None) -> str:
         """Run kubectl; give what it printed."""
         command = [str(self.kubectl), "--kubeconfig", str(self.kubeconfig), *map(str, arguments)]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+        try:
+            done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"kubectl {' '.join(map(str, arguments))} did not end within {TIMEOUT:.0f} s") from None
         if done.returncode != 0:
             raise LabError(f"kubectl {' '.join(map(str, arguments))} failed: {done.stderr.strip()}")
         return done.stdout

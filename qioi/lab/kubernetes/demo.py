@@ -37,8 +37,10 @@ class ClusterDemo(Demo):
             return self._measure(runner, lambda threshold: policy(channel, self._options.law, threshold), host)
         finally:
             with uninterrupted():
-                ledger.keep_logs(self._directory / "logs")
-                ledger.down()
+                try:
+                    ledger.keep_logs(self._directory / "logs")
+                finally:
+                    ledger.down()
 
     def _files(self) -> str:
         """Say where the ledgers stand."""

@@ -272,9 +272,11 @@ class QiOi:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        status = self._cluster.run("get", "isolationpolicies", "-A", "-o", "yaml")
-        (self._directory / "policy-status.yaml").write_text(status)
-        self._remove()
+        try:
+            status = self._cluster.run("get", "isolationpolicies", "-A", "-o", "yaml")
+            (self._directory / "policy-status.yaml").write_text(status)
+        finally:
+            self._remove()
 
     def _remove(self) -> None:
         """Uninstall as a user does; the daemon's last words, what it has put back, are kept."""
