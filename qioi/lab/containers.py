@@ -41,6 +41,8 @@ LEDGER_IMAGE = "qioi-lab/ledger"
 HOST_IMAGE = "qioi-lab/host:1"
 #: What the host's programs need of the host, to be read.
 HOST_FOLDERS = tuple(Path(one) for one in ("/usr", "/bin", "/lib", "/lib64", "/etc"))
+#: Where engines make containers' groups, by their cgroup driver: cgroupfs or systemd.
+PARENTS = ("docker", "system.slice")
 #: Seconds that a program may take from its container's start to waiting at its gate.
 GATE_PATIENCE = 60.0
 
@@ -185,9 +187,13 @@ class Containers(Tree):
         return tuple(sorted({pid for group in self.children() for pid in group.pids()}))
 
     def _plain(self) -> tuple[Group, ...]:
-        mounts = [mount / self.parent for mount in self.hierarchy.mounts]
-        names = {entry.name for folder in mounts if folder.is_dir() for entry in folder.glob(f"{self.name}-*")}
-        return tuple(Group(self.hierarchy, f"{self.parent}/{name}") for name in sorted(names))
+        paths = {
+            f"{parent}/{entry.name}"
+            for parent in {self.parent, *PARENTS}  # without containers nobody knows any more which one it was
+            for mount in self.hierarchy.mounts
+            for entry in (mount / parent).glob(f"{self.name}-*")
+        }
+        return tuple(Group(self.hierarchy, path) for path in sorted(paths))
 
     def log_of(self, name: str) -> tuple[Path, str] | None:
         """Say where the engine keeps a container's log, and in which format."""

@@ -27,6 +27,6 @@ class Guard:
         )
 
     def dismiss(self) -> None:
-        """Send it away: the lab is being taken down by its parent."""
+        """Send it away: its parent has taken the lab down."""
         self._process.kill()
         self._process.communicate()

@@ -336,13 +336,13 @@ class Lab:
         for group in self.tree.children():
             if Path(group.path).name.startswith(Role.BROKER.value):
                 group.signal(signal.SIGKILL)
-        if self._guard is not None:
-            self._guard.dismiss()
-            self._guard = None
         self.tree.remove(grace=grace)
         for _, process in self._processes.values():
             process.wait()
         self._processes.clear()
+        if self._guard is not None:  # not before: should this fail, or be killed, the guard tries again
+            self._guard.dismiss()
+            self._guard = None
         if not (self.directory / MARKER).exists():
             return
         if keep_files:
