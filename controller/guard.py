@@ -146,7 +146,11 @@ class Guard:
         except ValueError:
             raise CgroupError(f"{file}: no number") from None
         if not kept:  # opened just now: of this group, or of another one that has its path
-            self._check_identity(entry)
+            try:
+                self._check_identity(entry)
+            except CgroupError:
+                self._files.forget(file)  # it would count as this group's from now on
+                raise
         return current
 
     def _file(self, path: str) -> str:

@@ -59,6 +59,12 @@ class KernelFiles:
         """Whether the file is open: the next reading is of the very group that the last one was of, or fails."""
         return path in self._kept
 
+    def forget(self, path: str) -> None:
+        """Close a file; harmless where it is not open. The next reading opens anew."""
+        descriptor = self._kept.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
     def sweep(self) -> None:
         """Close, now and then, what nobody has read for long. To be called once a period."""
         self._sweeps += 1

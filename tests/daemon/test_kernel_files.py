@@ -9,7 +9,7 @@ from running import Site
 
 from qioi.controller.errors import CgroupGoneError
 from qioi.controller.files import Files
-from qioi.controller.guard import Guard
+from qioi.controller.guard import Guard, Result
 from qioi.controller.journal import Journal
 from qioi.kernel_files import KernelFiles
 
@@ -75,5 +75,23 @@ def test_a_group_that_was_replaced_is_held_as_the_new_one(site: Site, tmp_path: 
     (folder / hierarchy.file).write_text(str(3 * found))
     assert guard.look(path) == guard.found(path) == (3 * found if hierarchy.version == 1 else 1024)
     assert guard.changed() == ()
+    folder.rmdir()
+    files.close()
+
+
+def test_a_group_that_is_replaced_before_it_is_opened_is_held_as_the_new_one(site: Site, tmp_path: Path) -> None:
+    path = f"{site.parent}/p"
+    folder = site.hierarchy.folder(path)
+    folder.mkdir()
+    files = KernelFiles()
+    guard = Guard(site.hierarchy, Files(site.hierarchy), Journal(tmp_path), files=files)
+    found = guard.hold(path)
+    folder.rmdir()
+    folder.mkdir()
+    with pytest.raises(CgroupGoneError):
+        guard.shares(path)
+    guard.look(path)
+    assert [outcome.result for outcome in guard.apply({path: 2 * found})] == [Result.OK]
+    guard.restore()
     folder.rmdir()
     files.close()
