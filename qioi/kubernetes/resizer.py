@@ -45,6 +45,7 @@ class Resizer:
         self._lock = threading.Lock()
         self._records: dict[str, Record] = {}
         self._refused: dict[str, tuple[float, str]] = {}  # by uid: until when, and why
+        self._failed: dict[str, float] = {}  # by uid: when the API server did not do what it was asked for
         self._foreign: set[str] = set()
         self._problems: dict[str, str] = {}
         self._stop = threading.Event()
@@ -122,7 +123,7 @@ class Resizer:
                 log.exception("kubernetes resize")
 
     def round(self, now: float) -> None:
-        """Do what is due for every pod."""
+        """Do what is due for every pod; what failed is tried again after a pause."""
         if not self._synced():
             return
         pods = self._pods()
@@ -135,7 +136,8 @@ class Resizer:
             self._foreign &= pods.keys()
             records = tuple(self._records.values())
         for record in records:
-            self._attend(record, pods.get(record.uid), now)
+            if now - self._failed.get(record.uid, float("-inf")) >= PAUSE:
+                self._attend(record, pods.get(record.uid), now)
 
     def _attend(self, record: Record, pod: Pod | None, now: float) -> None:
         """Do what is due for one pod."""
@@ -192,6 +194,7 @@ class Resizer:
 
     def _fail(self, record: Record, error: ApiError) -> None:
         """Tell what will not be done from what may be done later."""
+        self._failed[record.uid] = self._clock()
         self._say(record.uid, f"request: {error}")
         final = error.status in (400, 403) or (error.status == 422 and "is invalid" in str(error))
         if final and record.wanted is not None:
@@ -216,6 +219,7 @@ class Resizer:
     def _drop(self, uid: str) -> None:
         with self._lock:
             self._records.pop(uid, None)
+            self._failed.pop(uid, None)
             self._problems.pop(uid, None)
             entries = [entry_of(one) for one in self._records.values()]
         self._journal.store(entries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from k8s_objects import pod_object
 
 from qioi.kubernetes.cgroups import Qos
+from qioi.kubernetes.client import Access, Api
 from qioi.kubernetes.pods import Pod, read_pod, slim
 from qioi.kubernetes.requests import CpuRequest, hindrance, milli, shares_of
-from qioi.kubernetes.resizer import entry_of, record_of
+from qioi.kubernetes.resizer import Resizer, entry_of, record_of
 from qioi.kubernetes.resizes import PAUSE, Do, Record, after_resize, begin, in_force, refused, request_for, step
 
 
@@ -126,6 +128,17 @@ def test_a_refusal_counts_while_something_of_ours_is_asked_for() -> None:
     assert refused(record(400, (100, 400)), pending) == "Infeasible: too much"
     assert refused(record(None, (100, 400)), pending) is None
     assert refused(record(400), pod(pending="Deferred: another's")) is None
+
+
+def test_a_server_that_does_not_answer_is_asked_only_now_and_then(tmp_path: Path) -> None:
+    api, seen, now = Api(Access("http://127.0.0.1:9")), pod(), 0.0
+    resizer = Resizer(api, tmp_path, lambda: {seen.uid: seen}, lambda: True, lambda: now)
+    resizer.want(seen, 2048)
+    for _ in range(10):
+        resizer.round(now)
+        now += 1.0
+    assert dict(api.requests) == {("annotate", "unreachable"): 2}
+    assert "127.0.0.1:9" in str(resizer.problem(seen.uid))
 
 
 def test_the_journal_knows_it_again() -> None:
