@@ -210,6 +210,16 @@ func (c *testCluster) order(env *commonpb.Envelope) {
 	}, 30*time.Second, 20*time.Millisecond)
 }
 
+// orderAt has one orderer order a message; it may still be starting, or wait for a leader.
+func (c *testCluster) orderAt(i int, text string) {
+	c.t.Helper()
+	env := c.message(ch, text)
+	require.Eventually(c.t, func() bool {
+		r, err := c.broadcast(context.Background(), i, env)
+		return err == nil && r.Status == commonpb.Status_SUCCESS
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
 func (c *testCluster) orderers() int {
 	n := 0
 	for _, node := range c.file.Nodes {

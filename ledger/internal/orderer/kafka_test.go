@@ -176,16 +176,6 @@ func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
 	assert.Equal(t, []string{"before", "during"}, c.texts(0, ch, &streampb.Position{Block: 1}, 2))
 }
 
-// orderAt has one orderer order a message; it may still be starting.
-func (c *testCluster) orderAt(i int, text string) {
-	c.t.Helper()
-	env := c.message(ch, text)
-	require.Eventually(c.t, func() bool {
-		r, err := c.broadcast(context.Background(), i, env)
-		return err == nil && r.Status == commonpb.Status_SUCCESS
-	}, 30*time.Second, 10*time.Millisecond)
-}
-
 // sealed waits until blocks with these transactions are sealed and gives the last one's number.
 func (c *testCluster) sealed(i int, texts []string) uint64 {
 	c.t.Helper()

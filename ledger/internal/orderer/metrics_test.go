@@ -16,7 +16,7 @@ func TestQueuesAndWorkAreShown(t *testing.T) {
 	for i := range 3 {
 		c.start(i)
 	}
-	c.order(c.message(ch, "first"))
+	c.orderAt(0, "first")
 	response, err := http.Get("http://" + c.node(0).Operations + "/metrics")
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
