@@ -144,7 +144,7 @@ def test_the_daemon_puts_every_share_back(lab: Lab, base_port: int, tmp_path: Pa
     # Owed far more than is offered, Algorithm 1 raises at once.
     config = daemon_config(lab, network, law="proportional", threshold=10_000.0)
     peer = lab.tree.group("peer0-org1")
-    load = LoadPlan(duration=8, warmup=1, rate=30)
+    load = LoadPlan(duration=14, warmup=1, rate=30)
     seen: list[int] = []
     figures = Runner(lab, network, tmp_path).run(
         Arm("x", "x", load, config=config), lambda _seconds: seen.append(peer.shares())
