@@ -169,12 +169,19 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 	}
 	for {
 		var told *ordererpb.BroadcastResponse
+		var now *current
+		var err error // of asking what is in force
 		sendErr := c.each(ctx, func(ctx context.Context, orderer ordererpb.AtomicBroadcastClient) (err error) {
-			told, err = broadcast(ctx, orderer, env)
+			if told, err = broadcast(ctx, orderer, env); err == nil && told.Status == commonpb.Status_SUCCESS {
+				// Who has ordered it has it; another one may learn of it a moment later.
+				now, err = c.fetchFrom(ctx, orderer)
+			}
 			return err
 		})
 		// Whatever was said: what counts is whether it is in force.
-		now, err := c.fetch(ctx)
+		if now == nil {
+			now, err = c.fetch(ctx)
+		}
 		if err == nil && now.lastUpdate != nil && bytes.Equal(now.lastUpdate.Payload, env.Payload) {
 			return now, nil
 		}
