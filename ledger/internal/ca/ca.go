@@ -35,6 +35,20 @@ type Authority struct {
 
 // New makes an authority for an organisation, for example New("ca", "org1.example.com").
 func New(name, organization string) (*Authority, error) {
+	now := time.Now().UTC().Truncate(time.Second)
+	return authority(x509.Certificate{
+		Subject:               pkix.Name{Country: []string{"EU"}, Organization: []string{organization}, CommonName: name + "." + organization},
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              now.Add(validity),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}, nil)
+}
+
+// authority makes a key and has its certificate signed by the one above; nil: by itself.
+func authority(template x509.Certificate, above *Authority) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -43,24 +57,14 @@ func New(name, organization string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now().UTC().Truncate(time.Second)
-	template := &x509.Certificate{
-		Subject:               pkix.Name{Country: []string{"EU"}, Organization: []string{organization}, CommonName: name + "." + organization},
-		NotBefore:             now.Add(-clockSkew),
-		NotAfter:              now.Add(validity),
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		SubjectKeyId:          ski,
+	template.SubjectKeyId = ski
+	parent, signer := &template, key
+	if above != nil {
+		template.AuthorityKeyId = above.cert.SubjectKeyId
+		parent, signer = above.cert, above.key
 	}
-	return authority(key, template, template, key)
-}
-
-// authority has its certificate signed by parent's key.
-func authority(key *ecdsa.PrivateKey, template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (_ *Authority, err error) {
 	a := &Authority{key: key}
-	if a.certPEM, err = sign(template, parent, &key.PublicKey, signer); err != nil {
+	if a.certPEM, err = sign(&template, parent, &key.PublicKey, signer); err != nil {
 		return nil, err
 	}
 	if a.keyPEM, err = marshalKey(key); err != nil {
@@ -128,17 +132,9 @@ func (a *Authority) Issue(r Request) (certPEM, keyPEM []byte, err error) {
 
 // Intermediate makes an authority below this one.
 func (a *Authority) Intermediate(name string) (*Authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	ski, err := keyID(&key.PublicKey)
-	if err != nil {
-		return nil, err
-	}
 	template := *a.cert
-	template.Subject.CommonName, template.SubjectKeyId, template.AuthorityKeyId = name, ski, a.cert.SubjectKeyId
-	return authority(key, &template, a.cert, a.key)
+	template.Subject.CommonName = name
+	return authority(template, a)
 }
 
 // Load reads an authority back.
