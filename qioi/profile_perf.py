@@ -35,25 +35,20 @@ def perf_binary() -> str:
     return found
 
 
-@contextlib.contextmanager
-def tracing(mounts: Path = MOUNTS) -> Iterator[None]:
-    """Have the kernel's event files mounted; what is mounted for this is unmounted afterwards."""
+def within_tracefs(words: list[str], mounts: Path = MOUNTS) -> list[str]:
+    """Give a command the kernel's event files: the host's where they are mounted, else a mount that ends with it.
+
+    The mount is in a namespace of the command's own: recordings side by side cannot meet in it, and a kill leaves none.
+    """
     kinds = {line.split(" ")[2] for line in mounts.read_text().splitlines()}
     if kinds & {"tracefs", "debugfs"}:
-        yield
-        return
-    command(["mount", "-t", "tracefs", "none", str(TRACEFS)], "tracefs cannot be mounted (root is needed)")
-    try:
-        yield
-    finally:
-        command(["umount", str(TRACEFS)], "tracefs, mounted for this, cannot be unmounted")
-
-
-def command(words: list[str], what: str) -> None:
-    """Run a short command, or say what it was for."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ProfileError(f"{what}: `{' '.join(words)}`: {last_line(done.stderr)}")
+        return words
+    # Somebody may have mounted it since we looked.
+    script = (
+        f"[ -e {TRACEFS}/events ] || mount -t tracefs none {TRACEFS} || "
+        "{ echo 'tracefs cannot be mounted (root is needed)' >&2; exit 1; }; exec \"$@\""
+    )
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *words]
 
 
 def record(groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> tuple[Recording, bool]:
@@ -62,7 +57,7 @@ def record(groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> 
     ``groups`` are folders of control groups by component; a group that is gone is passed over.
     """
     perf = perf_binary()
-    with tempfile.TemporaryDirectory(prefix="qioi-profile-") as folder, tracing():
+    with tempfile.TemporaryDirectory(prefix="qioi-profile-") as folder:
         free = shutil.disk_usage(folder).free // 2**20
         if free < 2 * megabytes:
             raise ProfileError(
@@ -80,7 +75,7 @@ def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: f
     events = [word for event in EVENTS for word in ("-e", event)]
     words = [perf, "record", "-a", *events, "-o", str(file), f"--max-size={megabytes}M"]
     owners = look(groups)
-    with child(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with child(within_tracefs(words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + seconds
         while process.poll() is None and (rest := deadline - time.monotonic()) > 0:
             with contextlib.suppress(subprocess.TimeoutExpired):

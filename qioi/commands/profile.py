@@ -60,7 +60,7 @@ def command(
     """Record the scheduler for some seconds: time slice, scheduling delay and context switches per component and role.
 
     Without -c, --socket, --lab or --cgroup, the components of the running daemon. Needs root, and perf (Debian's
-    package linux-perf). The recording is removed afterwards; tracefs is mounted only if it is not, and unmounted again.
+    package linux-perf). The recording is removed afterwards; tracefs need not be mounted.
     """
     try:
         hierarchy = find_hierarchy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from running import Site, end
 
 from qioi.profile import Accountant, by_component, by_role
+from qioi.profile_perf import TRACEFS, within_tracefs
 
 #: Two threads of a process and a child born meanwhile; sleeps are short, so that there is something to count.
 SLEEPER = """
@@ -194,6 +196,15 @@ def test_tracefs_is_mounted_for_the_recording_only(site: Site) -> None:
         ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_tracefs_mounted_by_somebody_else_meanwhile_is_no_error(tmp_path: Path) -> None:
+    not_yet = tmp_path / "mounts"
+    not_yet.write_text("proc /proc proc rw 0 0\n")
+    recorder = shlex.join(within_tracefs(["ls", str(TRACEFS / "events" / "sched")], not_yet))
+    script = f"{{ [ -e {TRACEFS}/events ] || mount -t tracefs none {TRACEFS}; }} && {recorder}"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert "sched_switch" in done.stdout.split(), done.stderr
 
 
 def test_what_is_missing_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
