@@ -104,13 +104,13 @@ func (c *call) ask(msg *peerpb.ChaincodeMessage) ([]byte, error) {
 // so it has a goroutine of its own; a contract waits for its answer, so one is enough.
 func (c *call) invoke(msg *peerpb.ChaincodeMessage) error {
 	if !c.invoking.CompareAndSwap(false, true) {
-		return c.conn.send(answer(msg, nil, errors.New("the transaction is already calling a chaincode")))
+		return c.conn.answer(msg, nil, errors.New("the transaction is already calling a chaincode"))
 	}
 	go func() {
 		payload, err := c.callChaincode(msg.GetPayload())
 		c.invoking.Store(false)
 		// A stream that is gone has told our own caller already.
-		_ = c.conn.send(answer(msg, payload, err))
+		_ = c.conn.answer(msg, payload, err)
 	}()
 	return nil
 }

@@ -39,7 +39,7 @@ func (h *Host) keepConnected(ctx context.Context, cc *chaincode) error {
 	client, err := grpc.NewClient(cc.Address, h.config.Pace.Dialer(),
 		grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(h.config.MaxMessageBytes), grpc.MaxCallSendMsgSize(h.config.MaxMessageBytes+overhead)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(h.config.MaxMessageBytes), grpc.MaxCallSendMsgSize(h.config.MaxMessageBytes)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: minBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxBackoff},
 			MinConnectTimeout: handshakeTimeout,

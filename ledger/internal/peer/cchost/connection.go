@@ -15,6 +15,9 @@ import (
 // overhead is what a message of the protocol adds to its payload and proposal.
 const overhead = 1 << 20
 
+// errTooLarge says that a message was not sent: it would end the stream, and with it every transaction of the chaincode.
+var errTooLarge = errors.New("too large for the chaincode's stream")
+
 // messageStream is our end of the gRPC stream.
 type messageStream interface {
 	Context() context.Context
@@ -96,7 +99,12 @@ func (c *connection) fail() {
 	}
 }
 
+// send gives a message to the stream. After errTooLarge the stream is as it was.
 func (c *connection) send(msg *peerpb.ChaincodeMessage) error {
+	size, most := len(msg.GetPayload())+len(msg.GetProposal().GetProposalBytes()), c.host.config.MaxMessageBytes-overhead
+	if size > most {
+		return fmt.Errorf("a message of %d bytes is %w: at most %d are accepted", size, errTooLarge, most)
+	}
 	c.sendMu.Lock()
 	defer c.sendMu.Unlock()
 	c.sending.Store(time.Now().UnixNano())
@@ -144,22 +152,24 @@ func (c *connection) handle(msg *peerpb.ChaincodeMessage) error {
 	}
 	call := c.find(key)
 	if call == nil { // it has timed out here, and the contract runs on
-		return c.send(answer(msg, nil, errors.New("no such transaction is running")))
+		return c.answer(msg, nil, errors.New("no such transaction is running"))
 	}
 	if msg.GetType() == peerpb.ChaincodeMessage_INVOKE_CHAINCODE {
 		return call.invoke(msg)
 	}
 	payload, err := call.ask(msg)
-	return c.send(answer(msg, payload, err))
+	return c.answer(msg, payload, err)
 }
 
-// answer makes the reply to a question of the chaincode.
-func answer(question *peerpb.ChaincodeMessage, payload []byte, err error) *peerpb.ChaincodeMessage {
-	reply := &peerpb.ChaincodeMessage{
-		Type: peerpb.ChaincodeMessage_RESPONSE, Payload: payload, Txid: question.GetTxid(), ChannelId: question.GetChannelId(),
+// answer replies to a question of the chaincode. An answer that is too large becomes an error, which is the transaction's alone.
+func (c *connection) answer(question *peerpb.ChaincodeMessage, payload []byte, err error) error {
+	reply := &peerpb.ChaincodeMessage{Txid: question.GetTxid(), ChannelId: question.GetChannelId()}
+	if err == nil {
+		reply.Type, reply.Payload = peerpb.ChaincodeMessage_RESPONSE, payload
+		if err = c.send(reply); !errors.Is(err, errTooLarge) {
+			return err
+		}
 	}
-	if err != nil {
-		reply.Type, reply.Payload = peerpb.ChaincodeMessage_ERROR, []byte(err.Error())
-	}
-	return reply
+	reply.Type, reply.Payload = peerpb.ChaincodeMessage_ERROR, []byte(err.Error())
+	return c.send(reply)
 }

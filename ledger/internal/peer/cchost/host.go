@@ -159,9 +159,6 @@ func (h *Host) run(tx *transaction, name string, input *peerpb.ChaincodeInput) (
 	if err != nil {
 		return nil, fmt.Errorf("input: %w", err)
 	}
-	if len(payload) > h.config.MaxMessageBytes {
-		return nil, fmt.Errorf("input of %d bytes: at most %d are accepted", len(payload), h.config.MaxMessageBytes)
-	}
 	call, err := conn.begin(tx, name)
 	if err != nil {
 		return nil, err

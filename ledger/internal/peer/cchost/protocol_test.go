@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
+	"github.com/qioi/qioi/ledger/pb/queryresultpb"
 )
 
 type stream = grpc.BidiStreamingServer[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage]
@@ -29,13 +31,19 @@ func (s script) Connect(st stream) error { return s.play(st) }
 
 func playing(t *testing.T, play func(stream) error) *fixture {
 	t.Helper()
+	return playingWithin(t, 0, play)
+}
+
+// playingWithin bounds messages, 0: as they are by default.
+func playingWithin(t *testing.T, messageBytes int, play func(stream) error) *fixture {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := grpc.NewServer()
 	peerpb.RegisterChaincodeServer(server, script{play: play})
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	return start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "cc", Address: listener.Addr().String()}}})
+	return start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "cc", Address: listener.Addr().String()}}, MaxMessageBytes: messageBytes})
 }
 
 func message(kind peerpb.ChaincodeMessage_Type, payload proto.Message) *peerpb.ChaincodeMessage {
@@ -155,6 +163,81 @@ func TestWritesThatComeWithTheEnd(t *testing.T) {
 			require.NoError(t, err)
 			assert.Len(t, set.Writes, len(c.writes.GetRec()))
 		})
+	}
+}
+
+// ask sends a question of a transaction and gives the answer.
+func ask(t *testing.T, st stream, tx, question *peerpb.ChaincodeMessage) *peerpb.ChaincodeMessage {
+	question.Txid, question.ChannelId = tx.GetTxid(), tx.GetChannelId()
+	assert.NoError(t, st.Send(question))
+	reply, err := st.Recv()
+	assert.NoError(t, err)
+	return reply
+}
+
+// TestARangesAnswersAreBoundedInBytes: with 100 results each they would be as large as 100 values.
+func TestARangesAnswersAreBoundedInBytes(t *testing.T) {
+	const large, answers = 1 << 19, 5 << 19
+	var sizes []int
+	f := playing(t, func(st stream) error {
+		register(t, st)
+		tx, err := st.Recv()
+		if err != nil {
+			return err
+		}
+		question := message(peerpb.ChaincodeMessage_GET_STATE_BY_RANGE, &peerpb.GetStateByRange{StartKey: "a"})
+		for keys := ""; ; {
+			reply, part := ask(t, st, tx, question), &peerpb.QueryResponse{}
+			assert.NoError(t, proto.Unmarshal(reply.GetPayload(), part))
+			assert.LessOrEqual(t, len(reply.GetPayload()), answers)
+			sizes = append(sizes, len(part.GetResults()))
+			for _, result := range part.GetResults() {
+				kv := &queryresultpb.KV{}
+				assert.NoError(t, proto.Unmarshal(result.GetResultBytes(), kv))
+				keys += kv.GetKey()
+			}
+			if !part.GetHasMore() {
+				return st.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_ERROR, Payload: []byte(keys), Txid: tx.GetTxid(), ChannelId: tx.GetChannelId()})
+			}
+			question = message(peerpb.ChaincodeMessage_QUERY_STATE_NEXT, &peerpb.QueryStateNext{Id: part.GetId()})
+		}
+	}).await("cc")
+	var writes []statedb.Write
+	for _, c := range "abcdefgh" {
+		writes = append(writes, statedb.Write{Namespace: "cc", Key: string(c), Value: make([]byte, large)})
+	}
+	writes = append(writes, statedb.Write{Namespace: "cc", Key: "i", Value: make([]byte, answers-large/2)}, statedb.Write{Namespace: "cc", Key: "j"})
+	f.db.Apply(statedb.Version{Block: 1}, writes)
+	_, _, _, err := f.simulate(context.Background(), "tx", "cc", "go")
+	require.ErrorContains(t, err, "abcdefghij")
+	assert.Equal(t, []int{3, 3, 2, 1, 1}, sizes)
+}
+
+// TestWhatIsTooLargeForTheStreamLeavesIt: gRPC ends a stream that is given a message beyond its bound.
+func TestWhatIsTooLargeForTheStreamLeavesIt(t *testing.T) {
+	const bound = 2 << 20
+	f := playingWithin(t, bound, func(st stream) error {
+		register(t, st)
+		for {
+			tx, err := st.Recv()
+			if err != nil {
+				return err
+			}
+			reply := ask(t, st, tx, message(peerpb.ChaincodeMessage_GET_STATE, &peerpb.GetState{Key: "large"}))
+			assert.Equal(t, peerpb.ChaincodeMessage_ERROR, reply.GetType())
+			assert.NoError(t, st.Send(&peerpb.ChaincodeMessage{
+				Type: peerpb.ChaincodeMessage_ERROR, Payload: reply.GetPayload(), Txid: tx.GetTxid(), ChannelId: tx.GetChannelId(),
+			}))
+		}
+	}).await("cc")
+	f.db.Apply(statedb.Version{Block: 1}, []statedb.Write{{Namespace: "cc", Key: "large", Value: make([]byte, bound)}})
+	for range 2 {
+		_, _, _, err := f.simulate(context.Background(), "tx", "cc", "go")
+		require.ErrorIs(t, err, cchost.ErrFailed)
+		require.ErrorContains(t, err, "a message of 2097152 bytes is too large for the chaincode's stream: at most 1048576 are accepted")
+		_, _, _, err = f.simulate(context.Background(), "tx", "cc", strings.Repeat("x", bound))
+		require.ErrorContains(t, err, "too large for the chaincode's stream")
+		require.True(t, f.host.Connected("cc"))
 	}
 }
 

@@ -17,26 +17,36 @@ const (
 	// batchSize and maxPage are Fabric's defaults: results in one answer, and in one page.
 	batchSize = 100
 	maxPage   = 100_000
+	// batchBytes bounds the keys and values in one answer, of which a single result may have more. Thousands of
+	// transactions run at once, and gRPC's own receivers refuse messages above 4 MiB.
+	batchBytes = 2 << 20
 	// maxQueries bounds the open queries of a call that closes none.
 	maxQueries = 1000
 )
 
 // query is an open range query.
 type query struct {
-	it Iterator
-	// A page is read as a whole, because its bookmark goes with the first answer.
-	paged bool
-	page  []*statedb.Entry
+	it   Iterator
+	more bool // it has further results
+	// read are those that no answer has had: of a page all, because its bookmark goes with the first answer.
+	read []*statedb.Entry
 }
 
 // next gives the results of one answer.
 func (q *query) next() (entries []*statedb.Entry, more bool, err error) {
-	if !q.paged {
-		return q.it.Next(batchSize)
+	if len(q.read) == 0 && q.more {
+		if q.read, q.more, err = q.it.Next(batchSize); err != nil {
+			return nil, false, err
+		}
 	}
-	n := min(batchSize, len(q.page))
-	entries, q.page = q.page[:n], q.page[n:]
-	return entries, len(q.page) > 0, nil
+	n := 0
+	for size := 0; n < min(batchSize, len(q.read)); n++ {
+		if size += len(q.read[n].Key) + len(q.read[n].Value); size > batchBytes && n > 0 {
+			break
+		}
+	}
+	entries, q.read = q.read[:n], q.read[n:]
+	return entries, len(q.read) > 0 || q.more, nil
 }
 
 func (c *call) rangeQuery(payload []byte) ([]byte, error) {
@@ -83,7 +93,7 @@ func (c *call) open(ask *peerpb.GetStateByRange, page *peerpb.QueryMetadata) (*q
 	}
 	it, err := c.tx.ledger.Range(c.namespace, start, ask.GetEndKey())
 	if err != nil || !paged {
-		return &query{it: it}, nil, err
+		return &query{it: it, more: true}, nil, err
 	}
 	entries, more, err := it.Next(int(page.GetPageSize()))
 	if err != nil {
@@ -94,7 +104,7 @@ func (c *call) open(ask *peerpb.GetStateByRange, page *peerpb.QueryMetadata) (*q
 		about.Bookmark = it.NextKey()
 	}
 	metadata, err := proto.Marshal(about)
-	return &query{it: it, paged: true, page: entries}, metadata, err
+	return &query{read: entries}, metadata, err
 }
 
 // batch answers with the next results; a query without more is forgotten.
