@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
@@ -52,6 +53,8 @@ type run struct {
 	mapped []byte // all of it
 	fences []byte // and filter are read there: the kernel keeps as much of them in memory as it has room for
 	filter []byte
+
+	forsaken atomic.Bool // it is damaged, and its file is gone: the next start makes it again
 }
 
 // openRun checks all but the pages of records, which are checked when they are read.
@@ -106,6 +109,15 @@ func (r *run) close() error {
 		r.mapped, r.fences, r.filter = nil, nil, nil
 	}
 	return errors.Join(err, r.file.Close())
+}
+
+// forsake lets the next start make a damaged run again from the blocks, by removing its file.
+func (r *run) forsake(err error) error {
+	err = fmt.Errorf("%w; the next start makes it again from the blocks", err)
+	if r.forsaken.Swap(true) {
+		return err
+	}
+	return errors.Join(err, os.Remove(r.path))
 }
 
 func sumFits(b []byte) bool {
@@ -228,7 +240,14 @@ func merged(runs []*run) source {
 	var heads []*head
 	var failed error
 	for _, r := range runs {
-		h := &head{next: r.records()}
+		records := r.records()
+		h := &head{next: func() (ID, error) {
+			id, err := records()
+			if errors.Is(err, ErrDamaged) {
+				err = r.forsake(err)
+			}
+			return id, err
+		}}
 		if h.id, failed = h.next(); failed == nil {
 			heads = append(heads, h)
 		} else if failed != io.EOF {

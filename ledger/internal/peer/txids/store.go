@@ -97,7 +97,10 @@ func Open(dir string, rest *durable.Rest, fits func(blocks uint64, hash []byte) 
 // drop removes runs whose ids are in others, or that do not follow on any.
 func drop(runs []*run) (err error) {
 	for _, r := range runs {
-		err = errors.Join(err, r.close(), os.Remove(r.path))
+		err = errors.Join(err, r.close())
+		if !r.forsaken.Load() {
+			err = errors.Join(err, os.Remove(r.path))
+		}
 	}
 	return err
 }
@@ -134,7 +137,7 @@ func (s *Store) Find(key [sha256.Size]byte) (ID, bool, error) {
 	for _, r := range slices.Backward(s.runs) {
 		id, ok, err := r.find(&key)
 		if errors.Is(err, ErrDamaged) {
-			err = errors.Join(fmt.Errorf("%w; the next start makes it again from the blocks", err), os.Remove(r.path))
+			err = r.forsake(err)
 		}
 		if ok || err != nil {
 			return id, ok, err
@@ -174,8 +177,12 @@ func (s *Store) put(sp span, src source, from []*run) error {
 
 // Compact merges the newest runs where they are of about a size. Like Add it may be called again after an error.
 func (s *Store) Compact() error {
-	for len(s.runs) >= fan {
-		last := s.runs[len(s.runs)-fan:]
+	for {
+		intact := s.intact()
+		if len(intact) < fan {
+			return nil
+		}
+		last := intact[len(intact)-fan:]
 		sp := span{first: last[0].first, end: last[fan-1].end, hash: last[fan-1].hash}
 		for _, r := range last {
 			sp.count += r.count
@@ -187,7 +194,16 @@ func (s *Store) Compact() error {
 			return err
 		}
 	}
-	return nil
+}
+
+// intact are the runs after the last one that is known to be damaged: that stays as it is until the next start.
+func (s *Store) intact() []*run {
+	for i, r := range slices.Backward(s.runs) {
+		if r.forsaken.Load() {
+			return s.runs[i+1:]
+		}
+	}
+	return s.runs
 }
 
 // Close releases the files.

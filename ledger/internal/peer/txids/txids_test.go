@@ -224,6 +224,53 @@ func TestDamageIsSeen(t *testing.T) {
 	}
 }
 
+// TestAMergeMeetsADamagedPageOnce: what can be read of that run is found until the next start, which makes it again,
+// and later runs are merged without it.
+func TestAMergeMeetsADamagedPageOnce(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, anything, noneSkipped(t))
+	var all []ID
+	add := func(n uint64) {
+		ids := taken(n, n, n+1, 200)
+		require.NoError(t, s.Add(n+1, hashOf(n+1), ids))
+		all = append(all, ids...)
+	}
+	for n := range uint64(fan) {
+		add(n)
+	}
+	bad := s.runs[1]
+	file, err := os.OpenFile(bad.path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = file.WriteAt([]byte("damaged"), pageSize*bad.pages()) // in its last page of records
+	require.NoError(t, errors.Join(err, file.Close()))
+	err = s.Compact()
+	require.ErrorIs(t, err, ErrDamaged)
+	require.ErrorContains(t, err, "the next start makes it again")
+	require.NoFileExists(t, bad.path)
+	require.NoError(t, s.Compact(), "it has been said")
+	for n := fan; n < 3*fan; n++ {
+		add(uint64(n))
+		require.NoError(t, s.Compact())
+	}
+	assert.Less(t, len(s.runs), 2+fan+fan/2, "the others are merged")
+	lost := 0
+	for _, id := range all {
+		got, ok, err := s.Find(id.Key)
+		if err != nil {
+			require.ErrorIs(t, err, ErrDamaged)
+			require.LessOrEqual(t, id.Block, uint64(1), "of that run, or older and by a false word of its filter")
+			lost++
+			continue
+		}
+		require.True(t, ok)
+		require.Equal(t, id, got)
+	}
+	assert.Positive(t, lost)
+	require.NoError(t, s.Close())
+	s = open(t, dir, anything, noneSkipped(t))
+	assert.EqualValues(t, 1, s.Blocks(), "the rest is read again from the blocks")
+}
+
 func TestRunsOfAnotherChainAreLeftAside(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, anything, noneSkipped(t))
