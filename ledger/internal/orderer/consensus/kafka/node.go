@@ -116,7 +116,7 @@ func Open(cfg Config, sm StateMachine) (*Node, error) {
 		kgo.DefaultProduceTopic(cfg.Channel), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(largest),
 		kgo.MaxBufferedRecords(queuedRecords), kgo.MaxBufferedBytes(queuedBytes),
-		kgo.MetadataMinAge(metadataPause), kgo.RetryBackoffFn(func(tries int) time.Duration { return min(time.Duration(tries)*retryPause, retryPauseMost) }),
+		kgo.MetadataMinAge(metadataPause), kgo.RetryBackoffFn(pauseAfter),
 		kgo.RecordDeliveryTimeout(deliveryTimeout), kgo.UnknownTopicRetries(-1),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxPartitionBytes(largest),
 	)
@@ -125,6 +125,8 @@ func Open(cfg Config, sm StateMachine) (*Node, error) {
 	}
 	return n, nil
 }
+
+func pauseAfter(tries int) time.Duration { return min(time.Duration(tries)*retryPause, retryPauseMost) }
 
 // Connected reports whether transactions are accepted.
 func (n *Node) Connected() bool { return n.connected.Load() }
@@ -175,9 +177,12 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	log.Infof("[channel: %s] Reading the topic from offset %d", n.cfg.Channel, n.next)
 	n.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{n.cfg.Channel: {0: kgo.NewOffset().At(n.next)}})
-	n.connect()
 	fetched := make(chan kgo.Fetches)
 	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		n.connect(groupCtx)
+		return nil
+	})
 	group.Go(func() error {
 		for {
 			fetches := n.client.PollFetches(groupCtx)
@@ -199,19 +204,37 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// connect writes this run's first record. What comes back after it is new.
-func (n *Node) connect() {
-	hello := &ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Connect{Connect: &ordererpb.KafkaMessageConnect{Payload: n.session}}}
-	err := n.write(hello, func(err error) {
-		switch {
-		case err == nil, errors.Is(err, kgo.ErrClientClosed), errors.Is(err, context.Canceled):
-		default:
-			log.Warnf("[channel: %s] cannot write to the topic, trying again: %s", n.cfg.Channel, err)
-			n.connect()
+// connect writes this run's first record, sooner or later: what comes back after it is new. The client itself tries
+// again only what a repetition alone may mend; a topic that forbids writing, for example, an operator may.
+func (n *Node) connect(ctx context.Context) {
+	for tries, told := 1, ""; ; tries++ {
+		err := n.sayHello(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
 		}
-	})
-	if err != nil {
-		log.Panicf("a message of our own does not marshal: %s", err)
+		if err.Error() != told {
+			told = err.Error()
+			log.Warnf("[channel: %s] cannot write to the topic, trying again: %s", n.cfg.Channel, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pauseAfter(tries)):
+		}
+	}
+}
+
+func (n *Node) sayHello(ctx context.Context) error {
+	hello := &ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Connect{Connect: &ordererpb.KafkaMessageConnect{Payload: n.session}}}
+	written := make(chan error, 1)
+	if err := n.write(hello, func(err error) { written <- err }); err != nil {
+		return err
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -196,6 +197,49 @@ func TestARestartReadsOnFromTheLastBlock(t *testing.T) {
 	<-m.connected
 	order(t, n, "c")
 	await(t, m, []string{"[a]"}, []string{"b", "c"})
+}
+
+// TestAFirstWordThatIsRefusedIsTriedAgainAfterAPause: the client gives up at once where a repetition alone does not help.
+func TestAFirstWordThatIsRefusedIsTriedAgainAfterAPause(t *testing.T) {
+	const refusals = 4
+	s := newSite(t)
+	var mu sync.Mutex
+	var at []time.Time
+	s.brokers.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		s.brokers.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		at = append(at, time.Now())
+		if len(at) > refusals {
+			return nil, nil, false
+		}
+		return refused(request.(*kmsg.ProduceRequest), kerr.TopicAuthorizationFailed), nil, true
+	})
+	m := newMachine()
+	s.run(m, time.Hour)
+	<-m.connected
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, at, refusals+1)
+	for i := 1; i <= refusals; i++ {
+		assert.GreaterOrEqual(t, at[i].Sub(at[i-1]), time.Duration(i)*retryPause)
+	}
+}
+
+// refused is a broker's answer to a write that it does not take.
+func refused(request *kmsg.ProduceRequest, why *kerr.Error) kmsg.Response {
+	response := request.ResponseKind().(*kmsg.ProduceResponse)
+	for _, topic := range request.Topics {
+		answer := kmsg.NewProduceResponseTopic()
+		answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
+		for _, partition := range topic.Partitions {
+			p := kmsg.NewProduceResponseTopicPartition()
+			p.Partition, p.ErrorCode = partition.Partition, why.Code
+			answer.Partitions = append(answer.Partitions, p)
+		}
+		response.Topics = append(response.Topics, answer)
+	}
+	return response
 }
 
 func TestALedgerThatFailsEndsTheNode(t *testing.T) {
