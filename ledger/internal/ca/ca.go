@@ -35,20 +35,6 @@ type Authority struct {
 
 // New makes an authority for an organisation, for example New("ca", "org1.example.com").
 func New(name, organization string) (*Authority, error) {
-	now := time.Now().UTC().Truncate(time.Second)
-	return authority(x509.Certificate{
-		Subject:               pkix.Name{Country: []string{"EU"}, Organization: []string{organization}, CommonName: name + "." + organization},
-		NotBefore:             now.Add(-clockSkew),
-		NotAfter:              now.Add(validity),
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}, nil)
-}
-
-// authority makes a key and has its certificate signed by the one above; nil: by itself.
-func authority(template x509.Certificate, above *Authority) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -57,22 +43,26 @@ func authority(template x509.Certificate, above *Authority) (*Authority, error) 
 	if err != nil {
 		return nil, err
 	}
-	template.SubjectKeyId = ski
-	parent, signer := &template, key
-	if above != nil {
-		template.AuthorityKeyId = above.cert.SubjectKeyId
-		parent, signer = above.cert, above.key
+	now := time.Now().UTC().Truncate(time.Second)
+	template := &x509.Certificate{
+		Subject:               pkix.Name{Country: []string{"EU"}, Organization: []string{organization}, CommonName: name + "." + organization},
+		NotBefore:             now.Add(-clockSkew),
+		NotAfter:              now.Add(validity),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		SubjectKeyId:          ski,
 	}
-	a := &Authority{key: key}
-	if a.certPEM, err = sign(&template, parent, &key.PublicKey, signer); err != nil {
+	certPEM, err := sign(template, template, &key.PublicKey, key)
+	if err != nil {
 		return nil, err
 	}
-	if a.keyPEM, err = marshalKey(key); err != nil {
+	keyPEM, err := marshalKey(key)
+	if err != nil {
 		return nil, err
 	}
-	block, _ := pem.Decode(a.certPEM)
-	a.cert, err = x509.ParseCertificate(block.Bytes)
-	return a, err
+	return Load(certPEM, keyPEM)
 }
 
 // CertPEM is the authority's certificate.
@@ -128,13 +118,6 @@ func (a *Authority) Issue(r Request) (certPEM, keyPEM []byte, err error) {
 	}
 	keyPEM, err = marshalKey(key)
 	return certPEM, keyPEM, err
-}
-
-// Intermediate makes an authority below this one.
-func (a *Authority) Intermediate(name string) (*Authority, error) {
-	template := *a.cert
-	template.Subject.CommonName = name
-	return authority(template, a)
 }
 
 // Load reads an authority back.

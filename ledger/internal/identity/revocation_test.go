@@ -46,6 +46,23 @@ func sameSerial(t testing.TB, a *ca.Authority, cert []byte) []byte {
 	return list
 }
 
+// intermediate makes an authority below another one.
+func intermediate(t *testing.T, above *ca.Authority) *ca.Authority {
+	t.Helper()
+	pair, err := tls.X509KeyPair(above.CertPEM(), above.KeyPEM())
+	require.NoError(t, err)
+	below := authority(t, "org1")
+	own, err := tls.X509KeyPair(below.CertPEM(), below.KeyPEM())
+	require.NoError(t, err)
+	template := *own.Leaf
+	template.Subject.CommonName = "ca2"
+	der, err := x509.CreateCertificate(rand.Reader, &template, pair.Leaf, own.Leaf.PublicKey, pair.PrivateKey)
+	require.NoError(t, err)
+	middle, err := ca.Load(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), below.KeyPEM())
+	require.NoError(t, err)
+	return middle
+}
+
 func TestARevokedCertificateIsRefused(t *testing.T) {
 	a, b := authority(t, "org1"), authority(t, "org1")
 	lost := issue(t, a, "Org1MSP", ca.Request{CommonName: "lost", Unit: "client"})
@@ -75,8 +92,7 @@ func TestARevokedCertificateIsRefused(t *testing.T) {
 // TestARevokedAuthorityTakesItsCertificatesAlong: the chain's middle counts as well.
 func TestARevokedAuthorityTakesItsCertificatesAlong(t *testing.T) {
 	root := authority(t, "org1")
-	middle, err := root.Intermediate("ca2")
-	require.NoError(t, err)
+	middle := intermediate(t, root)
 	client := issue(t, middle, "Org1MSP", ca.Request{CommonName: "client", Unit: "client"})
 	for _, revoked := range []bool{false, true} {
 		cfg := OrgConfig{MSPID: "Org1MSP", RootCerts: [][]byte{root.CertPEM()}, IntermediateCerts: [][]byte{middle.CertPEM()}, OUs: DefaultOUs()}
