@@ -2,11 +2,13 @@ module github.com/qioi/qioi/deploy/k8s/nri
 
 go 1.26.0
 
-require github.com/containerd/nri v0.12.5
+require (
+	github.com/containerd/nri v0.12.5
+	github.com/containerd/ttrpc v1.2.7
+)
 
 require (
 	github.com/containerd/log v0.1.0 // indirect
-	github.com/containerd/ttrpc v1.2.7 // indirect
 	github.com/knqyf263/go-plugin v0.9.0 // indirect
 	github.com/opencontainers/runtime-spec v1.3.0 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect

@@ -27,6 +27,9 @@ const (
 	lastPause  = 5 * time.Second
 )
 
+// configured within this time after it was reached, or containerd is asked anew: the stub itself would wait for ever.
+const patience = 10 * time.Second
+
 func main() {
 	runtime := flag.String("runtime", api.DefaultSocketPath, "containerd's NRI `socket`")
 	own := flag.String("listen", "/run/qioi-nri/qioi-nri.sock", "the `socket` on which the daemon is answered")
@@ -74,7 +77,7 @@ func follow(ctx context.Context, records *records, runtime, index string) {
 	pause := firstPause
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := attend(ctx, records, runtime, index)
+		err := attend(ctx, records, runtime, index, patience)
 		records.disconnect(fmt.Sprintf("%s: %v", runtime, err))
 		if time.Since(began) > lastPause {
 			pause = firstPause
@@ -89,12 +92,30 @@ func follow(ctx context.Context, records *records, runtime, index string) {
 }
 
 // attend registers once, and returns when the connection has ended.
-func attend(ctx context.Context, records *records, runtime, index string) error {
-	plugin := &plugin{records: records}
-	one, err := stub.New(plugin, stub.WithPluginName("qioi"), stub.WithPluginIdx(index), stub.WithSocketPath(runtime))
+func attend(ctx context.Context, records *records, runtime, index string, patience time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	connection, err := (&net.Dialer{}).DialContext(ctx, "unix", runtime)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	plugin := &plugin{records: records, configured: make(chan struct{})}
+	one, err := stub.New(plugin, stub.WithPluginName("qioi"), stub.WithPluginIdx(index), stub.WithConnection(connection))
 	if err != nil {
 		return err
 	}
 	plugin.update = one.UpdateContainers
-	return one.Run(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- one.Run(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-plugin.configured:
+		return <-ended
+	case <-time.After(patience):
+		// Between its registration and Configure the stub sees neither the connection's end nor the context's. What
+		// waits there is left behind; it holds nothing but its own memory.
+		return fmt.Errorf("registered, but not configured within %v", patience)
+	}
 }

@@ -122,14 +122,16 @@ func sharesOf(container *api.Container) uint64 {
 // plugin is what containerd calls. It adjusts nothing on its own, so it asks for events after the fact only: no
 // container waits for it.
 type plugin struct {
-	records *records
-	update  updateFunc
-	runtime string
+	records    *records
+	update     updateFunc
+	runtime    string
+	configured chan struct{} // closed when the runtime has begun to speak
 }
 
 // Configure learns who the runtime is.
 func (p *plugin) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
 	p.runtime = runtime + " " + version
+	close(p.configured)
 	return 0, nil
 }
 
