@@ -47,6 +47,7 @@ class Resizer:
         self._refused: dict[str, tuple[float, str]] = {}  # by uid: until when, and why
         self._failed: dict[str, float] = {}  # by uid: when the API server did not do what it was asked for
         self._foreign: set[str] = set()
+        self._erased: set[str] = set()  # whose annotation is off, but still seen
         self._problems: dict[str, str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-resizer", daemon=True)
@@ -107,7 +108,7 @@ class Resizer:
         deadline = self._clock() + ENDING
         while self._records and self._clock() < deadline:
             self.keep_only(set())
-            self.round(self._clock() + PAUSE - SETTLED)
+            self.round(self._clock(), SETTLED)
             if self._records:
                 time.sleep(0.2)
         for one in self._records.values():
@@ -122,29 +123,29 @@ class Resizer:
             except Exception:  # nothing about one pod may end it for all
                 log.exception("kubernetes resize")
 
-    def round(self, now: float) -> None:
-        """Do what is due for every pod; what failed is tried again after a pause."""
+    def round(self, now: float, pause: float = PAUSE) -> None:
+        """Do what is due for every pod; what failed is tried again after ``pause`` seconds."""
         if not self._synced():
             return
         pods = self._pods()
         with self._lock:
-            for uid, pod in pods.items():
-                # Of one that was given up the annotation may be seen for a moment more: its request is not ours.
-                if pod.cpu.original is not None and uid not in self._records and uid not in self._foreign:
-                    self._records[uid] = left_over(pod, pod.cpu.original)
+            noted = {uid for uid, pod in pods.items() if pod.cpu.original is not None}
+            self._erased &= noted  # an annotation may be seen for a moment after it was taken off
+            for uid in noted - self._records.keys() - self._foreign - self._erased:
+                self._records[uid] = left_over(pods[uid])
             self._refused = {uid: one for uid, one in self._refused.items() if uid in pods}
             self._foreign &= pods.keys()
             records = tuple(self._records.values())
         for record in records:
-            if now - self._failed.get(record.uid, float("-inf")) >= PAUSE:
-                self._attend(record, pods.get(record.uid), now)
+            if now - self._failed.get(record.uid, float("-inf")) >= pause:
+                self._attend(record, pods.get(record.uid), now, pause)
 
-    def _attend(self, record: Record, pod: Pod | None, now: float) -> None:
+    def _attend(self, record: Record, pod: Pod | None, now: float, pause: float) -> None:
         """Do what is due for one pod."""
         if pod is not None and (why := refused(record, pod)) is not None:
             self._refuse(record, why)
             record = replace(record, wanted=None)
-        do, target = step(record, pod, now)
+        do, target = step(record, pod, now, pause)
         if do is Do.NOTHING:
             return
         try:
@@ -153,17 +154,17 @@ class Resizer:
                 return
             if do is Do.RECORD:
                 self._update(record.uid, record)  # the journal first, then the pod's own record, then the change
-                self._annotate(record, record.original)
+                self._annotate(record)
                 record = replace(record, noted=True)
                 self._update(record.uid, record)
             if target is not None:
                 self._resize(record, pod, target, now)
             elif do in (Do.ERASE, Do.GIVE_UP):
+                self._erase(record, pod)
                 if do is Do.GIVE_UP:
                     log.warning("%s/%s: somebody else has set its request to %s: left alone",
                                 record.namespace, record.name, pod.cpu.asked)  # fmt: skip
                     self._foreign.add(record.uid)
-                self._annotate(record, None)
                 self._drop(record.uid)
             self._say(record.uid, None)
         except ApiError as error:
@@ -176,21 +177,23 @@ class Resizer:
         current, text = milli(pod.cpu.asked) or 0, record.original if target == record.found else f"{target}m"
         after = after_resize(record, current, target, now)
         self._update(record.uid, after)
-        place = f"/spec/containers/{pod.cpu.position}"
-        request = f"{place}/resources/requests/cpu"
-        changes = [
-            {"op": "test", "path": "/metadata/uid", "value": record.uid},
-            {"op": "test", "path": f"{place}/name", "value": record.container},
-            {"op": "test", "path": request, "value": pod.cpu.asked},
-            {"op": "replace", "path": request, "value": text},
-        ]
+        changes = [*as_seen(record, pod), {"op": "replace", "path": request_path(pod), "value": text}]
         self._api.request("resize", "PATCH", f"{record.path}/resize", {}, changes, JSON_PATCH)
         log.info("%s/%s: request %s -> %s", record.namespace, record.name, pod.cpu.asked, text)
 
-    def _annotate(self, record: Record, original: str | None) -> None:
-        """Put the original on the pod, or take it off. Through its status, which can't change what runs."""
-        metadata = {"uid": record.uid, "annotations": {ORIGINAL_ANNOTATION: original}}
+    def _annotate(self, record: Record) -> None:
+        """Put the original on the pod. Through its status, which can't change what runs."""
+        metadata = {"uid": record.uid, "annotations": {ORIGINAL_ANNOTATION: record.original}}
         self._api.request("annotate", "PATCH", f"{record.path}/status", {}, {"metadata": metadata}, STRATEGIC)
+        self._erased.discard(record.uid)
+
+    def _erase(self, record: Record, pod: Pod) -> None:
+        """Take the original off the pod, if its request still is what was seen: else ours may be in force yet."""
+        changes = as_seen(record, pod)
+        if pod.cpu.original is not None:
+            changes.append({"op": "remove", "path": "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")})
+            self._erased.add(record.uid)
+        self._api.request("annotate", "PATCH", f"{record.path}/status", {}, changes, JSON_PATCH)
 
     def _fail(self, record: Record, error: ApiError) -> None:
         """Tell what will not be done from what may be done later."""
@@ -250,7 +253,20 @@ def record_of(entry: Entry) -> Record | None:
     return Record(namespace, name, uid, container, original, entry.ours, noted=True)
 
 
-def left_over(pod: Pod, original: str) -> Record:
+def left_over(pod: Pod) -> Record:
     """Make a record of a pod's annotation, where the journal is lost: what it asks for now was ours."""
     ours = (milli(pod.cpu.asked) or 0,)
-    return Record(pod.namespace, pod.name, pod.uid, pod.main, original, ours, noted=True)
+    return Record(pod.namespace, pod.name, pod.uid, pod.main, pod.cpu.original or "", ours, noted=True)
+
+
+def request_path(pod: Pod) -> str:
+    """Say where in a pod's object its main container's request is."""
+    return f"/spec/containers/{pod.cpu.position}/resources/requests/cpu"
+
+
+def as_seen(record: Record, pod: Pod) -> list[dict[str, str]]:
+    """Give the part of a JSON patch by which the server refuses it if the pod or its request is another by now."""
+    tests = [("/metadata/uid", record.uid), (f"/spec/containers/{pod.cpu.position}/name", record.container)]
+    if pod.cpu.asked:
+        tests.append((request_path(pod), pod.cpu.asked))
+    return [{"op": "test", "path": path, "value": value} for path, value in tests]

@@ -61,10 +61,13 @@ class Record:
 
 
 def request_for(record: Record, pod: Pod, shares: int) -> int:
-    """Give the request that makes the kubelet set ``shares``, at most the container's limit."""
+    """Give the request that makes the kubelet set ``shares``.
+
+    It stays below the container's limit: one that reaches it could make the pod Guaranteed, which is refused.
+    """
     wanted = -(-max(MIN_SHARES, min(MAX_SHARES, shares)) * 1000 // 1024)
     limit = milli(pod.cpu.limit)
-    return max(record.found, wanted if limit is None else min(wanted, limit))
+    return max(record.found, wanted if limit is None else min(wanted, limit - 1))
 
 
 def begin(pod: Pod) -> Record | None:
@@ -74,8 +77,11 @@ def begin(pod: Pod) -> Record | None:
     return Record(pod.namespace, pod.name, pod.uid, pod.main, pod.cpu.asked)
 
 
-def step(record: Record, pod: Pod | None, now: float) -> tuple[Do, int | None]:
-    """Say what is to be done next, and for a resize the request to ask for."""
+def step(record: Record, pod: Pod | None, now: float, pause: float = PAUSE) -> tuple[Do, int | None]:
+    """Say what is to be done next, and for a resize the request to ask for.
+
+    ``pod`` may be older than our last change: whatever is done is done only if the server has it as it is seen here.
+    """
     if pod is None or pod.uid != record.uid:
         return Do.FORGET, None
     current = milli(pod.cpu.asked)
@@ -85,9 +91,9 @@ def step(record: Record, pod: Pod | None, now: float) -> tuple[Do, int | None]:
     if target == record.found:
         if current != target:
             return Do.RESIZE, target
-        done = len(record.ours) == 0 or now - record.changed >= PAUSE  # what is seen may be older than our last change
+        done = len(record.ours) == 0 or now - record.changed >= pause  # a change that is still on its way may come yet
         return (Do.ERASE, None) if done else (Do.NOTHING, None)
-    if abs(target - current) < STEP * current or now - record.changed < PAUSE:
+    if abs(target - current) < STEP * current or now - record.changed < pause:
         return Do.NOTHING, None
     return (Do.RESIZE if record.noted else Do.RECORD), target
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from qioi.controller.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, choose, offers
 from qioi.kubernetes.client import Access, Api
 from qioi.kubernetes.cluster import Cluster
-from qioi.kubernetes.pods import Pod
+from qioi.kubernetes.pods import Pod, read_pod, slim
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizer import Resizer
+from qioi.kubernetes.resizes import PAUSE
 from qioi.kubernetes.section import KubernetesConfig
 
 K8S = Path(__file__).parents[2] / "deploy/k8s"
@@ -163,6 +165,100 @@ def test_what_somebody_else_has_asked_for_is_left_alone(site: Site) -> None:
     assert "somebody else" in str(site.resizer.takes(pod))
     site.resizer.close()
     assert site.request() == "300m"
+
+
+class Behind:
+    """What is seen of the pods, held back for as long as a test wants: a watch may be behind."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.pods: dict[str, Pod] | None = None
+
+    def hold(self, *pods: Pod) -> None:
+        self.pods = {one.uid: one for one in pods}
+
+    def __call__(self) -> Mapping[str, Pod]:
+        return self.site.cluster.pods_by_uid() if self.pods is None else self.pods
+
+    def resizer(self) -> Resizer:
+        """Give one whose rounds are ours."""
+        self.site.resizer.close()
+        self.site.resizer = Resizer(self.site.api, self.site.folder, self, lambda: True)
+        return self.site.resizer
+
+
+def test_a_watch_that_is_behind_leaves_nothing_of_ours_behind(site: Site) -> None:
+    """It still shows the original when ours is in force: nothing is forgotten before the server says that it is not."""
+    pod, behind = site.pod(), Behind(site)
+    resizer = behind.resizer()
+    behind.hold(pod)
+    resizer.want(pod, 2048)
+    resizer.round(0.0)
+    assert site.request() == "2"
+    resizer.want(pod, None)
+    resizer.round(2 * PAUSE)
+    assert (site.request(), site.original(), site.journal.exists()) == ("2", "100m", True)
+    behind.pods = None
+    until(lambda: (seen := site.seen("peer0")) and seen.cpu.asked == "2", "the watch has caught up")
+    resizer.close()
+    assert (site.request(), site.original(), site.journal.exists()) == ("100m", None, False)
+
+
+def test_what_somebody_else_has_taken_back_is_still_ours(site: Site) -> None:
+    pod, behind = site.pod(), Behind(site)
+    resizer = behind.resizer()
+    resizer.want(pod, 2048)
+    resizer.round(0.0)
+    site.resize("300m")
+    foreign = until(lambda: (seen := site.seen("peer0")) and seen.cpu.asked == "300m" and seen, "theirs is seen")
+    behind.hold(foreign)
+    site.resize("2")
+    resizer.round(PAUSE)
+    assert (site.request(), site.original(), site.journal.exists()) == ("2", "100m", True)
+    behind.pods = None
+    until(lambda: (seen := site.seen("peer0")) and seen.cpu.asked == "2", "the watch has caught up")
+    resizer.close()
+    assert (site.request(), site.original(), site.journal.exists()) == ("100m", None, False)
+
+
+def test_an_annotation_that_somebody_has_taken_off_is_not_missed(site: Site) -> None:
+    pod = site.pod()
+    site.resizer.want(pod, 2048)
+    until(lambda: site.request() == "2", "the request is moved")
+    site.plane.call("PATCH", f"{site.pods}/peer0", {"metadata": {"annotations": {ORIGINAL_ANNOTATION: None}}},
+                    kind=MERGE)  # fmt: skip
+    until(lambda: (seen := site.seen("peer0")) and seen.cpu.original is None, "that is seen")
+    site.resizer.close()
+    assert (site.request(), site.original(), site.journal.exists()) == ("100m", None, False)
+
+
+def test_the_end_waits_no_longer_than_it_has_to(site: Site) -> None:
+    """By a clock of its own: a change is followed by the next look at it, a second later."""
+    pod, ticks = site.pod(), count(step=0.2)
+
+    def current() -> Mapping[str, Pod]:
+        seen = read_pod(slim(site.object()))
+        assert seen is not None
+        return {seen.uid: seen}
+
+    site.resizer.close()
+    site.resizer = Resizer(site.api, site.folder, current, lambda: True, lambda: next(ticks))
+    site.resizer.want(pod, 2048)
+    site.resizer.round(next(ticks))
+    assert site.request() == "2"
+    began = next(ticks)
+    site.resizer.close()
+    assert next(ticks) - began < PAUSE
+    assert (site.request(), site.original(), site.journal.exists()) == ("100m", None, False)
+
+
+def test_a_request_is_raised_to_just_below_the_limit(site: Site) -> None:
+    """At the limit the pod would be Guaranteed, which the server refuses."""
+    resources = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "500m", "memory": "64Mi"}}
+    pod = site.pod(resources=resources)
+    site.resizer.want(pod, 4096)
+    until(lambda: site.request() == "499m" or site.resizer.takes(pod), "the server takes or refuses it")
+    assert (site.request(), site.resizer.takes(pod)) == ("499m", None)
 
 
 @pytest.mark.parametrize("reason", ["Infeasible", "Deferred"])

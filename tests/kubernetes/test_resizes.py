@@ -50,7 +50,8 @@ def test_a_request_makes_the_shares_that_it_is_for(shares: int) -> None:
 
 
 def test_a_request_stays_below_the_limit_and_above_the_original() -> None:
-    assert request_for(record(), pod(limit="500m"), 4096) == 500
+    assert request_for(record(), pod(limit="500m"), 4096) == 499
+    assert request_for(record(), pod(limit="100m"), 4096) == 100
     assert request_for(record(), pod(), 50) == 100
 
 
