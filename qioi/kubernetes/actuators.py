@@ -100,30 +100,39 @@ def may_patch(api: Api, subresource: str) -> bool:
 
 
 class NriNames:
-    """Names containers' records for the plugin at ``path``; a name once given stays, since our own value is no clue."""
+    """Names containers' records for the plugin at ``path``; a name once given stays, since our own value is no clue.
+
+    Where it can't be told how a weight was made, as in the middle of a resize, it is looked at again with the next
+    request.
+    """
 
     def __init__(self, path: str, hierarchy: Hierarchy) -> None:
         self._path = path
         self._hierarchy = hierarchy
         self._names: dict[str, str] = {}
+        self._untold: dict[str, str] = {}  # by identity: the request by which it could not be told
 
     def __call__(self, identity: str, cgroup: str, request: str) -> str:
-        """Give a record's name by the container's identity, group and CPU request.
+        """Give a record's name by the container's identity, its group, and the CPU request that the kubelet has set.
 
         Empty where it can't be told how its runtime makes weights of shares.
         """
         scheme, _, number = identity.partition("://")
         if scheme != "containerd":
             return ""
-        if identity not in self._names:
+        if identity not in self._names and self._untold.get(identity) != request:
             try:
                 found = int((self._hierarchy.folder(cgroup) / self._hierarchy.file).read_text())
             except (OSError, ValueError):
                 return ""
             conversion = conversion_of(self._hierarchy.version, shares_of(milli(request) or 0), found)
-            self._names[identity] = nri_owner(self._path, number, conversion) if conversion else ""
-        return self._names[identity]
+            if conversion is None:
+                self._untold[identity] = request
+            else:
+                self._names[identity] = nri_owner(self._path, number, conversion)
+        return self._names.get(identity, "")
 
     def keep_only(self, identities: set[str]) -> None:
         """Forget containers that are gone."""
         self._names = {identity: name for identity, name in self._names.items() if identity in identities}
+        self._untold = {identity: request for identity, request in self._untold.items() if identity in identities}

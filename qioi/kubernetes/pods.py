@@ -181,5 +181,6 @@ def component(
         return None
     log = f"{logs}/{pod.namespace}_{pod.name}_{pod.group_uid}/{main.name}/{main.restarts}.log"
     group = layout.container(pod.group_uid, pod.qos, main.identity)
-    owner = naming(main.identity, group, dict(pod.requests).get(main.name, "")) if naming else ""
+    request = pod.cpu.actual or dict(pod.requests).get(main.name, "")  # what its group was made by
+    owner = naming(main.identity, group, request) if naming else ""
     return Component(pod.path, pod.role, group, serves, log if pod.role in _LOGGED else None, "cri", owner=owner)

@@ -20,6 +20,7 @@ from qioi.discovery.nri_records import Plugin, conversion_of, nri_owner
 from qioi.discovery.owners import EngineOwners
 from qioi.discovery.records import NoRecordError, RecordError
 from qioi.discovery.weights import linear, quadratic
+from qioi.kubernetes.actuators import NriNames
 from qioi.recover import recover
 
 MEGABYTE = 1 << 20
@@ -165,3 +166,21 @@ def test_the_conversion_is_told_by_what_it_has_made(
     version: int, shares: int, found: int, expected: str | None
 ) -> None:
     assert conversion_of(version, shares, found) == expected
+
+
+def test_a_conversion_that_could_not_be_told_is_looked_for_again(tmp_path: Path) -> None:
+    """In the middle of a resize request and weight are of different times."""
+    hierarchy, container, group = Hierarchy(2, tmp_path), f"containerd://{'a' * 64}", tmp_path / "pod/container"
+    group.mkdir(parents=True)
+    names = NriNames("/run/plugin.sock", hierarchy)
+
+    def name(request: str, shares: int) -> str:
+        (group / hierarchy.file).write_text(str(linear(shares)))
+        return names(container, "pod/container", request)
+
+    assert name("2", 1024) == ""
+    assert name("2", 5000) == ""  # this may be ours
+    assert name("3", 3072) == nri_owner("/run/plugin.sock", "a" * 64, "linear")
+    assert name("3", 5000) == nri_owner("/run/plugin.sock", "a" * 64, "linear")
+    names.keep_only(set())
+    assert name("2", 2048) == nri_owner("/run/plugin.sock", "a" * 64, "linear")
