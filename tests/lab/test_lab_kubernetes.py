@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+import qioi
 from qioi.commands.lab import command
 from qioi.lab.kubernetes.cluster import best_effort, on_the_nodes_network, unwrap
 from qioi.lab.kubernetes.images import ledger_image, sysbench_image
-from qioi.lab.kubernetes.ledger import MANIFESTS, on_loopback
+from qioi.lab.kubernetes.ledger import on_loopback
+from qioi.lab.kubernetes.source import manifests
 
 Document = dict[str, Any]
 
@@ -33,12 +37,13 @@ def files(one: Document) -> dict[str, bytes]:
     return {name: base64.b64decode(content) for name, content in one["data"].items()}
 
 
-def manifests() -> list[Document]:
-    return [one for file in sorted(MANIFESTS.glob("ledger/**/*.yaml")) for one in yaml.safe_load_all(file.read_text())]
+def documents() -> list[Document]:
+    found = sorted(manifests().glob("ledger/**/*.yaml"))
+    return [one for file in found for one in yaml.safe_load_all(file.read_text())]
 
 
 def test_every_set_of_pods_finds_what_it_mounts(network: dict[str, Document]) -> None:
-    workloads = [one for one in manifests() if one["kind"] in ("StatefulSet", "Job")]
+    workloads = [one for one in documents() if one["kind"] in ("StatefulSet", "Job")]
     used = set()
     for one in workloads:
         for volume in one["spec"]["template"]["spec"]["volumes"]:
@@ -112,3 +117,19 @@ def test_manifests_are_adapted_to_a_node_without_a_pod_network() -> None:
         assert all(v["emptyDir"] == {"medium": "Memory"} for v in spec.get("volumes", ()) if "emptyDir" in v)
     assert on_loopback("orderer-0.ledger:17000") == "127.0.0.1:17000"
     assert on_loopback("") == ""
+
+
+@pytest.mark.parametrize(
+    "call", ["source.manifests()", "images.copy_source(Path('copy'))", "ledger.SysbenchPods(None, 1, burstable=True)"]
+)
+def test_without_a_source_tree_that_is_one_line(tmp_path: Path, call: str) -> None:
+    """As a wheel installs it: the package alone, its links followed."""
+    package = Path(qioi.__file__).parent
+    shutil.copytree(package, tmp_path / "qioi", ignore=shutil.ignore_patterns("__pycache__", "caliper-configs", "_bin"))
+    code = f"from pathlib import Path\nfrom qioi.lab.kubernetes import images, ledger, source\n{call}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.stderr.splitlines()[-1] == (
+        "qioi.lab.errors.LabError: the ledger's pods and images are made of QiOi's source tree, "
+        f"and {tmp_path} is none: run `make demo-k8s` in a clone"
+    )

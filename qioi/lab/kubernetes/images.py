@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
-import qioi
 from qioi.interference import sysbench_binary
 from qioi.lab.errors import LabError
+from qioi.lab.kubernetes.source import source_tree
 from qioi.lab.network import find_binary
 
 LEDGER_IMAGE, SYSBENCH_IMAGE, DAEMON_IMAGE = "qioi-ledger:0.1.0", "qioi-sysbench:0.1.0", "qioi:0.1.0"
@@ -128,7 +128,7 @@ def daemon_image(folder: Path) -> Path:
 
 def copy_source(target: Path) -> Path:
     """Copy what pip needs of the source tree: built in place, modules that are no more would be found in build/."""
-    source = Path(qioi.__file__).resolve().parents[1]
+    source = source_tree()
     target.mkdir()
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(source / name, target)

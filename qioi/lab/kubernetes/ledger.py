@@ -12,7 +12,6 @@ from types import TracebackType
 
 import yaml
 
-import qioi
 from qioi.interference import Report, parse_reports
 from qioi.lab.errors import LabError
 from qioi.lab.kubernetes.cluster import (
@@ -25,12 +24,12 @@ from qioi.lab.kubernetes.cluster import (
     wait_until,
 )
 from qioi.lab.kubernetes.secrets import Document, network_secrets
+from qioi.lab.kubernetes.source import manifests
 from qioi.lab.lab import CLIENT_SHARES, LabOptions
 from qioi.lab.load import LoadPlan, LoadResult, parse_result
 from qioi.lab.network import Network, load_network
 from qioi.lab.readiness import leaderless, serves
 
-MANIFESTS = Path(qioi.__file__).resolve().parents[1] / "deploy/k8s"
 LEDGER, NEIGHBOURS, QIOI = "ledger", "neighbours", "qioi"
 #: Seconds that a load may take beyond its plan.
 SLACK = 90.0
@@ -52,7 +51,7 @@ class Ledger:
         """Make network and pods and wait until all serve."""
         secrets = network_secrets(options, LEDGER)
         network = self._read(secrets)
-        documents = self._cluster.render(MANIFESTS / "ledger")
+        documents = self._cluster.render(manifests() / "ledger")
         if not self._burstable:
             documents = best_effort(documents)
         documents = on_the_nodes_network(documents, self.hosts)
@@ -119,7 +118,7 @@ class LoadJob:
 
     def __init__(self, cluster: Cluster, plan: LoadPlan, hosts: Iterable[str], directory: Path) -> None:
         self._cluster, self._directory = cluster, directory
-        (job,) = on_the_nodes_network(cluster.render(MANIFESTS / "ledger/load"), hosts)
+        (job,) = on_the_nodes_network(cluster.render(manifests() / "ledger/load"), hosts)
         container = job["spec"]["template"]["spec"]["containers"][0]
         container["args"] = ["load", "--network", "/network/network.json", *plan.arguments(Path("-"))]
         self._job = job
@@ -174,7 +173,7 @@ class SysbenchPods:
     """Neighbours that take CPU time."""
 
     def __init__(self, cluster: Cluster, count: int, *, burstable: bool) -> None:
-        documents = on_the_nodes_network(cluster.render(MANIFESTS / "ledger/sysbench"), ())
+        documents = on_the_nodes_network(cluster.render(manifests() / "ledger/sysbench"), ())
         self._documents = documents if burstable else best_effort(documents)
         for one in self._documents:
             if one["kind"] == "Deployment":
@@ -225,7 +224,7 @@ class QiOi:
     def __init__(self, cluster: Cluster, policy: str, directory: Path, state: Path) -> None:
         self._cluster, self._directory = cluster, directory
         (directory / "policy.yaml").write_text(policy)
-        documents = on_the_nodes_network(cluster.render(MANIFESTS / "base"), ())
+        documents = on_the_nodes_network(cluster.render(manifests() / "base"), ())
         for one in documents:
             if one["kind"] == "ConfigMap":
                 settings = yaml.safe_load(one["data"]["qioi.yaml"])
