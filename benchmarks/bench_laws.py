@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The laws side by side: nothing, fixed shares, proportional, adaptive, adaptive with slices, on one lab.
 
-A group of conditions is one load (fixed: 60 % of the maximum; saturating: closed-loop clients) beside one number of
-sysbench. Its conditions run one after the other on the same lab, and every ratio is taken within the group, to its own
-"alone". A condition's figures are written as soon as it ends, and one whose figures are there is not run again: name
-the same --output to go on, or to add repeats.
+A condition is who acts, under one load (fixed: 60 % of the maximum; saturating: closed-loop clients) beside one number
+of sysbench. All conditions of a load run one after the other on the same lab, and every ratio is taken within the
+repeat, to the "alone" of that load. The whole table takes 25 minutes. A condition's figures are written as soon as it
+ends, and one whose figures are there is not run again: name the same --output to go on, or to add repeats.
 
     python benchmarks/bench_laws.py [--load fixed --load saturating] [--sysbench 4 --sysbench 8 --sysbench 16]
-        [--condition adaptive ...] [--repeats 1] [--output DIR]
+        [--condition adaptive ...] [--repeats 2] [--output DIR]
 
 --up names the folder of a network that is up already: one of `qioi lab up`, or another one, real Hyperledger Fabric
 among them, that is described by the same two files there (docs/laws.md).
@@ -44,8 +44,13 @@ ALONE = "alone"
 #: What the papers' authors and the field would set by hand: what k = 4 reaches at most.
 FIXED_SHARES = 5 * DEFAULT_SHARES
 FIXED_ROLES = (Role.PEER, Role.ORDERER)
-#: Seconds before each measured window. Neighbours come 3 s after the load's beginning.
-WARMUP = 15.0
+#: Seconds before each measured window. Neighbours come 3 s after the load's beginning. What their coming leaves is gone
+#: sooner in a closed loop, which has no backlog.
+WARMUP = {"fixed": 13.0, "saturating": 8.0}
+#: Seconds after it in which the load goes on, so that its last blocks fill as the others did.
+COOLDOWN = 1.0
+#: Seconds that a condition takes beyond these: processes that start, and what is under way at the end.
+EDGE = 1.5
 #: Seconds in which a settled share may move by a tenth.
 STEADY = 60.0
 
@@ -73,6 +78,8 @@ CONDITIONS = {
         Condition("slices", "adaptive, slices auto", "adaptive", slices="auto"),
     )
 }
+#: What is compared unless others are named.
+USUAL = ("nothing", "fixed", "proportional", "adaptive", "slices")
 
 
 @dataclass(frozen=True)
@@ -102,12 +109,15 @@ class Row:
 class Laws:
     """One lab, and the folder of the figures."""
 
-    def __init__(self, lab: Lab, network: Network, directory: Path, duration: float, clients: int) -> None:
+    def __init__(
+        self, lab: Lab, network: Network, directory: Path, duration: float, clients: int, warmup: float | None
+    ) -> None:
         self._lab = lab
         self._network = network
         self._directory = directory
         self._duration = duration
         self._clients = clients
+        self._warmup = warmup
 
     def maximum(self, given: float | None) -> float:
         """What the lab commits at most: given, known from before, or looked for now."""
@@ -118,10 +128,11 @@ class Laws:
         file.write_text(json.dumps({"tps": found}) + "\n")
         return found
 
-    def group(self, load: str, count: int, repeat: int, wanted: Sequence[Condition], maximum: float) -> None:
-        """Run what is missing of one group; every other repeat in the opposite order."""
-        alone = self._row(load, count, repeat, None, None, maximum)
-        for condition in wanted if repeat % 2 else wanted[::-1]:
+    def load(self, load: str, counts: Sequence[int], repeat: int, wanted: Sequence[Condition], maximum: float) -> None:
+        """Run what is missing of one load; every other repeat in the opposite order."""
+        alone = self._row(load, 0, repeat, None, None, maximum)
+        pairs = [(count, condition) for count in counts for condition in wanted]
+        for count, condition in pairs if repeat % 2 else pairs[::-1]:
             self._row(load, count, repeat, condition, alone, maximum)
 
     def _row(
@@ -151,9 +162,11 @@ class Laws:
         return row
 
     def _plan(self, load: str, repeat: int, maximum: float) -> LoadPlan:
+        warmup = self._warmup or WARMUP[load]
         if load == "fixed":
-            return LoadPlan(self._duration, WARMUP, rate=round(LOAD_PART * maximum, -1), seed=repeat)
-        return LoadPlan(self._duration, WARMUP, clients=self._clients, seed=repeat)
+            rate = round(LOAD_PART * maximum, -1)
+            return LoadPlan(self._duration, warmup, rate=rate, seed=repeat, cooldown=COOLDOWN)
+        return LoadPlan(self._duration, warmup, clients=self._clients, seed=repeat, cooldown=COOLDOWN)
 
     @contextmanager
     def _fixed(self, wanted: bool) -> Iterator[None]:
@@ -235,16 +248,16 @@ def table(rows: Iterable[Row], cores: int) -> str:
     )  # fmt: skip
     lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
     rows = list(rows)
-    bases = {(row.load, row.sysbench, row.repeat): row for row in rows if row.condition == ALONE}
+    bases = {(row.load, row.repeat): row for row in rows if row.condition == ALONE}
     for key in dict.fromkeys((row.load, row.sysbench, row.condition) for row in rows):
         its = [row for row in rows if (row.load, row.sysbench, row.condition) == key]
-        alone = [bases[row.load, row.sysbench, row.repeat] for row in its]
+        alone = [bases[row.load, row.repeat] for row in its]
         owed = [due(row, base, cores) for row, base in zip(its, alone, strict=True)]
         dues = [row.events / events for row, events in zip(its, owed, strict=True) if events]
         condition = CONDITIONS.get(key[2])
         cells = (
             key[0],
-            str(key[1]) if condition else "0",
+            str(key[1]),
             condition.title if condition else ALONE,
             spread([row.tps for row in its], lambda value: f"{value:.0f}"),
             spread([quotient(row.tps, base.tps) for row, base in zip(its, alone, strict=True)], percent),
@@ -287,10 +300,15 @@ def network_of(up: Path | None, folder: Path, base_port: int) -> Iterator[tuple[
 @click.command()
 @click.option("--load", "loads", type=click.Choice(["fixed", "saturating"]), multiple=True)
 @click.option("--sysbench", "counts", type=click.IntRange(1, 256), multiple=True, default=(4, 8, 16), show_default=True)
-@click.option("--condition", "names", type=click.Choice(list(CONDITIONS)), multiple=True, help="[default: all]")
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True)
+@click.option(
+    "--condition", "names", type=click.Choice(list(CONDITIONS)), multiple=True, default=USUAL, show_default=True
+)
+@click.option("--repeats", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--maximum", type=float, help="What the lab commits at most, in tps [default: look for it].")
-@click.option("--duration", type=float, default=25.0, show_default=True, help="Seconds measured per condition.")
+@click.option("--duration", type=float, default=10.0, show_default=True, help="Seconds measured per condition.")
+@click.option(
+    "--warmup", type=float, help=f"Seconds before them [default: {', '.join(f'{k} {v:g}' for k, v in WARMUP.items())}]."
+)
 @click.option(
     "--clients", type=click.IntRange(1), default=BLOCK_PROBE.clients, show_default=True, help="If saturating."
 )
@@ -305,6 +323,7 @@ def main(
     repeats: int,
     maximum: float | None,
     duration: float,
+    warmup: float | None,
     clients: int,
     up: Path | None,
     base_port: int,
@@ -314,16 +333,22 @@ def main(
     """Measure what is missing, write laws.json and laws.md, and print the table."""
     directory = (output or Path("results") / f"laws-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    wanted = [CONDITIONS[name] for name in names or CONDITIONS]
+    wanted = [CONDITIONS[name] for name in names]
+    loads = loads or tuple(WARMUP)
+    cells = [
+        (warmup or WARMUP[load]) + duration + COOLDOWN + EDGE
+        for load in loads
+        for _ in range(len(counts) * len(wanted) + 1)
+    ]
+    click.echo(f"{repeats * len(cells)} measurements, about {repeats * sum(cells) / 60:.0f} minutes in all")
     try:
         with ending_signals_interrupt(), network_of(up, folder or demo_directory(), base_port) as (lab, network):
-            laws = Laws(lab, network, directory, duration, clients)
+            laws = Laws(lab, network, directory, duration, clients, warmup)
             most = laws.maximum(maximum)
             click.echo(f"maximum {most:.0f} tps")
             for repeat in range(1, repeats + 1):
-                for load in loads or ("fixed", "saturating"):
-                    for count in counts:
-                        laws.group(load, count, repeat, wanted, most)
+                for load in loads:
+                    laws.load(load, counts, repeat, wanted, most)
     except LabError as error:
         raise click.ClickException(str(error)) from error
     finally:

@@ -76,11 +76,10 @@ def bars(summary: Summary, spec: FigureSpec) -> Figure:
 
 def note(axis: Axes, place: int, value: Spread | None) -> None:
     """Write a bar's value at its end, and draw its spread."""
-    if value is None:
-        axis.text(0, place, " none", va="center", color=QUIET, fontsize=8)
-        return
-    axis.plot([value.low, value.high], [place, place], color=INK, linewidth=1)
-    axis.text(value.high, place, f" {short(value.median)}", va="center", color=INK, fontsize=8)
+    end, text, colour = (value.high, short(value.median), INK) if value else (0.0, "none", QUIET)
+    if value:
+        axis.plot([value.low, value.high], [place, place], color=INK, linewidth=1)
+    axis.annotate(text, (end, place), (4, 0), textcoords="offset points", va="center", color=colour, fontsize=8)
 
 
 def lines(summary: Summary, spec: FigureSpec) -> Figure:

@@ -64,7 +64,7 @@ class Bundled:
         seed: int,
         at: Path,
     ) -> None:
-        plan = LoadPlan(timing.duration, timing.warmup, rate, spec.clients, seed, client_flags(spec))
+        plan = LoadPlan(timing.duration, timing.warmup, rate, spec.clients, seed, client_flags(spec), timing.cooldown)
         self._file = at / "load.json"
         self._run = stack.enter_context(LoadRun(lab, plan, at))
 
@@ -103,7 +103,7 @@ class Tenants:
             folder = at / f"load-{channel}"
             folder.mkdir(exist_ok=True)
             flags = (*client_flags(spec), "--channel", channel)
-            plan = LoadPlan(timing.duration, timing.warmup, rate, seed=seed, extra=flags)
+            plan = LoadPlan(timing.duration, timing.warmup, rate, seed=seed, extra=flags, cooldown=timing.cooldown)
             self._runs[channel] = (stack.enter_context(LoadRun(lab, plan, folder)), folder / "load.json")
 
     def running(self) -> bool:

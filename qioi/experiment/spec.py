@@ -178,12 +178,14 @@ class ArmSpec(Strict):
 
 class Timing(Strict):
     """Of every cell, in seconds. The window is ``duration`` long; ``warmup`` before it and ``cooldown`` after it count
-    for nothing. (The load client drains after its window by itself, so ``cooldown`` is cut off Caliper's rounds alone.)
+    for nothing. (The load goes on meanwhile, so that the window's last blocks fill as its others did.)
+
+    Neighbours come at most 3 s after the warm-up's beginning: by default the backlog of their coming has 12 s to go.
 
     ``sample`` is between two looks; ``profile`` is how much of the window's end perf sched records.
     """
 
-    warmup: Positive = 8.0
+    warmup: Positive = 15.0
     duration: Positive = 25.0
     cooldown: Annotated[float, Field(ge=0)] = 2.0
     sample: Annotated[float, Field(ge=0.05, le=2)] = 0.5

@@ -57,7 +57,7 @@ class Arm:
     @property
     def seconds(self) -> float:
         """About how long it takes, with starting and draining."""
-        return self.load.warmup + self.load.duration + 1.5
+        return self.load.warmup + self.load.duration + self.load.cooldown + 1.5
 
 
 class Runner:

@@ -30,13 +30,15 @@ class LoadPlan:
     clients: int | None = None
     seed: int = 1
     extra: tuple[str, ...] = ()
+    cooldown: float = 0.0
 
     def arguments(self, result: Path) -> list[str]:
         """Spell it as flags of `qioi-ledger load`."""
         if (self.rate is None) == (self.clients is None):
             raise LabError("a load has either a rate (open loop) or a number of clients (closed loop)")
         loop = ["--rate", f"{self.rate:g}"] if self.rate is not None else ["--clients", str(self.clients)]
-        times = ["--duration", f"{self.duration:g}s", "--warmup", f"{self.warmup:g}s"]
+        parts = {"warmup": self.warmup, "duration": self.duration, "cooldown": self.cooldown}
+        times = [f"--{part}={seconds:g}s" for part, seconds in parts.items()]
         return [*loop, *times, "--seed", str(self.seed), "--json", str(result), *self.extra]
 
 
@@ -60,7 +62,7 @@ class LoadRun:
         self._log = directory / "load.log"
         self._result.unlink(missing_ok=True)
         command = lab.load_command(plan.arguments(self._result))
-        self._deadline = time.monotonic() + plan.warmup + plan.duration + SLACK
+        self._deadline = time.monotonic() + plan.warmup + plan.duration + plan.cooldown + SLACK
         self._process = lab.start_client(command, (directory,), log=self._log, die_with_parent=die_with_parent)
 
     def running(self) -> bool:

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from bench_laws import ALONE, Row, due, movement, table, within
 from bench_reaction import recovery
 
-ROW = Row("fixed", 8, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 0.0, None, 0.0, 25.0, 0.0)
+ROW = Row("fixed", 0, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 0.0, None, 0.0, 25.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_only_the_window_and_components_count(tmp_path: Path) -> None:
 
 
 def test_due_is_what_the_ledger_leaves_free_alone() -> None:
-    beside = replace(ROW, condition="adaptive", events=3000.0, events_per_core=4000.0)
+    beside = replace(ROW, sysbench=8, condition="adaptive", events=3000.0, events_per_core=4000.0)
     assert due(beside, ROW, cores=2) == pytest.approx(0.75 * 4000)
     assert due(beside, replace(ROW, ledger_cores=1.74), cores=2) == 0.0  # nothing to speak of
     text = table([ROW, beside], cores=2)

@@ -117,7 +117,7 @@ def test_a_result_of_another_form_is_refused(key: str, tmp_path: Path) -> None:
 
 def test_a_load_is_open_or_closed() -> None:
     assert "--rate" in LoadPlan(1, 1, rate=5).arguments(Path("x"))
-    assert LoadPlan(1.5, 1, clients=5).arguments(Path("x"))[:4] == ["--clients", "5", "--duration", "1.5s"]
+    assert LoadPlan(1.5, 1, clients=5).arguments(Path("x"))[:4] == ["--clients", "5", "--warmup=1s", "--duration=1.5s"]
     for plan in (LoadPlan(1, 1), LoadPlan(1, 1, rate=5, clients=5)):
         with pytest.raises(LabError, match="either a rate"):
             plan.arguments(Path("x"))

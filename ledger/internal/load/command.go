@@ -25,7 +25,8 @@ type options struct {
 	peers                                 []string
 	rate                                  float64
 	clients, maxInFlight                  int
-	duration, warmup, timeout, progress   time.Duration
+	duration, warmup, cooldown            time.Duration
+	timeout, progress                     time.Duration
 	knobs                                 workloadOptions
 	json, timeseries, record              string
 	breakdown                             bool
@@ -57,6 +58,7 @@ func Command() *cobra.Command {
 	f.IntVar(&o.maxInFlight, "max-in-flight", 2000, "open loop: transactions under way at once")
 	f.DurationVar(&o.duration, "duration", 30*time.Second, "measured time, after the warm-up")
 	f.DurationVar(&o.warmup, "warmup", 3*time.Second, "time before the measurement")
+	f.DurationVar(&o.cooldown, "cooldown", 0, "time after the measurement in which the load goes on, so that its last blocks fill too")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "bound for one transaction")
 	f.IntVar(&o.knobs.accounts, "accounts", 10_000, "accounts or keys to choose from")
 	f.IntVar(&o.knobs.hotKeys, "hot-keys", 0, "the first so many accounts or keys are hot (0: all alike)")
@@ -83,8 +85,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--clients %d: 1 to 100000 is accepted", o.clients)
 	case o.maxInFlight < 1 || o.maxInFlight > 100_000:
 		return fmt.Errorf("--max-in-flight %d: 1 to 100000 is accepted", o.maxInFlight)
-	case o.duration <= 0 || o.warmup < 0 || o.timeout <= 0:
-		return errors.New("--duration and --timeout must be above 0, --warmup at least 0")
+	case o.duration <= 0 || o.warmup < 0 || o.cooldown < 0 || o.timeout <= 0:
+		return errors.New("--duration and --timeout must be above 0, --warmup and --cooldown at least 0")
 	case o.knobs.accounts < 2:
 		return fmt.Errorf("--accounts %d: at least 2 are needed", o.knobs.accounts)
 	case o.knobs.hotKeys < 0 || o.knobs.hotShare < 0 || o.knobs.hotShare > 1:
@@ -96,7 +98,7 @@ func (o *options) check() error {
 }
 
 func (o *options) plan() plan {
-	p := plan{rate: o.rate, workers: o.clients, warmup: o.warmup, duration: o.duration}
+	p := plan{rate: o.rate, workers: o.clients, warmup: o.warmup, duration: o.duration, cooldown: o.cooldown}
 	if o.rate > 0 {
 		p.workers = o.maxInFlight
 	}

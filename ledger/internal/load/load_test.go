@@ -71,6 +71,27 @@ func TestOpenLoopSaysWhatItCouldNotSend(t *testing.T) {
 	assert.Zero(t, r.Throughput, "its commit came after the window")
 }
 
+func TestTheLoadGoesOnDuringTheCooldown(t *testing.T) {
+	g := &fakeGateway{}
+	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--rate", "100", "--warmup", "100ms",
+		"--duration", "300ms", "--cooldown", "200ms")
+	require.NoError(t, err)
+	assert.Len(t, g.seen(), 60)
+	assert.Equal(t, int64(30), r.Sent, "what is due in the cooldown is not measured")
+	assert.Equal(t, int64(30), r.Committed)
+	assert.InDelta(t, 0.3, r.Seconds, 0.001)
+}
+
+func TestWhatTheWindowCouldNotSendIsNotSentInTheCooldown(t *testing.T) {
+	g := &fakeGateway{delay: func() time.Duration { return 400 * time.Millisecond }}
+	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--rate", "100", "--max-in-flight", "1",
+		"--warmup", "0s", "--duration", "300ms", "--cooldown", "1s")
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), r.Committed)
+	assert.Equal(t, int64(29), r.Unsent)
+	assert.Greater(t, len(g.seen()), 1, "the load went on")
+}
+
 func TestClosedLoopKeepsItsClients(t *testing.T) {
 	var inside, most atomic.Int64
 	g := &fakeGateway{}

@@ -12,6 +12,7 @@ type plan struct {
 	workers  int     // clients of a closed loop, bound of what is under way in an open one
 	warmup   time.Duration
 	duration time.Duration // measured, after the warm-up
+	cooldown time.Duration // goes on as before, so that the window's last blocks fill as its others did
 }
 
 // pacer hands out transactions to workers.
@@ -23,7 +24,8 @@ type pacer struct {
 }
 
 func (p *pacer) windowStart() time.Time { return p.start.Add(p.warmup) }
-func (p *pacer) end() time.Time         { return p.start.Add(p.warmup + p.duration) }
+func (p *pacer) windowEnd() time.Time   { return p.start.Add(p.warmup + p.duration) }
+func (p *pacer) end() time.Time         { return p.windowEnd().Add(p.cooldown) }
 
 // next waits for a transaction's due time. It gives its number and the instant
 // from which its latency counts; ok is false when the run is over.
@@ -39,15 +41,23 @@ func (p *pacer) next(ctx context.Context) (i int, due time.Time, ok bool) {
 			return 0, due, false
 		}
 		wait := time.Until(due)
-		if wait <= 0 && !time.Now().Before(p.end()) {
-			// All workers were busy until the end: this one is overdue for good.
-			if !due.Before(p.windowStart()) {
+		if wait <= 0 && p.overdue(due, time.Now()) {
+			if !due.Before(p.windowStart()) && due.Before(p.windowEnd()) {
 				p.unsent.Add(1)
 			}
 			continue
 		}
 		return i, due, sleep(ctx, wait)
 	}
+}
+
+// overdue says whether all workers were busy until the end of the part of the run
+// that a transaction was due in: then it is not sent any more.
+func (p *pacer) overdue(due, now time.Time) bool {
+	if due.Before(p.windowEnd()) {
+		return !now.Before(p.windowEnd())
+	}
+	return !now.Before(p.end())
 }
 
 // sleep returns false when ctx ended first.

@@ -68,10 +68,12 @@ func progressLine(pace *pacer, rec *recorder, before counters, now time.Time, si
 		phase = "warming up"
 	case !now.Before(pace.end()):
 		phase = "draining"
+	case !now.Before(pace.windowEnd()):
+		phase = "cooling down"
 	}
 	total := rec.all
 	tps := float64(total.committed-before.committed) / since.Seconds()
-	return fmt.Sprintf("%3.0f/%.0f s  %-10s  %7.1f tps  p50 %.1f  p95 %.1f  p99 %.1f ms  committed %d  in flight %d  failed %d",
-		now.Sub(pace.start).Seconds(), (pace.warmup + pace.duration).Seconds(), phase, tps,
+	return fmt.Sprintf("%3.0f/%.0f s  %-12s  %7.1f tps  p50 %.1f  p95 %.1f  p99 %.1f ms  committed %d  in flight %d  failed %d",
+		now.Sub(pace.start).Seconds(), pace.end().Sub(pace.start).Seconds(), phase, tps,
 		last.P50, last.P95, last.P99, total.committed, total.sent-total.committed-total.failed, total.failed), total
 }
