@@ -19,6 +19,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -30,6 +32,15 @@ import (
 func newKafkaCluster(t *testing.T, change func(*setup.Options)) (*testCluster, *kfake.Cluster) {
 	t.Helper()
 	c := newCluster(t, func(o *setup.Options) { o.Consenter, o.Brokers = "kafka", 3; change(o) })
+	brokers := newBrokers(t, c)
+	// The orderers come first for the helpers, which count them.
+	slices.SortStableFunc(c.file.Nodes, func(a, b network.Node) int { return rank(a) - rank(b) })
+	return c, brokers
+}
+
+// newBrokers have nothing yet.
+func newBrokers(t *testing.T, c *testCluster) *kfake.Cluster {
+	t.Helper()
 	var ports []int
 	for _, n := range c.file.Nodes {
 		if n.Role == "broker" {
@@ -43,9 +54,7 @@ func newKafkaCluster(t *testing.T, change func(*setup.Options)) (*testCluster, *
 	brokers, err := kfake.NewCluster(kfake.NumBrokers(len(ports)), kfake.Ports(ports...))
 	require.NoError(t, err)
 	t.Cleanup(brokers.Close)
-	// The orderers come first for the helpers, which count them.
-	slices.SortStableFunc(c.file.Nodes, func(a, b network.Node) int { return rank(a) - rank(b) })
-	return c, brokers
+	return brokers
 }
 
 func rank(n network.Node) int {
@@ -121,6 +130,28 @@ func TestKafkaEndedOrderersGoOnExactly(t *testing.T) {
 		assert.Equal(t, want[:7*(len(want)/7)], texts)
 		assert.Len(t, hashes, 1+len(want)/7)
 	}
+}
+
+// TestKafkaAnotherTopicEndsTheOrderer: the brokers have lost everything, and taken as much of others meanwhile. The
+// first orderer would go on with a chain that nobody else has.
+func TestKafkaAnotherTopicEndsTheOrderer(t *testing.T) {
+	c, brokers := newKafkaCluster(t, func(o *setup.Options) { o.Orderers, o.VirtualBlockTxs, o.VirtualBlockInterval = 2, 4, time.Hour })
+	stop := c.start(0)
+	for i := range 8 {
+		c.orderAt(0, fmt.Sprint(i))
+	}
+	stop()
+	brokers.Close()
+	newBrokers(t, c)
+	c.start(1)
+	for i := range 20 {
+		c.orderAt(1, fmt.Sprint("other ", i))
+	}
+	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	node, err := Open(cfg)
+	require.NoError(t, err)
+	require.ErrorIs(t, node.Run(t.Context()), chain.ErrOtherLog)
 }
 
 // TestKafkaBlocksSayHowFarTheTopicIs: as Fabric's do.

@@ -41,6 +41,7 @@ type Chain struct {
 	lastConfig uint64
 	applied    Applied
 	tail       []blockfile.TailTx // of the open block, found on disk at start and not yet applied again
+	last       *seenBlock         // until the log has brought it again; nil where it does not
 }
 
 // Open reads the chain in dir or begins it with the genesis block.
@@ -94,6 +95,11 @@ func (c *Chain) recover(genesis *commonpb.Block) error {
 	if last.Header.Number > 0 {
 		if c.applied, err = parseApplied(bundle.Orderer.ConsensusType, consenter); err != nil {
 			return fmt.Errorf("block %d: %w", last.Header.Number, err)
+		}
+	}
+	if bundle.Orderer.ConsensusType == channelconfig.Kafka {
+		if c.last, err = c.seeAgain(last); err != nil {
+			return err
 		}
 	}
 	c.resumeAt(last, lastConfig)
@@ -166,8 +172,12 @@ func (c *Chain) Apply(first uint64, entries ...*streampb.LogEntry) error {
 
 func (c *Chain) apply(index uint64, entry *streampb.LogEntry) error {
 	if index < c.applied.Index {
-		return nil
+		return c.last.compare(entry)
 	}
+	if err := c.last.complete(); err != nil {
+		return err
+	}
+	c.last = nil
 	skip := 0
 	if index == c.applied.Index {
 		skip = int(c.applied.Txs)

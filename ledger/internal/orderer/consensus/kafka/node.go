@@ -57,6 +57,8 @@ type StateMachine interface {
 	Apply(first uint64, entries ...*streampb.LogEntry) error
 	// Applied is how far the log is in sealed blocks.
 	Applied() chain.Applied
+	// From is where the log is to be read from: before that, to see that the blocks are made of it.
+	From() chain.Applied
 	// Open is the block that is not sealed yet.
 	Open() (number uint64, txs int)
 	// Sync makes what was applied durable, so that a restart has less to read. It runs beside Apply.
@@ -90,9 +92,10 @@ type Node struct {
 	busy      atomic.Int64 // nanoseconds that records were applied
 
 	// Of the goroutine that applies:
-	next  int64 // offset of the next record
-	timer *time.Timer
-	timed uint64 // block that the timer is for; 0: not armed
+	next   int64 // offset of the next record
+	sealed int64 // offset of the first record that was not in a sealed block at the start
+	timer  *time.Timer
+	timed  uint64 // block that the timer is for; 0: not armed
 
 	sinceSync int        // bytes applied since the last sync began
 	synced    chan error // how a sync ended
@@ -103,9 +106,7 @@ type Node struct {
 func Open(cfg Config, sm StateMachine) (*Node, error) {
 	n := &Node{cfg: cfg, sm: sm, session: make([]byte, 16), timer: time.NewTimer(time.Hour), synced: make(chan error, 1)}
 	n.timer.Stop()
-	if at := sm.Applied(); at.Index > 0 {
-		n.next = int64(at.Index) - 1
-	}
+	n.next, n.sealed = offset(sm.From()), offset(sm.Applied())
 	_, _ = rand.Read(n.session) // it never errs
 	largest := int32(cfg.MaxBytes + recordSlack)
 	var err error
@@ -125,6 +126,9 @@ func Open(cfg Config, sm StateMachine) (*Node, error) {
 	}
 	return n, nil
 }
+
+// offset is that of the first record after a place.
+func offset(at chain.Applied) int64 { return max(0, int64(at.Index)-1) }
 
 func pauseAfter(tries int) time.Duration { return min(time.Duration(tries)*retryPause, retryPauseMost) }
 
@@ -293,6 +297,9 @@ func (n *Node) take(fetches kgo.Fetches) error {
 	}
 	if err := n.sm.Apply(uint64(first)+1, entries...); err != nil {
 		return err
+	}
+	if connected && n.next <= n.sealed { // our word came to the topic's end
+		return fmt.Errorf("%w: topic %s ends before offset %d, up to which it is in blocks", ErrLost, n.cfg.Channel, n.sealed)
 	}
 	if connected && !n.connected.Swap(true) {
 		log.Infof("[channel: %s] The topic is read up to offset %d, where this orderer has come", n.cfg.Channel, n.next-1)

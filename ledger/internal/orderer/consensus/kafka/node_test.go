@@ -27,6 +27,7 @@ const topic = "mychannel"
 type machine struct {
 	mu        sync.Mutex
 	at        chain.Applied
+	from      chain.Applied // zero: the same
 	number    uint64
 	open      []string
 	blocks    []string
@@ -55,8 +56,16 @@ func (m *machine) Apply(first uint64, entries ...*streampb.LogEntry) error {
 }
 
 func (m *machine) Applied() chain.Applied { return m.at }
-func (m *machine) Sync() error            { return nil }
-func (m *machine) Connected()             { m.connected <- struct{}{} }
+
+func (m *machine) From() chain.Applied {
+	if m.from.Index == 0 {
+		return m.at
+	}
+	return m.from
+}
+
+func (m *machine) Sync() error { return nil }
+func (m *machine) Connected()  { m.connected <- struct{}{} }
 
 func (m *machine) Open() (uint64, int) {
 	m.mu.Lock()
@@ -254,9 +263,14 @@ func TestALedgerThatFailsEndsTheNode(t *testing.T) {
 func TestALostTopicEndsTheNode(t *testing.T) {
 	s := newSite(t)
 	m := newMachine()
-	m.at = chain.Applied{Index: 100} // as blocks say that are there; the topic is new
-	_, _, ended := s.run(m, time.Hour)
+	m.at, m.from = chain.Applied{Index: 100}, chain.Applied{Index: 90} // as blocks say that are there; the topic is new
+	_, stop, ended := s.run(m, time.Hour)
 	require.ErrorIs(t, <-ended, ErrLost)
+	stop()
+	m.from = chain.Applied{Index: 1} // it has some records of the last block, and not all
+	_, _, ended = s.run(m, time.Hour)
+	require.ErrorIs(t, <-ended, ErrLost)
+	require.Empty(t, m.connected)
 }
 
 func TestTopicsThatForgetOrHaveNoOrderAreRefused(t *testing.T) {
