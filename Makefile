@@ -16,7 +16,7 @@ export CGO_ENABLED ?= 0
 
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: demo test test-host check bench soak experiments headline spark kafka clean setup lint unit help k8s-tools demo-k8s
+.PHONY: demo test test-host check race fuzz bench soak experiments headline spark kafka clean setup lint unit help k8s-tools demo-k8s
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
@@ -24,6 +24,8 @@ help:
 	@echo 'make test    every test, on real processes and cgroups (needs root)'
 	@echo 'make check   lint, types and unit tests (under 2 minutes)'
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
+	@echo 'make race    the Go tests under the race detector, whole networks included'
+	@echo 'make fuzz    each of the ledger'"'"'s fuzzers for a minute (for another time: make fuzz FUZZTIME=10m)'
 	@echo 'make k8s-tools  build, once, what the Kubernetes tests run on (10 minutes)'
 	@echo 'make bench   the figures of the README, measured here'
 	@echo 'make experiments  the papers'"'"' experiments, as a report (a night; leave the machine alone)'
@@ -77,6 +79,16 @@ unit: setup
 	$(BIN)/pytest -q -m 'not slow'
 	cd ledger && go test -short ./...
 	cd deploy/k8s/nri && go test ./...
+
+# The race detector needs a C compiler, and nothing else here does.
+race: setup
+	@command -v gcc >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null; }
+	@echo '== tests under the race detector: Go'
+	$(MAKE) --no-print-directory -C ledger race
+	cd deploy/k8s/nri && CGO_ENABLED=1 go test -race ./...
+
+fuzz: setup
+	$(MAKE) --no-print-directory -C ledger fuzz
 
 bench: setup
 	@echo '== benchmarks (this takes a while; leave the machine alone)'
