@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from qioi.controller.adaptive import weight
 
@@ -51,6 +50,14 @@ class Levels:
     def __init__(self) -> None:
         self._foreign: dict[str, float] = {}
         self._at: float | None = None
+        self._groups: tuple[str, ...] = ()
+        self._branches: Mapping[str, Collection[str]] = {}
+
+    def branches(self, groups: tuple[str, ...]) -> Mapping[str, Collection[str]]:
+        """Give :func:`branches` of these groups, which are hardly ever others than the last time."""
+        if groups != self._groups:
+            self._groups, self._branches = groups, branches(groups)
+        return self._branches
 
     def step(
         self, now: float, groups: Iterable[str], used: Mapping[str, float], cpus: int, raised: Collection[str]
@@ -67,7 +74,7 @@ class Levels:
             parent: cores
             if parent not in self._foreign
             else self._foreign[parent] + part * (cores - self._foreign[parent])
-            for parent, cores in foreign_by_parent(groups, used).items()
+            for parent, cores in foreign_by_parent(self.branches(groups), used).items()
         }
         parents = {parent_of(group) for group in groups}
         above = {
@@ -77,7 +84,6 @@ class Levels:
         return {group: place(group, self._foreign, above[parent_of(group)], cpus, raised) for group in groups}
 
 
-@lru_cache(maxsize=16_384)
 def chain(group: str) -> tuple[str, ...]:
     """Give a group and those above it, from the inside out, without the mount's own."""
     parts = group.split("/")
@@ -89,23 +95,19 @@ def parent_of(group: str) -> str:
     return group.rpartition("/")[0]
 
 
-def above(groups: Iterable[str]) -> set[str]:
-    """Name all groups above these, the mount's own among them."""
-    return {parent_of(level) for group in groups for level in chain(group)}
-
-
-def foreign_by_parent(groups: Iterable[str], used: Mapping[str, float]) -> dict[str, float]:
-    """Give the CPUs that nobody's component used below each parent; a parent of which that is not known is missing."""
-    branches: dict[str, set[str]] = {}
+def branches(groups: Iterable[str]) -> dict[str, set[str]]:
+    """Give all groups above these, the mount's own among them, with those of their children that lead to these."""
+    found: dict[str, set[str]] = {}
     levels = set(groups)
     while levels:
-        parents = set()
         for level in levels:
-            parent = parent_of(level)
-            branches.setdefault(parent, set()).add(level)
-            if parent:
-                parents.add(parent)
-        levels = parents
+            found.setdefault(parent_of(level), set()).add(level)
+        levels = {parent for level in levels if (parent := parent_of(level))}
+    return found
+
+
+def foreign_by_parent(branches: Mapping[str, Iterable[str]], used: Mapping[str, float]) -> dict[str, float]:
+    """Give the CPUs that nobody's component used below each parent; a parent of which that is not known is missing."""
     return {
         parent: max(0.0, used[parent] - sum(used[child] for child in children))
         for parent, children in branches.items()
@@ -132,14 +134,12 @@ def place(
     return Placement(ordered, "; ".join(said(busy, group)), levels)
 
 
-@lru_cache(maxsize=16_384)
 def allowed(level: str, group: str) -> str:
     """Give the level itself or, where the kubelet would rewrite it, the next one inside."""
-    candidates = [one for one in chain(group) if len(one) <= len(level) and not REWRITTEN.search(one)]
-    inside = [one for one in chain(group) if len(one) > len(level) and not REWRITTEN.search(one)]
-    if level in candidates or not inside:
+    if not REWRITTEN.search(level):
         return level
-    return inside[-1]
+    inside = [one for one in chain(group) if len(one) > len(level) and not REWRITTEN.search(one)]
+    return inside[-1] if inside else level
 
 
 def said(busy: Iterable[Level], group: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from qioi.acting import Want, groups_of
 from qioi.controller.cap import Boost, limit, part_held
 from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy
-from qioi.controller.levels import above
+from qioi.controller.levels import branches
 
 #: CPUs that a group must have used since the last look to count as busy.
 BUSY = 0.01
@@ -60,7 +60,7 @@ class Capper:
         """Give the weights of the groups at each level that used CPU lately; where that is not known, all count."""
         busy: dict[str, dict[str, int]] = {}
         seen: dict[str, tuple[float, float]] = {}
-        for parent in above(want.cgroup for want in raised):
+        for parent in branches(want.cgroup for want in raised):
             children = busy[parent] = {}
             for child, weight in weights_below(self._hierarchy, parent):
                 total = self._accounts.seconds(child)

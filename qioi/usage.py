@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from qioi.accounts import Accounts
-from qioi.controller.levels import Levels, Placement, above
+from qioi.controller.levels import Levels, Placement
 from qioi.types import Component, DelayReading
 
 
@@ -24,10 +24,10 @@ class LevelWatch:
     ) -> dict[str, Placement]:
         """Give every component's placement, by its group; ``raised`` are groups at whatever level."""
         components = tuple(components)
-        groups = [one.cgroup for one in components]
+        groups = tuple([one.cgroup for one in components])
         used = {}
         seconds: dict[str, tuple[float, float]] = {}
-        for group in above(groups):
+        for group in self._levels.branches(groups):
             total = self._accounts.seconds(group)
             if total is None:
                 continue

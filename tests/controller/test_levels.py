@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.controller.levels import Levels, Placement, above, chain, foreign_by_parent
+from qioi.controller.levels import Levels, Placement, branches, chain, foreign_by_parent
 
 PEER, ORDERER = "docker/peer", "docker/orderer"
 POD = "kubepods/burstable/pod1/peer"
@@ -143,12 +143,12 @@ def test_every_component_is_acted_at_its_own_group_or_above_it(
 
 @given(st.sets(NAMES, min_size=1, max_size=4), st.dictionaries(NAMES | st.just(""), st.floats(0, 8)))
 def test_foreign_work_is_never_negative_and_known_only_for_parents(groups: set[str], cores: dict[str, float]) -> None:
-    found = foreign_by_parent(groups, cores)
-    assert found.keys() <= above(groups)
+    found = foreign_by_parent(branches(groups), cores)
+    assert found.keys() <= branches(groups).keys()
     assert all(value >= 0 for value in found.values())
 
 
 def test_the_names_of_levels() -> None:
     assert chain("a/b/c") == ("a/b/c", "a/b", "a")
-    assert above(["a/b", "a/c"]) == {"", "a"}
+    assert branches(["a/b", "a/c"]) == {"": {"a"}, "a": {"a/b", "a/c"}}
     assert Placement(("a",), "why").levels == ()
