@@ -19,7 +19,7 @@ import re
 from collections.abc import Collection
 
 from qioi.monitor.counters import Skip, SourceCounters
-from qioi.monitor.records import Record, parse_record
+from qioi.monitor.records import Record, parse_record, parse_second
 from qioi.types import Commit, LeaderChange
 
 Event = Commit | LeaderChange
@@ -36,6 +36,15 @@ _COMMIT = re.compile(
     rb"(?P<durations> in \d{1,20}ms \(state_validation=\d{1,20}ms"
     rb" block_(?:and_pvtdata_)?commit=\d{1,20}ms state_commit=\d{1,20}ms\))?"
     rb"(?P<hash> commitHash=\[[0-9a-f]{0,128}\])?"
+)
+#: A whole line as Fabric writes it if nobody configures anything, from 2.4 on or before: all that :func:`parse_record`
+#: and ``_COMMIT`` would find in it, in one go. Logs hold hardly any other commit lines.
+_USUAL = re.compile(
+    rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{3}) UTC "
+    rb"(?:[0-9a-f]{1,16} INFO \[kvledger\] \w{1,64} -> |\[kvledger\] \w{1,64} -> INFO [0-9a-f]{1,16} )"
+    rb"\[(" + _CHANNEL + rb")\] Committed block \[(\d{1,20})\] with (\d{1,20}) transaction\(s\)"
+    rb" in \d{1,20}ms \(state_validation=\d{1,20}ms"
+    rb" block_(?:and_pvtdata_)?commit=\d{1,20}ms state_commit=\d{1,20}ms\)(?: commitHash=\[[0-9a-f]{0,128}\])?"
 )
 _LEADER = re.compile(
     rb"Raft leader changed: (?P<old>\d{1,20}) -> (?P<new>\d{1,20})(?P<fields>(?: \w{1,64}=\S{1,256})*)"
@@ -84,6 +93,13 @@ class CommitParser:
 
     def parse(self, line: bytes) -> Event | None:
         """Take a marked line apart. Never raises, whatever the line holds; what is refused is counted."""
+        usual = _USUAL.fullmatch(line)
+        if usual is not None:
+            second, fraction, channel, block, transactions = usual.groups()
+            whole = parse_second(second)
+            self._headers_seen = True
+            instant = None if whole is None else whole + int(fraction) / 1000.0
+            return self._believe(channel, block, transactions, instant)
         record = parse_record(line)
         if record is None:
             self.counters.skip(Skip.TOO_LONG)
@@ -115,16 +131,21 @@ class CommitParser:
         if (match["old_channel"] is None) != durations or (match["hash"] is not None and not durations):
             self.counters.skip(Skip.NOT_A_COMMIT)  # gossip's wording, or a mixture of two
             return None
-        block, transactions = _number(match["block"], _MAX_U64), _number(match["transactions"], _MAX_U32)
-        if block is None or transactions is None:
+        name = match["channel"] or match["old_channel"]
+        return self._believe(name, match["block"], match["transactions"], record.time)
+
+    def _believe(self, name: bytes, block: bytes, transactions: bytes, instant: float | None) -> Commit | None:
+        """Take what a commit line says for a commit if it can be one, of a channel that the component serves."""
+        number, count = _number(block, _MAX_U64), _number(transactions, _MAX_U32)
+        if number is None or count is None:
             self.counters.skip(Skip.OUT_OF_RANGE)
             return None
-        channel = (match["channel"] or match["old_channel"]).decode("ascii")
+        channel = name.decode("ascii")
         if self._channels and channel not in self._channels:
             self.counters.skip(Skip.FOREIGN_CHANNEL)
             return None
         self.counters.commits += 1
-        return Commit(channel, block, transactions, record.time, self.component)
+        return Commit(channel, number, count, instant, self.component)
 
     def _leader_change(self, record: Record) -> LeaderChange | None:
         match = _LEADER.fullmatch(record.message)

@@ -17,6 +17,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 #: Longest line that is looked into. A commit line has about 250 bytes; whatever carries the
@@ -79,6 +80,12 @@ def parse_time(text: bytes) -> float | None:
     """Read the first ISO-like time stamp: seconds since the epoch. No zone means UTC, as Fabric's do."""
     match = _TIME.search(text)
     return _seconds(match) if match else None
+
+
+@lru_cache(maxsize=64)
+def parse_second(text: bytes) -> float | None:
+    """Read a stamp in UTC without its fraction. Lines come by the dozen a second, so the last ones are remembered."""
+    return parse_time(text)
 
 
 def parse_epoch(value: object) -> float | None:

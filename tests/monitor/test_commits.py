@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qioi.monitor import CommitParser, Skip, parse_line
+from qioi.monitor.commits import _USUAL
 from qioi.types import Commit, LeaderChange
 
 LOGS = Path(__file__).parent.parent / "data" / "fabric-logs"
@@ -218,6 +219,14 @@ def test_no_input_raises(data: bytes) -> None:
     assert len(found) == parser.counters.commits + parser.counters.leader_changes
     for line in data.split(b"\n"):
         parser.line(line)
+
+
+@given(st.from_regex(_USUAL, fullmatch=True))
+def test_the_short_way_finds_what_the_long_way_does(line: bytes) -> None:
+    short, long = CommitParser("p", ["ch1"]), CommitParser("p", ["ch1"])
+    assert short.parse(line) == long.parse(line + b"\r")  # a carriage return leads the long way
+    assert short.counters == long.counters
+    assert short.parse(V142.encode()) is long.parse(V142.encode()) is None  # either has seen a header
 
 
 @given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=200), REAL)
