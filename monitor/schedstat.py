@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.kernel_files import spare_files
+from qioi.monitor.thread_files import Sums, ThreadFiles
 from qioi.monitor.threads import list_name, list_threads
 from qioi.types import DelayReading
 
@@ -41,12 +42,11 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 @dataclass(slots=True)
 class _Thread:
-    """The last numbers of one thread, and their text; ``fd`` is -1 where its file is not kept open.
+    """The last numbers of a thread whose file is opened each time.
 
     ``born`` is its start in clock ticks since boot, which tells it from another thread that has its number.
     """
 
-    fd: int
     born: int
     text: bytes
     run: int
@@ -61,7 +61,8 @@ class _Group:
         self.path = path
         self.folder = str(path)
         self.list_name: str | None = None
-        self.threads: dict[bytes, _Thread] = {}
+        self.kept = ThreadFiles()
+        self.others: dict[bytes, _Thread] = {}
         self.last: float | None = None
         self.used: int | None = None  # CPU time at the last reading, in ns, where it is accounted for
         self.listed: int | None = None  # when, in clock ticks since boot
@@ -139,22 +140,24 @@ class SchedstatReader:
         group.last = now
         if interval is None:
             return None
-        return DelayReading(name, run * _NS, wait * _NS, slices, interval, len(group.threads))
+        return DelayReading(name, run * _NS, wait * _NS, slices, interval, len(group.kept) + len(group.others))
 
-    def _read_threads(self, group: _Group, interval: float | None) -> tuple[int, int, int]:
+    def _read_threads(self, group: _Group, interval: float | None) -> Sums:
         """Sum up what the known threads did since the last reading; forget those that have ended."""
+        before = len(group.kept)
+        run, wait, slices = group.kept.read()
+        self._open -= before - len(group.kept)
+        if group.others:
+            more = self._read_others(group, interval)
+            run, wait, slices = run + more[0], wait + more[1], slices + more[2]
+        return run, wait, slices
+
+    def _read_others(self, group: _Group, interval: float | None) -> Sums:
+        """Do so for threads whose files are not kept open: one that slept is told by its text alone."""
         run = wait = slices = 0
         ended = []
-        pread = os.pread
-        for tid, known in group.threads.items():
-            # For every thread in every period: one that slept is told by its text alone.
-            if known.fd >= 0:
-                try:
-                    text = pread(known.fd, 96, 0)
-                except OSError:
-                    text = b""
-            else:
-                text = self._read_once(tid, b"schedstat")
+        for tid, known in group.others.items():
+            text = self._read_once(tid, b"schedstat")
             if text == known.text:
                 continue
             numbers = text.split()
@@ -162,7 +165,7 @@ class SchedstatReader:
                 ended.append(tid)
                 continue
             ran, waited, put = int(numbers[0]), int(numbers[1]), int(numbers[2])
-            if known.fd < 0 and not self._is_same(tid, known, ran, waited, interval):
+            if not self._is_same(tid, known, ran, waited, interval):
                 ended.append(tid)
                 continue
             run += ran - known.run
@@ -170,7 +173,7 @@ class SchedstatReader:
             slices += put - known.slices
             known.text, known.run, known.wait, known.slices = text, ran, waited, put
         for tid in ended:
-            self._forget(group.threads.pop(tid))
+            del group.others[tid]
         return run, wait, slices
 
     def _is_same(self, tid: bytes, known: _Thread, ran: int, waited: int, interval: float | None) -> bool:
@@ -180,7 +183,7 @@ class SchedstatReader:
         did = (ran - known.run + waited - known.wait) * _NS
         return (interval is not None and did <= interval * _TOLERANCE) or self._born(tid) == known.born
 
-    def _list(self, group: _Group, *, fresh: bool) -> tuple[int, int, int]:
+    def _list(self, group: _Group, *, fresh: bool) -> Sums:
         """List the group's threads, drop those that have left, and begin with those that came. OSError: it is gone.
 
         Give what these did so far, as far as they were born since the last listing: ``fresh`` says that there was one.
@@ -191,19 +194,20 @@ class SchedstatReader:
             group.list_name = list_name(group.path)
         listed = list_threads(group.folder, group.list_name)
         group.listed, group.unlisted = instant, 0
-        for tid in group.threads.keys() - listed:
-            self._forget(group.threads.pop(tid))
+        if gone := group.kept.threads - listed:
+            group.kept.forget(gone)
+            self._open -= len(gone)
+        for tid in group.others.keys() - listed:
+            del group.others[tid]
         run = wait = slices = 0
-        for tid in listed - group.threads.keys():
-            met = self._meet(tid)
-            if met is not None:
-                group.threads[tid] = met
-                if since is not None and met.born >= since:
-                    run, wait, slices = run + met.run, wait + met.wait, slices + met.slices
+        for tid in listed - group.kept.threads - group.others.keys():
+            met = self._meet(tid, group)
+            if met is not None and since is not None and met.born >= since:
+                run, wait, slices = run + met.run, wait + met.wait, slices + met.slices
         return run, wait, slices
 
-    def _meet(self, tid: bytes) -> _Thread | None:
-        """Begin with a thread; ``None`` if it has ended meanwhile."""
+    def _meet(self, tid: bytes, group: _Group) -> _Thread | None:
+        """Begin with a thread, its file kept open as long as there may be more; ``None`` if it has ended meanwhile."""
         try:
             fd = os.open(tid + b"/schedstat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
         except OSError:
@@ -213,14 +217,18 @@ class SchedstatReader:
         except OSError:
             text = b""
         numbers, born = text.split(), self._born(tid)
-        if self._open >= self._max_open or len(numbers) != 3 or born is None:
-            os.close(fd)
-            fd = -1
-        else:
+        there = len(numbers) == 3 and born is not None
+        if there and self._open < self._max_open:
+            group.kept.add(tid, fd, text)
             self._open += 1
-        if len(numbers) != 3 or born is None:
+        else:
+            os.close(fd)
+        if born is None or not there:
             return None
-        return _Thread(fd, born, text, int(numbers[0]), int(numbers[1]), int(numbers[2]))
+        met = _Thread(born, text, int(numbers[0]), int(numbers[1]), int(numbers[2]))
+        if tid not in group.kept.threads:
+            group.others[tid] = met
+        return met
 
     def _born(self, tid: bytes) -> int | None:
         """Read when a thread was started, in clock ticks since boot (proc(5), /proc/PID/stat, field 22)."""
@@ -241,15 +249,10 @@ class SchedstatReader:
             os.close(descriptor)
 
     def _drop(self, group: _Group) -> None:
-        for thread in group.threads.values():
-            self._forget(thread)
-        group.threads.clear()
+        self._open -= len(group.kept)
+        group.kept.close()
+        group.others.clear()
         group.last = group.used = group.listed = None
-
-    def _forget(self, thread: _Thread) -> None:
-        if thread.fd >= 0:
-            os.close(thread.fd)
-            self._open -= 1
 
 
 def _explained(used: int, run: int) -> bool:
