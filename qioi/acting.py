@@ -58,8 +58,11 @@ class Actor:
         """Take groups above components over that a daemon before this one has left raised on purpose."""
         self._above |= set(above)
 
-    def look(self, cgroup: str, owner: str, placement: Placement) -> InForce:
-        """Read what is in force for a component. CgroupError: its own group can't be read."""
+    def look(self, cgroup: str, owner: str, placement: Placement, above: dict[str, str | None]) -> InForce:
+        """Read what is in force for a component. CgroupError: its own group can't be read.
+
+        ``above`` collects what is wrong, if anything, with each group above components that was looked at already.
+        """
         guard = self._guard
         guard.look(cgroup, owner)
         if placement.groups == (cgroup,) and not guard.is_foreign(cgroup):  # the usual case, made short
@@ -67,16 +70,23 @@ class Actor:
         problems = []
         for group in placement.groups:
             if group != cgroup:
-                try:
-                    guard.look(group, self.owners.get(group, ""))
-                except CgroupError as error:
-                    problems.append(f"cannot act at {group}: {error}")
+                if group not in above:
+                    above[group] = self._look_above(group)
+                if (problem := above[group]) is not None:
+                    problems.append(problem)
         whose = [group for group in (cgroup, *placement.groups) if guard.is_foreign(group)]
         if whose:
             names = "its" if whose[0] == cgroup else f"{whose[0]}'s"
             problems.append(f"somebody else has changed {names} share: left alone")
         share = self._effective(cgroup, placement)
         return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None)
+
+    def _look_above(self, group: str) -> str | None:
+        try:
+            self._guard.look(group, self.owners.get(group, ""))
+        except CgroupError as error:
+            return f"cannot act at {group}: {error}"
+        return None
 
     def _effective(self, cgroup: str, placement: Placement) -> int:
         """Give the share at that of the levels acted at, and ours to change, where it is the most."""
@@ -93,7 +103,7 @@ class Actor:
 
     def act(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
         """Write what differs; give the shares in force and the problems after it, by component."""
-        wants = tuple(self._moving(tuple(wants)))
+        wants = [want for want in wants if not self._stands(want)]
         targets, behind = self._targets(wants)
         self._put_back(self._above - targets.keys())
         problems: dict[str, str] = {}
@@ -113,16 +123,15 @@ class Actor:
                 continue
         return shares, problems
 
-    def _moving(self, wants: tuple[Want, ...]) -> Iterable[Want]:
-        """Leave out components whose own groups are as they are to be, where no group above any is acted at."""
-        if self._above or any(want.placement.groups != (want.cgroup,) for want in wants):
-            return wants
-        return (want for want in wants if not self._stands(want))
-
     def _stands(self, want: Want) -> bool:
-        """Whether a component's own group has what it is to have."""
+        """Whether all is as a wish wants it: its own group, or, where it asks for no raise, every group it names."""
+        guard, group, shares = self._guard, want.cgroup, want.decision.shares
         try:
-            return self._guard.last(want.cgroup) == want.decision.shares
+            if want.placement.groups == (group,):
+                return guard.last(group) == shares
+            return shares == guard.found(group) == guard.last(group) and all(
+                guard.last(one) == guard.found(one) for one in want.placement.groups if guard.holds(one)
+            )
         except CgroupError:
             return False  # the guard finds out again, and says it
 

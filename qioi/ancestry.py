@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from qioi.acting import Want, groups_of
+from qioi.acting import Want
 from qioi.controller.ancestors import Ancestors, Ask, together
 from qioi.controller.errors import CgroupError
 from qioi.controller.guard import Guard
 from qioi.controller.law import HostLoad
 from qioi.controller.levels import allowed
-from qioi.types import DelayReading
+from qioi.types import MAX_SHARES, DelayReading
 
 
 class Ancestry:
@@ -35,23 +35,26 @@ class Ancestry:
                 if group != want.cgroup and self._guard.holds(group):
                     behind.setdefault(group, []).append(want)
         limits = self._laws.step(now, self._asks(behind, delays), host, self._cpus) if behind else {}
-        return tuple(self._under(want, limits) for want in wants) if limits else wants
+        if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in wants):
+            return wants  # a limit is never below what the group was found with
+        return tuple(self._under(want, limits) for want in wants)
 
     def _asks(self, behind: Mapping[str, list[Want]], delays: Mapping[str, DelayReading]) -> dict[str, Ask]:
         asks = {}
         for group, wants in behind.items():
             if any(self._literal(want.decision.channel) for want in wants):
                 continue
-            values = [dict(groups_of(self._guard, want, want.decision.shares))[group] for want in wants]
+            found = self._guard.found(group)
             try:
                 share = self._guard.last(group)
             except CgroupError:
                 continue
             names = [want.decision.component for want in wants]
+            factor = max(want.decision.shares / self._guard.found(want.cgroup) for want in wants)
             asks[group] = Ask(
-                self._guard.found(group),
+                found,
                 share,
-                max(values),
+                min(MAX_SHARES, round(found * factor)),
                 foreign_beside(group, wants[0]),
                 together(delays[name] for name in names if name in delays),
             )

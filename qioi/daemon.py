@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from types import MappingProxyType
 
 from qioi.acting import Actor, InForce, Want
 from qioi.ancestry import Ancestry
@@ -35,7 +34,6 @@ from qioi.types import ChannelReading, Component, Decision, DelayReading
 log = logging.getLogger("qioi")
 
 TUNING = Tuning()
-NO_LIMITS: Mapping[str, int] = MappingProxyType({})
 
 
 class Daemon:
@@ -51,7 +49,6 @@ class Daemon:
         self._levels = instruments.levels
         self._actor = Actor(guard, self._count)
         self._actor.go_on(instruments.kept)
-        self._limits: dict[str, Mapping[str, int]] = {}
         self._diagnoses = Diagnoses()
         self._leaders = Leaders()
         self._capper = instruments.capper
@@ -142,10 +139,10 @@ class Daemon:
             {one.name: one for one in before.components},
         )
         floors = {channel: one.factor for channel, one in leaders.items() if one.losses}
-        states, decisions = self._decide(now, before.components, looks, channels, delays, host, found, floors)
-        states, decisions = self._hold_down(now, states, decisions, delays, host)
-        states, decisions, held = self._cap(now, states, decisions)
-        states = self._act(states, decisions)
+        states, wants = self._decide(now, before.components, looks, channels, delays, host, found, floors)
+        states, wants = self._hold_down(now, states, wants, delays, host)
+        states, wants, held = self._cap(now, states, wants)
+        states = self._act(states, wants)
         before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held)
         if not self._config.dry_run:
             disturbed = is_disturbed(now, channels, host)
@@ -175,12 +172,15 @@ class Daemon:
         self, components: Iterable[ComponentState], placements: Mapping[str, Placement]
     ) -> dict[str, InForce | CgroupError]:
         """Read what is in force for every component, at the level that counts."""
-        return {state.name: self._look_at(state, placements.get(state.cgroup)) for state in components}
+        above: dict[str, str | None] = {}  # most components have these in common
+        return {state.name: self._look_at(state, placements.get(state.cgroup), above) for state in components}
 
-    def _look_at(self, state: ComponentState, placement: Placement | None) -> InForce | CgroupError:
+    def _look_at(
+        self, state: ComponentState, placement: Placement | None, above: dict[str, str | None]
+    ) -> InForce | CgroupError:
         placement = placement or Placement((state.cgroup,), "not looked at yet")
         try:
-            return self._actor.look(state.cgroup, self._owners[state.cgroup], placement)
+            return self._actor.look(state.cgroup, self._owners[state.cgroup], placement, above)
         except CgroupGoneError as error:
             self._let_go(state.name, state.cgroup)
             return error
@@ -204,11 +204,11 @@ class Daemon:
         host: HostLoad | None,
         found: Mapping[str, Bottleneck],
         floors: Mapping[str, float],
-    ) -> tuple[dict[str, ComponentState], list[Decision]]:
-        """Ask the laws about every component whose group is there."""
+    ) -> tuple[dict[str, ComponentState], tuple[Want, ...]]:
+        """Ask the laws about every component whose group is there; say what they want, and where."""
         hopeless = {channel: one.text for channel, one in found.items() if one.kind in HOPELESS}
         known = {state.name: state for state in before}
-        after, decisions = {}, []
+        after, wants = {}, []
         for component in self._config.components:
             name = component.name
             force, delay = looks[name], delays.get(name)
@@ -219,9 +219,10 @@ class Daemon:
                 now, component, force.share, force.original, channels, delay, host, hopeless, floors
             )
             if decision is not None:
-                decisions.append(decision)
+                priority = self._controller.priority(decision.channel)
+                wants.append(Want(decision, component.cgroup, force.placement, priority))
             after[name] = seen_of(known[name], force, delay, decision, component)
-        return after, decisions
+        return after, tuple(wants)
 
     # ---- decisions -> kernel
 
@@ -229,19 +230,13 @@ class Daemon:
         self,
         now: float,
         states: dict[str, ComponentState],
-        decisions: list[Decision],
+        wants: tuple[Want, ...],
         delays: Mapping[str, DelayReading],
         host: HostLoad | None,
-    ) -> tuple[dict[str, ComponentState], list[Decision]]:
+    ) -> tuple[dict[str, ComponentState], tuple[Want, ...]]:
         """Let groups above components have no more than what is waited for at their own levels asks for."""
-        self._limits = {}
-        wants = self._wants(states, decisions)
         under = self._ancestry.apply(now, wants, delays, host)
-        if under is wants:
-            return states, decisions
-        after = self._take(states, under)
-        self._limits = {want.decision.component: want.limits for want in under if want.limits}
-        return after, [want.decision for want in under]
+        return states if under is wants else self._take(states, under), under
 
     def _take(self, states: Mapping[str, ComponentState], wants: Iterable[Want]) -> dict[str, ComponentState]:
         """Take over what is left of the laws' wishes, and tell them."""
@@ -253,33 +248,18 @@ class Daemon:
         return after
 
     def _cap(
-        self, now: float, states: Mapping[str, ComponentState], decisions: Iterable[Decision]
-    ) -> tuple[dict[str, ComponentState], list[Decision], Held | None]:
-        """Take from the decisions what is above the cap on all boosts together, if there is one."""
+        self, now: float, states: dict[str, ComponentState], wants: tuple[Want, ...]
+    ) -> tuple[dict[str, ComponentState], tuple[Want, ...], Held | None]:
+        """Take from the wishes what is above the cap on all boosts together, if there is one."""
         if self._config.boost_cap is None:
-            return dict(states), list(decisions), None
-        wants, held = self._capper.apply(now, self._wants(states, decisions), self._config.boost_cap)
-        return self._take(states, wants), [want.decision for want in wants], held
+            return states, wants, None
+        wants, held = self._capper.apply(now, wants, self._config.boost_cap)
+        return self._take(states, wants), wants, held
 
-    def _wants(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> tuple[Want, ...]:
-        """Say of every decision where it is to be acted."""
-        return tuple(
-            Want(
-                one,
-                state.cgroup,
-                state.placement,
-                self._controller.priority(one.channel),
-                self._limits.get(one.component, NO_LIMITS),
-            )
-            for one in decisions
-            if (state := states[one.component]).placement
-        )
-
-    def _act(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> dict[str, ComponentState]:
+    def _act(self, states: Mapping[str, ComponentState], wants: tuple[Want, ...]) -> dict[str, ComponentState]:
         """Have the guard write what has changed; a dry run only says so."""
         after = dict(states)
-        decisions = tuple(decisions)
-        changes = [one for one in decisions if one.changes and not self._guard.is_foreign(states[one.component].cgroup)]
+        changes = [one.decision for one in wants if one.decision.changes and not self._guard.is_foreign(one.cgroup)]
         self._totals = replace(self._totals, decisions=self._totals.decisions + len(changes))
         if self._config.dry_run:
             for one in changes:
@@ -287,7 +267,7 @@ class Daemon:
                     one.component, f"dry run: would set {one.previous} -> {one.shares}: {one.reason}", problem=False
                 )
             return after
-        shares, problems = self._actor.act(self._wants(states, decisions))
+        shares, problems = self._actor.act(wants)
         for name, share in shares.items():
             if share != after[name].share:
                 after[name] = replace(after[name], share=share)

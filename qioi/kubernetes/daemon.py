@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from qioi.acting import InForce
+from qioi.acting import InForce, Want
 from qioi.config import Config
 from qioi.controller.errors import CgroupError
 from qioi.controller.guard import Guard
@@ -91,9 +91,11 @@ class KubernetesDaemon(Daemon):
         self._reporter.offer({one.judged.path: one for one in self._sights(after)})
         return replace(after, kubernetes=self._state(after))
 
-    def _look_at(self, state: ComponentState, placement: Placement | None) -> InForce | CgroupError:
+    def _look_at(
+        self, state: ComponentState, placement: Placement | None, above: dict[str, str | None]
+    ) -> InForce | CgroupError:
         """Of a pod whose request is moved, what is in force is what the kubelet says that it has made of it."""
-        seen = super()._look_at(state, placement)
+        seen = super()._look_at(state, placement, above)
         pod = self._view.pods.get(state.name)
         record = self._resizer.record(pod.uid) if self._resizer is not None and pod is not None else None
         if self._resizer is None or pod is None or record is None or isinstance(seen, CgroupError):
@@ -124,11 +126,12 @@ class KubernetesDaemon(Daemon):
         on_their_way = {name for name, pod in self._view.pods.items() if self._resizer.record(pod.uid) is not None}
         return taken.keys() | on_their_way  # until a request is back, the kubelet may write at any time
 
-    def _act(self, states: Mapping[str, ComponentState], decisions: Iterable[Decision]) -> dict[str, ComponentState]:
+    def _act(self, states: Mapping[str, ComponentState], wants: tuple[Want, ...]) -> dict[str, ComponentState]:
         """Leave out what a policy only wants to be shown; note what was changed."""
-        wet = [one for one in decisions if one.channel not in self._view.dry_run]
+        wet = [want.decision for want in wants if want.decision.channel not in self._view.dry_run]
         resized = self._resize(wet)
-        after = super()._act(states, [one for one in wet if one.component not in resized])
+        written = {one.component for one in wet} - resized
+        after = super()._act(states, tuple(want for want in wants if want.decision.component in written))
         for name, why in self._why_files.items():
             after[name] = replace(after[name], reason=f"{after[name].reason}; {why}")
         for one in wet:
