@@ -24,7 +24,7 @@ import psutil
 import yaml
 
 from qioi.api import UnreachableError, get_json
-from qioi.controller.hierarchy import find_hierarchy
+from qioi.lab.cgroups import find_hierarchy
 
 #: COUNT processes of THREADS threads, each of which wakes up every PAUSE seconds. Forked: they share their memory.
 SPAWNER = """
@@ -87,16 +87,18 @@ def main() -> None:
 
 def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) -> dict[str, float]:
     hierarchy = find_hierarchy()
-    parent = hierarchy.folder(f"qioi-bench-{os.getpid()}")
-    parent.mkdir()
+    # CPU time is accounted for as engines and systemd have it done: where that is a controller of its own, there too.
+    parents = [mount / f"qioi-bench-{os.getpid()}" for mount in hierarchy.mounts]
+    for parent in parents:
+        parent.mkdir()
     if hierarchy.version == 2:
-        (parent / "cgroup.subtree_control").write_text("+cpu")
+        (parents[0] / "cgroup.subtree_control").write_text("+cpu")
     words = [str(value) for value in (shape.components, shape.threads, shape.pause)]
     spawner = subprocess.Popen([sys.executable, "-c", SPAWNER, *words], stdout=subprocess.PIPE, start_new_session=True)
     assert spawner.stdout is not None
     try:
         components = [
-            populate(parent, number, int(spawner.stdout.readline()), folder) for number in range(shape.components)
+            populate(parents, number, int(spawner.stdout.readline()), folder) for number in range(shape.components)
         ]
         config = folder / "qioi.yaml"
         document = {
@@ -122,20 +124,22 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
     finally:
         os.killpg(spawner.pid, signal.SIGKILL)
         spawner.wait()
-        for group in parent.iterdir():
-            if group.is_dir():
-                remove(group)
-        remove(parent)
+        for parent in parents:
+            for group in parent.iterdir():
+                if group.is_dir():
+                    remove(group)
+            remove(parent)
 
 
-def populate(parent: Path, number: int, pid: int, folder: Path) -> dict[str, Any]:
+def populate(parents: list[Path], number: int, pid: int, folder: Path) -> dict[str, Any]:
     """Give a process a control group, and a peer a log."""
     role = ROLES[number % len(ROLES)]
-    group = parent / f"c{number}"
-    group.mkdir()
-    (group / "cgroup.procs").write_text(str(pid))
+    for parent in parents:
+        group = parent / f"c{number}"
+        group.mkdir()
+        (group / "cgroup.procs").write_text(str(pid))
     channel = f"ch{number // CHANNEL}"
-    component = {"name": f"c{number}", "role": role, "cgroup": f"{parent.name}/c{number}", "channels": [channel]}
+    component = {"name": f"c{number}", "role": role, "cgroup": f"{parents[0].name}/c{number}", "channels": [channel]}
     if role == "peer":
         log = folder / f"c{number}.log"
         log.touch()

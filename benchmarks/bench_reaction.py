@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 """How fast QiOi acts: neighbours come to a ledger that works, stay, and go; and come to one that nobody sends to.
 
-At a period of 1 s and of 0.1 s: from the first neighbour's start to the first share written (goal: 1 period + 100 ms;
-at 0.1 s, 300 ms), until throughput is back at 95 % of what is offered (goal: 3 s), and from the neighbours' end until
-every share is at its default (goal: 30 s). Beside an idle ledger no share may move.
+At a period of 1 s and of 0.1 s, five times each, every time at another instant of the period: from the first
+neighbour's start to the first share written (goal: 1 period + 100 ms; at 0.1 s, 300 ms), until throughput is back at
+95 % of what is offered (goal: 3 s), and from the neighbours' end until every share is at its default (goal: 30 s).
+Beside an idle ledger no share may move.
 
-    python benchmarks/bench_reaction.py [--sysbench 16] [--rate 600] [--output DIR]
+    python benchmarks/bench_reaction.py [--sysbench 16] [--rate 600] [--period 1] [--repeats 5] [--output DIR]
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -21,6 +23,7 @@ from pathlib import Path
 
 import click
 
+from qioi.api import get_json
 from qioi.interference import Sysbench
 from qioi.lab.arms import Runner
 from qioi.lab.daemon import Daemon, daemon_config
@@ -35,8 +38,10 @@ from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.types import DEFAULT_SHARES
 
 PERIODS = (1.0, 0.1)
-#: Seconds of work alone, beside the neighbours, and after them; and of the idle ledger beside them.
-ALONE, BESIDE, AFTER, IDLE = 8.0, 14.0, 26.0, 10.0
+#: Seconds of work alone with a daemon that has just been started, beside the neighbours, and after them.
+ALONE, BESIDE, AFTER = 8.0, 6.0, 24.0
+#: Seconds of a repeat with all that is started and ended in it; and of the idle ledger beside neighbours.
+REPEAT, IDLE = 42.0, 10.0
 #: Seconds between two looks at the shares: how exact the times are.
 LOOK = 0.01
 BACK = 0.95
@@ -44,11 +49,21 @@ BACK = 0.95
 
 @dataclass(frozen=True)
 class Reaction:
-    """Times in s; ``None``: it did not happen while it was looked for."""
+    """Times in s; ``None``: it did not happen while it was looked for. ``phase`` is 0..1 of the period."""
 
     period: float
+    phase: float
     raised: float | None
     recovered: float | None
+    back: float | None
+
+
+@dataclass(frozen=True)
+class Visit:
+    """The neighbours' stay, on the wall clock; when a share was written and when all were back, in s since its ends."""
+
+    came: float
+    raised: float | None
     back: float | None
 
 
@@ -74,35 +89,61 @@ def look(lab: Lab, seconds: float, condition: Callable[[], bool]) -> float | Non
     return found
 
 
-def react(lab: Lab, network: Network, directory: Path, count: int, rate: float, period: float) -> Reaction:
+def react(
+    lab: Lab, network: Network, directory: Path, count: int, rate: float, period: float, repeats: int
+) -> Iterator[Reaction]:
+    """Have the neighbours come so often, each time to a daemon that has just been started, under one load."""
     directory.mkdir(parents=True, exist_ok=True)
-    config = daemon_config(lab, network, law="adaptive", threshold=rate, period=period)
-    plan = LoadPlan(BESIDE + AFTER, ALONE, rate=rate)
-    sysbench = Sysbench(lab.tree, count, directory)
-    with Daemon(lab, config, directory), LoadRun(lab, plan, directory) as load:
-        look(lab, ALONE, lambda: False)
-        came = time.time()
-        try:
-            with ThreadPoolExecutor(1, initializer=be_prompt) as pool:  # the first of them is there before the last
-                looking = pool.submit(look, lab, BESIDE, lambda: max(shares_of(lab, network)) > DEFAULT_SHARES)
-                sysbench.start()
-                raised = looking.result()
-        finally:
-            sysbench.stop()
-        back = look(lab, AFTER - 2, lambda: max(shares_of(lab, network)) == DEFAULT_SHARES)
+    plan = LoadPlan(repeats * REPEAT, 2.0, rate=rate)
+    phases = [(number + 0.5) / repeats for number in range(repeats)]
+    with LoadRun(lab, plan, directory) as load:
+        visits = []
+        for phase in phases:
+            due = time.monotonic() + REPEAT
+            visits.append(visit(lab, network, directory, count, rate, period, phase))
+            time.sleep(max(0.0, due - time.monotonic()))
         while load.running():
             time.sleep(0.1)
         result = load.result()
-    at = came - result.start
-    return Reaction(period, raised, recovery(result.throughput, at, at + BESIDE, BACK * rate), back)
+    for phase, one in zip(phases, visits, strict=True):
+        after = one.came - result.start
+        since = after + (one.raised or 0.0)
+        recovered = None if one.raised is None else recovery(result.throughput, since, after + BESIDE, BACK * rate)
+        yield Reaction(period, phase, one.raised, None if recovered is None else recovered - after, one.back)
 
 
-def recovery(throughput: Series, came: float, left: float, enough: float) -> float | None:
-    """Give the seconds until the neighbours' coming is over: as many tps as are enough, over two seconds."""
-    rows = [(at, tps) for at, tps in throughput if came <= at < left]
+def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, period: float, phase: float) -> Visit:
+    """Have the neighbours come once, so far into a period, and go."""
+    config = daemon_config(lab, network, law="adaptive", threshold=rate, period=period)
+    sysbench = Sysbench(lab.tree, count, directory)
+    sysbench.prepare()
+    with Daemon(lab, config, directory):
+        look(lab, ALONE, lambda: False)
+        wait_for_phase(lab.directory / "daemon" / "qioi.sock", period, phase)
+        with ThreadPoolExecutor(1, initializer=be_prompt) as pool:  # the first of them is there before the last
+            try:
+                came = time.time()
+                looking = pool.submit(look, lab, BESIDE, lambda: max(shares_of(lab, network)) > DEFAULT_SHARES)
+                sysbench.start()
+                raised = looking.result()
+            finally:
+                sysbench.stop()
+        return Visit(came, raised, look(lab, AFTER, lambda: max(shares_of(lab, network)) == DEFAULT_SHARES))
+
+
+def wait_for_phase(socket: Path, period: float, phase: float) -> None:
+    """Wait until a period has begun, and for its part ``phase``."""
+    status = get_json(socket, "/status")
+    begun = status["time"] - status["loop"]
+    time.sleep((begun + phase * period - time.time()) % period)
+
+
+def recovery(throughput: Series, since: float, left: float, enough: float) -> float | None:
+    """Give from when on, after ``since``, two seconds together bring as many tps as are enough."""
+    rows = [(at, tps) for at, tps in throughput if since <= at < left]
     for (at, first), (_, second) in pairwise(rows):
         if (first + second) / 2 >= enough:
-            return at - came
+            return at
     return None
 
 
@@ -125,17 +166,30 @@ def idle(lab: Lab, network: Network, directory: Path, count: int, threshold: flo
     return max(most)
 
 
-def told(seconds: float | None) -> str:
-    return "not seen" if seconds is None else f"{seconds:.2f} s"
+def told(times: list[float | None]) -> str:
+    """Give the median, the least and the most; what was not seen is later than all."""
+    ordered = sorted(math.inf if one is None else one for one in times)
+    middle, least, most = ordered[len(ordered) // 2], ordered[0], ordered[-1]
+    return f"{middle:.2f} s ({least:.2f} .. {most:.2f})"
 
 
 @click.command()
 @click.option("--sysbench", "count", type=click.IntRange(1, 256), default=16, show_default=True)
+@click.option("--period", "periods", type=float, multiple=True, default=PERIODS, show_default=True)
+@click.option("--repeats", type=click.IntRange(1, 50), default=5, show_default=True)
 @click.option("--rate", type=float, help="Offered tps [default: 60 % of the maximum].")
 @click.option("--base-port", type=int, default=17_000, show_default=True)
 @click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where the ledgers stand.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
-def main(count: int, rate: float | None, base_port: int, folder: Path | None, output: Path | None) -> None:
+def main(
+    count: int,
+    periods: tuple[float, ...],
+    repeats: int,
+    rate: float | None,
+    base_port: int,
+    folder: Path | None,
+    output: Path | None,
+) -> None:
     """Measure, write reaction.json, and print what was found."""
     directory = (output or Path("results") / f"reaction-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     directory.mkdir(parents=True, exist_ok=True)
@@ -147,13 +201,16 @@ def main(count: int, rate: float | None, base_port: int, folder: Path | None, ou
                 offered = rate or round(LOAD_PART * Runner(lab, network, directory).maximum(), -1)
                 most = idle(lab, network, directory / "idle", count, offered)
                 click.echo(f"idle beside {count} sysbench: the largest share is {most}")
-                found = []
-                for period in PERIODS:
-                    one = react(lab, network, directory / f"period-{period:g}", count, offered, period)
-                    found.append(one)
+                found: list[Reaction] = []
+                for period in periods:
+                    folder = directory / f"period-{period:g}"
+                    reactions = list(react(lab, network, folder, count, offered, period, repeats))
+                    found += reactions
                     click.echo(
-                        f"period {period:g} s, {offered:.0f} tps: raised after {told(one.raised)}, 95 % of the "
-                        f"throughput after {told(one.recovered)}, all at the default after {told(one.back)}"
+                        f"period {period:g} s, {offered:.0f} tps: raised after "
+                        f"{told([one.raised for one in reactions])}, 95 % of the throughput after "
+                        f"{told([one.recovered for one in reactions])}, all at the default after "
+                        f"{told([one.back for one in reactions])}"
                     )
             finally:
                 with uninterrupted():
