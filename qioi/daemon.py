@@ -317,6 +317,10 @@ class Daemon:
         self._said[about] = message
         log.log(logging.WARNING if problem else logging.INFO, "%s: %s", about, message)
 
+    def count_early(self) -> None:
+        """Note a period that began before its turn."""
+        self._totals = replace(self._totals, early=self._totals.early + 1)
+
     def count_late(self, periods: int) -> None:
         """Note periods that began late, or were left out."""
         self._totals = replace(self._totals, late=self._totals.late + periods)

@@ -28,6 +28,7 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
         "role": state.role,
         "time": snapshot.time,
         "period": snapshot.period,
+        "early": snapshot.early,
         "inputs": {
             "channel": state.channel,
             "throughput": channel.throughput if channel else None,

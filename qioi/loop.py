@@ -1,8 +1,10 @@
-"""When the daemon's periods run: each at its deadline on the monotonic clock, between signals."""
+"""When the daemon's periods run: each when it is due on the monotonic clock, between signals."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
 import os
 import select
 import signal
@@ -11,8 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from qioi.daemon import Daemon
+from qioi.early import EarlyLooks, Pace
 from qioi.notify import Notifier
 from qioi.snapshot import Snapshot
+
+log = logging.getLogger("qioi")
 
 #: A period that begins later than this part of itself is counted as late.
 LATE = 0.2
@@ -59,25 +64,37 @@ def run_loop(
     publish: Callable[[Snapshot], None],
     reload: Callable[[Snapshot], Snapshot],
     notifier: Notifier,
+    looks: EarlyLooks,
 ) -> None:
-    """Run one period after the other, each at its deadline on the monotonic clock, until a signal to stop."""
+    """Run one period after the other, each when it is due, until a signal to stop; look at the host in between."""
     snapshot = first
-    deadline = time.monotonic()
+    pace = Pace(time.monotonic())
     while not signals.stopped:
         notifier.beat(time.monotonic())
         if signals.take_reload():
             snapshot = reload(snapshot)
             publish(snapshot)
-            deadline = min(deadline, time.monotonic() + snapshot.period)
-        remaining = deadline - time.monotonic()
-        if signals.wait(min(remaining, notifier.pause)) or remaining > notifier.pause:
+            pace.sooner(time.monotonic(), snapshot.period)
+        every = pause(looks, snapshot)
+        if signals.wait(min(pace.due - time.monotonic(), notifier.pause, every)):
             continue
         now = time.monotonic()
-        if now - deadline > LATE * snapshot.period:
+        if now < pace.due:
+            why = looks.look(now) if math.isfinite(every) else None
+            if why is None:
+                continue
+            pace.hurry(now, why)
+        if now - pace.due > LATE * snapshot.period:
             daemon.count_late(1)
-        snapshot = replace(daemon.period(now, snapshot), lateness=now - deadline)
+        if pace.early is not None:
+            daemon.count_early()
+            log.debug("a period begins before its turn: %s", pace.early)
+        snapshot = replace(daemon.period(now, snapshot), lateness=now - pace.due, early=pace.early)
         publish(snapshot)
-        # Periods that were missed are left out: catching up would only look at the same instant twice.
-        missed = int((time.monotonic() - deadline) / snapshot.period)
-        daemon.count_late(missed)
-        deadline += (missed + 1) * snapshot.period
+        daemon.count_late(pace.ended(time.monotonic(), snapshot.period))
+
+
+def pause(looks: EarlyLooks, snapshot: Snapshot) -> float:
+    """Give the seconds until the next look. Algorithm 1 has its period to the letter: for it alone there is none."""
+    prompt = any(one.law != "proportional" for one in snapshot.channels)
+    return looks.pause(snapshot.period) if prompt else math.inf

@@ -100,6 +100,8 @@ class SnapshotCollector:
         yield counter("qioi_writes", "Writes of shares by result", ["result"],
                       (([str(result)], count) for result, count in totals.writes.items()))  # fmt: skip
         yield counter("qioi_periods", "Periods run", [], [([], totals.periods)])
+        yield counter("qioi_periods_early", "Periods that began before their turn, at the onset of interference", [],
+                      [([], totals.early)])  # fmt: skip
         yield counter("qioi_periods_late", "Periods that began late by more than a fifth", [], [([], totals.late)])
         yield gauge("qioi_period_seconds", "Time between two periods, as configured", [], [([], snapshot.period)])
         yield gauge("qioi_snapshot_age_seconds", "Time since the last period ended", [],

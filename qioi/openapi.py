@@ -75,6 +75,7 @@ def explanation() -> Schema:
         role=TEXT,
         time=NUMBER,
         period=NUMBER,
+        early=OPTIONAL_TEXT,
         inputs=record(
             channel=OPTIONAL_TEXT,
             throughput=OPTIONAL_NUMBER,

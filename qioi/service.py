@@ -31,6 +31,7 @@ from qioi.daemon import Daemon
 from qioi.discovering import DiscoveringDaemon
 from qioi.discovery.choose import UnwatchableError, watch
 from qioi.discovery.owners import EngineOwners
+from qioi.early import EarlyLooks
 from qioi.endpoints import MeteredChannels
 from qioi.host import HostWatch, alone, competing, own_cgroup, protect_loop
 from qioi.instruments import Instruments
@@ -105,10 +106,12 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             publisher = Publisher(first, hierarchy, daemon.thresholds)
             serve(config, publisher, cleanup)
             log.info("%s", banner(config, hierarchy, access))
+            looks = EarlyLooks()
+            cleanup.callback(looks.close)
             reloader = Reloader(config, load, lambda new: absent(new, hierarchy, access), daemon, notifier)
             spare_collections()
             notifier.ready(summary(first))
-            run_loop(daemon, first, signals, publisher.publish, reloader.reload, notifier)
+            run_loop(daemon, first, signals, publisher.publish, reloader.reload, notifier, looks)
             log.info("stopping")
             notifier.stopping()
             ending.keep = reloader.config.on_exit == "keep" and not config.dry_run

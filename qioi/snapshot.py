@@ -89,6 +89,7 @@ class Totals:
     """Running totals since the start."""
 
     periods: int = 0
+    early: int = 0  # periods that were due before their turn
     late: int = 0  # periods that began more than 20 % of a period late, or were left out
     decisions: int = 0  # that asked for another share than the one in force
     writes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
@@ -98,7 +99,7 @@ class Totals:
 class Snapshot:
     """After one period. ``time`` is the wall clock's, ``loop`` the seconds that the period's work took.
 
-    ``lateness`` is how many seconds after its deadline the period began.
+    ``lateness`` is how many seconds after it was due the period began, ``early`` why it was due before its turn.
     """
 
     version: str
@@ -119,6 +120,7 @@ class Snapshot:
     io_pressure: float | None = None  # part of the last period in which somebody on the host waited for I/O
     loop: float = 0.0
     lateness: float = 0.0
+    early: str | None = None
     totals: Totals = Totals()
     kubernetes: KubernetesState | None = None
 
