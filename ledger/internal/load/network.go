@@ -45,7 +45,7 @@ func (n *description) path(relative string) string {
 // pace is how clients write to the network's peers.
 func (n *description) pace() (*wire.Pacer, error) {
 	if n.WireGap == "" {
-		return nil, nil
+		return wire.New(0), nil
 	}
 	gap, err := time.ParseDuration(n.WireGap)
 	if err != nil {

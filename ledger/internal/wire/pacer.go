@@ -1,4 +1,5 @@
-// Package wire spaces what a process writes to its connections, as network cards space their interrupts.
+// Package wire gathers what a process writes to its connections, and spaces it, as network cards do with their
+// interrupts.
 package wire
 
 import (
@@ -15,7 +16,7 @@ import (
 // piece with everything else that waits. On hosts where many processes share few cores most of the CPU that a
 // message costs is the wake-up of its receiver; the price is up to a gap of latency a hop, under load alone.
 //
-// A nil Pacer leaves connections as they are.
+// Without a gap writes are only gathered (gathering). A nil Pacer leaves connections as they are.
 type Pacer struct {
 	gap time.Duration
 
@@ -25,12 +26,15 @@ type Pacer struct {
 	beat    time.Time // the last one
 }
 
-// New makes a pacer; with a gap of 0 or less none.
-func New(gap time.Duration) *Pacer {
-	if gap <= 0 {
-		return nil
+// New makes a pacer; with a gap of 0 or less one that only gathers.
+func New(gap time.Duration) *Pacer { return &Pacer{gap: gap} }
+
+// conn takes a connection over.
+func (p *Pacer) conn(below net.Conn) net.Conn {
+	if p.gap <= 0 {
+		return gather(below)
 	}
-	return &Pacer{gap: gap}
+	return &conn{Conn: below, pacer: p}
 }
 
 // Listener has the connections that l accepts paced.
@@ -51,7 +55,7 @@ func (p *Pacer) Dialer() grpc.DialOption {
 		if err != nil {
 			return nil, err
 		}
-		return &conn{Conn: c, pacer: p}, nil
+		return p.conn(c), nil
 	})
 }
 
@@ -87,5 +91,5 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, pacer: l.pacer}, nil
+	return l.pacer.conn(c), nil
 }

@@ -175,10 +175,10 @@ func TestClosingSendsWhatWaits(t *testing.T) {
 	})
 }
 
-func TestWithoutAGapConnectionsAreLeftAlone(t *testing.T) {
+func TestWithoutAPacerConnectionsAreLeftAlone(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = l.Close() }()
-	assert.Same(t, l, New(0).Listener(l))
-	assert.NotSame(t, l, New(gap).Listener(l))
+	assert.Same(t, l, (*Pacer)(nil).Listener(l))
+	assert.NotSame(t, l, New(0).Listener(l))
 }
