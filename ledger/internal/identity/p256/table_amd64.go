@@ -103,20 +103,22 @@ func (t *Table) Verify(digest []byte, r, s *big.Int) bool {
 	u1.Mod(u1.Mul(u1, w), order)
 	u2 := w.Mod(w.Mul(r, w), order)
 
-	var sum accumulator
-	sum.add(generator(), u1)
-	sum.add(t, u2)
-	if sum.point.z == (element{}) {
+	chosen := scratch.Get().(*terms)
+	chosen.choose(generator(), u1)
+	chosen.choose(t, u2)
+	sum := chosen.sum()
+	scratch.Put(chosen)
+	if sum.z == (element{}) {
 		// The sum is infinity, or two equal points met on the way (see addAffine). Nobody
 		// meets this by chance; who makes it happen gets the slow answer.
 		return ecdsa.Verify(t.key, digest, r, s)
 	}
 	// x mod order = r, with x = X/Z²: X = r·Z², or X = (r + order)·Z² where that is below prime.
 	var z2, want element
-	sqr(&z2, &sum.point.z, 1)
+	sqr(&z2, &sum.z, 1)
 	candidate := montgomery(r)
 	mul(&want, &candidate, &z2)
-	if want == sum.point.x {
+	if want == sum.x {
 		return true
 	}
 	second := new(big.Int).Add(r, order)
@@ -125,16 +127,22 @@ func (t *Table) Verify(digest []byte, r, s *big.Int) bool {
 	}
 	candidate = montgomery(second)
 	mul(&want, &candidate, &z2)
-	return want == sum.point.x
+	return want == sum.x
 }
 
-// accumulator is a sum of table entries; it starts at infinity.
-type accumulator struct {
-	point jacobian
-	begun int // 0: infinity
+// terms are the table entries whose sum is wanted. They are fetched before any is added: each lies somewhere in
+// 256 KiB, which beside other work are rarely in the cache, and loads that do not wait for each other overlap.
+type terms struct {
+	points [2 * (windows + 1)]affine
+	signs  [2 * (windows + 1)]int
+	count  int
 }
 
-func (a *accumulator) add(t *Table, scalar *big.Int) {
+// scratch keeps their 5 KiB off the stacks of short-lived goroutines.
+var scratch = sync.Pool{New: func() any { return new(terms) }}
+
+// choose appends the entries that make up scalar times the table's key.
+func (c *terms) choose(t *Table, scalar *big.Int) {
 	var digits [windows]byte
 	scalar.FillBytes(digits[:])
 	carry := 0
@@ -146,15 +154,24 @@ func (a *accumulator) add(t *Table, scalar *big.Int) {
 			digit, sign, carry = 2*half-digit, 1, 1
 		}
 		if digit != 0 {
-			a.addOne(&t.windows[i][digit-1], sign)
+			c.append(&t.windows[i][digit-1], sign)
 		}
 	}
 	if carry != 0 {
-		a.addOne(&t.top, 0)
+		c.append(&t.top, 0)
 	}
 }
 
-func (a *accumulator) addOne(p *affine, sign int) {
-	addAffine(&a.point, &a.point, p, sign, 1, a.begun)
-	a.begun = 1
+func (c *terms) append(p *affine, sign int) {
+	c.points[c.count], c.signs[c.count] = *p, sign
+	c.count++
+}
+
+// sum adds the entries up, and forgets them.
+func (c *terms) sum() (out jacobian) {
+	for i := range c.count {
+		addAffine(&out, &out, &c.points[i], c.signs[i], 1, i) // the first is added to infinity
+	}
+	c.count = 0
+	return out
 }
