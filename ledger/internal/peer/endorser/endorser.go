@@ -19,7 +19,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
-	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -48,16 +47,22 @@ type Chaincodes interface {
 	Execute(ctx context.Context, in cchost.Invocation, ledger cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error)
 }
 
+// Signer is the peer's identity. What SignOwn has signed, this process knows again when it validates it.
+type Signer interface {
+	Serialized() []byte
+	SignOwn(msg []byte) ([]byte, error)
+}
+
 // Endorser is safe for concurrent use.
 type Endorser struct {
-	signer     protoutil.Signer
+	signer     Signer
 	channel    func(id string) Channel // nil when the peer has not joined
 	chaincodes Chaincodes
 	metrics    *Metrics
 }
 
 // New makes an endorser; metrics may be nil.
-func New(signer protoutil.Signer, channel func(id string) Channel, chaincodes Chaincodes, metrics *Metrics) *Endorser {
+func New(signer Signer, channel func(id string) Channel, chaincodes Chaincodes, metrics *Metrics) *Endorser {
 	return &Endorser{signer: signer, channel: channel, chaincodes: chaincodes, metrics: metrics}
 }
 
@@ -126,7 +131,7 @@ func (e *Endorser) endorse(ctx context.Context, p *proposal, ch Channel, bundle 
 	creator := e.signer.Serialized()
 	message := make([]byte, 0, len(payload)+len(creator))
 	message = append(append(message, payload...), creator...)
-	signature, err := e.signer.Sign(message)
+	signature, err := e.signer.SignOwn(message)
 	if err != nil {
 		return nil, fmt.Errorf("endorsing with the peer's key failed: %w", err)
 	}
