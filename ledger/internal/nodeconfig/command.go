@@ -29,6 +29,7 @@ func Command[N Node](role, short string, open func(*Config) (N, error)) *cobra.C
 				return err
 			}
 			LimitProcessors(cfg.Processors)
+			SpareCollections(ctx)
 			node, err := open(cfg)
 			if err != nil {
 				return err
