@@ -7,11 +7,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 )
 
 // ErrNothingCommitted ends a run without a single valid commit.
@@ -142,6 +145,7 @@ func (o *options) build() (*run, About, error) {
 	if about.Channel, err = net.channel(o.channel); err != nil {
 		return nil, about, err
 	}
+	nodeconfig.LimitProcessors(net.processors(runtime.NumCPU()))
 	r := &run{plan: o.plan(), timeout: o.timeout, progress: newProgress(os.Stderr, o.progress)}
 	if about.Workload, r.work, err = findWorkload(o.chaincode, o.workload, o.knobs); err != nil {
 		return nil, about, err

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
@@ -52,6 +54,22 @@ func (n *description) pace() (*wire.Pacer, error) {
 		return nil, fmt.Errorf("%s: wire_gap %q: a duration such as 8ms is accepted", n.file, n.WireGap)
 	}
 	return wire.New(gap), nil
+}
+
+// processors is how many threads a client may run on: its fair part where it shares this host with all nodes, which
+// it would otherwise measure itself against; elsewhere 0, for all.
+func (n *description) processors(cores int) int {
+	nodes := 0
+	for _, node := range n.Nodes {
+		host, _, err := net.SplitHostPort(node.Address)
+		if err != nil || !net.ParseIP(host).IsLoopback() {
+			return 0
+		}
+		if node.Role == "orderer" || node.Role == "peer" {
+			nodes++
+		}
+	}
+	return nodeconfig.FairProcessors(cores, nodes)
 }
 
 // channel resolves the channel to use: the one asked for, or the first.
