@@ -94,10 +94,10 @@ func (ch *channel) join(n *Node, dir string) error {
 	cfg := consensus.Config{
 		Channel: ch.name, ID: 1, Voters: []uint64{1}, Dir: dir, CutInterval: ch.cutInterval,
 		TickInterval: o.Raft.TickInterval, ElectionTick: o.Raft.ElectionTick, HeartbeatTick: o.Raft.HeartbeatTick, SnapshotInterval: o.Raft.SnapshotInterval,
-		Pace: pace, Hold: hold,
+		Pace: pace, MostPace: mostPace, Hold: hold,
 	}
 	if o.Mode == channelconfig.Block {
-		cfg.Pace, cfg.Hold = blockPace, blockHold
+		cfg.Pace, cfg.MostPace, cfg.Hold = blockPace, blockPace, blockHold
 	}
 	if o.ConsensusType == channelconfig.Solo {
 		cfg.TickInterval, cfg.ElectionTick, cfg.HeartbeatTick, cfg.SnapshotInterval = soloTick, 10, 1, soloSnapshot
@@ -138,6 +138,7 @@ const (
 	soloTick     = 100 * time.Millisecond
 	soloSnapshot = 16 << 20
 	pace         = 4 * time.Millisecond
+	mostPace     = 12 * time.Millisecond
 	hold         = 5 * time.Millisecond
 	// In block mode a transaction waits for its block far longer.
 	blockPace = 20 * time.Millisecond

@@ -76,6 +76,7 @@ type Config struct {
 	SnapshotInterval int                  // bytes of log between two snapshots
 	CutInterval      func() time.Duration // how long a block may stay open
 	Pace             time.Duration        // between two entries while transactions come in crowds; 0: none
+	MostPace         time.Duration        // the same where entries take long
 	Hold             time.Duration        // that a message without entries may wait for one with; 0: none
 }
 
@@ -131,7 +132,7 @@ func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
 		cfg: cfg, log: l, sm: sm, transport: transport,
 		proposals: make(chan Proposal, queuedProposals), messages: make(chan *raftpb.Message, queuedMessages),
 		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: stopped(),
-		pacer: pacer{interval: cfg.Pace}, paced: stopped(), holder: holder{atMost: cfg.Hold}, release: stopped(),
+		pacer: pacer{interval: cfg.Pace, most: cfg.MostPace}, paced: stopped(), holder: holder{atMost: cfg.Hold}, release: stopped(),
 	}
 	return n, nil
 }

@@ -45,3 +45,30 @@ func TestNoIntervalNoWaiting(t *testing.T) {
 		assert.LessOrEqual(t, p.wait(now), time.Duration(0))
 	}
 }
+
+// through has entries take that long, until the average has forgotten others.
+func through(p *pacer, now time.Time, took time.Duration) {
+	for i := range uint64(20 * tookWeight) {
+		p.appended(i+1, now)
+		now = now.Add(took)
+		p.applied(i+1, now)
+		p.proposed(now, true)
+	}
+}
+
+func TestTheIntervalGrowsWithTheTimeThatEntriesTake(t *testing.T) {
+	p := pacer{interval: 4 * time.Millisecond, most: 12 * time.Millisecond}
+	now := time.Unix(100, 0)
+	for took, want := range map[time.Duration]time.Duration{
+		2 * time.Millisecond: 4 * time.Millisecond, 16 * time.Millisecond: 8 * time.Millisecond, time.Second: 12 * time.Millisecond,
+	} {
+		through(&p, now, took)
+		assert.InDelta(t, want, p.spacing(), float64(100*time.Microsecond), took)
+	}
+
+	through(&p, now, 2*time.Millisecond)
+	p.appended(1, now)
+	p.forget()
+	p.applied(2, now.Add(time.Hour))
+	assert.InDelta(t, 4*time.Millisecond, p.spacing(), float64(100*time.Microsecond), "an entry that its leader has lost")
+}

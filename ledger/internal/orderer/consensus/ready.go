@@ -3,6 +3,7 @@ package consensus
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	"go.etcd.io/raft/v3"
@@ -28,6 +29,8 @@ func (n *Node) handleReady(ctx context.Context) error {
 			n.send(rd.Messages)
 			if last := len(rd.Entries); last > 0 {
 				n.proposed = rd.Entries[last-1].GetIndex()
+				n.pacer.appended(n.proposed, time.Now())
+				letSend()
 			}
 		}
 		if err := n.save(ctx, rd); err != nil {
@@ -41,6 +44,9 @@ func (n *Node) handleReady(ctx context.Context) error {
 				return err
 			}
 		}
+		if len(rd.CommittedEntries) > 0 {
+			n.pacer.applied(n.applied, time.Now())
+		}
 		n.raft.Advance(rd)
 		if n.sinceSnapshot >= n.cfg.SnapshotInterval {
 			n.beginSnapshot()
@@ -48,6 +54,14 @@ func (n *Node) handleReady(ctx context.Context) error {
 		n.armTimer()
 	}
 	return nil
+}
+
+// letSend lets those run who write messages to connections. They only take moments, whereas the system call that
+// syncs the log may keep this process's only thread until it returns: the followers' syncs would begin after ours, not
+// beside it. Twice, because gRPC's own writer steps back once for more to come.
+func letSend() {
+	runtime.Gosched()
+	runtime.Gosched()
 }
 
 // save makes durable what must be. A snapshot goes first: the state that follows
@@ -80,6 +94,9 @@ func (n *Node) save(ctx context.Context, rd raft.Ready) error {
 
 func (n *Node) send(messages []*raftpb.Message) {
 	now := time.Now()
+	if n.cfg.Hold > 0 { // until the next entry, which may be further away
+		n.holder.atMost = max(n.cfg.Hold, n.pacer.spacing()+time.Millisecond)
+	}
 	for _, m := range messages {
 		if m.GetTo() != n.cfg.ID && !n.repeats(m, now) && !n.holder.hold(m, now) {
 			n.transport.Send(m.GetTo(), m)
@@ -141,6 +158,7 @@ func (n *Node) noteLeader(leader uint64) {
 	}
 	log.Infof("Raft leader changed: %d -> %d channel=%s node=%d", before, leader, n.cfg.Channel, n.cfg.ID)
 	n.proposed, n.timed = 0, 0
+	n.pacer.forget()
 	n.holder.release() // it was the old term's
 	n.sm.LeaderChanged(leader)
 }
