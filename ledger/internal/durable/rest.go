@@ -13,8 +13,9 @@ const longestRest = 100 * time.Millisecond
 // write. Clients wait for the same processor and disk, and a file like a checkpoint is nobody's hurry. A nil Rest
 // is none.
 type Rest struct {
-	times int
-	ctx   atomic.Pointer[context.Context]
+	times   int
+	ctx     atomic.Pointer[context.Context]
+	hurried atomic.Bool
 }
 
 // NewRest makes one that takes effect with During.
@@ -23,8 +24,11 @@ func NewRest(times int) *Rest { return &Rest{times: times} }
 // During has it take effect until ctx ends, also for a file that is half written then.
 func (r *Rest) During(ctx context.Context) { r.ctx.Store(&ctx) }
 
+// Hurry takes the pauses away, or gives them back: a file may be waited for after all.
+func (r *Rest) Hurry(on bool) { r.hurried.Store(on) }
+
 func (r *Rest) after(worked time.Duration) {
-	if r == nil {
+	if r == nil || r.hurried.Load() {
 		return
 	}
 	ctx := r.ctx.Load()

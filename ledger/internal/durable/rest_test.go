@@ -40,6 +40,17 @@ func TestWritingRestsAfterEachPartUntilItsTimeEnds(t *testing.T) {
 	})
 }
 
+func TestAHurriedFileRestsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rest := NewRest(9)
+		rest.During(t.Context())
+		rest.Hurry(true)
+		assert.Equal(t, 20*time.Millisecond, write(t, rest))
+		rest.Hurry(false)
+		assert.Equal(t, 200*time.Millisecond, write(t, rest))
+	})
+}
+
 func TestASlowPartRestsNoLongerThanIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rest := NewRest(9)

@@ -39,6 +39,8 @@ type checkpoints struct {
 	due    chan duty
 	busy   atomic.Bool // from when a mark is due until it is written, or not
 
+	offered uint64 // transactions before the mark that was due last; of offer
+
 	// Of offer while not busy, else of save:
 	covered    uint64 // transactions that the newest one covers
 	early      uint64 // the next one comes by so many: peers of one host are not to write at the same time
@@ -96,6 +98,10 @@ func (k *checkpoints) load(l *ledger, store *blockfile.Store) {
 // offer has a durable mark written if it is time to; it never waits.
 func (k *checkpoints) offer(m *mark) {
 	if k.busy.Load() {
+		// Where the next one is due as well, what a crash would leave to replay must not grow any more.
+		if k.every > 0 && m.Transactions >= k.offered+k.every {
+			k.rest.Hurry(true)
+		}
 		return
 	}
 	now := time.Now()
@@ -104,6 +110,8 @@ func (k *checkpoints) offer(m *mark) {
 		return
 	}
 	k.busy.Store(true)
+	k.offered = m.Transactions
+	k.rest.Hurry(false)
 	k.due <- duty{m, state} // it has room: nothing else is on its way
 }
 

@@ -6,10 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/statedb"
@@ -195,4 +198,38 @@ func TestInspectHoldsCheckpointsAgainstTheChain(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, report.Checkpoints, 1)
 	assert.Contains(t, report.Checkpoints[0].Problem, "checksum")
+}
+
+// TestACheckpointIsHurriedWhenTheNextOneIsDue: on a starved host the pauses would leave ever more to replay.
+func TestACheckpointIsHurriedWhenTheNextOneIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newCheckpoints(t.TempDir(), 100, newIndex())
+		k.rest.During(t.Context())
+		at := func(transactions uint64) *mark { return &mark{Point: checkpoint.Point{Transactions: transactions}} }
+		// pauses has a file written that takes 1 ms for each of its parts.
+		pauses := func() time.Duration {
+			began := time.Now()
+			require.NoError(t, durable.Replace(t.TempDir(), "file", k.rest, func(w *durable.Writer) error {
+				for range 10 {
+					time.Sleep(time.Millisecond)
+					if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+			return time.Since(began) - 10*time.Millisecond
+		}
+		k.offer(at(1000))
+		require.True(t, k.busy.Load())
+		assert.Positive(t, pauses())
+		k.offer(at(1099))
+		assert.Positive(t, pauses())
+		k.offer(at(1100))
+		assert.Zero(t, pauses())
+		<-k.due
+		k.busy.Store(false)
+		k.offer(at(1200))
+		assert.Positive(t, pauses(), "the next one has its time")
+	})
 }
