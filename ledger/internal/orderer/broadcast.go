@@ -50,6 +50,7 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 		for w := range answers {
 			err := w.wait(ctx)
 			if ctx.Err() != nil {
+				w.giveUp()
 				return ctx.Err()
 			}
 			response := &ordererpb.BroadcastResponse{Status: statusOf(err)}
@@ -66,7 +67,11 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 		}
 		return nil
 	})
-	return group.Wait()
+	err := group.Wait()
+	for w := range answers { // nobody is there to hear them
+		w.giveUp()
+	}
+	return err
 }
 
 // accept checks an envelope, once, and hands it on.
@@ -119,7 +124,14 @@ func (w *waiter) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
+		w.giveUp()
 		return errTimeout
+	}
+}
+
+func (w *waiter) giveUp() {
+	if w.channel != nil {
+		w.channel.waiting.forget(w)
 	}
 }
 

@@ -45,6 +45,7 @@ func fetchBlocks(ctx context.Context, ch *channel, conn *grpc.ClientConn, height
 		if err := ch.Import(block); err != nil {
 			return err
 		}
+		ch.waiting.ordered(block.GetData().GetData()) // they come by no entry any more
 	}
 	return nil
 }

@@ -207,6 +207,35 @@ func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
 	assert.Equal(t, []string{"before", "during"}, c.texts(0, ch, &streampb.Position{Block: 1}, 2))
 }
 
+// TestNobodyIsRememberedWhoHasLeft: a client may go while its transactions are on their way, and these may be lost.
+func TestNobodyIsRememberedWhoHasLeft(t *testing.T) {
+	c, brokers := newKafkaCluster(t, func(o *setup.Options) { o.Orderers = 1 })
+	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	node, err := Open(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	c.orderAt(0, "before")
+	brokers.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		brokers.KeepControl()
+		return tooFewReplicas(request.(*kmsg.ProduceRequest)), nil, true
+	})
+	waiting := node.channels[ch].waiting
+	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(0)).Broadcast(t.Context())
+	require.NoError(t, err)
+	for i := range 3 {
+		require.NoError(t, stream.Send(c.message(ch, fmt.Sprint(i))))
+	}
+	require.Eventually(t, func() bool { return waiting.count() == 3 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, c.conns[c.node(0).Address].Close())
+	// The brokers' own word comes when the client has tried for deliveryTimeout.
+	assert.Eventually(t, func() bool { return waiting.count() == 0 }, 5*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-ended)
+}
+
 // sealed waits until blocks with these transactions are sealed and gives the last one's number.
 func (c *testCluster) sealed(i int, texts []string) uint64 {
 	c.t.Helper()

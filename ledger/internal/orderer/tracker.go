@@ -2,6 +2,7 @@ package orderer
 
 import (
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,22 @@ func (t *tracker) ordered(txs [][]byte) {
 			return // nobody waits here: no need to hash
 		}
 		t.answer(sha256.Sum256(tx), nil)
+	}
+}
+
+// forget drops a waiter that has given up: a transaction may be lost without a trace, and a later copy's answer is
+// for whoever waits then.
+func (t *tracker) forget(w *waiter) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.waiting[w.key]
+	i := slices.Index(all, w)
+	switch {
+	case i < 0: // it was answered meanwhile
+	case len(all) == 1:
+		delete(t.waiting, w.key)
+	default:
+		t.waiting[w.key] = slices.Delete(all, i, i+1)
 	}
 }
 
