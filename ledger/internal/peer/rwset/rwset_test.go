@@ -48,6 +48,24 @@ func TestReadsSeeTheCommittedStateOnly(t *testing.T) {
 	}, set.Writes)
 }
 
+// TestAnEmptyValueRemovesTheKey, whether the endorser has marked it so or not: reads could not tell it from no key, but
+// range queries would.
+func TestAnEmptyValueRemovesTheKey(t *testing.T) {
+	sim := NewSimulator(stateOf("a").Snapshot())
+	require.NoError(t, sim.Put("cc", "a", []byte{}))
+	unmarked, err := proto.Marshal(&kvrwsetpb.KVRWSet{Writes: []*kvrwsetpb.KVWrite{{Key: "a"}}})
+	require.NoError(t, err)
+	raw, err := proto.Marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{{Namespace: "cc", Rwset: unmarked}}})
+	require.NoError(t, err)
+	other, err := Decode(raw)
+	require.NoError(t, err)
+	for _, set := range []*Set{decode(t, sim), other} {
+		db := stateOf("a", "b")
+		db.Apply(statedb.Version{Block: 2}, set.Writes)
+		assert.Equal(t, 1, db.Snapshot().Len())
+	}
+}
+
 func TestEncodingDoesNotDependOnTheOrderOfCalls(t *testing.T) {
 	encode := func(keys ...string) []byte {
 		sim := NewSimulator(stateOf("a", "b").Snapshot())

@@ -67,7 +67,9 @@ func Decode(raw []byte) (*Set, error) {
 			if w.Key == "" {
 				return nil, fmt.Errorf("%w: namespace %s: a write of an empty key", ErrMalformed, wire.Namespace)
 			}
-			set.Writes = append(set.Writes, statedb.Write{Namespace: wire.Namespace, Key: w.Key, Value: w.Value, Delete: w.IsDelete})
+			// Other endorsers may leave out the mark where the value is empty (Fabric's FAB-18386).
+			remove := w.IsDelete || len(w.Value) == 0
+			set.Writes = append(set.Writes, statedb.Write{Namespace: wire.Namespace, Key: w.Key, Value: w.Value, Delete: remove})
 		}
 		set.Namespaces = append(set.Namespaces, Namespace{
 			Name: wire.Namespace, Writes: len(kv.Writes), reads: kv.Reads, ranges: kv.RangeQueriesInfo,

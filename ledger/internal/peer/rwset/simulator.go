@@ -72,9 +72,9 @@ func (s *Simulator) Get(namespace, key string) ([]byte, error) {
 	return e.Value, nil
 }
 
-// Put writes a key; the last write counts.
+// Put writes a key; the last write counts. As in Fabric an empty value removes the key.
 func (s *Simulator) Put(namespace, key string, value []byte) error {
-	return s.write(namespace, &kvrwsetpb.KVWrite{Key: key, Value: value})
+	return s.write(namespace, &kvrwsetpb.KVWrite{Key: key, Value: value, IsDelete: len(value) == 0})
 }
 
 // Delete removes a key.
