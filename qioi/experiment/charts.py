@@ -67,7 +67,8 @@ def bars(summary: Summary, spec: FigureSpec) -> Figure:
         )
         axis.set_xlim(0, 1.28 * max([value.high for value in found if value] or [1.0]) or 1.0)
         tidy(axis, "x")
-        axis.xaxis.set_major_locator(MaxNLocator(3))
+        # The last number would run into the next panel's first.
+        axis.xaxis.set_major_locator(MaxNLocator(3, prune="upper"))
         axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
     axes[0].invert_yaxis()
     figure.subplots_adjust(wspace=0.08)
@@ -146,14 +147,15 @@ def over_time(summary: Summary, spec: FigureSpec) -> Figure:
         for axis, cell in zip(row, cells, strict=True):
             found = summary.figures(cell)
             curves = found.series.get(name, {}) if found else {}
-            for label, points in curves.items():
+            alone = len(curves) == 1
+            for index, (label, points) in enumerate(curves.items()):
                 if points:
-                    # Where there is one curve only, the axis' title names it.
+                    # A curve alone is named by the axis' title. Curves that lie on each other stay visible.
                     axis.plot(
                         *zip(*points, strict=True),
-                        color=COLOURS.get(label, PALETTE[6]),
-                        linewidth=1.3,
-                        label=label if len(curves) > 1 else None,
+                        color=INK if alone else COLOURS.get(label, PALETTE[6]),
+                        linewidth=1.3 + 1.2 * (len(curves) - 1 - index),
+                        label=None if alone else label,
                     )
             shade(axis, cell)
             tidy(axis, "y")

@@ -205,18 +205,19 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
     """Say how it was measured."""
     spec, timing = summary.spec, summary.plan.cells[0].timing
     networks = "; ".join(
-        f"{network.title or name}: {network.orgs * network.peers_per_org} peers, {network.orderers} orderers, "
+        f"{network.title or name}: {counted(network.orgs * network.peers_per_org, 'peer')}, "
+        f"{counted(network.orderers, 'orderer')}, "
         f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}"
         for name, network in spec.networks.items()
     )
     loads = "; ".join(load.title or name for name, load in spec.loads.items())
     maxima = ", ".join(f"{name} {value:.0f} tps" for name, value in summary.document["maxima"].items())
-    counted = ", ".join(str(repeat.number) for repeat in summary.counted)
+    numbers = ", ".join(str(repeat.number) for repeat in summary.counted)
     facts = [
         ("Ledger", networks),
         ("Load", loads + (f" (maximum found: {maxima})" if maxima else "")),
         ("Each cell", f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured"),
-        ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {counted})"),
+        ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers})"),
         ("Sizes", "the paper's own counts" if summary.plan.paper_size else RULE),
     ]
     if summary.plan.same:

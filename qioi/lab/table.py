@@ -111,7 +111,7 @@ def milliseconds(value: float) -> str:
 
 def short(value: float) -> str:
     """Spell a number with about three digits."""
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 0.1 else 3
+    digits = 0 if value >= 100 or value == 0 else 1 if value >= 10 else 2 if value >= 0.1 else 3
     return f"{value:,.{digits}f}"
 
 
