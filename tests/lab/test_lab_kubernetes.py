@@ -106,7 +106,7 @@ def test_a_containers_log_is_unwrapped_by_stream() -> None:
 
 
 def test_manifests_are_adapted_to_a_node_without_a_pod_network() -> None:
-    adapted = best_effort(on_the_nodes_network(manifests(), ["peer-org1-0.ledger", "orderer-0.ledger"]))
+    adapted = best_effort(on_the_nodes_network(documents(), ["peer-org1-0.ledger", "orderer-0.ledger"]))
     for one in adapted:
         spec = one.get("spec", {}).get("template", {}).get("spec")
         if spec is None:
@@ -119,14 +119,12 @@ def test_manifests_are_adapted_to_a_node_without_a_pod_network() -> None:
     assert on_loopback("") == ""
 
 
-@pytest.mark.parametrize(
-    "call", ["source.manifests()", "images.copy_source(Path('copy'))", "ledger.SysbenchPods(None, 1, burstable=True)"]
-)
+@pytest.mark.parametrize("call", ["ledger.manifests()", "images.copy_source(Path('copy'))"])
 def test_without_a_source_tree_that_is_one_line(tmp_path: Path, call: str) -> None:
     """As a wheel installs it: the package alone, its links followed."""
     package = Path(qioi.__file__).parent
     shutil.copytree(package, tmp_path / "qioi", ignore=shutil.ignore_patterns("__pycache__", "caliper-configs", "_bin"))
-    code = f"from pathlib import Path\nfrom qioi.lab.kubernetes import images, ledger, source\n{call}"
+    code = f"from pathlib import Path\nfrom qioi.lab.kubernetes import images, ledger\n{call}"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.stderr.splitlines()[-1] == (
