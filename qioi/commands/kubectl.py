@@ -10,12 +10,16 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from qioi.commands.failing import fail
+from qioi.kubernetes.pods import read_pod, slim
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli
+from qioi.kubernetes.resizer import erasure, left_over, replacement
 
 Policy = Mapping[str, Any]
 
@@ -25,7 +29,7 @@ Policy = Mapping[str, Any]
 @click.option("--kubeconfig", type=click.Path(), help="The file that kubectl is to read.")
 @click.pass_context
 def command(ctx: click.Context, context: str | None, kubeconfig: str | None) -> None:
-    """Show what QiOi's daemons see and do in a cluster."""
+    """Show what QiOi's daemons see and do in a cluster, and put back what one that is gone has left."""
     flags = [("--context", context), ("--kubeconfig", kubeconfig)]
     ctx.obj = ["kubectl", *(part for flag, value in flags if value for part in (flag, value))]
 
@@ -75,18 +79,68 @@ def top(kubectl: list[str], namespace: str | None, every: float) -> None:
         return
 
 
+@command.command()
+@namespace_option
+@click.pass_obj
+def restore(kubectl: list[str], namespace: str | None) -> None:
+    """Put back CPU requests of pods that QiOi has left changed, where no daemon is left to do so."""
+    failures = 0
+    for one in items(kubectl, "pods", namespace):
+        metadata = one["metadata"]
+        if ORIGINAL_ANNOTATION not in (metadata.get("annotations") or {}):
+            continue
+        try:
+            click.echo(put_back(kubectl, one))
+        except KubectlError as error:
+            failures += 1
+            click.echo(f"{metadata['namespace']}/{metadata['name']}: {error}", err=True)
+    if failures:
+        raise SystemExit(1)
+
+
+def put_back(kubectl: Sequence[str], one: Mapping[str, Any]) -> str:
+    """Put one pod's request back, and take the record of it off; say what was done. KubectlError."""
+    pod = read_pod(slim(one))
+    if pod is None or pod.cpu.original is None:
+        raise KubectlError("it does not run, or its labels no longer say what it is: left as it is")
+    record, patch = left_over(pod), ["patch", "pod", pod.name, "-n", pod.namespace, "--type", "json"]
+    if milli(pod.cpu.asked) != record.found:
+        change = replacement(record, pod, record.original)
+        speak(kubectl, *patch, "--subresource", "resize", "-p", json.dumps(change))
+    seen = replace(pod, cpu=replace(pod.cpu, asked=record.original))
+    speak(kubectl, *patch, "-p", json.dumps(erasure(record, seen)))
+    return f"{pod.path}: request {pod.cpu.asked} -> {record.original}"
+
+
 def ask(kubectl: Sequence[str], namespace: str | None) -> list[dict[str, Any]]:
     """Ask for all policies."""
+    return items(kubectl, "isolationpolicies.qioi.io", namespace)
+
+
+def items(kubectl: Sequence[str], kind: str, namespace: str | None) -> list[dict[str, Any]]:
+    """Ask for all objects of a kind."""
     where = ["-n", namespace] if namespace else ["-A"]
     try:
-        done = subprocess.run([*kubectl, "get", "isolationpolicies.qioi.io", *where, "-o", "json"],
-                              capture_output=True, text=True, check=False)  # fmt: skip
+        found: list[dict[str, Any]] = json.loads(speak(kubectl, "get", kind, *where, "-o", "json"))["items"]
+    except KubectlError as error:
+        fail(str(error))
+    return found
+
+
+class KubectlError(Exception):
+    """kubectl did not do what it was asked for; the message is one line."""
+
+
+def speak(kubectl: Sequence[str], *arguments: str) -> str:
+    """Run kubectl; give what it printed. KubectlError."""
+    try:
+        done = subprocess.run([*kubectl, *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        fail("kubectl: not found: it is what this command asks through")
+        raise KubectlError("kubectl: not found: it is what this command asks through") from None
     if done.returncode:
-        fail(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "kubectl failed without a word")
-    items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
-    return items
+        said = done.stderr.strip().splitlines() or ["kubectl failed without a word"]
+        raise KubectlError(said[-1])
+    return done.stdout
 
 
 def show(policies: Sequence[Policy]) -> None:

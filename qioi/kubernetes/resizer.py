@@ -177,8 +177,8 @@ class Resizer:
         current, text = milli(pod.cpu.asked) or 0, record.original if target == record.found else f"{target}m"
         after = after_resize(record, current, target, now)
         self._update(record.uid, after)
-        changes = [*as_seen(record, pod), {"op": "replace", "path": request_path(pod), "value": text}]
-        self._api.request("resize", "PATCH", f"{record.path}/resize", {}, changes, JSON_PATCH)
+        change = replacement(record, pod, text)
+        self._api.request("resize", "PATCH", f"{record.path}/resize", {}, change, JSON_PATCH)
         log.info("%s/%s: request %s -> %s", record.namespace, record.name, pod.cpu.asked, text)
 
     def _annotate(self, record: Record) -> None:
@@ -189,11 +189,9 @@ class Resizer:
 
     def _erase(self, record: Record, pod: Pod) -> None:
         """Take the original off the pod, if its request still is what was seen: else ours may be in force yet."""
-        changes = as_seen(record, pod)
         if pod.cpu.original is not None:
-            changes.append({"op": "remove", "path": "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")})
             self._erased.add(record.uid)
-        self._api.request("annotate", "PATCH", f"{record.path}/status", {}, changes, JSON_PATCH)
+        self._api.request("annotate", "PATCH", f"{record.path}/status", {}, erasure(record, pod), JSON_PATCH)
 
     def _fail(self, record: Record, error: ApiError) -> None:
         """Tell what will not be done from what may be done later."""
@@ -262,6 +260,19 @@ def left_over(pod: Pod) -> Record:
 def request_path(pod: Pod) -> str:
     """Say where in a pod's object its main container's request is."""
     return f"/spec/containers/{pod.cpu.position}/resources/requests/cpu"
+
+
+def replacement(record: Record, pod: Pod, request: str) -> list[dict[str, str]]:
+    """Give the JSON patch that makes a pod ask for ``request``, if all is as seen."""
+    return [*as_seen(record, pod), {"op": "replace", "path": request_path(pod), "value": request}]
+
+
+def erasure(record: Record, pod: Pod) -> list[dict[str, str]]:
+    """Give the JSON patch that takes the original off a pod, if all is as seen; where it is off, the tests alone."""
+    if pod.cpu.original is None:
+        return as_seen(record, pod)
+    where = "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")
+    return [*as_seen(record, pod), {"op": "remove", "path": where}]
 
 
 def as_seen(record: Record, pod: Pod) -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from k8s_cluster import ControlPlane, until
+from test_kubectl import run
 
 from qioi.controller.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, choose, offers
@@ -230,6 +231,24 @@ def test_an_annotation_that_somebody_has_taken_off_is_not_missed(site: Site) -> 
     until(lambda: (seen := site.seen("peer0")) and seen.cpu.original is None, "that is seen")
     site.resizer.close()
     assert (site.request(), site.original(), site.journal.exists()) == ("100m", None, False)
+
+
+def test_what_nobody_is_left_to_put_back_is_put_back_by_hand(site: Site) -> None:
+    """As after everything of QiOi's was removed at once: the daemon had no rights any more when it ended."""
+    site.resizer.want(site.pod(), 2048)
+    site.resizer.want(site.pod("peer1"), 2048)
+    until(lambda: site.request() == site.request("peer1") == "2", "both are moved")
+    site.resizer._stop.set()
+    site.resizer._thread.join()
+    site.journal.unlink()
+    site.write_status("peer1", {"containerStatuses": None})  # its containers do not run
+    done = run(site.plane, "restore", "-n", site.namespace)
+    assert (done.exit_code, done.stdout) == (1, f"{site.namespace}/peer0: request 2 -> 100m\n")
+    assert f"{site.namespace}/peer1: it does not run" in done.stderr
+    assert (site.request(), site.original()) == ("100m", None)
+    site.plane.call("DELETE", f"{site.pods}/peer1", {"gracePeriodSeconds": 0})
+    again = run(site.plane, "restore", "-n", site.namespace)
+    assert (again.exit_code, again.output) == (0, "")
 
 
 def test_the_end_waits_no_longer_than_it_has_to(site: Site) -> None:
