@@ -130,6 +130,7 @@ class KubernetesDaemon(Daemon):
         """Leave out what a policy only wants to be shown; note what was changed."""
         wet = [want.decision for want in wants if want.decision.channel not in self._view.dry_run]
         resized = self._resize(wet)
+        self._dry_out({want.decision.component for want in wants} - {one.component for one in wet}, states)
         written = {one.component for one in wet} - resized
         after = super()._act(states, tuple(want for want in wants if want.decision.component in written))
         for name, why in self._why_files.items():
@@ -143,6 +144,13 @@ class KubernetesDaemon(Daemon):
                 continue
             self._note(one, states[one.component], share)
         return after
+
+    def _dry_out(self, names: Iterable[str], states: Mapping[str, ComponentState]) -> None:
+        """Put back what was set for components of which a policy by now only wants to see what would be done."""
+        changed = set(self._guard.changed())
+        for name in names:
+            if states[name].cgroup in changed:
+                self._release(name, states[name].cgroup)
 
     def _note(self, decision: Decision, state: ComponentState, share: int) -> None:
         """Remember a change for the policy's status, and post it on the pod if it is news."""
@@ -161,10 +169,10 @@ class KubernetesDaemon(Daemon):
     # ---- what the kubelet rewrites
 
     def _note_resizes(self, view: View, now: float) -> None:
-        """See whose CPU request was changed: the kubelet will set the shares of pod and container anew."""
+        """See whose resources were changed: the kubelet sets a container's shares anew even for its memory alone."""
         for name, pod in view.pods.items():
             known = self._view.pods.get(name)
-            if known is not None and known.uid == pod.uid and known.requests != pod.requests:
+            if known is not None and known.uid == pod.uid and known.resources != pod.resources:
                 self._resized[name] = now
 
     def _accept_resizes(self, now: float) -> None:

@@ -8,6 +8,7 @@ configurable), fabric-builder-k8s ("Chaincode job": `app.kubernetes.io/created-b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +58,7 @@ class Pod:
     containers: tuple[Container, ...]
     main: str  # the container that is the component
     requests: tuple[tuple[str, str], ...]  # CPU by container, as asked for: the kubelet makes shares of it
+    resources: str  # all that its containers ask for, to see when it changes
     cpu: CpuRequest = NO_REQUEST  # of the container that is the component
     problem: str | None = None
 
@@ -124,6 +126,7 @@ def read_pod(one: Object) -> Pod | None:
         containers=running,
         main=main,
         requests=tuple((str(c["name"]), cpu_request(c)) for c in declared),
+        resources=json.dumps([c.get("resources") for c in declared], sort_keys=True),
         cpu=read_request(one, main),
         problem=problem,
     )
