@@ -14,9 +14,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 export PATH := $(BIN):$(PATH)
 export CGO_ENABLED ?= 0
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: demo test test-host check race fuzz bench soak experiments headline spark kafka clean setup lint unit help k8s-tools demo-k8s
+.PHONY: deb image demo test test-host check race fuzz bench soak experiments headline spark kafka clean setup lint unit help k8s-tools demo-k8s
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
@@ -33,6 +34,7 @@ help:
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
 	@echo 'make kafka   what Kafka ordering needs: Java, Maven, and Apache Kafka'"'"'s brokers'
 	@echo 'make soak    an hour of overload; fails when a node'"'"'s memory grows without bound'
+	@echo 'make deb     the daemon as a Debian package, in dist/; make image: and that as a container image'
 	@echo 'make clean   remove what the above made in this folder'
 
 demo: setup
@@ -54,6 +56,8 @@ test-host: setup spark kafka
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium nodejs npm >/dev/null
 	$(BIN)/pytest -m host
+	@echo '== 1,000 containers created and removed while the daemon runs'
+	$(BIN)/pytest tests/engine -k many_containers_leave --containers 1000 --timeout 3600
 	@echo '== the daemon, killed 200 times at random moments under a changing load'
 	$(BIN)/pytest tests/daemon -k killed_at_random_moments --kills 200 --timeout 3600
 
@@ -149,6 +153,15 @@ $(STAMPS)/ledger: $(LEDGER_SOURCES) $(STAMPS)/python
 	@echo '== building the ledger (Go)'
 	@$(MAKE) --no-print-directory -C ledger build
 	@touch $@
+
+deb: setup
+	@echo '== building the Debian package'
+	@PYTHON=$(PY) deploy/debian/build.sh
+
+# For another base image than Debian's own: make image BASE=…
+image: deb
+	@echo '== building the container image'
+	docker build -t qioi:$(VERSION) $(if $(BASE),--build-arg BASE=$(BASE)) -f deploy/docker/Dockerfile dist
 
 clean:
 	rm -rf build dist *.egg-info ledger/bin qioi/_bin .pytest_cache .mypy_cache .ruff_cache .hypothesis

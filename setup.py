@@ -47,6 +47,8 @@ class BuildWithLedger(build_py):
         super().run()
         go = go_command()
         if go is None:
+            # An earlier build with Go may have left its own in the build tree.
+            (Path(self.build_lib) / BINARY).unlink(missing_ok=True)
             return
         target = (HERE if self.editable_mode else Path(self.build_lib).resolve()) / BINARY
         target.parent.mkdir(parents=True, exist_ok=True)

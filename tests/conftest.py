@@ -1,9 +1,16 @@
 """Settings of the whole suite."""
 
+import os
+import shutil
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
 
 # How fast an example runs says nothing on a busy machine: timing never decides a test.
 settings.register_profile("untimed", deadline=None)
@@ -26,3 +33,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kills", type=int, default=10, help="how often the daemon is killed at a random moment (make test-host: 200)"
     )
     parser.addoption("--kills-seed", type=int, default=7, help="which random moments")
+
+
+@pytest.fixture(scope="session")
+def debian_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The daemon's Debian package, built as `make deb` does; alone in its folder."""
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("no dpkg-deb here: not a Debian")
+    out = tmp_path_factory.mktemp("package")
+    build = [str(REPOSITORY / "deploy" / "debian" / "build.sh"), str(out)]
+    subprocess.run(build, env={**os.environ, "PYTHON": sys.executable}, check=True, timeout=280)
+    (package,) = out.glob("qioi_*.deb")
+    return package

@@ -61,10 +61,10 @@ class Machine:
     """A booted systemd. ``folder`` is /srv/qioi inside, ``folder/etc`` is its /etc/qioi.
 
     It sees all of the host's CPU groups, and makes none. With ``rooted`` it sees those only that are below one of its
-    own, which is gone afterwards, and makes groups for its units there.
+    own, which is gone afterwards, and makes groups for its units there. With ``bare`` nothing of QiOi is in it.
     """
 
-    def __init__(self, root: Path, folder: Path, *, rooted: bool = False) -> None:
+    def __init__(self, root: Path, folder: Path, *, rooted: bool = False, bare: bool = False) -> None:
         name = f"qioi-{uuid.uuid4().hex[:8]}"
         # systemd takes the two for one: it makes no groups in either if it cannot in both.
         mounts = [Path("/sys/fs/cgroup") / controller for controller in ("cpu", "cpuacct")]
@@ -84,10 +84,10 @@ class Machine:
             f"{command}": "/usr/local/bin/qioi",
             f"{units / 'qioi.service'}": "/etc/systemd/system/qioi.service",
         }
+        mounted = [f"--bind-ro={out}:{into}" for out, into in binds.items()] + [f"--bind={self.etc}:/etc/qioi"]
         self._nspawn = subprocess.Popen(
             ["systemd-nspawn", "-q", "-D", str(root), "--volatile=overlay", "--register=no", "--keep-unit", "-b",
-             f"--machine={name}", *(f"--bind-ro={out}:{into}" for out, into in binds.items()),
-             f"--bind={folder}:/srv/qioi", f"--bind={self.etc}:/etc/qioi"],
+             f"--machine={name}", f"--bind={folder}:/srv/qioi", *([] if bare else mounted)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=self._enter,
         )  # fmt: skip
         until(lambda: self._nspawn.poll() is not None or self._booted(), pause=0.2)

@@ -1,0 +1,91 @@
+#!/bin/sh
+# Build the Debian package of the daemon: dist/qioi_VERSION_ARCH.deb, for Debian 12 (Python 3.11).
+#
+# It holds QiOi and its Python dependencies in a folder of their own, /usr/lib/qioi, so that nothing of it meets what
+# else the host has; dependencies come as wheels of the target's Python, wherever this runs. No debhelper: dpkg-deb and
+# pip are all that is needed. The bundled ledger is not in it: an operator's host has a ledger.
+#
+# PYTHON names an interpreter with pip and setuptools (default: python3).
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+source=$(cd "$here/../.." && pwd)
+python=${PYTHON:-python3}
+out=${1:-$source/dist}
+
+arch=$(dpkg --print-architecture)
+case $arch in
+    amd64) machine=x86_64 ;;
+    arm64) machine=aarch64 ;;
+    *) echo "build.sh: architecture $arch: accepted are amd64 and arm64" >&2; exit 1 ;;
+esac
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+mkdir -p "$work/wheel" "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/doc/qioi/examples" \
+    "$root/usr/share/bash-completion/completions" "$root/lib/systemd/system" "$root/etc/qioi"
+
+# The build's own files go to the work folder: what an earlier build left in the source tree is not taken in.
+printf '[build]\nbuild_base = %s\n' "$work/build" >"$work/extra.cfg"
+QIOI_NO_LEDGER=1 DIST_EXTRA_CONFIG=$work/extra.cfg "$python" -m pip wheel -q --no-deps --no-build-isolation \
+    -w "$work/wheel" "$source"
+wheel=$(ls "$work"/wheel/qioi-*.whl)
+version=$(basename "$wheel" | cut -d- -f2)
+
+"$python" -m pip install -q --no-compile --target "$root/usr/lib/qioi" --only-binary=:all: \
+    --implementation cp --python-version 3.11 --platform "manylinux2014_$machine" \
+    --platform "manylinux_2_17_$machine" --platform "manylinux_2_28_$machine" \
+    "qioi[docker,systemd] @ file://$wheel"
+rm -rf "$root/usr/lib/qioi/bin"
+
+# -I: neither the caller's environment nor his folder has a say in what root's daemon imports.
+command() {
+    cat >"$root/usr/bin/$1" <<WRAPPER
+#!/usr/bin/python3 -I
+import sys
+
+sys.path.insert(0, "/usr/lib/qioi")
+from $2 import main
+
+sys.exit(main())
+WRAPPER
+    chmod 755 "$root/usr/bin/$1"
+}
+command qioi qioi.cli
+command kubectl-qioi qioi.commands.kubectl
+
+sed 's|/usr/local/bin/qioi|/usr/bin/qioi|g; s|^# QiOi.s daemon under systemd\..*|# QiOi'"'"'s daemon under systemd.|' \
+    "$source/deploy/systemd/qioi.service" >"$root/lib/systemd/system/qioi.service"
+cp "$here/qioi.yaml" "$root/etc/qioi/qioi.yaml"
+cp "$source/deploy/systemd/qioi.example.yaml" "$source"/deploy/grafana/* "$root/usr/share/doc/qioi/examples/"
+cp "$here/copyright" "$root/usr/share/doc/qioi/copyright"
+"$python" -m qioi.cli completion bash >"$root/usr/share/bash-completion/completions/qioi"
+
+cp "$here/postinst" "$here/prerm" "$here/postrm" "$root/DEBIAN/"
+chmod 755 "$root/DEBIAN/postinst" "$root/DEBIAN/prerm" "$root/DEBIAN/postrm"
+echo /etc/qioi/qioi.yaml >"$root/DEBIAN/conffiles"
+cat >"$root/DEBIAN/control" <<CONTROL
+Package: qioi
+Version: $version
+Architecture: $arch
+Maintainer: The QiOi authors <qioi@localhost>
+Installed-Size: $(du -sk "$root" | cut -f1)
+Depends: python3 (>= 3.11), python3 (<< 3.12), libc6 (>= 2.28)
+Recommends: libcgroup2
+Section: admin
+Priority: optional
+Description: performance isolation for a permissioned ledger
+ QiOi keeps a ledger such as Hyperledger Fabric as fast beside noisy neighbours
+ as it is alone: a daemon that watches commits and the scheduling delay of peers
+ and orderers, raises their CPU shares for as long as somebody disturbs them, and
+ puts every share back. It comes with a configuration that only looks (dry_run).
+CONTROL
+(cd "$root" && find usr lib -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+
+find "$root" -type d -exec chmod 755 {} +
+find "$root/usr/lib" "$root/usr/share" "$root/etc" "$root/lib" -type f -exec chmod go+r,go-w {} +
+# One version at a time: the image takes the package that is there.
+mkdir -p "$out"
+rm -f "$out"/qioi_*.deb
+dpkg-deb --root-owner-group -Zxz --build "$root" "$out/qioi_${version}_$arch.deb"

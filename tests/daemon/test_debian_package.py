@@ -1,0 +1,91 @@
+"""The Debian package on a real Debian with a real systemd: installed, upgraded, removed, purged."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running import Site, until
+from systemd_machine import Machine, UnavailableError, root_file_system
+
+pytestmark = [pytest.mark.slow, pytest.mark.host]
+
+
+@pytest.fixture
+def machine(debian_package: Path, tmp_path: Path) -> Iterator[Machine]:
+    """A machine of its own, with the package in its /srv/qioi."""
+    try:
+        machine = Machine(root_file_system(), tmp_path, bare=True)
+    except UnavailableError as error:
+        pytest.skip(f"no systemd machine here: {error}")
+    shutil.copyfile(debian_package, tmp_path / "qioi.deb")
+    yield machine
+    machine.close()
+
+
+def share(site: Site) -> int:
+    folder: Path = site.hierarchy.folder(f"{site.parent}/peer0")
+    return int((folder / site.hierarchy.file).read_text())
+
+
+def configure(machine: Machine, site: Site, **changes: object) -> None:
+    """Have the service watch the site's peer0."""
+    site.log = machine.folder / "peer0.log"
+    site.log.touch()
+    site.component("peer0")
+    site.components[0]["log"] = "/srv/qioi/peer0.log"
+    site.changes = {"state_dir": "/run/qioi", **changes}
+    site.config()  # in the folder that the two share
+    machine.run("cp", "/srv/qioi/qioi.yaml", "/etc/qioi/qioi.yaml")
+    # nspawn shows its machine a boot id of its own, by a mount over the kernel's, which this setting would hide from
+    # the service: its journal would be another boot's to `qioi restore`.
+    drop_in = "printf '[Service]\\nProtectKernelTunables=no\\n' >/run/systemd/system/qioi.service.d/test.conf"
+    machine.run("mkdir", "-p", "/run/systemd/system/qioi.service.d")
+    machine.run("sh", "-c", f"{drop_in}; systemctl daemon-reload")
+
+
+def test_from_installation_to_purge(machine: Machine, site: Site) -> None:
+    machine.run("dpkg", "-i", "/srv/qioi/qioi.deb")
+    # As it comes: enabled, running, and touching nothing.
+    assert machine.run("systemctl", "is-enabled", "qioi").stdout.strip() == "enabled"
+    assert machine.shown("ActiveState") == "active", machine.journal()
+    assert "dry run" in machine.run("qioi", "status").stdout + machine.journal()
+    assert machine.run("dpkg", "--verify", "qioi").stdout == ""
+    assert machine.run("qioi", "--version").stdout.startswith("qioi, version ")
+    configure(machine, site, on_exit="keep")
+    assert machine.run("qioi", "check", "-c", "/etc/qioi/qioi.yaml").returncode == 0
+    machine.run("systemctl", "restart", "qioi")
+    site.commit_until(lambda: share(site) > 1024)
+    held = machine.run("cat", f"/proc/{machine.shown('MainPID')}/status").stdout
+    assert "NoNewPrivs:\t1" in held
+
+    # Over an upgrade the operator's configuration stays, and the service is started anew.
+    before = machine.shown("MainPID")
+    machine.run("dpkg", "-i", "--force-confold", "/srv/qioi/qioi.deb")
+    assert machine.shown("MainPID") not in ("0", before)
+    assert "peer0" in machine.run("cat", "/etc/qioi/qioi.yaml").stdout
+    site.commit_until(lambda: share(site) > 1024)
+
+    # Removed, it has put back even what `on_exit: keep` would have left; its configuration stays until the purge.
+    removed = machine.run("dpkg", "-r", "qioi")
+    assert share(site) == 1024, removed.stdout + removed.stderr + machine.journal()
+    until(lambda: machine.shown("ActiveState") == "inactive", pause=0.2)
+    gone = ("/usr/lib/qioi", "/usr/bin/qioi", "/lib/systemd/system/qioi.service", "/run/qioi")
+    assert [path for path in gone if machine.run("test", "-e", path, check=False).returncode == 0] == []
+    assert machine.run("test", "-e", "/etc/qioi/qioi.yaml", check=False).returncode == 0
+    machine.run("dpkg", "-P", "qioi")
+    left = machine.run("sh", "-c", "find /etc /var/lib/systemd /lib/systemd -name '*qioi*'").stdout
+    assert left == ""
+
+
+def test_removed_while_it_runs_it_puts_back(machine: Machine, site: Site) -> None:
+    machine.run("dpkg", "-i", "/srv/qioi/qioi.deb")
+    configure(machine, site)
+    machine.run("systemctl", "restart", "qioi")
+    site.commit_until(lambda: share(site) > 1024)
+    machine.run("systemctl", "kill", "-s", "KILL", "qioi")
+    machine.run("dpkg", "-P", "qioi")
+    assert share(site) == 1024
+    assert machine.run("test", "-e", "/etc/qioi", check=False).returncode != 0
