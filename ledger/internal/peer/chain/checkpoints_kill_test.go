@@ -68,7 +68,7 @@ func TestKilledDuringCheckpoints(t *testing.T) {
 			_, ok := r.Find(id)
 			assert.True(t, ok, "%s was reported and is lost", id)
 		}
-		if r.covered() > 0 {
+		if r.covered > 0 {
 			used++
 		}
 		// Every id is taken, whether it was on disk, in memory or in neither.
@@ -80,7 +80,7 @@ func TestKilledDuringCheckpoints(t *testing.T) {
 			again++
 		}
 		require.Eventually(t, func() bool { return r.durable() == r.Position() }, 30*time.Second, time.Millisecond)
-		t.Logf("killed after %d transactions, %d of them in a checkpoint", len(told), r.covered())
+		t.Logf("killed after %d transactions, %d of them in a checkpoint", len(told), r.covered)
 		require.NoError(t, plain.stop())
 		require.NoError(t, r.stop())
 		report, err := Inspect(ledger, false)

@@ -35,9 +35,6 @@ func withoutCheckpoints(t *testing.T, dir string) string {
 	return to
 }
 
-// covered is how many transactions a just opened chain did not have to replay.
-func (r *rig) covered() uint64 { return r.saved.covered }
-
 // live commits blocks that write, overwrite, delete, repeat an id and change the configuration,
 // and leaves one open; it gives the transactions' ids and one of the envelopes.
 func live(t *testing.T, w *peertest.World, r *rig) (taken []string, old []byte) {
@@ -78,7 +75,7 @@ func TestAStartFromACheckpointEqualsAReplay(t *testing.T) {
 	}{"checkpoint": {copyLedger(t, dir), true}, "replay": {withoutCheckpoints(t, dir), false}} {
 		t.Run(name, func(t *testing.T) {
 			r := startRig(t, w, c.dir, every)
-			assert.Equal(t, c.from, r.covered() > 30, "%d transactions came from a checkpoint", r.covered())
+			assert.Equal(t, c.from, r.covered > 30, "%d transactions came from a checkpoint", r.covered)
 			assert.Equal(t, want, r.fingerprint())
 			assert.Equal(t, position, r.Position())
 			assert.EqualValues(t, 1, r.Bundle().Sequence)
@@ -125,8 +122,8 @@ func TestUnusableCheckpointsOnlyCostTime(t *testing.T) {
 		}
 		r := startRig(t, w, copyLedger(t, dir), every)
 		assert.Equal(t, want, r.fingerprint())
-		assert.Less(t, r.covered(), last, "an older one is used, or none")
-		last = r.covered()
+		assert.Less(t, r.covered, last, "an older one is used, or none")
+		last = r.covered
 		require.NoError(t, r.stop())
 	}
 	assert.Zero(t, last)
@@ -149,7 +146,7 @@ func TestACheckpointAheadOfTheChainIsNotUsed(t *testing.T) {
 	want := plain.fingerprint()
 	require.NoError(t, plain.stop())
 	r = startRig(t, w, dir, Options{CheckpointEvery: 7})
-	assert.Zero(t, r.covered())
+	assert.Zero(t, r.covered)
 	assert.Equal(t, want, r.fingerprint())
 }
 
@@ -164,7 +161,7 @@ func TestACheckpointThatCannotBeWrittenDisturbsNobody(t *testing.T) {
 	require.NoError(t, r.stop())
 	require.NoError(t, os.Remove(filepath.Join(dir, checkpointFolder)))
 	r = startRig(t, w, dir, Options{CheckpointEvery: 7})
-	assert.Zero(t, r.covered())
+	assert.Zero(t, r.covered)
 	assert.Equal(t, want, r.fingerprint())
 }
 

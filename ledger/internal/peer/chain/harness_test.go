@@ -19,9 +19,11 @@ type rig struct {
 	t      testing.TB
 	dir    string
 	orders *peertest.Orderer
-	open   [][]byte
-	cancel context.CancelFunc
-	ended  chan error
+	// covered is how many transactions did not have to be replayed at the start.
+	covered uint64
+	open    [][]byte
+	cancel  context.CancelFunc
+	ended   chan error
 }
 
 func startRig(t testing.TB, w *peertest.World, dir string, opts Options) *rig {
@@ -29,7 +31,7 @@ func startRig(t testing.TB, w *peertest.World, dir string, opts Options) *rig {
 	c, err := Open(dir, w.Genesis, opts)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &rig{Chain: c, t: t, dir: dir, orders: w.NewOrderer(), cancel: cancel, ended: make(chan error, 1)}
+	r := &rig{Chain: c, t: t, dir: dir, orders: w.NewOrderer(), covered: c.saved.covered, cancel: cancel, ended: make(chan error, 1)}
 	go func() { r.ended <- c.Run(ctx) }()
 	t.Cleanup(func() { r.stop() })
 	return r

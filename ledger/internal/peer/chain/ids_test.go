@@ -79,7 +79,7 @@ func TestIDsOnDiskStayTaken(t *testing.T) {
 			r := startRig(t, w, at, every)
 			next := *orders
 			r.orders = &next
-			assert.EqualValues(t, 31, r.covered(), "with the genesis block")
+			assert.EqualValues(t, 31, r.covered, "with the genesis block")
 			for i, id := range ids {
 				s, ok := r.Find(id)
 				assert.True(t, ok)
