@@ -221,7 +221,10 @@ class Tree:
         ``folders``, ``role`` and ``channels`` are for containers, which see nothing of the host otherwise, and by whose
         labels the daemon finds the components.
         """
-        group = self.group(name).create(shares)
+        group = self.group(name)
+        # One that was prepared is taken as it is: somebody may have made it idle, and then it takes no shares.
+        if not group.exists:
+            group.create(shares)
         return launch(argv, group, log=log, cwd=cwd, die_with_parent=die_with_parent)
 
     def log_of(self, name: str) -> tuple[Path, str] | None:

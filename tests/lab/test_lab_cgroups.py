@@ -20,6 +20,16 @@ def test_a_new_group_has_the_default_share_and_takes_another(tree: Tree) -> None
     assert tree.group("a").create(2048).shares() == 2048
 
 
+def test_a_program_starts_in_a_prepared_group_that_was_made_idle_meanwhile(tree: Tree) -> None:
+    tree.prepare("neighbour")
+    group = tree.group("neighbour")
+    (group.directories[0] / "cpu.idle").write_text("1")  # as the daemon does to neighbours that are best-effort
+    process = tree.start("neighbour", ["sleep", "60"])
+    assert process.pid in group.pids()
+    process.send_signal(9)
+    process.wait()
+
+
 def test_cpu_time_of_a_process_is_counted_for_its_group_alone(tree: Tree) -> None:
     busy, idle = tree.group("busy").create(), tree.group("idle").create()
     process = launch(["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"], busy)
