@@ -54,6 +54,12 @@ func (w *workload) wait() (told []string) {
 	return told
 }
 
+// stop ends the workload before its time.
+func (w *workload) stop() []string {
+	_ = w.cmd.Process.Signal(os.Interrupt) // it may have ended by itself
+	return w.wait()
+}
+
 // progress waits until a peer has committed n more transactions.
 func (g *grid) progress(peer string, n float64) {
 	g.t.Helper()

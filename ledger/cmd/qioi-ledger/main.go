@@ -26,7 +26,7 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(setup.Command(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command(), configtool.Command(), nodeCommand())
+	root.AddCommand(setup.Command(), setup.AddOrdererCommand(), setup.RenewTLSCommand(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command(), configtool.Command(), nodeCommand())
 	if err := root.ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)

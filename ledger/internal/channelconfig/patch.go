@@ -30,6 +30,8 @@ type Patch struct {
 	Organisations []OrganisationPatch `yaml:"organisations"`
 	// RevocationLists are added by organisation; PEM.
 	RevocationLists map[string][]string `yaml:"revocation_lists"`
+	// Consenters join the orderers that agree by Raft, leave them, or get other certificates; one at a time.
+	Consenters []ConsenterPatch `yaml:"consenters"`
 	// BatchTimeout and MaxMessageCount are Fabric's cutting rules.
 	BatchTimeout    time.Duration `yaml:"batch_timeout"`
 	MaxMessageCount uint32        `yaml:"max_message_count"`
@@ -65,6 +67,7 @@ func (p *Patch) Apply(config *commonpb.Config) (*commonpb.Config, error) {
 		func() error { return p.chaincodes(application) },
 		func() error { return p.policies(root) },
 		func() error { return p.revocations(application, orderer) },
+		func() error { return p.consenters(orderer) },
 		func() error { return p.batches(orderer) },
 	} {
 		if err := step(); err != nil {

@@ -102,19 +102,18 @@ func (b *Bundle) Updated(msg *protoutil.Message, at time.Time) (*commonpb.Config
 	if err != nil {
 		return nil, err
 	}
-	return config, b.mayBecome(next)
+	return config, b.mayBecome(next, at)
 }
 
 // mayBecome refuses what the nodes of a channel cannot do while it runs.
-func (b *Bundle) mayBecome(next *Bundle) error {
-	same := b.Orderer.ConsensusType == next.Orderer.ConsensusType && len(b.Orderer.Consenters) == len(next.Orderer.Consenters)
-	for i := 0; same && i < len(b.Orderer.Consenters); i++ {
-		same = proto.Equal(b.Orderer.Consenters[i], next.Orderer.Consenters[i])
+func (b *Bundle) mayBecome(next *Bundle, at time.Time) error {
+	if b.Orderer.ConsensusType != next.Orderer.ConsensusType {
+		return fmt.Errorf("%w: the consensus type of a channel stays as it is", ErrInvalid)
 	}
-	if !same {
-		return fmt.Errorf("%w: the consensus type and the consenters of a channel stay as they are", ErrInvalid)
+	if _, _, err := FirstMembership(b.Orderer.Consenters).Become(b.Orderer.Consenters, next.Orderer.Consenters); err != nil {
+		return err
 	}
-	return nil
+	return checkConsenters(&b.Orderer, &next.Orderer, at)
 }
 
 // updateSigners are those whose signature of the update holds.

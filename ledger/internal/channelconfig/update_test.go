@@ -195,7 +195,7 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 			u.WriteSet.Groups["Application"].Values["Other"] = &commonpb.ConfigValue{Value: []byte("x")}
 		}), "/Channel/Application/Other is new"},
 		"an unreadable value": {edit(func(u *commonpb.ConfigUpdate) { chaincodes(u).Value = []byte{0xff} }), "Chaincodes"},
-		"other consenters":    {c.wrap(movedUpdate, c.admins("OrdererMSP")...), "the consenters of a channel stay"},
+		"other consenters":    {c.wrap(movedUpdate, c.admins("OrdererMSP")...), "one at a time is accepted"},
 	} {
 		_, err := c.bundle.Updated(test.update, time.Now())
 		require.ErrorIs(t, err, ErrInvalid, name)

@@ -28,6 +28,7 @@ const (
 	// callTimeout is for one call; an orderer that is away must not hold the others up.
 	callTimeout = 15 * time.Second
 	retryPause  = 200 * time.Millisecond
+	unsureTries = 5
 )
 
 // ErrOvertaken says that another update of the same configuration came first.
@@ -156,9 +157,13 @@ func (c *client) block(ctx context.Context, orderer ordererpb.AtomicBroadcastCli
 	return answer.GetBlock(), nil
 }
 
+// errBehind is an orderer's that has refused an update because it does not have the configuration yet that it was made of.
+var errBehind = errors.New("it is behind the others")
+
 // send brings an update about, and returns the configuration that it became. An orderer
-// that is away or without a leader is no reason to give up before ctx ends.
-func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope) (*current, error) {
+// that is away, without a leader or behind is no reason to give up before ctx ends. madeOf is the
+// sequence of the configuration that the update was made of, where that is known.
+func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope, madeOf uint64) (*current, error) {
 	data, err := proto.Marshal(update)
 	if err != nil {
 		return nil, err
@@ -167,14 +172,22 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 	if err != nil {
 		return nil, err
 	}
+	// Once it was sent without an answer that says what became of it, it may be in force already: a refusal of the
+	// next try can then mean just that, by an orderer that knows it before the one that is asked for what is in force.
+	unsure, refusals := false, 0
 	for {
 		var told *ordererpb.BroadcastResponse
 		var now *current
 		var err error // of asking what is in force
 		sendErr := c.each(ctx, func(ctx context.Context, orderer ordererpb.AtomicBroadcastClient) (err error) {
-			if told, err = broadcast(ctx, orderer, env); err == nil && told.Status == commonpb.Status_SUCCESS {
-				// Who has ordered it has it; another one may learn of it a moment later.
-				now, err = c.fetchFrom(ctx, orderer)
+			var sent bool
+			if told, sent, err = broadcast(ctx, orderer, env); err != nil {
+				unsure = unsure || sent
+				return err
+			}
+			// Who has ordered it has it; another one may learn of it a moment later.
+			if now, err = c.fetchFrom(ctx, orderer); err == nil && now.config.Sequence < madeOf {
+				return errBehind
 			}
 			return err
 		})
@@ -189,7 +202,9 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 		case sendErr == nil && err == nil && told.Status == commonpb.Status_SUCCESS:
 			return nil, ErrOvertaken
 		case sendErr == nil && told.Status < commonpb.Status_INTERNAL_SERVER_ERROR && told.Status != commonpb.Status_SUCCESS:
-			return nil, fmt.Errorf("refused: %s: %s", told.Status, told.Info)
+			if refusals++; !unsure || refusals > unsureTries {
+				return nil, fmt.Errorf("refused: %s: %s", told.Status, told.Info)
+			}
 		}
 		select {
 		case <-time.After(retryPause):
@@ -202,18 +217,18 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 	}
 }
 
-// broadcast errs where another orderer may do better.
-func broadcast(ctx context.Context, orderer ordererpb.AtomicBroadcastClient, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
+// broadcast errs where another orderer may do better; sent says whether this one may have ordered it all the same.
+func broadcast(ctx context.Context, orderer ordererpb.AtomicBroadcastClient, env *commonpb.Envelope) (response *ordererpb.BroadcastResponse, sent bool, err error) {
 	stream, err := orderer.Broadcast(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := stream.Send(env); err != nil {
-		return nil, err
+		return nil, true, err
 	}
-	response, err := stream.Recv()
+	response, err = stream.Recv()
 	if err == nil && response.Status >= commonpb.Status_INTERNAL_SERVER_ERROR {
 		err = fmt.Errorf("%s: %s", response.Status, response.Info)
 	}
-	return response, err
+	return response, true, err
 }

@@ -41,7 +41,7 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.channel, "channel", "", "channel (default: the network's first)")
 	flags.StringSliceVar(&o.signers, "signers", nil, "organisations whose administrators sign; the first one also sends (default: all whose keys are in the network's folder)")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "time to get it into force")
-	cmd.AddCommand(o.show(), o.apply(), o.upgrade(), o.addOrg(), o.revoke(), o.sign(), o.send())
+	cmd.AddCommand(o.show(), o.apply(), o.upgrade(), o.addOrg(), o.revoke(), o.addConsenter(), o.removeConsenter(), o.rotateConsenter(), o.sign(), o.send())
 	return cmd
 }
 
@@ -76,7 +76,7 @@ func (o *options) apply() *cobra.Command {
 			decoder := yaml.NewDecoder(bytes.NewReader(text))
 			decoder.KnownFields(true)
 			if err := decoder.Decode(&patch); err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("%s: %w (chaincodes, policies, organisations, revocation_lists, batch_timeout and max_message_count are accepted)", args[0], err)
+				return fmt.Errorf("%s: %w (chaincodes, policies, organisations, revocation_lists, consenters, batch_timeout and max_message_count are accepted)", args[0], err)
 			}
 			return o.change(cmd, patch)
 		},
@@ -183,7 +183,7 @@ func (o *options) sign() *cobra.Command {
 func (o *options) send() *cobra.Command {
 	return o.withUpdate("send UPDATE", "Bring an update about that `--out` wrote and enough have signed",
 		func(cmd *cobra.Command, _ string, update *commonpb.ConfigUpdateEnvelope, _ []*identity.SigningIdentity, c *client) error {
-			return o.bringAbout(cmd, c, update)
+			return o.bringAbout(cmd, c, update, 0)
 		})
 }
 
@@ -260,13 +260,13 @@ func (o *options) change(cmd *cobra.Command, patch channelconfig.Patch) error {
 			return err
 		}
 	}
-	return o.bringAbout(cmd, c, update)
+	return o.bringAbout(cmd, c, update, now.config.Sequence)
 }
 
-func (o *options) bringAbout(cmd *cobra.Command, c *client, update *commonpb.ConfigUpdateEnvelope) error {
+func (o *options) bringAbout(cmd *cobra.Command, c *client, update *commonpb.ConfigUpdateEnvelope, madeOf uint64) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
-	now, err := c.send(ctx, update)
+	now, err := c.send(ctx, update, madeOf)
 	if err != nil {
 		return err
 	}
@@ -307,6 +307,7 @@ type Description struct {
 	Mode          string               `json:"mode"`
 	Organisations map[string][]string  `json:"organisations"` // their peers
 	Orderers      []string             `json:"orderers"`
+	Consenters    []string             `json:"consenters,omitempty"` // those who agree by Raft
 	Chaincodes    map[string]Chaincode `json:"chaincodes"`
 }
 
@@ -324,6 +325,9 @@ func describe(out io.Writer, channel string, now *current) error {
 	d := Description{
 		Channel: channel, Sequence: bundle.Sequence, Block: now.block, Mode: bundle.Orderer.Mode.String(), Orderers: bundle.Orderer.Addresses,
 		Organisations: map[string][]string{}, Chaincodes: map[string]Chaincode{},
+	}
+	for _, c := range bundle.Orderer.Consenters {
+		d.Consenters = append(d.Consenters, channelconfig.ConsenterAddress(c))
 	}
 	for name, org := range bundle.Orgs {
 		d.Organisations[name] = org.Peers

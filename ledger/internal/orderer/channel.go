@@ -1,16 +1,11 @@
 package orderer
 
 import (
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -20,17 +15,16 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
-	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
-	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
 var (
+	errNotConsenter  = errors.New("this orderer is not a consenter of the channel")
 	errNoLeader      = errors.New("no Raft leader at the moment")
 	errLeaderChanged = errors.New("the Raft leader changed: the transaction may or may not get ordered")
 	errConfigured    = errors.New("the configuration has changed since this one was made")
@@ -42,34 +36,45 @@ var (
 type channel struct {
 	*chain.Chain
 	name    string
-	id      uint64
-	node    consenter
-	raft    *consensus.Node // nil where Kafka orders
-	kafka   *kafka.Node     // nil where Raft orders
+	dir     string
+	owner   *Node
+	raft    atomic.Pointer[consensus.Node] // nil where Kafka orders, and while we are no consenter
+	kafka   *kafka.Node                    // nil where Raft orders
 	waiting *tracker
-	remotes map[uint64]*cluster.Remote
-	members map[uint64]member
+	group   atomic.Pointer[group]
 	signer  protoutil.Signer
 	metrics *metrics
-	hint    atomic.Pointer[string] // the leader's address; empty when that is us, or nobody
+	// founders is how many consenters the channel began with. Their logs begin with all of them as voters.
+	founders uint64
+	hint     atomic.Pointer[string] // the leader's address; empty when that is us, or nobody
 }
 
 // consenter is what Raft and Kafka have in common.
 type consenter interface {
-	Run(ctx context.Context) error
 	// Queued is how many proposals and messages wait.
 	Queued() (proposals, messages int)
 	Busy() time.Duration
 }
 
-// member is a consenter of the channel.
-type member struct {
-	address        string
-	client, server []byte // TLS certificates, DER
+// consenter is our part in the consensus.
+func (ch *channel) consenter() consenter {
+	if ch.kafka != nil {
+		return ch.kafka
+	}
+	if raft := ch.raft.Load(); raft != nil {
+		return raft
+	}
+	return idle{}
 }
 
+// idle is the part of one who follows.
+type idle struct{}
+
+func (idle) Queued() (proposals, messages int) { return 0, 0 }
+func (idle) Busy() time.Duration               { return 0 }
+
 func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
-	genesis, _, err := cfg.GenesisBlock()
+	genesis, first, err := cfg.GenesisBlock()
 	if err != nil {
 		return nil, err
 	}
@@ -78,21 +83,37 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := &channel{Chain: blocks, name: cfg.Name, waiting: newTracker(), remotes: map[uint64]*cluster.Remote{}, signer: n.signer, metrics: n.metrics}
-	if err := ch.join(n, filepath.Join(dir, "raft")); err != nil {
+	ch := &channel{Chain: blocks, name: cfg.Name, dir: dir, owner: n, founders: uint64(len(first.Orderer.Consenters)), waiting: newTracker(), signer: n.signer, metrics: n.metrics}
+	if err := ch.join(); err != nil {
 		return nil, errors.Join(fmt.Errorf("channel %s: %w", cfg.Name, err), blocks.Close())
 	}
 	return ch, nil
 }
 
-// join finds our place among the consenters and opens the log.
-func (ch *channel) join(n *Node, dir string) error {
-	o := ch.Bundle().Orderer
-	if o.ConsensusType == channelconfig.Kafka {
-		return ch.joinKafka()
+// join takes our place among the consenters, if we have one.
+func (ch *channel) join() error {
+	ch.regroup()
+	if ch.Bundle().Orderer.ConsensusType == channelconfig.Kafka {
+		if err := ch.joinKafka(); err != nil {
+			return err
+		}
+	} else if err := ch.openRaft(); err != nil {
+		return err
 	}
+	ch.metrics.saturation(ch)
+	return nil
+}
+
+// openRaft opens our part of the Raft log, where we are a consenter.
+func (ch *channel) openRaft() error {
+	g := ch.group.Load()
+	if !ch.named() {
+		log.Infof("[channel: %s] %s is not one of the %d consenters and follows them", ch.name, ch.owner.cfg.Name, len(g.members))
+		return nil
+	}
+	o := ch.Bundle().Orderer
 	cfg := consensus.Config{
-		Channel: ch.name, ID: 1, Voters: []uint64{1}, Dir: dir, CutInterval: ch.cutInterval,
+		Channel: ch.name, ID: g.id, Dir: ch.logDir(g.id), CutInterval: ch.cutInterval,
 		TickInterval: o.Raft.TickInterval, ElectionTick: o.Raft.ElectionTick, HeartbeatTick: o.Raft.HeartbeatTick, SnapshotInterval: o.Raft.SnapshotInterval,
 		Pace: pace, MostPace: mostPace, Hold: hold,
 	}
@@ -101,37 +122,26 @@ func (ch *channel) join(n *Node, dir string) error {
 	}
 	if o.ConsensusType == channelconfig.Solo {
 		cfg.TickInterval, cfg.ElectionTick, cfg.HeartbeatTick, cfg.SnapshotInterval = soloTick, 10, 1, soloSnapshot
-	} else {
-		var err error
-		if ch.members, err = membersOf(o.Consenters); err != nil {
-			return err
-		}
-		if cfg.ID, err = ownID(ch.members, n); err != nil {
-			return err
-		}
-		cfg.Voters = nil
-		for id := range len(ch.members) {
-			cfg.Voters = append(cfg.Voters, uint64(id)+1)
+		cfg.Voters = []uint64{1}
+	} else if g.id <= ch.founders {
+		for id := range ch.founders {
+			cfg.Voters = append(cfg.Voters, id+1)
 		}
 	}
-	ch.id = cfg.ID
-	for id, m := range ch.members {
-		if id == ch.id {
-			continue
-		}
-		remote, err := n.remote(m, o.TLSRoots)
-		if err != nil {
-			return err
-		}
-		ch.remotes[id] = remote
-	}
-	var err error
-	if ch.raft, err = consensus.Open(cfg, ch, ch); err != nil {
+	raft, err := consensus.Open(cfg, ch, ch)
+	if err != nil {
 		return err
 	}
-	ch.node = ch.raft
-	ch.metrics.saturation(ch)
+	ch.raft.Store(raft)
 	return nil
+}
+
+// logDir is where the Raft log of an id is: one who is added again has another id, and begins anew.
+func (ch *channel) logDir(id uint64) string {
+	if id <= max(ch.founders, 1) {
+		return filepath.Join(ch.dir, "raft")
+	}
+	return filepath.Join(ch.dir, fmt.Sprintf("raft-%d", id))
 }
 
 const (
@@ -144,31 +154,6 @@ const (
 	blockPace = 20 * time.Millisecond
 	blockHold = 25 * time.Millisecond
 )
-
-func membersOf(consenters []*etcdraftpb.Consenter) (map[uint64]member, error) {
-	out := map[uint64]member{}
-	for i, c := range consenters {
-		m := member{address: net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))}
-		for text, into := range map[*[]byte]*[]byte{&c.ClientTlsCert: &m.client, &c.ServerTlsCert: &m.server} {
-			block, _ := pem.Decode(*text)
-			if block == nil {
-				return nil, fmt.Errorf("consenter %s: a TLS certificate cannot be read", m.address)
-			}
-			*into = block.Bytes
-		}
-		out[uint64(i)+1] = m
-	}
-	return out, nil
-}
-
-func ownID(members map[uint64]member, n *Node) (uint64, error) {
-	for id, m := range members {
-		if n.certificate != nil && bytes.Equal(m.server, n.certificate.Certificate[0]) || n.certificate == nil && m.address == n.cfg.KnownAs() {
-			return id, nil
-		}
-	}
-	return 0, fmt.Errorf("%s is not one of its %d consenters", n.cfg.Name, len(members))
-}
 
 func (ch *channel) cutInterval() time.Duration {
 	if o := ch.Bundle().Orderer; o.Mode == channelconfig.Block {
@@ -183,24 +168,28 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 	w.channel = ch
 	settle := func(err error) { ch.waiting.settle(w.key, err) }
 	var err error
-	var leader uint64
-	if ch.raft != nil {
-		leader = ch.raft.Leader()
-	}
-	switch {
+	switch raft, g := ch.raft.Load(), ch.group.Load(); {
 	case ch.kafka != nil:
 		err = ch.kafka.Propose(kafka.Proposal{Tx: raw, Done: settle})
-	case leader == ch.id:
-		err = ch.raft.Propose(consensus.Proposal{Tx: raw, Fail: settle})
-	case ch.remotes[leader] == nil:
-		err = errNoLeader
+	case raft == nil:
+		err = errNotConsenter
+	case raft.Leader() == g.id:
+		err = raft.Propose(proposal(raw, settle))
 	default:
-		err = ch.remotes[leader].Submit(ch.name, sequence, env)
+		if remote := g.remotes[raft.Leader()]; remote != nil {
+			err = remote.Submit(ch.name, sequence, env)
+		} else {
+			err = errNoLeader
+		}
 	}
 	if err != nil {
 		settle(err)
 	}
 	return w
+}
+
+func proposal(raw []byte, fail func(error)) consensus.Proposal {
+	return consensus.Proposal{Tx: raw, Config: chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Fail: fail}
 }
 
 // forwarded takes a transaction that another consenter has checked under the
@@ -222,8 +211,10 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 			err = checkTransaction(bundle, raw, msg)
 		}
 	}
-	if err == nil {
-		err = ch.raft.Propose(consensus.Proposal{Tx: raw, Fail: fail})
+	if raft := ch.raft.Load(); err == nil && raft == nil {
+		err = errNotConsenter
+	} else if err == nil {
+		err = raft.Propose(proposal(raw, fail))
 	}
 	if err != nil {
 		fail(err)
@@ -239,13 +230,24 @@ func (ch *channel) refusedByLeader(response *ordererpb.SubmitResponse) {
 	if _, err := hex.Decode(key[:], []byte(response.Info[:2*len(key)])); err != nil {
 		return
 	}
-	ch.waiting.settle(key, fmt.Errorf("the leader refused: %s", response.Info[2*len(key):]))
+	ch.waiting.settle(key, &leaderRefused{response.Status, response.Info[2*len(key):]})
 }
+
+// leaderRefused is the leader's answer.
+type leaderRefused struct {
+	status commonpb.Status
+	info   string
+}
+
+func (e *leaderRefused) Error() string { return "the leader refused:" + e.info }
 
 // Apply implements consensus.StateMachine.
 func (ch *channel) Apply(index uint64, entry *streampb.LogEntry) error {
 	if err := ch.Chain.Apply(index, entry); err != nil {
 		return err
+	}
+	if ch.Bundle() != ch.group.Load().bundle {
+		ch.regroup()
 	}
 	ch.waiting.ordered(entry.Txs)
 	ch.metrics.ordered(ch.name, len(entry.Txs), ch.Height())
@@ -256,12 +258,13 @@ func (ch *channel) Apply(index uint64, entry *streampb.LogEntry) error {
 // answered, nobody will answer.
 func (ch *channel) LeaderChanged(leader uint64) {
 	hint := ""
-	if leader != ch.id {
-		hint = ch.members[leader].address
+	g := ch.group.Load()
+	if leader != g.id {
+		hint = g.members[leader].address
 	}
 	ch.hint.Store(&hint)
 	ch.waiting.refuseAll(errLeaderChanged)
-	ch.metrics.leader(ch.name, leader == ch.id)
+	ch.metrics.leader(ch.name, leader != 0 && leader == g.id)
 }
 
 // leaderHint tells a client whom to ask the next time, which saves a forwarding hop;
@@ -275,33 +278,16 @@ func (ch *channel) leaderHint() string {
 
 // Send implements consensus.Transport.
 func (ch *channel) Send(to uint64, m *raftpb.Message) {
-	if remote := ch.remotes[to]; remote != nil {
+	if remote := ch.group.Load().remotes[to]; remote != nil {
 		remote.Send(ch.name, m)
 	}
 }
 
-// CatchUp implements consensus.StateMachine: it asks one orderer after the other
-// until it has the blocks.
-func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
-	for first := true; ch.Height() < height; first = false {
-		if !first {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(catchUpPause):
-			}
-		}
-		for id, remote := range ch.remotes {
-			err := fetchBlocks(ctx, ch, remote.Conn(), height)
-			if ch.Height() >= height {
-				break
-			}
-			if err != nil && ctx.Err() == nil {
-				log.Warnf("[channel: %s] blocks from orderer %d: %s", ch.name, id, err)
-			}
-		}
-	}
-	return nil
+// Change implements consensus.StateMachine.
+func (ch *channel) Change(tx []byte) (channelconfig.Change, error) {
+	_, _, change, err := ch.Next(tx)
+	return change, err
 }
 
-const catchUpPause = 50 * time.Millisecond
+// Members implements consensus.StateMachine.
+func (ch *channel) Members() []uint64 { return ch.Chain.Members().IDs }

@@ -18,7 +18,10 @@ var (
 )
 
 func statusOf(err error) commonpb.Status {
+	var leader *leaderRefused
 	switch {
+	case errors.As(err, &leader):
+		return leader.status
 	case err == nil:
 		return commonpb.Status_SUCCESS
 	case errors.Is(err, errForbidden), errors.Is(err, channelconfig.ErrUnauthorized):

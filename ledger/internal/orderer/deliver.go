@@ -133,6 +133,9 @@ func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServe
 	}
 	at := chain.Position{Block: position.Block, Tx: position.Tx}
 	for {
+		if ch.kafka == nil && ch.raft.Load() == nil {
+			return followError(errNotConsenter) // we learn of transactions by whole blocks: others are faster
+		}
 		items, next, err := ch.Read(stream.Context(), at)
 		if err == nil {
 			err = ch.admits(msg)

@@ -15,9 +15,7 @@ func (ch *channel) joinKafka() error {
 	if err != nil {
 		return err
 	}
-	ch.node = ch.kafka
 	ch.metrics.connected.WithLabelValues(ch.name).Set(0)
-	ch.metrics.saturation(ch)
 	return nil
 }
 

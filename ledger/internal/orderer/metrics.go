@@ -79,18 +79,20 @@ func (m *metrics) saturation(ch *channel) {
 			ConstLabels: prometheus.Labels{"channel": ch.name, "queue": queue},
 		}, func() float64 { return float64(read()) }))
 	}
-	depth("proposals", func() int { proposals, _ := ch.node.Queued(); return proposals })
-	depth("messages", func() int { _, messages := ch.node.Queued(); return messages })
+	depth("proposals", func() int { proposals, _ := ch.consenter().Queued(); return proposals })
+	depth("messages", func() int { _, messages := ch.consenter().Queued(); return messages })
 	depth("answers", ch.waiting.count)
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "qioi", Subsystem: "orderer", Name: "busy_seconds_total", Help: "Time that consensus has worked, fsync included.", ConstLabels: labels,
-	}, func() float64 { return ch.node.Busy().Seconds() }))
+	}, func() float64 { return ch.consenter().Busy().Seconds() }))
 }
 
-// remote shows what waits to leave for another orderer.
-func (m *metrics) remote(address string, r *cluster.Remote) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// remote shows what waits to leave for another orderer, until it is told to forget.
+func (m *metrics) remote(address string, r *cluster.Remote) (forget func()) {
+	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "qioi", Subsystem: "orderer", Name: "outgoing_depth", Help: "Messages that wait to leave for another orderer.",
 		ConstLabels: prometheus.Labels{"to": address},
-	}, func() float64 { return float64(r.Queued()) }))
+	}, func() float64 { return float64(r.Queued()) })
+	m.registry.MustRegister(gauge)
+	return func() { m.registry.Unregister(gauge) }
 }

@@ -6,7 +6,6 @@ package orderer
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -20,7 +19,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
-	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -49,13 +47,13 @@ type Node struct {
 	ops         *ops.Server
 	metrics     *metrics
 	channels    map[string]*channel
-	remotes     map[string]*cluster.Remote // by address, shared by the channels
+	remotes     *remotes
 	maxMessage  int
 }
 
 // Open claims the node's addresses and recovers its channels; Run serves.
 func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
-	n := &Node{cfg: cfg, channels: map[string]*channel{}, remotes: map[string]*cluster.Remote{}}
+	n := &Node{cfg: cfg, channels: map[string]*channel{}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", cfg.Name, errors.Join(err, n.close()))
@@ -70,6 +68,7 @@ func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
 	if n.maxMessage, err = largestMessage(cfg); err != nil {
 		return nil, err
 	}
+	n.remotes = newRemotes(n)
 	for _, c := range cfg.Channels {
 		ch, err := n.openChannel(c)
 		if err != nil {
@@ -95,31 +94,14 @@ func largestMessage(cfg *nodeconfig.Config) (int, error) {
 	return largest + messageSlack, nil
 }
 
-// remote gives the connection to another orderer, one for all channels.
-func (n *Node) remote(m member, roots *x509.CertPool) (*cluster.Remote, error) {
-	if r := n.remotes[m.address]; r != nil {
-		return r, nil
-	}
-	conn, err := cluster.Dial(m.address, n.certificate, roots, m.server, n.maxMessage)
-	if err != nil {
-		return nil, err
-	}
-	r := cluster.NewRemote(m.address, conn, n)
-	n.remotes[m.address] = r
-	n.metrics.remote(m.address, r)
-	return r, nil
-}
-
 // Run serves until ctx ends, or until log or ledger of a channel fail: then the
 // node stops rather than promise what it cannot keep.
 func (n *Node) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	server := n.newServer()
-	for _, remote := range n.remotes {
-		group.Go(func() error { return remote.Run(ctx) })
-	}
+	n.remotes.run(ctx, group)
 	for _, ch := range n.channels {
-		group.Go(func() error { return ch.node.Run(ctx) })
+		group.Go(func() error { return ch.run(ctx) })
 	}
 	group.Go(func() error { return n.ops.Serve(ctx) })
 	group.Go(func() error { return server.Serve(wire.New(n.cfg.WireGap).Listener(n.listener)) })
@@ -165,12 +147,16 @@ func (n *Node) close() error {
 // Down implements cluster.Events.
 func (n *Node) Down(address string) {
 	for _, ch := range n.channels {
-		for id, m := range ch.members {
+		raft := ch.raft.Load()
+		if raft == nil {
+			continue
+		}
+		for id, m := range ch.group.Load().members {
 			if m.address != address {
 				continue
 			}
-			ch.raft.ReportUnreachable(id)
-			if ch.raft.Leader() == id {
+			raft.ReportUnreachable(id)
+			if raft.Leader() == id {
 				ch.waiting.refuseAll(errConnection)
 			}
 		}
@@ -179,8 +165,10 @@ func (n *Node) Down(address string) {
 
 // SnapshotSent implements cluster.Events.
 func (n *Node) SnapshotSent(channel string, to uint64, ok bool) {
-	if ch := n.channels[channel]; ch != nil && ch.raft != nil {
-		ch.raft.ReportSnapshot(to, ok)
+	if ch := n.channels[channel]; ch != nil {
+		if raft := ch.raft.Load(); raft != nil {
+			raft.ReportSnapshot(to, ok)
+		}
 	}
 }
 

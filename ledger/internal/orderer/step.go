@@ -1,7 +1,6 @@
 package orderer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -63,50 +62,57 @@ func (n *Node) Step(stream ordererpb.Cluster_StepServer) error {
 
 func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers chan<- *ordererpb.SubmitResponse) error {
 	if submit := request.GetSubmitRequest(); submit != nil {
-		ch, _, err := n.consenter(submit.Channel, certificate)
-		if err != nil {
-			return err
-		}
-		ch.forwarded(submit, func(response *ordererpb.SubmitResponse) {
+		answer := func(response *ordererpb.SubmitResponse) {
 			select {
 			case answers <- response:
 			default:
 			}
-		})
-		return nil
+		}
+		ch, _, err := n.consenter(submit.Channel, certificate)
+		if ch != nil && err == nil {
+			ch.forwarded(submit, answer)
+		}
+		return err
 	}
 	consensus := request.GetConsensusRequest()
 	ch, id, err := n.consenter(consensus.GetChannel(), certificate)
-	if err != nil {
+	if ch == nil || err != nil {
 		return err
 	}
 	var m raftpb.Message
 	if err := proto.Unmarshal(consensus.GetPayload(), &m); err != nil {
 		return status.Error(codes.InvalidArgument, "not a Raft message")
 	}
-	if certificate != nil && m.GetFrom() != id || m.GetTo() != ch.id {
-		return status.Errorf(codes.PermissionDenied, "message from %d to %d on the stream of consenter %d", m.GetFrom(), m.GetTo(), id)
+	if certificate != nil && m.GetFrom() != id {
+		return status.Errorf(codes.PermissionDenied, "message from %d on the stream of consenter %d", m.GetFrom(), id)
 	}
-	ch.raft.Step(&m)
+	// What is for another id comes too late, or too early: we have left, or do not know yet that we are a consenter.
+	if raft := ch.raft.Load(); raft != nil && m.GetTo() == ch.group.Load().id {
+		raft.Step(&m)
+	}
 	return nil
 }
 
 // consenter finds which consenter of a channel a certificate belongs to. Without
-// TLS everybody is believed.
+// TLS everybody is believed. It gives no channel for one who is no consenter of this channel, but is one of
+// another: what it has sent before it left must not end the stream that the other channel needs.
 func (n *Node) consenter(name string, certificate []byte) (*channel, uint64, error) {
 	ch, err := n.channel(name)
 	if err != nil {
 		return nil, 0, status.Error(codes.NotFound, err.Error())
 	}
-	if ch.raft == nil {
+	if ch.kafka != nil {
 		return nil, 0, status.Errorf(codes.FailedPrecondition, "channel %q is not ordered by Raft", name)
 	}
 	if n.certificate == nil {
 		return ch, 0, nil
 	}
-	for id, m := range ch.members {
-		if bytes.Equal(m.client, certificate) {
-			return ch, id, nil
+	if id := ch.group.Load().owner(certificate); id != 0 {
+		return ch, id, nil
+	}
+	for _, other := range n.channels {
+		if other.group.Load().owner(certificate) != 0 {
+			return nil, 0, nil
 		}
 	}
 	return nil, 0, status.Errorf(codes.PermissionDenied, "the certificate is not a consenter's of channel %q", name)

@@ -52,3 +52,37 @@ func Command() *cobra.Command {
 	f.IntVar(&o.VerifyWorkers, "verify-workers", o.VerifyWorkers, "signatures of a channel that a peer checks at once (0: one a thread)")
 	return cmd
 }
+
+// AddOrdererCommand is `qioi-ledger add-orderer`.
+func AddOrdererCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "add-orderer --dir DIR", Short: "Make the files of one orderer more, which `config add-consenter` then lets order", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			node, err := AddOrderer(dir)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, configuration %s\n", node.Name, node.Address, node.Config)
+			return err
+		},
+	}
+	dirFlag(cmd, &dir)
+	return cmd
+}
+
+// RenewTLSCommand is `qioi-ledger renew-tls`.
+func RenewTLSCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "renew-tls --dir DIR NODE", Short: "Give a node a new TLS key and certificate; for an orderer, then restart it and `config rotate-consenter`", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return RenewTLS(dir, args[0]) },
+	}
+	dirFlag(cmd, &dir)
+	return cmd
+}
+
+func dirFlag(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "dir", "", "the network's folder, which `init` made")
+	_ = cmd.MarkFlagRequired("dir") // it exists: the line above made it
+}

@@ -166,3 +166,52 @@ func TestNodeConfigurationIsChecked(t *testing.T) {
 	_, err = nodeconfig.Load(path, nodeconfig.RoleOrderer)
 	require.ErrorContains(t, err, "colour")
 }
+
+// TestAnOrdererIsAddedAndGetsAnotherCertificate to a folder that exists.
+func TestAnOrdererIsAddedAndGetsAnotherCertificate(t *testing.T) {
+	for _, test := range []struct{ service, name, address, listen string }{
+		{"", "orderer4", "127.0.0.1:17018", "127.0.0.1:17018"},
+		{"ledger", "orderer-3", "orderer-3.ledger:17018", "0.0.0.0:17018"},
+	} {
+		o := Defaults()
+		o.Dir, o.Kubernetes = filepath.Join(t.TempDir(), "net"), test.service
+		_, err := Init(o)
+		require.NoError(t, err)
+		for _, port := range []string{"17018", "17020"} { // a second one as well
+			node, err := AddOrderer(o.Dir)
+			require.NoError(t, err)
+			file, err := network.Load(filepath.Join(o.Dir, network.FileName))
+			require.NoError(t, err)
+			require.Contains(t, file.Nodes, *node)
+			cfg, err := nodeconfig.Load(filepath.Join(o.Dir, node.Config), nodeconfig.RoleOrderer)
+			require.NoError(t, err)
+			assert.Equal(t, node.Name, cfg.Name)
+			assert.Equal(t, node.Address, cfg.KnownAs())
+			if port == "17018" {
+				assert.Equal(t, []string{test.name, test.address, test.listen}, []string{node.Name, node.Address, cfg.Listen})
+				assert.Equal(t, []string{"orderer", "--config", "nodes/" + test.name + ".yaml"}, node.Args)
+			}
+			assert.Contains(t, node.Address, port)
+			before, err := cfg.Certificate()
+			require.NoError(t, err)
+			signer, err := cfg.Signer()
+			require.NoError(t, err)
+			_, bundle, err := cfg.Channels[0].GenesisBlock()
+			require.NoError(t, err)
+			_, err = bundle.Admits(signer.Serialized(), channelconfig.BlockValidation)
+			require.NoError(t, err)
+			require.NoError(t, RenewTLS(o.Dir, node.Name))
+			after, err := cfg.Certificate()
+			require.NoError(t, err)
+			assert.NotEqual(t, before.Certificate[0], after.Certificate[0])
+			assert.Equal(t, before.Leaf.DNSNames, after.Leaf.DNSNames)
+		}
+		assert.ErrorContains(t, RenewTLS(o.Dir, "nobody"), `node "nobody"`)
+	}
+	o := Defaults()
+	o.Dir, o.Consenter, o.Orderers = filepath.Join(t.TempDir(), "solo"), "solo", 1
+	_, err := Init(o)
+	require.NoError(t, err)
+	_, err = AddOrderer(o.Dir)
+	assert.ErrorContains(t, err, "raft is accepted")
+}

@@ -17,10 +17,12 @@ type Applied struct {
 	Txs   uint32
 }
 
-// marshal spells it as the consenter's metadata of a block.
-func (a Applied) marshal(consensusType string) ([]byte, error) {
+// marshal spells it, and who the consenters are, as the consenter's metadata of a block.
+func (a Applied) marshal(consensusType string, members channelconfig.Membership) ([]byte, error) {
 	if consensusType != channelconfig.Kafka {
-		return proto.Marshal(&etcdraftpb.BlockMetadata{RaftIndex: a.Index, EntryTxs: a.Txs})
+		return proto.Marshal(&etcdraftpb.BlockMetadata{
+			RaftIndex: a.Index, EntryTxs: a.Txs, ConsenterIds: members.IDs, NextConsenterId: members.Next,
+		})
 	}
 	// A record holds one transaction, or none: a place within one is a place before or after it.
 	last := int64(a.Index) - 2
@@ -30,14 +32,18 @@ func (a Applied) marshal(consensusType string) ([]byte, error) {
 	return proto.Marshal(&ordererpb.KafkaMetadata{LastOffsetPersisted: last})
 }
 
-// parseApplied reads what marshal has written. The genesis block has none: nothing is applied there.
-func parseApplied(consensusType string, raw []byte) (Applied, error) {
+// parseMetadata reads what marshal has written. The genesis block has none: nothing is applied there.
+// A block without consenters' ids says nothing of them: known, those of the block before, hold.
+func parseMetadata(consensusType string, raw []byte, known channelconfig.Membership) (Applied, channelconfig.Membership, error) {
 	if consensusType != channelconfig.Kafka {
 		var metadata etcdraftpb.BlockMetadata
 		err := protoutil.Unmarshal(raw, &metadata)
-		return Applied{Index: metadata.RaftIndex, Txs: metadata.EntryTxs}, err
+		if len(metadata.ConsenterIds) > 0 {
+			known = channelconfig.Membership{IDs: metadata.ConsenterIds, Next: metadata.NextConsenterId}
+		}
+		return Applied{Index: metadata.RaftIndex, Txs: metadata.EntryTxs}, known, err
 	}
 	var metadata ordererpb.KafkaMetadata
 	err := protoutil.Unmarshal(raw, &metadata)
-	return Applied{Index: uint64(metadata.LastOffsetPersisted + 2)}, err
+	return Applied{Index: uint64(metadata.LastOffsetPersisted + 2)}, known, err
 }

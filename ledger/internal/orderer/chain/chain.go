@@ -40,6 +40,7 @@ type Chain struct {
 	previous   []byte // hash of the last sealed header
 	lastConfig uint64
 	applied    Applied
+	members    channelconfig.Membership
 	tail       []blockfile.TailTx // of the open block, found on disk at start and not yet applied again
 	last       *seenBlock         // until the log has brought it again; nil where it does not
 }
@@ -92,8 +93,9 @@ func (c *Chain) recover(genesis *commonpb.Block) error {
 	}
 	c.configure(bundle)
 	c.id = bundle.ChannelID
+	c.members = channelconfig.FirstMembership(bundle.Orderer.Consenters)
 	if last.Header.Number > 0 {
-		if c.applied, err = parseApplied(bundle.Orderer.ConsensusType, consenter); err != nil {
+		if c.applied, c.members, err = parseMetadata(bundle.Orderer.ConsensusType, consenter, c.members); err != nil {
 			return fmt.Errorf("block %d: %w", last.Header.Number, err)
 		}
 	}
@@ -101,6 +103,9 @@ func (c *Chain) recover(genesis *commonpb.Block) error {
 		if c.last, err = c.seeAgain(last); err != nil {
 			return err
 		}
+	}
+	if len(c.members.IDs) != len(bundle.Orderer.Consenters) {
+		return fmt.Errorf("block %d: %d ids of %d consenters", last.Header.Number, len(c.members.IDs), len(bundle.Orderer.Consenters))
 	}
 	c.resumeAt(last, lastConfig)
 	if open, tail := c.store.OpenTail(); len(tail) > 0 && open == c.number {
@@ -140,6 +145,9 @@ func (c *Chain) Height() uint64 { return c.height.Load() }
 
 // Applied is where the last sealed block ends in the log. Of the applying goroutine.
 func (c *Chain) Applied() Applied { return c.applied }
+
+// Members are the ids of the configuration's consenters. Of the applying goroutine.
+func (c *Chain) Members() channelconfig.Membership { return c.members }
 
 // Open is the number of the open block and how many transactions it has. Of the applying goroutine.
 func (c *Chain) Open() (number uint64, txs int) { return c.number, c.count }
@@ -233,25 +241,36 @@ func (c *Chain) appendTx(tx []byte) error {
 	return nil
 }
 
-// sealConfig seals a block of its own for a configuration and puts it into force.
-// One that is not what is due stays in the chain without effect, on every orderer and
-// every peer: for example the second of two updates of one configuration.
+// sealConfig seals a block of its own for a configuration and puts it into force. That block already names
+// the new consenters, as Fabric's does. One that is not what is due stays in the chain without effect, on every
+// orderer and every peer: for example the second of two updates of one configuration.
 func (c *Chain) sealConfig(tx []byte, at Applied) error {
-	var bundle *channelconfig.Bundle
-	msg, err := protoutil.ParseEnvelope(tx)
-	if err == nil {
-		bundle, err = c.Bundle().Next(msg)
-	}
+	bundle, members, _, err := c.Next(tx)
 	if err != nil {
 		log.Warnf("[channel: %s] configuration in block [%d] is ignored: %s", c.id, c.number, err)
 		return c.sealBlock(at)
 	}
-	c.lastConfig = c.number
+	c.lastConfig, c.members = c.number, members
 	if err := c.sealBlock(at); err != nil {
 		return err
 	}
 	c.configure(bundle)
 	return nil
+}
+
+// Next is what a configuration transaction makes of the configuration and the consenters. Of the applying goroutine.
+func (c *Chain) Next(tx []byte) (*channelconfig.Bundle, channelconfig.Membership, channelconfig.Change, error) {
+	msg, err := protoutil.ParseEnvelope(tx)
+	if err != nil {
+		return nil, c.members, channelconfig.Change{}, err
+	}
+	now := c.Bundle()
+	next, err := now.Next(msg)
+	if err != nil {
+		return nil, c.members, channelconfig.Change{}, err
+	}
+	members, change, err := c.members.Become(now.Orderer.Consenters, next.Orderer.Consenters)
+	return next, members, change, err
 }
 
 // sealBlock ends the open block with a header and our signature.
@@ -260,7 +279,7 @@ func (c *Chain) sealBlock(at Applied) error {
 		return fmt.Errorf("block %d on disk has more transactions than the log gives it", c.number)
 	}
 	header := &commonpb.BlockHeader{Number: c.number, PreviousHash: c.previous, DataHash: c.hasher.Sum()}
-	consenter, err := at.marshal(c.Bundle().Orderer.ConsensusType)
+	consenter, err := at.marshal(c.Bundle().Orderer.ConsensusType, c.members)
 	if err != nil {
 		return err
 	}

@@ -79,9 +79,18 @@ func (c *Chain) Import(block *commonpb.Block) error {
 	if err != nil {
 		return err
 	}
-	applied, err := parseApplied(bundle.Orderer.ConsensusType, consenter)
+	applied, members, err := parseMetadata(bundle.Orderer.ConsensusType, consenter, c.members)
 	if err != nil {
 		return err
+	}
+	config := bundle
+	if lastConfig == h.Number {
+		if config, err = channelconfig.FromBlock(block); err != nil {
+			return err
+		}
+	}
+	if len(members.IDs) != len(config.Orderer.Consenters) {
+		return fmt.Errorf("block %d: %d ids of %d consenters", h.Number, len(members.IDs), len(config.Orderer.Consenters))
 	}
 	for _, tx := range txs[c.count:] {
 		if err := c.appendTx(tx); err != nil {
@@ -94,17 +103,12 @@ func (c *Chain) Import(block *commonpb.Block) error {
 	if err := c.store.AppendSeal(h, block.Metadata); err != nil {
 		return err
 	}
-	c.lastConfig = lastConfig
+	c.lastConfig, c.members = lastConfig, members
 	c.cutter.Cut()
 	c.sealed(h, block.Metadata, applied)
 	c.hub.wake()
-	if lastConfig != h.Number {
-		return nil
+	if config != bundle {
+		c.configure(config)
 	}
-	config, err := channelconfig.FromBlock(block)
-	if err != nil {
-		return err
-	}
-	c.configure(config)
 	return nil
 }

@@ -37,7 +37,7 @@ func (c *Chain) seeAgain(last *commonpb.Block) (*seenBlock, error) {
 	}
 	_, consenter, err := protoutil.OrdererMetadata(before.Metadata)
 	if err == nil {
-		s.from, err = parseApplied(channelconfig.Kafka, consenter)
+		s.from, _, err = parseMetadata(channelconfig.Kafka, consenter, c.members)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("block %d: %w", number-1, err)

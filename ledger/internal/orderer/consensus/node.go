@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
@@ -27,7 +28,13 @@ var log = ops.Logger("orderer.consensus.etcdraft")
 var (
 	ErrNotLeader = errors.New("this orderer is not the leader")
 	ErrOverload  = errors.New("RESOURCE_EXHAUSTED: too many transactions wait to be ordered")
+	ErrHandsOver = errors.New("this concerns the leader, which hands over to another one first: send it again")
+	// ErrQuorumLoss: too few consenters are alive for what the configuration asks for.
+	ErrQuorumLoss = errors.New("configuration will result in quorum loss")
 )
+
+// ErrRemoved is what Run returns when the group has removed this node from among its members.
+var ErrRemoved = errors.New("this orderer is no longer a consenter")
 
 // Bounds of queues and entries.
 const (
@@ -57,6 +64,10 @@ type StateMachine interface {
 	CatchUp(ctx context.Context, height uint64) error
 	// LeaderChanged says who leads now; 0 is nobody.
 	LeaderChanged(leader uint64)
+	// Change says what a configuration transaction would do to the members, or why it cannot come into force.
+	Change(tx []byte) (channelconfig.Change, error)
+	// Members are the ids of the members after the last configuration that was applied.
+	Members() []uint64
 }
 
 // Transport carries messages to the other orderers. It never blocks and may lose messages.
@@ -68,7 +79,7 @@ type Transport interface {
 type Config struct {
 	Channel          string
 	ID               uint64
-	Voters           []uint64
+	Voters           []uint64 // of a new group; none: this node joins one
 	Dir              string
 	TickInterval     time.Duration
 	ElectionTick     int
@@ -83,8 +94,9 @@ type Config struct {
 // Proposal is one transaction on its way into the log. Fail is called, at most
 // once, when it certainly did not get there; that it did is seen by its being applied.
 type Proposal struct {
-	Tx   []byte
-	Fail func(error)
+	Tx     []byte
+	Config bool // a configuration
+	Fail   func(error)
 }
 
 // Node is one orderer's part in a channel's consensus.
@@ -112,6 +124,9 @@ type Node struct {
 	acked         ack
 	pacer         pacer
 	paced         *time.Timer // ends what pacer asks for
+	config        *Proposal   // a configuration, which waits until all before it is applied
+	ticks         uint64
+	heard         map[uint64]uint64 // tick at which another one last sent something
 	holder        holder
 	release       *time.Timer // of what is held
 }
@@ -130,7 +145,7 @@ func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: l, sm: sm, transport: transport,
-		proposals: make(chan Proposal, queuedProposals), messages: make(chan *raftpb.Message, queuedMessages),
+		proposals: make(chan Proposal, queuedProposals), messages: make(chan *raftpb.Message, queuedMessages), heard: map[uint64]uint64{},
 		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: stopped(),
 		pacer: pacer{interval: cfg.Pace, most: cfg.MostPace}, paced: stopped(), holder: holder{atMost: cfg.Hold}, release: stopped(),
 	}
@@ -149,20 +164,25 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	height, err := raftlog.Height(snapshot)
-	if err != nil {
-		return err
+	var height uint64
+	if !raft.IsEmptySnap(snapshot) {
+		if height, err = raftlog.Height(snapshot); err != nil {
+			return err
+		}
 	}
 	// We may have been stopped between taking a snapshot over and fetching its blocks.
 	if err := n.sm.CatchUp(ctx, height); err != nil {
 		return err
 	}
 	n.applied = snapshot.GetMetadata().GetIndex()
-	if at := n.sm.Applied(); at.Index > 0 && at.Index-1 > n.applied {
-		n.applied = at.Index - 1
-	}
-	if err := n.log.MarkCommitted(n.applied); err != nil {
-		return err
+	// One who joins has blocks of others, and no log until it is sent a snapshot, which stands for all of them.
+	if !raft.IsEmptySnap(snapshot) {
+		if at := n.sm.Applied(); at.Index > 0 && at.Index-1 > n.applied {
+			n.applied = at.Index - 1
+		}
+		if err := n.log.MarkCommitted(n.applied); err != nil {
+			return err
+		}
 	}
 	n.raft, err = raft.NewRawNode(&raft.Config{
 		ID: n.cfg.ID, ElectionTick: n.cfg.ElectionTick, HeartbeatTick: n.cfg.HeartbeatTick,
@@ -172,7 +192,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(n.cfg.Voters) == 1 {
+	if voters := n.raft.Status().Config.Voters.IDs(); len(voters) == 1 && n.votes() {
 		return n.raft.Campaign()
 	}
 	return nil
@@ -239,7 +259,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			return nil
 		case <-ticker.C:
 			woke = time.Now()
-			n.raft.Tick()
+			n.tick()
 		case m := <-n.messages:
 			woke = time.Now()
 			n.step(m)
@@ -266,6 +286,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 }
 
+func (n *Node) tick() {
+	n.ticks++
+	n.raft.Tick()
+}
+
 func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -287,6 +312,7 @@ func (n *Node) close() error {
 // step takes this message and those that wait behind it, so that they share one Ready.
 func (n *Node) step(m *raftpb.Message) {
 	for {
+		n.heard[m.GetFrom()] = n.ticks
 		// An error means that the message is not for us or out of date: nothing to do about it.
 		if err := n.raft.Step(m); err != nil {
 			log.Debugf("[channel: %s] message %s from %d: %s", n.cfg.Channel, m.GetType(), m.GetFrom(), err)
@@ -302,6 +328,7 @@ func (n *Node) step(m *raftpb.Message) {
 func (n *Node) stepReport(r report) {
 	switch {
 	case !r.snapshot:
+		delete(n.heard, r.to)
 		n.raft.ReportUnreachable(r.to)
 	case r.ok:
 		n.raft.ReportSnapshot(r.to, raft.SnapshotFinish)
@@ -317,7 +344,7 @@ func (n *Node) accepting() <-chan Proposal {
 	if !n.leads() {
 		return n.proposals
 	}
-	if n.proposed >= n.applied+entriesInFlight {
+	if n.config != nil || n.proposed >= n.applied+entriesInFlight {
 		return nil
 	}
 	if wait := n.pacer.wait(time.Now()); wait > 0 {
@@ -329,11 +356,20 @@ func (n *Node) accepting() <-chan Proposal {
 
 // propose makes one entry of this transaction and those that wait behind it.
 func (n *Node) propose(p Proposal) {
+	if p.Config {
+		n.config = &p
+		return
+	}
 	batch := []Proposal{p}
 	entry := &streampb.LogEntry{Txs: [][]byte{p.Tx}}
-	for size := len(p.Tx); len(batch) < entryTxs && size < entryBytes; {
+	for size := len(p.Tx); n.config == nil && len(batch) < entryTxs && size < entryBytes; {
 		select {
 		case p = <-n.proposals:
+			if p.Config {
+				config := p
+				n.config = &config
+				continue
+			}
 			batch = append(batch, p)
 			entry.Txs = append(entry.Txs, p.Tx)
 			size += len(p.Tx)

@@ -15,9 +15,10 @@ import (
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
-// handleReady does what the Raft core asks for until it asks for nothing more.
+// handleReady does what the Raft core asks for until it asks for nothing more, and proposes a configuration
+// that has waited for that.
 func (n *Node) handleReady(ctx context.Context) error {
-	for n.raft.HasReady() {
+	for n.raft.HasReady() || n.proposeConfig() && n.raft.HasReady() {
 		rd := n.raft.Ready()
 		if rd.SoftState != nil {
 			n.noteLeader(rd.SoftState.Lead)
@@ -136,7 +137,10 @@ func (n *Node) repeats(m *raftpb.Message, now time.Time) bool {
 }
 
 func (n *Node) apply(e *raftpb.Entry) error {
-	// A new leader begins with an empty entry; the voters are fixed.
+	if e.GetType() == raftpb.EntryConfChange {
+		return n.applyMembership(e)
+	}
+	// A new leader begins with an empty entry.
 	if e.GetType() == raftpb.EntryNormal && len(e.GetData()) > 0 {
 		var entry streampb.LogEntry
 		if err := protoutil.Unmarshal(e.Data, &entry); err != nil {
@@ -159,6 +163,10 @@ func (n *Node) noteLeader(leader uint64) {
 	log.Infof("Raft leader changed: %d -> %d channel=%s node=%d", before, leader, n.cfg.Channel, n.cfg.ID)
 	n.proposed, n.timed = 0, 0
 	n.pacer.forget()
+	if n.config != nil {
+		n.config.Fail(ErrNotLeader)
+		n.config = nil
+	}
 	n.holder.release() // it was the old term's
 	n.sm.LeaderChanged(leader)
 }
@@ -208,7 +216,7 @@ func (n *Node) compact(done syncDone) error {
 		return err
 	}
 	log.Infof("[channel: %s] Snapshot at index %d for %d blocks", n.cfg.Channel, done.index, done.height)
-	return n.log.Compact(done.index, done.height)
+	return n.log.Compact(done.index, done.height, nil)
 }
 
 // raftLogger gives Raft's own words to our log: what it tells about elections at

@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -32,6 +34,10 @@ import (
 //	release node=N              what it holds back has waited long enough
 //	isolate node=N, heal        messages from and to N are lost
 //	restart node=N              SIGKILL: what was not in a sealed block comes from the log
+//	join node=N                 starts a node that is no member yet, with the blocks of the others
+//	alive node=N                says whom this leader has heard of
+//
+// A transaction +N or -N is a configuration that adds or removes that member, =N one that changes its certificate.
 //
 // The output is what changed: leaders, refusals, and each node's chain, sealed blocks in
 // brackets. Rewrite with -rewrite.
@@ -64,7 +70,7 @@ func (g *group) do(d *datadriven.TestData, id uint64, count int) {
 		require.NoError(g.t, n.raft.ForgetLeader())
 	case "tick":
 		for range count {
-			n.raft.Tick()
+			n.tick()
 			g.ready(id)
 		}
 	case "propose":
@@ -81,12 +87,25 @@ func (g *group) do(d *datadriven.TestData, id uint64, count int) {
 		clear(g.lost)
 	case "restart":
 		g.restart(id)
+	case "join":
+		g.machines = append(g.machines, &machine{group: g, id: id})
+		g.machines[id-1].copy(g.machines[0])
+		g.open(id)
+	case "alive":
+		ids := n.alive()
+		slices.Sort(ids)
+		g.say("%d has heard of %v", id, ids)
 	default:
 		d.Fatalf(g.t, "unknown command %s", d.Cmd)
 	}
 	for id := range g.machines {
 		g.ready(uint64(id) + 1)
 	}
+}
+
+// copy gives the machine all sealed blocks of another one, as following it does.
+func (m *machine) copy(from *machine) {
+	m.blocks, m.ends, m.open = slices.Clone(from.blocks), slices.Clone(from.ends), nil
 }
 
 // group is a channel's consenters.
@@ -121,8 +140,12 @@ func (g *group) open(id uint64) {
 	if g.hold {
 		hold = time.Hour
 	}
+	var voters []uint64 // one who joins names none
+	if slices.Contains(g.voters, id) {
+		voters = g.voters
+	}
 	n, err := Open(Config{
-		Channel: "ch", ID: id, Voters: g.voters, Dir: filepath.Join(g.dir, strconv.Itoa(int(id))),
+		Channel: "ch", ID: id, Voters: voters, Dir: filepath.Join(g.dir, strconv.Itoa(int(id))),
 		TickInterval: time.Hour, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1 << 30,
 		CutInterval: func() time.Duration { return time.Hour }, Hold: hold,
 	}, m, m)
@@ -141,12 +164,24 @@ func (g *group) restart(id uint64) {
 	g.open(id)
 }
 
-func (g *group) ready(id uint64) { require.NoError(g.t, g.nodes[id].handleReady(context.Background())) }
+func (g *group) ready(id uint64) {
+	if g.nodes[id] == nil {
+		return
+	}
+	err := g.nodes[id].handleReady(context.Background())
+	if errors.Is(err, ErrRemoved) {
+		g.say("%d is removed", id)
+		require.NoError(g.t, g.nodes[id].log.Close())
+		delete(g.nodes, id)
+		return
+	}
+	require.NoError(g.t, err)
+}
 
 func (g *group) propose(id uint64, texts []string) {
 	n := g.nodes[id]
 	for _, text := range texts {
-		p := Proposal{Tx: []byte(text), Fail: func(err error) { g.say("%s refused at %d: %s", text, id, err) }}
+		p := Proposal{Tx: []byte(text), Config: isConfig(text), Fail: func(err error) { g.say("%s refused at %d: %s", text, id, err) }}
 		if err := n.Propose(p); err != nil {
 			p.Fail(err)
 		}
@@ -162,7 +197,7 @@ func (g *group) deliver() {
 	for len(g.mail) > 0 {
 		m := g.mail[0]
 		g.mail = g.mail[1:]
-		if g.lost[m.GetFrom()] || g.lost[m.GetTo()] {
+		if g.lost[m.GetFrom()] || g.lost[m.GetTo()] || g.nodes[m.GetTo()] == nil {
 			continue
 		}
 		g.nodes[m.GetTo()].step(m)
@@ -194,9 +229,11 @@ type machine struct {
 	id     uint64
 	leader uint64
 	blocks []string
+	ends   []chain.Applied // where each of them ends in the log
 	open   []string
-	at     chain.Applied // where the last sealed block ends
 }
+
+func isConfig(tx string) bool { return strings.ContainsRune("+-=", rune(tx[0])) }
 
 func (m *machine) String() string {
 	text := strings.Join(m.blocks, " ")
@@ -207,25 +244,80 @@ func (m *machine) String() string {
 }
 
 func (m *machine) Apply(index uint64, entry *streampb.LogEntry) error {
-	if index <= m.at.Index {
+	if index <= m.Applied().Index {
 		return nil // it is in a sealed block
 	}
-	for _, tx := range entry.Txs {
+	for i, tx := range entry.Txs {
+		if isConfig(string(tx)) {
+			m.seal(chain.Applied{Index: index, Txs: uint32(i)})
+		}
 		m.open = append(m.open, string(tx))
+		if isConfig(string(tx)) {
+			m.seal(chain.Applied{Index: index, Txs: uint32(i) + 1})
+		}
 	}
-	if entry.Cut && len(m.open) > 0 {
-		m.blocks = append(m.blocks, "["+strings.Join(m.open, " ")+"]")
-		m.open, m.at = nil, chain.Applied{Index: index, Txs: uint32(len(entry.Txs))}
+	if entry.Cut {
+		m.seal(chain.Applied{Index: index, Txs: uint32(len(entry.Txs))})
 	}
 	return nil
 }
 
-func (m *machine) Applied() chain.Applied { return m.at }
-func (m *machine) Height() uint64         { return uint64(len(m.blocks)) + 1 }
-func (m *machine) Open() (uint64, int)    { return m.Height(), len(m.open) }
-func (m *machine) Sync() error            { return nil }
+func (m *machine) seal(at chain.Applied) {
+	if len(m.open) > 0 {
+		m.blocks, m.ends, m.open = append(m.blocks, "["+strings.Join(m.open, " ")+"]"), append(m.ends, at), nil
+	}
+}
 
-func (m *machine) CatchUp(context.Context, uint64) error { return nil }
+func (m *machine) Applied() chain.Applied {
+	if len(m.ends) == 0 {
+		return chain.Applied{}
+	}
+	return m.ends[len(m.ends)-1]
+}
+
+func (m *machine) Members() []uint64 {
+	ids := slices.Clone(m.group.voters)
+	for _, block := range m.blocks {
+		id := uint64(block[len(block)-2] - '0')
+		switch block[1] {
+		case '+':
+			ids = append(ids, id)
+		case '-':
+			ids = slices.DeleteFunc(ids, func(other uint64) bool { return other == id })
+		}
+	}
+	return ids
+}
+
+func (m *machine) Change(tx []byte) (c channelconfig.Change, err error) {
+	id := uint64(tx[1] - '0')
+	is := slices.Contains(m.Members(), id)
+	switch {
+	case tx[0] == '+' && !is:
+		c.Added = id
+	case tx[0] == '-' && is:
+		c.Removed = id
+	case tx[0] == '=' && is:
+		c.Rotated = id
+	default:
+		err = channelconfig.ErrInvalid
+	}
+	return c, err
+}
+
+func (m *machine) Height() uint64      { return uint64(len(m.blocks)) + 1 }
+func (m *machine) Open() (uint64, int) { return m.Height(), len(m.open) }
+func (m *machine) Sync() error         { return nil }
+
+func (m *machine) CatchUp(_ context.Context, height uint64) error {
+	for _, other := range m.group.machines {
+		if m.Height() < height && other.Height() >= height {
+			m.copy(other)
+			m.blocks, m.ends = m.blocks[:height-1], m.ends[:height-1]
+		}
+	}
+	return nil
+}
 
 func (m *machine) LeaderChanged(leader uint64) { m.leader = leader }
 

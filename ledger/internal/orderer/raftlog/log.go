@@ -39,15 +39,17 @@ type Log struct {
 	Memory *raft.MemoryStorage
 
 	dir       string
+	joins     bool
 	wal       *wal.WAL
 	snapshots []snapshotName // on disk, oldest first
 }
 
-// Open reads the log in dir, or begins one for a group of the given voters. When
+// Open reads the log in dir, or begins one for a new group of the given voters. Without voters it belongs to
+// one who joins a group: its log begins at zero, knows of nobody, and waits for a member's snapshot. When
 // the log ends in a torn write, as a crash leaves it, the tail is cut off: it was
 // never reported as durable.
 func Open(dir string, voters []uint64) (*Log, error) {
-	l := &Log{Memory: raft.NewMemoryStorage(), dir: dir}
+	l := &Log{Memory: raft.NewMemoryStorage(), dir: dir, joins: len(voters) == 0}
 	for _, sub := range []string{l.snapDir(), dir} {
 		if err := os.MkdirAll(sub, 0o755); err != nil {
 			return nil, err
@@ -76,6 +78,9 @@ func (l *Log) begun() (bool, error) {
 	if !wal.Exist(l.walDir()) {
 		return false, nil
 	}
+	if l.joins {
+		return true, nil // its vote may be in there, before any snapshot
+	}
 	noted, err := wal.ValidSnapshotEntries(zap.NewNop(), l.walDir())
 	if err != nil {
 		return false, err
@@ -94,6 +99,9 @@ func (l *Log) create(voters []uint64) error {
 		return err
 	}
 	l.wal = w
+	if l.joins {
+		return nil
+	}
 	state := &raftpb.HardState{Term: proto.Uint64(firstTerm), Vote: proto.Uint64(0), Commit: proto.Uint64(firstIndex)}
 	if err := l.SaveSnapshot(NewSnapshot(firstIndex, firstTerm, voters, 0)); err != nil {
 		return err
@@ -106,7 +114,10 @@ func (l *Log) reopen() error {
 	if err != nil {
 		return err
 	}
-	start := walSnapshot(snapshot)
+	start := &walpb.Snapshot{Index: proto.Uint64(0), Term: proto.Uint64(0)} // where the log of one who joins begins
+	if snapshot != nil {
+		start = walSnapshot(snapshot)
+	}
 	var state *raftpb.HardState
 	var entries []*raftpb.Entry
 	for repaired := false; ; repaired = true {
@@ -122,8 +133,10 @@ func (l *Log) reopen() error {
 			return err
 		}
 	}
-	if err := l.Memory.ApplySnapshot(snapshot); err != nil {
-		return err
+	if snapshot != nil {
+		if err := l.Memory.ApplySnapshot(snapshot); err != nil {
+			return err
+		}
 	}
 	// The commit index is written without an fsync of its own and may be behind the snapshot.
 	if state.GetCommit() < snapshot.GetMetadata().GetIndex() {
@@ -182,10 +195,13 @@ func (l *Log) SaveSnapshot(s *raftpb.Snapshot) error {
 
 // Compact makes a snapshot of our own at index, and forgets the log before the
 // snapshot before it: what lies between lets a slow node catch up without a snapshot.
-func (l *Log) Compact(index, height uint64) error {
-	_, conf, err := l.Memory.InitialState()
-	if err != nil {
-		return err
+// conf is who votes from index on; nil: as in the snapshot before.
+func (l *Log) Compact(index, height uint64, conf *raftpb.ConfState) error {
+	if conf == nil {
+		var err error
+		if _, conf, err = l.Memory.InitialState(); err != nil {
+			return err
+		}
 	}
 	previous, err := l.Memory.Snapshot()
 	if err != nil {
@@ -194,6 +210,14 @@ func (l *Log) Compact(index, height uint64) error {
 	created, err := l.Memory.CreateSnapshot(index, conf, encodeHeight(height))
 	if err != nil {
 		return fmt.Errorf("raft snapshot at %d: %w", index, err)
+	}
+	// A snapshot beyond what the log knows to be committed would not count when it is opened again.
+	state, _, err := l.Memory.InitialState()
+	if err != nil {
+		return err
+	}
+	if err := l.wal.Save(state, nil); err != nil {
+		return fmt.Errorf("raft log %s: %w", l.dir, err)
 	}
 	if err := l.persist(created); err != nil {
 		return err

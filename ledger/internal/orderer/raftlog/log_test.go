@@ -94,7 +94,7 @@ func TestCompactionRemovesOldFilesAndKeepsWhatIsNeeded(t *testing.T) {
 	for round := range 6 {
 		save(t, l, index+1, index+5, big)
 		index += 5
-		require.NoError(t, l.Compact(index, uint64(round)))
+		require.NoError(t, l.Compact(index, uint64(round), nil))
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "wal", "*.wal"))
 	require.NoError(t, err)

@@ -88,6 +88,9 @@ func (l *Log) newestSnapshot() (*raftpb.Snapshot, error) {
 		}
 		return 1
 	})
+	if len(l.snapshots) == 0 && l.joins {
+		return nil, nil // it has not been sent one yet
+	}
 	if len(l.snapshots) == 0 {
 		return nil, errors.New("no snapshot that the log knows of is left")
 	}

@@ -72,8 +72,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		if len(addresses) == 0 {
 			return fmt.Errorf("channel %s names no orderer addresses", f.Chain.ID())
 		}
-		trusted := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return liars[a] })
-		if len(trusted) == 0 {
+		if !slices.ContainsFunc(addresses, func(a string) bool { return !liars[a] }) {
 			return fmt.Errorf("channel %s: the seals of no orderer fit this peer's chain (%d orderers tried)", f.Chain.ID(), len(addresses))
 		}
 		address := addresses[next%len(addresses)]
@@ -81,7 +80,7 @@ func (f *Follower) Run(ctx context.Context) error {
 			continue
 		}
 		before := f.Chain.Position()
-		err := f.follow(ctx, address, trusted)
+		err := f.follow(ctx, address, liars)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -121,8 +120,8 @@ func (f *Follower) firstOrderer() int {
 	return int(h.Sum32() & 0xffff)
 }
 
-// follow receives from one orderer, until it fails or names another one of the trusted as the leader.
-func (f *Follower) follow(ctx context.Context, address string, trusted []string) error {
+// follow receives from one orderer, until it fails or names another one, who is no liar, as the leader.
+func (f *Follower) follow(ctx context.Context, address string, liars map[string]bool) error {
 	orderer := f.Chain.Bundle().Orderer
 	creds := insecure.NewCredentials()
 	if f.TLS {
@@ -167,7 +166,8 @@ func (f *Follower) follow(ctx context.Context, address string, trusted []string)
 		if err := f.take(ctx, batch); err != nil {
 			return err
 		}
-		if leader := slices.Index(orderer.Addresses, batch.Leader); leader >= 0 && slices.Contains(trusted, batch.Leader) && time.Since(begun) > settled {
+		// The newest configuration counts: it may have orderers whom this stream began without.
+		if leader := slices.Index(f.Chain.Bundle().Orderer.Addresses, batch.Leader); leader >= 0 && !liars[batch.Leader] && time.Since(begun) > settled {
 			return errElsewhere{leader}
 		}
 	}

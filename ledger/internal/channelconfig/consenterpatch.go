@@ -1,0 +1,110 @@
+package channelconfig
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+)
+
+// ConsenterPatch is an orderer that joins those who agree on the order, gets other certificates, or leaves.
+type ConsenterPatch struct {
+	Address string `yaml:"address"` // host:port
+	// TLSCert is what it shows to the others, as server and as client, unless ClientTLSCert is another one; PEM.
+	TLSCert       string `yaml:"tls_cert"`
+	ClientTLSCert string `yaml:"client_tls_cert"`
+	// MSPID is its organisation; it may be left out where the channel has one organisation of orderers.
+	MSPID  string `yaml:"msp_id"`
+	Remove bool   `yaml:"remove"`
+	Rotate bool   `yaml:"rotate"` // it must be there already
+}
+
+// consenters changes both who orders and the addresses at which peers and clients find orderers.
+func (p *Patch) consenters(orderer *commonpb.ConfigGroup) error {
+	if len(p.Consenters) == 0 {
+		return nil
+	}
+	var kind ordererpb.ConsensusType
+	var metadata etcdraftpb.ConfigMetadata
+	if err := get(orderer, keyConsensusType, &kind); err != nil {
+		return err
+	}
+	if kind.Type != Raft {
+		return fmt.Errorf("%w: consenters: the channel is ordered by %s; %s is accepted", ErrInvalid, kind.Type, Raft)
+	}
+	if err := protoutil.Unmarshal(kind.Metadata, &metadata); err != nil {
+		return err
+	}
+	for _, c := range p.Consenters {
+		host, port, err := net.SplitHostPort(c.Address)
+		number, convErr := strconv.ParseUint(port, 10, 16)
+		if err != nil || convErr != nil {
+			return fmt.Errorf("%w: consenter %q: host:port is accepted", ErrInvalid, c.Address)
+		}
+		at := slices.IndexFunc(metadata.Consenters, func(old *etcdraftpb.Consenter) bool { return ConsenterAddress(old) == c.Address })
+		fresh := &etcdraftpb.Consenter{Host: host, Port: uint32(number), ServerTlsCert: []byte(c.TLSCert), ClientTlsCert: []byte(c.TLSCert)}
+		if c.ClientTLSCert != "" {
+			fresh.ClientTlsCert = []byte(c.ClientTLSCert)
+		}
+		switch {
+		case (c.Remove || c.Rotate) && at < 0:
+			return fmt.Errorf("%w: consenter %s: one that the channel has is accepted", ErrInvalid, c.Address)
+		case c.Remove:
+			metadata.Consenters = slices.Delete(metadata.Consenters, at, at+1)
+		case at >= 0 && !c.Rotate:
+			return fmt.Errorf("%w: consenter %s: the channel has it already (rotate: true gives it other certificates)", ErrInvalid, c.Address)
+		case at >= 0:
+			metadata.Consenters[at] = fresh
+			continue // its address stays known
+		default:
+			metadata.Consenters = append(metadata.Consenters, fresh)
+		}
+		if err := c.endpoint(orderer); err != nil {
+			return err
+		}
+	}
+	kind.Metadata = mustMarshal(&metadata)
+	set(orderer, keyConsensusType, &kind)
+	return nil
+}
+
+// endpoint adds the address to its organisation's, or takes it away.
+func (c *ConsenterPatch) endpoint(orderer *commonpb.ConfigGroup) error {
+	names := slices.Sorted(maps.Keys(orderer.Groups))
+	if !c.Remove && c.MSPID == "" && len(names) != 1 {
+		return fmt.Errorf("%w: consenter %s: msp_id, one of %v, is missing", ErrInvalid, c.Address, names)
+	}
+	if c.MSPID != "" {
+		if orderer.Groups[c.MSPID] == nil {
+			return fmt.Errorf("%w: consenter %s: msp_id %q: one of %v is accepted", ErrInvalid, c.Address, c.MSPID, names)
+		}
+		names = []string{c.MSPID}
+	}
+	for _, name := range names {
+		org := orderer.Groups[name]
+		fill(org)
+		var endpoints commonpb.OrdererAddresses
+		if org.Values[keyEndpoints] != nil {
+			if err := get(org, keyEndpoints, &endpoints); err != nil {
+				return err
+			}
+		}
+		known := slices.Contains(endpoints.Addresses, c.Address)
+		if known != c.Remove {
+			continue // nothing to do: a removed one's is another organisation's, a new one's is there
+		}
+		if c.Remove {
+			endpoints.Addresses = slices.DeleteFunc(endpoints.Addresses, func(a string) bool { return a == c.Address })
+		} else {
+			endpoints.Addresses = append(endpoints.Addresses, c.Address)
+		}
+		set(org, keyEndpoints, &endpoints)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package channelconfig
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+)
+
+// Membership gives a channel's consenters their Raft ids. It stands in the metadata of every block,
+// as Fabric has it: an id belongs to one consenter for good, also when others come and go.
+type Membership struct {
+	IDs  []uint64 // of the configuration's consenters, in its order
+	Next uint64   // the id of the next one who comes
+}
+
+// Change is what a new configuration does to the consenters: at most one of these is not 0.
+type Change struct {
+	Added, Removed uint64
+	Rotated        uint64 // the same consenter, with another certificate or at another address
+}
+
+// FirstMembership is the one of a channel's first configuration.
+func FirstMembership(consenters []*etcdraftpb.Consenter) Membership {
+	m := Membership{Next: uint64(len(consenters)) + 1}
+	for i := range consenters {
+		m.IDs = append(m.IDs, uint64(i)+1)
+	}
+	return m
+}
+
+// Become gives the ids of the next consenters, and the one thing that has changed. It errs
+// where more than one is added, removed or replaced: two majorities that share nobody could come of that.
+func (m Membership) Become(now, next []*etcdraftpb.Consenter) (Membership, Change, error) {
+	if len(m.IDs) != len(now) {
+		return m, Change{}, fmt.Errorf("%w: %d ids of %d consenters", ErrInvalid, len(m.IDs), len(now))
+	}
+	out := Membership{Next: m.Next, IDs: make([]uint64, len(next))}
+	stays := make([]bool, len(now))
+	var added []int
+	for i, c := range next {
+		at := slices.IndexFunc(now, func(old *etcdraftpb.Consenter) bool { return proto.Equal(old, c) })
+		if at < 0 || stays[at] {
+			added = append(added, i)
+			continue
+		}
+		stays[at], out.IDs[i] = true, m.IDs[at]
+	}
+	var removed []int
+	for i := range now {
+		if !stays[i] {
+			removed = append(removed, i)
+		}
+	}
+	switch {
+	case len(added) == 0 && len(removed) == 0:
+		return out, Change{}, nil
+	case len(added) == 1 && len(removed) == 0:
+		out.IDs[added[0]] = out.Next
+		out.Next++
+		return out, Change{Added: m.Next}, nil
+	case len(added) == 0 && len(removed) == 1:
+		return out, Change{Removed: m.IDs[removed[0]]}, nil
+	case len(added) == 1 && len(removed) == 1 && sameConsenter(now[removed[0]], next[added[0]]):
+		out.IDs[added[0]] = m.IDs[removed[0]]
+		return out, Change{Rotated: m.IDs[removed[0]]}, nil
+	}
+	return m, Change{}, fmt.Errorf("%w: it adds %d consenters and removes %d: one at a time is accepted", ErrInvalid, len(added), len(removed))
+}
+
+// sameConsenter reports whether one that replaces another is that one still: it keeps its address, or its
+// certificates. Another node in its place must not have its id, as it would not know what that one has promised.
+func sameConsenter(a, b *etcdraftpb.Consenter) bool {
+	return ConsenterAddress(a) == ConsenterAddress(b) ||
+		len(a.ServerTlsCert) > 0 && bytes.Equal(a.ClientTlsCert, b.ClientTlsCert) && bytes.Equal(a.ServerTlsCert, b.ServerTlsCert)
+}
+
+// ConsenterAddress is where a consenter is found, host:port.
+func ConsenterAddress(c *etcdraftpb.Consenter) string {
+	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
+}
+
+// checkConsenters refuses consenters whom the others could not reach, tell apart or trust. Those who stay
+// are taken as they are: their certificates may have expired since.
+func checkConsenters(now, next *Orderer, at time.Time) error {
+	addresses, certificates := map[string]bool{}, map[string]int{}
+	for _, c := range next.Consenters {
+		certificates[string(c.ClientTlsCert)]++
+	}
+	for _, c := range next.Consenters {
+		address := ConsenterAddress(c)
+		if c.Host == "" || c.Port == 0 || c.Port > 65535 || addresses[address] {
+			return fmt.Errorf("%w: consenter %q: an address host:port of its own is accepted", ErrInvalid, address)
+		}
+		addresses[address] = true
+		if slices.ContainsFunc(now.Consenters, func(old *etcdraftpb.Consenter) bool { return proto.Equal(old, c) }) {
+			continue
+		}
+		if certificates[string(c.ClientTlsCert)] > 1 {
+			return fmt.Errorf("%w: consenter %s: its TLS client certificate is another consenter's", ErrInvalid, address)
+		}
+		for _, side := range []struct {
+			name string
+			text []byte
+		}{{"client", c.ClientTlsCert}, {"server", c.ServerTlsCert}} {
+			if err := checkCertificate(side.text, next.TLSRoots, at); err != nil {
+				return fmt.Errorf("%w: consenter %s: its TLS %s certificate: %w", ErrInvalid, address, side.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func checkCertificate(text []byte, roots *x509.CertPool, at time.Time) error {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return errors.New("PEM is accepted")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return err
+	}
+	_, err = cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err
+}

@@ -1,0 +1,319 @@
+package orderer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+)
+
+// An orderer that is no consenter of a channel follows it: it fetches sealed blocks from those who are, and gives them
+// to whoever asks. It stops at the block that makes it a consenter. The snapshot that the others send it
+// then stands for that block at least, so its chain is never ahead of its log.
+
+// run takes part in the channel until ctx ends, as a consenter or as one who follows, whichever we are.
+func (ch *channel) run(ctx context.Context) error {
+	if ch.kafka != nil {
+		return ch.kafka.Run(ctx)
+	}
+	for {
+		if raft := ch.raft.Load(); raft != nil {
+			if err := ch.agree(ctx, raft); !errors.Is(err, consensus.ErrRemoved) {
+				return err
+			}
+			ch.raft.Store(nil)
+			ch.LeaderChanged(0)
+			log.Infof("[channel: %s] %s is no longer a consenter and follows", ch.name, ch.owner.cfg.Name)
+		}
+		if err := ch.follow(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		if err := ch.openRaft(); err != nil {
+			return err
+		}
+	}
+}
+
+// agree runs our part of Raft. One who was away when it was removed is not told: where no leader is heard of for long,
+// the others' newest blocks are asked.
+func (ch *channel) agree(ctx context.Context, raft *consensus.Node) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if ch.untilEvicted(ctx, raft) {
+			cancel(consensus.ErrRemoved)
+		}
+	}()
+	err := raft.Run(ctx)
+	evicted := errors.Is(context.Cause(ctx), consensus.ErrRemoved)
+	cancel(nil)
+	<-done
+	if err == nil && evicted {
+		id := ch.group.Load().id
+		if err := markLeft(ch.logDir(id)); err != nil {
+			return err
+		}
+		return consensus.ErrRemoved
+	}
+	return err
+}
+
+// leftFile in the folder of an id's log says that the id has been removed: its log ends before the chain does.
+const leftFile = "left"
+
+func markLeft(dir string) error {
+	return durable.Replace(dir, leftFile, nil, func(*durable.Writer) error { return nil })
+}
+
+func (ch *channel) hasLeft(id uint64) bool {
+	_, err := os.Stat(filepath.Join(ch.logDir(id), leftFile))
+	return err == nil
+}
+
+// untilEvicted watches for being removed without having heard of it.
+func (ch *channel) untilEvicted(ctx context.Context, raft *consensus.Node) bool {
+	o := ch.Bundle().Orderer
+	if o.ConsensusType != channelconfig.Raft {
+		return false
+	}
+	patience := 3 * o.Raft.TickInterval * time.Duration(o.Raft.ElectionTick)
+	ticker := time.NewTicker(patience)
+	defer ticker.Stop()
+	for alone := false; ; {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+		if raft.Leader() != 0 {
+			alone = false
+			continue
+		}
+		if alone && ch.removedElsewhere(ctx) {
+			return true
+		}
+		alone = true
+	}
+}
+
+// removedElsewhere asks the others for their newest block, whether it still names us.
+func (ch *channel) removedElsewhere(ctx context.Context) bool {
+	id := ch.group.Load().id
+	for _, address := range ch.sources() {
+		removed := false
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		err := ch.deliver(ctx, address, &ordererpb.SeekInfo{
+			Start: &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Newest{Newest: &ordererpb.SeekNewest{}}},
+			Stop:  &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Newest{Newest: &ordererpb.SeekNewest{}}}, Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY,
+		}, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
+			block, err := receive(stream)
+			if err != nil {
+				return err
+			}
+			if block.GetHeader().GetNumber() < ch.Height() {
+				return nil // it may be from before we were added
+			}
+			bundle := ch.Bundle()
+			if err := protoutil.VerifyBlock(block.Header, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation)); err != nil {
+				return err
+			}
+			_, raw, err := protoutil.OrdererMetadata(block.Metadata)
+			if err != nil {
+				return err
+			}
+			var metadata etcdraftpb.BlockMetadata
+			if err := protoutil.Unmarshal(raw, &metadata); err != nil {
+				return err
+			}
+			removed = len(metadata.ConsenterIds) > 0 && !slices.Contains(metadata.ConsenterIds, id)
+			return nil
+		})
+		cancel()
+		if err != nil {
+			log.Debugf("[channel: %s] newest block of %s: %s", ch.name, address, err)
+		}
+		if removed {
+			return true
+		}
+	}
+	return false
+}
+
+const askTimeout = 5 * time.Second
+
+// follow fetches blocks until we are a consenter.
+func (ch *channel) follow(ctx context.Context) error {
+	for !ch.named() && ctx.Err() == nil {
+		for _, address := range ch.sources() {
+			if err := ch.followOne(ctx, address); err != nil && ctx.Err() == nil {
+				log.Debugf("[channel: %s] following %s: %s", ch.name, address, err)
+			}
+			if ch.named() {
+				return ch.Sync()
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(followPause):
+		}
+	}
+	return nil
+}
+
+// followOne fetches blocks from one orderer, for as long as it has new ones: it may itself follow others.
+func (ch *channel) followOne(ctx context.Context, address string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(followSilence, cancel)
+	defer silent.Stop()
+	seek := &ordererpb.SeekInfo{Start: seekNumber(ch.Height()), Stop: seekNumber(math.MaxUint64)}
+	return ch.deliver(ctx, address, seek, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
+		for !ch.named() {
+			if err := ch.importNext(stream); err != nil {
+				return err
+			}
+			silent.Reset(followSilence)
+		}
+		return nil
+	})
+}
+
+const (
+	followPause   = 200 * time.Millisecond
+	followSilence = 3 * time.Second
+)
+
+// named reports whether we are a consenter, and have not been told that this is over.
+func (ch *channel) named() bool {
+	id := ch.group.Load().id
+	return id != 0 && !ch.hasLeft(id)
+}
+
+// CatchUp implements consensus.StateMachine: it asks one orderer after the other
+// until it has the blocks.
+func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
+	for first := true; ch.Height() < height; first = false {
+		if !first {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(catchUpPause):
+			}
+		}
+		for _, address := range ch.sources() {
+			err := ch.deliver(ctx, address, &ordererpb.SeekInfo{
+				Start: seekNumber(ch.Height()), Stop: seekNumber(height - 1), Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY,
+			}, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
+				for ch.Height() < height {
+					if err := ch.importNext(stream); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if ch.Height() >= height {
+				break
+			}
+			if err != nil && ctx.Err() == nil {
+				log.Warnf("[channel: %s] blocks from orderer %s: %s", ch.name, address, err)
+			}
+		}
+	}
+	return nil
+}
+
+const catchUpPause = 50 * time.Millisecond
+
+// sources are the addresses of other orderers: of the consenters, and of those that the organisations name besides.
+func (ch *channel) sources() (out []string) {
+	g := ch.group.Load()
+	own := ch.owner.cfg.KnownAs()
+	for id, m := range g.members {
+		if id != g.id && m.address != own {
+			out = append(out, m.address)
+		}
+	}
+	for _, address := range g.bundle.Orderer.Addresses {
+		if address != own && !slices.Contains(out, address) {
+			out = append(out, address)
+		}
+	}
+	return out
+}
+
+// deliver asks an orderer for blocks. Blocks are signed, so its certificate need not be the one that our configuration
+// names, which may be an old one.
+func (ch *channel) deliver(ctx context.Context, address string, seek *ordererpb.SeekInfo, read func(ordererpb.AtomicBroadcast_DeliverClient) error) error {
+	conn, err := cluster.Dial(address, ch.owner.certificate, ch.Bundle().Orderer.TLSRoots, nil, ch.owner.maxMessage)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := ordererpb.NewAtomicBroadcastClient(conn).Deliver(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := proto.Marshal(seek)
+	if err != nil {
+		return err
+	}
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, ch.name, ch.signer, nil, data)
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(env); err != nil {
+		return err
+	}
+	return read(stream)
+}
+
+// importNext appends the next block.
+func (ch *channel) importNext(stream ordererpb.AtomicBroadcast_DeliverClient) error {
+	block, err := receive(stream)
+	if err == nil {
+		err = ch.Import(block)
+	}
+	if err != nil {
+		return fmt.Errorf("after block %d: %w", ch.Height()-1, err)
+	}
+	ch.waiting.ordered(block.GetData().GetData()) // they come by no entry any more
+	if ch.Bundle() != ch.group.Load().bundle {
+		ch.regroup()
+	}
+	ch.metrics.ordered(ch.name, 0, ch.Height())
+	return nil
+}
+
+func receive(stream ordererpb.AtomicBroadcast_DeliverClient) (*commonpb.Block, error) {
+	response, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	if response.GetBlock() == nil {
+		return nil, fmt.Errorf("it answered %s", response.GetStatus())
+	}
+	return response.GetBlock(), nil
+}
+
+func seekNumber(n uint64) *ordererpb.SeekPosition {
+	return &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Specified{Specified: &ordererpb.SeekSpecified{Number: n}}}
+}

@@ -1,0 +1,258 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/configtool"
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+)
+
+// recovery is how long the service may be away when an orderer dies.
+const recovery = 3 * time.Second
+
+// addOrderer makes and starts one orderer more, which follows.
+func (g *grid) addOrderer() string {
+	g.t.Helper()
+	name, _, _ := strings.Cut(string(g.must("add-orderer", "--dir", g.dir)), ":")
+	raw, err := os.ReadFile(g.path(network.FileName))
+	require.NoError(g.t, err)
+	g.file = network.File{}
+	require.NoError(g.t, json.Unmarshal(raw, &g.file))
+	g.start(name)
+	g.awaitReady(name)
+	return name
+}
+
+// refusedConfig is a change that has to be refused, with the words why.
+func (g *grid) refusedConfig(why string, args ...string) {
+	g.t.Helper()
+	out, err := g.command(g.t.Context(), "config", append([]string{"--network", g.path("network.json"), "--signers", "OrdererMSP"}, args...)...).CombinedOutput()
+	require.Error(g.t, err, string(out))
+	assert.Contains(g.t, string(out), why)
+}
+
+func (g *grid) members() (addresses []string) {
+	g.t.Helper()
+	var shown configtool.Description
+	require.NoError(g.t, json.Unmarshal([]byte(g.config("show")), &shown))
+	return shown.Consenters
+}
+
+// level waits until an orderer has what another one has.
+func (g *grid) level(name, other string) {
+	g.t.Helper()
+	g.eventually(name+" is level with "+other, func() bool {
+		const series = "ledger_blockchain_height"
+		height := g.counter(other, series)
+		return height > 1 && g.counter(name, series) >= height
+	})
+}
+
+// sameOrder holds the chains of stopped orderers and a peer against each other: each is the beginning of the longest.
+func (g *grid) sameOrder() {
+	g.t.Helper()
+	chains := map[string][]string{}
+	longest := ""
+	for _, n := range g.file.Nodes {
+		if n.Role != "orderer" && n.Role != "peer" {
+			continue
+		}
+		dir := g.ledger(n.Name)
+		if n.Role == "orderer" {
+			dir = filepath.Join(dir, "blocks")
+		}
+		store, err := blockfile.Open(dir, blockfile.Options{ReadOnly: true})
+		require.NoError(g.t, err)
+		for number := range store.Height() {
+			block, err := store.Block(number)
+			require.NoError(g.t, err)
+			chains[n.Name] = append(chains[n.Name], string(protoutil.BlockHeaderHash(block.Header)))
+		}
+		require.NoError(g.t, store.Close())
+		if len(chains[n.Name]) > len(chains[longest]) {
+			longest = n.Name
+		}
+	}
+	for name, chain := range chains {
+		assert.True(g.t, slices.Equal(chain, chains[longest][:len(chain)]), "%s and %s have other chains", name, longest)
+	}
+}
+
+// serves says that transactions are committed again within the time that a failure may cost, or how long it took.
+func (g *grid) serves(peer string) time.Duration {
+	g.t.Helper()
+	begun := time.Now()
+	g.progress(peer, 5)
+	return time.Since(begun)
+}
+
+// TestConsentersChangeUnderLoad adds a fourth orderer, kills one of the old ones, then the leader, gives one another
+// certificate, and removes a follower and the leader, while clients write. Nothing that they were told is lost.
+func TestConsentersChangeUnderLoad(t *testing.T) {
+	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--snapshot-bytes", "200000")
+	w := g.load(120, "--chaincode", "kv", "--clients", "6", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
+	g.progress("peer0-org1", 50)
+
+	fourth := g.addOrderer()
+	g.awaitLog(fourth, "is not one of the 3 consenters and follows them")
+	g.refusedConfig("certificate signed by unknown authority", "add-consenter", fourth, "--tls-cert", g.peerCertificate())
+	g.refusedConfig("one that the channel has is accepted", "remove-consenter", fourth)
+	assert.Contains(t, g.config("add-consenter", fourth), "configuration 1 is in force")
+	assert.Len(t, g.members(), 4)
+	g.awaitLog(fourth, "Taking snapshot at index")
+	g.progress("peer0-org1", 20)
+	g.level(fourth, g.leader())
+
+	killed := g.followers(fourth)[0]
+	_ = g.kill(killed, syscall.SIGKILL)
+	assert.Less(t, g.serves("peer0-org1"), recovery, "one of the old ones is killed")
+	g.start(killed)
+	g.awaitReady(killed)
+	g.level(killed, g.leader())
+	leader := g.leader()
+	_ = g.kill(leader, syscall.SIGKILL)
+	assert.Less(t, g.serves("peer0-org1"), recovery, "the leader is killed")
+	g.start(leader)
+	g.awaitReady(leader)
+	g.level(leader, g.leader())
+
+	g.must("renew-tls", "--dir", g.dir, killed)
+	_ = g.kill(killed, syscall.SIGTERM)
+	g.start(killed)
+	g.awaitReady(killed)
+	assert.Contains(t, g.config("rotate-consenter", killed), "configuration 2 is in force")
+	g.level(killed, g.leader())
+	g.progress("peer0-org1", 20)
+
+	assert.Contains(t, g.config("remove-consenter", killed), "configuration 3 is in force")
+	g.awaitLog(killed, "is no longer a consenter and follows")
+	leader = g.leader()
+	assert.Contains(t, g.config("remove-consenter", leader), "configuration 4 is in force")
+	g.awaitLog(leader, "takes over")
+	g.awaitLog(leader, "is no longer a consenter and follows")
+	assert.Less(t, g.serves("peer0-org1"), recovery, "the leader has left")
+	assert.Len(t, g.members(), 2)
+	g.level(leader, g.leader())
+
+	told := w.stop()
+	require.NotEmpty(t, told)
+	g.level(killed, g.leader())
+	g.level(leader, killed)
+	report := g.agree(told)
+	t.Logf("told %d, ledger: %v", len(told), report.Codes)
+	g.sameOrder()
+}
+
+// followers are the orderers that run, but for the leader and this one.
+func (g *grid) followers(without string) (names []string) {
+	leader := g.leader()
+	for _, name := range g.named("orderer") {
+		if name != without && name != leader && g.nodes[name] != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (g *grid) peerCertificate() string {
+	g.t.Helper()
+	found, err := filepath.Glob(g.path("crypto", "peerOrganizations", "*", "peers", "*", "tls", "server.crt"))
+	require.NoError(g.t, err)
+	require.NotEmpty(g.t, found)
+	return found[0]
+}
+
+// TestKillOrderersAroundChanges kills all orderers at random moments while consenters come and go, starts them again, and
+// goes on. What comes into force does so on all of them, at one place.
+func TestKillOrderersAroundChanges(t *testing.T) {
+	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--snapshot-bytes", "100000")
+	fourth := g.addOrderer()
+	w := g.load(120, "--chaincode", "kv", "--clients", "4", "--value-size", "100")
+	g.progress("peer0-org1", 20)
+	rng := rand.New(rand.NewPCG(7, uint64(os.Getpid())))
+	for round := range 6 {
+		change := []string{"add-consenter", "remove-consenter"}[round%2]
+		ctx, cancel := context.WithTimeout(t.Context(), 70*time.Second)
+		done := make(chan error, 1)
+		cmd := g.command(ctx, "config", "--network", g.path("network.json"), "--timeout", "30s", change, fourth)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		require.NoError(t, cmd.Start())
+		go func() { done <- cmd.Wait() }()
+		pause := time.Duration(rng.IntN(250)) * time.Millisecond
+		time.Sleep(pause) // a random moment of the change, which takes 100 to 200 ms with the start of the tool
+		for _, name := range g.named("orderer") {
+			_ = g.nodes[name].cmd.Process.Signal(syscall.SIGKILL)
+		}
+		for _, name := range g.named("orderer") {
+			_ = g.kill(name, syscall.SIGKILL)
+		}
+		for _, name := range g.named("orderer") {
+			g.start(name)
+		}
+		if err := <-done; err != nil { // it may have come into force all the same, or not have been sent yet
+			t.Logf("round %d, killed %s into it: %s", round, pause, out.String())
+			g.leader()
+			if len(g.members()) != 4-round%2 {
+				_ = g.command(ctx, "config", "--network", g.path("network.json"), change, fourth).Run()
+			}
+		}
+		cancel()
+		g.eventually("the change is in force", func() bool { return len(g.members()) == 4-round%2 })
+	}
+	g.progress("peer0-org1", 20)
+	told := w.stop()
+	require.NotEmpty(t, told)
+	for _, name := range g.named("orderer") {
+		g.level(name, g.leader())
+	}
+	report := g.agree(told)
+	t.Logf("told %d, ledger: %v", len(told), report.Codes)
+	g.sameOrder()
+}
+
+// TestARemovedOrdererThatWasAway learns of it from the others' blocks, and may come back as another consenter. While too
+// few are alive nobody else may go or come.
+func TestARemovedOrdererThatWasAway(t *testing.T) {
+	g := newGrid(t, "--peers-per-org", "1", "--orderers", "4", "--chaincode", kv, "--raft-tick", "50ms")
+	told := g.load(1, "--chaincode", "kv", "--clients", "2").wait()
+	away := g.followers("")[0]
+	_ = g.kill(away, syscall.SIGKILL)
+	assert.Contains(t, g.config("remove-consenter", away), "configuration 1 is in force")
+	told = append(told, g.load(1, "--chaincode", "kv", "--clients", "2").wait()...)
+
+	second := g.followers("")[0]
+	_ = g.kill(second, syscall.SIGKILL)
+	told = append(told, g.load(1, "--chaincode", "kv", "--clients", "2").wait()...) // the leader has missed it meanwhile
+	g.refusedConfig("configuration will result in quorum loss: 1 of the 2 consenters", "remove-consenter", g.followers("")[0])
+	g.refusedConfig("configuration will result in quorum loss: 2 of the 4 consenters", "add-consenter", away)
+	g.start(second)
+	g.awaitReady(second)
+
+	g.start(away)
+	g.awaitLog(away, "is no longer a consenter and follows")
+	g.level(away, g.leader())
+	_ = g.kill(away, syscall.SIGKILL)
+	g.start(away)
+	g.awaitReady(away)
+	assert.Contains(t, g.config("add-consenter", away), "configuration 2 is in force")
+	g.awaitLog(away, "Taking snapshot at index")
+	told = append(told, g.load(1, "--chaincode", "kv", "--clients", "2").wait()...)
+	g.level(away, g.leader())
+	g.agree(told)
+	g.sameOrder()
+}
