@@ -62,9 +62,7 @@ test-host: setup spark kafka
 	$(BIN)/pytest tests/daemon -k killed_at_random_moments --kills 200 --timeout 3600
 
 # What tests/kubernetes runs on: by apt, and built once from Go modules into /var/cache/qioi-k8s (20 minutes of CPU).
-k8s-tools: setup
-	@echo '== Kubernetes: what its tests run on'
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends etcd-server containerd runc containernetworking-plugins conntrack socat ebtables ethtool iptables openssl >/dev/null
+k8s-tools: setup $(STAMPS)/apt-k8s
 	nice -n 10 $(PY) tests/kubernetes/k8s_tools.py
 
 check: setup lint unit
@@ -131,7 +129,8 @@ setup: $(STAMPS)/apt $(STAMPS)/python $(STAMPS)/ledger
 
 $(STAMPS)/apt: deploy/apt-packages.txt
 $(STAMPS)/apt-test: deploy/apt-packages-test.txt
-$(STAMPS)/apt $(STAMPS)/apt-test:
+$(STAMPS)/apt-k8s: deploy/apt-packages-k8s.txt
+$(STAMPS)/apt $(STAMPS)/apt-test $(STAMPS)/apt-k8s:
 	@mkdir -p $(STAMPS)
 	@missing=; for p in $$(sed 's/#.*//' $<); do command -v $$p >/dev/null || dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
