@@ -120,10 +120,15 @@ def own_address() -> str:
 
 
 class Node:
-    """One node of one cluster. Ports from ``port`` on are used, 20 of them."""
+    """One node of one cluster. Ports from ``port`` on are used, 20 of them.
 
-    def __init__(self, folder: Path, port: int) -> None:
+    ``tools`` holds the containerd to take, with its shim; without, it is Debian's, which has no NRI.
+    """
+
+    def __init__(self, folder: Path, port: int, tools: Path = Path("/usr/bin")) -> None:
         self.folder = folder
+        self.nri = folder / "nri"
+        self._tools = tools
         self.port = port
         self.plane = ControlPlane(folder, port)
         self.plane.tokens |= {
@@ -181,12 +186,13 @@ class Node:
         self.processes.stop("kubelet")
 
     def start_containerd(self) -> None:
-        self.processes.start("containerd", ["containerd", "--config", self.folder / "containerd.toml"])
+        self.processes.start("containerd", [self._tools / "containerd", "--config", self.folder / "containerd.toml"],
+                             PATH=f"{self._tools}:{os.environ['PATH']}")  # fmt: skip
         until(lambda: self._ctr("version", check=False) == 0, "containerd answers")
 
-    def stop_containerd(self) -> None:
+    def stop_containerd(self, number: int = signal.SIGTERM) -> None:
         """Containers go on: each has a shim of its own."""
-        self.processes.stop("containerd")
+        self.processes.stop("containerd", number)
 
     def is_ready(self) -> bool:
         for name in ("containerd", "kubelet", "manager", "scheduler"):
@@ -220,14 +226,26 @@ SystemdCgroup = false
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "/usr/lib/cni"
 conf_dir = "{self.folder}/cni"
+[plugins."io.containerd.nri.v1.nri"]
+socket_path = "{self.nri}/nri.sock"
+plugin_path = "{self.folder}/nri-plugins"
+plugin_config_path = "{self.folder}/nri-config"
 """)
         self.start_containerd()
 
+    def _run_ctr(self, *args: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [str(self._tools / "ctr"), "-a", str(self.containerd_socket), "-n", "k8s.io", *map(str, args)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
     def _ctr(self, *args: str | Path, check: bool = True) -> int:
-        command = ["ctr", "-a", str(self.containerd_socket), "-n", "k8s.io", *map(str, args)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = self._run_ctr(*args)
         assert not check or done.returncode == 0, done.stderr
         return done.returncode
+
+    def record(self, container: str) -> int:
+        """Give the shares that containerd itself has on record of a container."""
+        spec = json.loads(self._run_ctr("containers", "info", container).stdout)["Spec"]
+        return int(spec["linux"]["resources"]["cpu"]["shares"])
 
     def import_image(self, archive: Path) -> None:
         self._ctr("images", "import", archive)
@@ -235,8 +253,11 @@ conf_dir = "{self.folder}/cni"
 
     # ---- what tests do with it
 
-    def run_pod(self, name: str, args: list[str], *, namespace: str = "default", labels: dict[str, str] | None = None,
-                cpu: str | None = "100m", limit: str | None = None) -> None:  # fmt: skip
+    def run_pod(
+        self, name: str, args: list[str], *, namespace: str = "default", labels: dict[str, str] | None = None,
+        cpu: str | None = "100m", limit: str | None = None, beside: list[str] | None = None,
+    ) -> None:  # fmt: skip
+        """Start a pod; ``beside`` are the arguments of a second container in it."""
         resources: dict[str, Any] = {"requests": {"cpu": cpu}} if cpu else {}
         if limit:
             resources = {"requests": {"cpu": cpu, "memory": "64Mi"}, "limits": {"cpu": limit, "memory": "64Mi"}}
@@ -244,8 +265,10 @@ conf_dir = "{self.folder}/cni"
             "metadata": {"name": name, "labels": labels or {}},
             "spec": {
                 "hostNetwork": True, "terminationGracePeriodSeconds": 1, "automountServiceAccountToken": False,
-                "containers": [{"name": "main", "image": WORK, "imagePullPolicy": "Never", "args": args,
-                                "resources": resources}],
+                "containers": [
+                    {"name": one, "image": WORK, "imagePullPolicy": "Never", "args": its, "resources": resources}
+                    for one, its in (("main", args), ("second", beside)) if its
+                ],
             },
         })  # fmt: skip
 
@@ -261,10 +284,12 @@ conf_dir = "{self.folder}/cni"
         self.plane.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
 
     def groups(self, name: str, namespace: str = "default") -> tuple[Path, Path]:
-        """Give the pod's and its container's control groups, as they are found on the disk."""
+        """Give the pod's and its first container's control groups, as they are found on the disk."""
         pod = self.pod(name, namespace)
         (group,) = CPU.glob(f"kubepods/**/pod{pod['metadata']['uid']}")
-        return group, group / pod["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
+        first = pod["spec"]["containers"][0]["name"]
+        (status,) = (one for one in pod["status"]["containerStatuses"] if one["name"] == first)
+        return group, group / status["containerID"].partition("://")[2]
 
     def close(self) -> None:
         with contextlib.suppress(Exception):

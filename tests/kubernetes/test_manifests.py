@@ -76,10 +76,9 @@ def sets(made: Documents) -> Documents:
     if plain["kubernetes"].get("resize") is False:
         del plain["kubernetes"]["resize"]
     pod = made["DaemonSet", "qioi"]["spec"]["template"]["spec"]
-    for one in (pod, *pod["containers"]):
+    for one in (pod, *pod["containers"], *pod.get("initContainers", ())):
         for key in ("volumes", "volumeMounts"):
             one[key] = sorted(one.get(key, ()), key=itemgetter("name"))
-    pod["containers"].sort(key=itemgetter("name"))
     return made
 
 

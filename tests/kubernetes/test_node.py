@@ -4,100 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from k8s_cluster import lacking, until
-from k8s_node import NODE, WORK, Node
-from k8s_tools import TOOLS
+from k8s_cluster import until
+from k8s_install import METRICS, daemon_pod, install, kill_daemon, log, uninstall, whole_node
+from k8s_node import NODE, Node
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
-ROOT = Path(__file__).parents[2]
-PORT, METRICS = 35100, 35190
 POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"
-#: Folders of this machine that the daemon's container runs from, since no image can be pulled here.
-HOST_FILES = ("/usr", "/lib", "/lib64", "/bin", str(ROOT), sys.prefix, sys.base_prefix)
 
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
-    programs = ["etcd", "openssl", "containerd", "runc", "ctr", "go", "ip", "conntrack", "socat"]
-    why = lacking([name for name in TOOLS if name != "helm"], programs)
-    if why:
-        pytest.skip(why)
-    if Path("/var/log/pods").exists() or any(Path("/sys/fs/cgroup").glob("*/kubepods*")):
-        pytest.skip("this machine seems to be a Kubernetes node already: /var/log/pods or a group kubepods is there")
-    node = Node(Path(tempfile.mkdtemp(prefix="qioi-node-")), PORT)
-    try:
-        node.start()
-        node.plane.kubectl("apply", "-f", ROOT / "deploy/k8s/base/crd.yaml")
-        until(lambda: node.plane.kubectl("get", "sa", "-n", "default", "-o", "name"), "accounts are made")
+    with whole_node(35_100) as node:
         yield node
-    finally:
-        node.close()
-
-
-def installation(node: Node) -> str:
-    """Render the manifests as they are, but for what this machine lacks: an image, a pod network, its service."""
-    documents = list(yaml.safe_load_all(node.plane.kubectl("kustomize", ROOT / "deploy/k8s/base")))
-    for one in documents:
-        if one["kind"] == "ConfigMap":
-            settings = yaml.safe_load(one["data"]["qioi.yaml"])
-            settings["metrics"] = {"listen": "127.0.0.1", "port": METRICS}
-            one["data"]["qioi.yaml"] = yaml.safe_dump(settings)
-        if one["kind"] == "DaemonSet":
-            adapt(one["spec"]["template"]["spec"], node)
-    return yaml.safe_dump_all(documents)
-
-
-def adapt(pod: dict[str, Any], node: Node) -> None:
-    (container,) = pod["containers"]
-    pod["hostNetwork"] = True
-    container["ports"][0] = {"name": "metrics", "containerPort": METRICS, "hostPort": METRICS}
-    container["livenessProbe"]["httpGet"]["host"] = "127.0.0.1"
-    container |= {"image": WORK, "imagePullPolicy": "Never",
-                  "command": [sys.executable, "-m", "qioi.cli"]}  # fmt: skip
-    container["env"] += [
-        {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
-        {"name": "KUBERNETES_SERVICE_PORT", "value": str(node.port)},
-        {"name": "PYTHONPATH", "value": str(ROOT)},
-        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
-    ]
-    for number, place in enumerate(dict.fromkeys(HOST_FILES)):
-        pod["volumes"].append({"name": f"host{number}", "hostPath": {"path": os.path.realpath(place)}})
-        container["volumeMounts"].append({"name": f"host{number}", "mountPath": place, "readOnly": True})
-    for volume in pod["volumes"]:
-        if volume["name"] == "state":
-            volume["hostPath"]["path"] = str(node.folder / "state")
 
 
 @pytest.fixture(scope="module")
 def daemon(node: Node) -> Node:
-    node.plane.kubectl("apply", "-f", "-", text=installation(node))
-    until(lambda: daemon_pod(node), "the daemon's pod is there")
-    try:
-        until(lambda: node.running(daemon_pod(node), "qioi") and "watching" in log(node), "the daemon has begun", 45)
-    except AssertionError as error:
-        raise AssertionError(node.plane.kubectl("describe", "pod", "-n", "qioi")[-3000:] + log(node)) from error
+    install(node)
     return node
-
-
-def daemon_pod(node: Node) -> str:
-    found = node.plane.call("GET", "/api/v1/namespaces/qioi/pods")["items"]
-    alive = [one["metadata"]["name"] for one in found if "deletionTimestamp" not in one["metadata"]]
-    return alive[0] if alive else ""
-
-
-def log(node: Node) -> str:
-    files = sorted(Path("/var/log/pods").glob("qioi_*/qioi/*.log"), key=lambda one: one.stat().st_mtime)
-    return files[-1].read_text() if files else ""
 
 
 def write_policy(node: Node, name: str = "pay", **spec: Any) -> None:
@@ -239,17 +169,7 @@ def test_a_resize_by_somebody_else_is_where_we_go_on_from(daemon: Node, peer: tu
 def test_a_killed_daemon_leaves_nothing_that_its_successor_does_not_know(daemon: Node, peer: tuple[Path, Path]) -> None:
     pod, _ = peer
     until(lambda: shares(pod) > 300, "the pod is raised")
-    before = daemon.pod(daemon_pod(daemon), "qioi")["status"]["containerStatuses"][0]
-    _, group = daemon.groups(daemon_pod(daemon), "qioi")
-    for line in (group / "cgroup.procs").read_text().split():
-        os.kill(int(line), signal.SIGKILL)
-    until(
-        lambda: (
-            daemon.pod(daemon_pod(daemon), "qioi")["status"]["containerStatuses"][0]["restartCount"]
-            > before["restartCount"]
-        ),
-        "the daemon is started again",
-    )
+    kill_daemon(daemon)
     until(lambda: "102, its original" in log(daemon), "it puts back what the dead one has left")
     until(lambda: shares(pod) > 300, "and goes on")
 
@@ -274,13 +194,26 @@ def test_pods_come_and_go(daemon: Node) -> None:
     daemon.plane.kubectl("delete", "isolationpolicies", "-n", "default", "--all")
 
 
-def test_uninstalling_restores_everything(daemon: Node, peer: tuple[Path, Path]) -> None:
+def test_a_daemon_that_ends_restores_everything(daemon: Node, peer: tuple[Path, Path]) -> None:
+    """As in a drain, an eviction or an upgrade: its rights and the policies stay."""
     pod, container = peer
     until(lambda: shares(pod) > 300, "the pod is raised")
     until(lambda: status(daemon).get("components"), "the status tells")
     daemon.plane.kubectl("delete", "daemonset", "qioi", "-n", "qioi")
     until(lambda: (shares(pod), shares(container)) == (102, 102), "every share is as it was found")
     until(lambda: not status(daemon), "the daemon's words are taken back")
-    daemon.plane.kubectl("apply", "-f", "-", text=installation(daemon))
-    until(lambda: daemon_pod(daemon) and daemon.running(daemon_pod(daemon), "qioi"), "installed again")
+    install(daemon)
     until(lambda: shares(pod) > 300, "and at work again")
+
+
+def test_uninstalling_restores_everything(daemon: Node, peer: tuple[Path, Path]) -> None:
+    """All at once: the daemon learns that it is to end when it has no rights and no policies any more."""
+    pod, container = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    uninstall(daemon)
+    until(lambda: (shares(pod), shares(container)) == (102, 102), "every share is as it was found")
+    assert not (daemon.folder / "state/journal").exists()
+    assert daemon.plane.kubectl("get", "clusterroles,clusterrolebindings,crd,ns", "-o", "name").count("qioi") == 0
+    install(daemon)
+    write_policy(daemon)
+    until(lambda: shares(pod) > 300, "installed again it is at work again")

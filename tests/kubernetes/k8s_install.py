@@ -1,0 +1,131 @@
+"""QiOi on a node of the tests as deploy/k8s installs it, but for what such a node lacks: images, a pod network."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from k8s_cluster import lacking, until
+from k8s_node import WORK, Node, image_archive
+from k8s_nri import build_plugin
+from k8s_tools import NRI_TOOLS, TOOLS, path
+
+ROOT = Path(__file__).parents[2]
+#: Where the daemon's metrics are, since it has no network of its own.
+METRICS = 35190
+#: Folders of this machine that the daemon's container runs from, since no image can be pulled here.
+HOST_FILES = ("/usr", "/lib", "/lib64", "/bin", str(ROOT), sys.prefix, sys.base_prefix)
+
+
+@contextmanager
+def whole_node(port: int, *, nri: bool = False) -> Iterator[Node]:
+    """Bring a node up, with a containerd that has NRI if so wanted; skip where it can't be had."""
+    programs = ["etcd", "openssl", "containerd", "runc", "ctr", "go", "ip", "conntrack", "socat"]
+    why = lacking([*(name for name in TOOLS if name != "helm"), *(NRI_TOOLS if nri else ())], programs)
+    if why:
+        pytest.skip(why)
+    if Path("/var/log/pods").exists() or any(Path("/sys/fs/cgroup").glob("*/kubepods*")):
+        pytest.skip("this machine seems to be a Kubernetes node already: /var/log/pods or a group kubepods is there")
+    folder = Path(tempfile.mkdtemp(prefix="qioi-node-"))
+    node = Node(folder, port, path("containerd").parent) if nri else Node(folder, port)
+    try:
+        node.start()
+        if nri:
+            files = {"qioi-nri": build_plugin(folder)}
+            node.import_image(image_archive(folder, "docker.io/library/qioi-nri:0.1.0", files, ["/qioi-nri"]))
+        until(lambda: node.plane.kubectl("get", "sa", "-n", "default", "-o", "name"), "accounts are made")
+        yield node
+    finally:
+        node.close()
+
+
+def installation(node: Node, folder: str = "base") -> str:
+    """Render the manifests of a folder of deploy/k8s."""
+    documents = list(yaml.safe_load_all(node.plane.kubectl("kustomize", ROOT / "deploy/k8s" / folder)))
+    for one in documents:
+        if one["kind"] == "ConfigMap":
+            settings = yaml.safe_load(one["data"]["qioi.yaml"])
+            settings["metrics"] = {"listen": "127.0.0.1", "port": METRICS}
+            one["data"]["qioi.yaml"] = yaml.safe_dump(settings)
+        if one["kind"] == "DaemonSet":
+            adapt(one["spec"]["template"]["spec"], node)
+    return yaml.safe_dump_all(documents)
+
+
+def adapt(pod: dict[str, Any], node: Node) -> None:
+    """Have the daemon run from this machine's files, on its network; a plugin's image is there."""
+    (container,) = pod["containers"]
+    pod["hostNetwork"] = True
+    container["ports"][0] = {"name": "metrics", "containerPort": METRICS, "hostPort": METRICS}
+    container["livenessProbe"]["httpGet"]["host"] = "127.0.0.1"
+    container |= {"image": WORK, "imagePullPolicy": "Never",
+                  "command": [sys.executable, "-m", "qioi.cli"]}  # fmt: skip
+    container["env"] += [
+        {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": str(node.port)},
+        {"name": "PYTHONPATH", "value": str(ROOT)},
+        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+    ]
+    for number, place in enumerate(dict.fromkeys(HOST_FILES)):
+        pod["volumes"].append({"name": f"host{number}", "hostPath": {"path": os.path.realpath(place)}})
+        container["volumeMounts"].append({"name": f"host{number}", "mountPath": place, "readOnly": True})
+    for volume in pod["volumes"]:
+        if volume["name"] == "state":
+            volume["hostPath"]["path"] = str(node.folder / "state")
+        if volume["name"] == "runtime":
+            volume["hostPath"]["path"] = str(node.nri)
+
+
+def install(node: Node, folder: str = "base") -> None:
+    """Install, and wait until the daemon has begun."""
+    node.plane.kubectl("apply", "-f", "-", text=installation(node, folder))
+    until(lambda: daemon_pod(node), "the daemon's pod is there")
+    try:
+        until(lambda: node.running(daemon_pod(node), "qioi") and "watching" in log(node), "the daemon has begun", 45)
+    except AssertionError as error:
+        raise AssertionError(node.plane.kubectl("describe", "pod", "-n", "qioi")[-3000:] + log(node)) from error
+
+
+def uninstall(node: Node, folder: str = "base") -> None:
+    """Do what `kubectl delete -k` does: all objects at once, the daemon's rights and the policies' kind among them."""
+    node.plane.kubectl("delete", "--ignore-not-found", "-f", "-", text=installation(node, folder))
+
+
+def kill_daemon(node: Node) -> None:
+    """Kill it, and wait until the kubelet has started its successor."""
+    name = daemon_pod(node)
+
+    def starts() -> int:
+        return int(node.pod(name, "qioi")["status"]["containerStatuses"][0]["restartCount"])
+
+    before = starts()
+    for one in daemon_processes(node):
+        os.kill(one, signal.SIGKILL)
+    until(lambda: starts() > before, "the daemon is started again")
+
+
+def daemon_processes(node: Node) -> list[int]:
+    """Name the processes of the daemon's container."""
+    _, group = node.groups(daemon_pod(node), "qioi")
+    return [int(line) for line in (group / "cgroup.procs").read_text().split()]
+
+
+def daemon_pod(node: Node) -> str:
+    """Name the daemon's pod; empty while there is none."""
+    found = node.plane.call("GET", "/api/v1/namespaces/qioi/pods")["items"]
+    alive = [one["metadata"]["name"] for one in found if "deletionTimestamp" not in one["metadata"]]
+    return alive[0] if alive else ""
+
+
+def log(node: Node) -> str:
+    """Read what the daemon that was started last has said."""
+    files = sorted(Path("/var/log/pods").glob("qioi_*/qioi/*.log"), key=lambda one: one.stat().st_mtime)
+    return files[-1].read_text() if files else ""
