@@ -5,10 +5,10 @@ is looked at between periods too: how many threads are runnable right now, one n
 (proc(5), /proc/loadavg, the fourth field). It tells only that something has come, not whom it hurts: that is what the
 period then finds out that begins early.
 
-Measured (2 cores, a ledger network at 60 % of its maximum, a look every 0.1 s): 6.6 runnable threads alone, with a
+Measured (2 cores, a ledger network at 60 % of its maximum, a look every 0.2 s): 6.6 runnable threads alone, with a
 standard deviation of 3.7; beside 16 sysbench 25 to 33, beside 8 of them 17, beside 4 of them 12. Twice what is usual,
-twice in a row, found 16 of them 0.20 s after the first one's start at the median and 0.25 s at the latest, 8 of them
-after 0.20 and 0.75 s, 16 beside a saturating load after 0.39 and 0.52 s, and was wrong once in three minutes; four and
+twice in a row, found 16 of them 0.33 s after the first one's start at the median and 0.45 s at the latest, 8 of them
+after 0.39 and 0.95 s, 16 beside a saturating load after 0.54 and 0.71 s, and was wrong 0.13 times in 10 s; four and
 fewer are left to the period. The kernel's pressure (PSI, /proc/pressure/cpu) was looked at as well, and tells less: the
 part of the time in which anybody waits was 0.61 alone and 1.0 beside 16, but above 0.9 now and then alone too.
 """
@@ -25,7 +25,7 @@ FACTOR = 2.0
 USUAL = 5.0
 KNOWN = 2.0
 #: Seconds after an onset in which there is no other one: so often at most a period begins early.
-PAUSE = 10.0
+PAUSE = 5.0
 
 
 @dataclass(frozen=True, slots=True)

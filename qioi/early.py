@@ -15,8 +15,8 @@ from pathlib import Path
 from qioi.monitor.onset import Onset, runnable
 
 LOADAVG = Path("/proc/loadavg")
-#: Seconds between two looks at the host; one takes 50 us with waking up for it.
-EVERY = 0.1
+#: Seconds between two looks at the host; one takes up to 150 us of CPU, with waking up for it.
+EVERY = 0.2
 #: Seconds from a period that begins early to the next one. Shorter periods are as prompt by themselves.
 SHORT = 0.3
 

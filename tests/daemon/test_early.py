@@ -60,7 +60,7 @@ def test_real_neighbours_bring_two_periods_before_their_turn(site: Site) -> None
     site.changes = {"period": 60.0, "channels": {"red": {"threshold": 1000, "law": "adaptive"}}}
     process = site.start()
     until(lambda: totals(site)["periods"] == 1)
-    time.sleep(KNOWN + 1)
+    time.sleep(KNOWN + 2)
     with neighbours(32 + 4 * runnable(LOADAVG.read_bytes())):  # this host may have others already
         until(lambda: totals(site)["early"] == 2)
     assert totals(site)["periods"] == 3  # the other ones are a minute apart
