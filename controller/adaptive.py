@@ -202,7 +202,8 @@ class Adaptive:
         asked = memory.share * (1 + growth)
         share = float(self.bounds.clamp(asked))
         urgent_at = seen.now if urgent else memory.urgent_at
-        raised = memory._replace(share=share, wanted=asked, raised_at=seen.now, urgent_at=urgent_at)
+        # What is needed now is no room, though there may have been some for most of the last second.
+        raised = memory._replace(share=share, wanted=asked, raised_at=seen.now, urgent_at=urgent_at, room_since=None)
         return self._learn(raised, seen.now), f"{why}: raised"
 
     def _learn(self, memory: Memory, now: float) -> Memory:
@@ -291,6 +292,8 @@ def weight(interval: float, constant: float) -> float:
 
 
 def has_room(seen: Seen, tuning: Tuning) -> bool:
-    """Whether the host has CPU to spare, or nobody foreign takes any; unknown counts as no."""
-    host = seen.host
-    return host is not None and (host.idle > tuning.room_idle or host.foreign < tuning.room_foreign)
+    """Whether the host has CPU to spare, or nobody foreign takes any, over a second; unknown counts as no."""
+    if seen.host is None:
+        return False
+    host = seen.host.lasting or seen.host
+    return host.idle > tuning.room_idle or host.foreign < tuning.room_foreign

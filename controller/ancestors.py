@@ -50,7 +50,9 @@ class Ancestors:
             law = self._laws.get(group)
             if law is None or law.default != ask.found:
                 law = begin(ask)
-            load = HostLoad(host.idle, min(1.0, ask.foreign / cpus))
+            foreign = min(1.0, ask.foreign / cpus)
+            lasting = host.lasting and HostLoad(host.lasting.idle, foreign)
+            load = HostLoad(host.idle, foreign, lasting)
             law, verdict = law.step(Seen(now, commit_age=0.0, delay=ask.delay, host=load))
             most[group] = min(verdict.shares, max(ask.found, ask.most))
             if law.memory.share > most[group]:  # nobody asks for that much: it must not wind up

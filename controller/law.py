@@ -39,11 +39,13 @@ UNBOUNDED = Bounds()
 class HostLoad:
     """How busy the whole host is, as shares of all its CPUs, 0..1.
 
-    ``idle`` is what nobody used, ``foreign`` what was used by anybody but the ledger's components.
+    ``idle`` is what nobody used, ``foreign`` what was used by anybody but the ledger's components. ``lasting`` is the
+    same over a second at least, where the period was shorter: a moment is too short to say that there is room.
     """
 
     idle: float
     foreign: float
+    lasting: HostLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -327,9 +327,10 @@ class Daemon:
 
 
 def is_disturbed(now: float, channels: Mapping[str, ChannelReading], host: HostLoad | None) -> bool:
-    """Say whether foreign work keeps the host full while commits are made."""
+    """Say whether foreign work keeps the host full while commits are made: from the first moment on, to the last."""
     commits = any(one.age is not None and one.age <= TUNING.active_for for one in channels.values())
-    return commits and host is not None and not has_room(Seen(now, host=host), TUNING)
+    looks = () if host is None else (host, replace(host, lasting=None))
+    return commits and not all(has_room(Seen(now, host=one), TUNING) for one in looks)
 
 
 def why_not(component: Component) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import resource
 import signal
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qioi.controller.law import HostLoad
 from qioi.types import DelayReading
 
 STAT = Path("/proc/stat")
+#: Seconds from which on a reading is of more than a moment; just below the usual period, which is never met exactly.
+LASTING = 0.9
 #: Longest time that the loop may run in real time without a pause.
 RT_MICROSECONDS = 1_000_000
 
@@ -39,18 +42,31 @@ class HostWatch:
 
     def __init__(self, path: Path = STAT) -> None:
         self._path = path
-        self._before = read_cpu_times(path)
+        #: The looks of the last second and the one before them, each with the ticks that the ledger had used until it.
+        self._looks = deque([(read_cpu_times(path), 0.0)])
 
     def read(self, delays: Iterable[DelayReading]) -> HostLoad | None:
-        """Compare with the look before; ``None`` if the clock has not ticked since."""
-        now, before = read_cpu_times(self._path), self._before
+        """Compare with the look before, and with one a second ago; ``None`` if the clock has not ticked since."""
+        now, (before, used) = read_cpu_times(self._path), self._looks[-1]
         ticks = now.total - before.total
         if ticks <= 0:
             return None
-        self._before = now
-        idle = min(1.0, max(0.0, (now.idle - before.idle) / ticks))
-        ledger = sum(delay.run / delay.interval for delay in delays if delay.interval > 0) / now.cpus
-        return HostLoad(idle, min(1.0, max(0.0, 1.0 - idle - ledger)))
+        cores = sum(delay.run / delay.interval for delay in delays if delay.interval > 0)
+        look = (now, used + ticks * cores / now.cpus)
+        load = between((before, used), look)
+        self._looks.append(look)
+        long_ago = now.total - LASTING * now.cpus * os.sysconf("SC_CLK_TCK")
+        while self._looks[1][0].total <= long_ago:
+            self._looks.popleft()
+        return load if self._looks[0][0] is before else replace(load, lasting=between(self._looks[0], look))
+
+
+def between(before: tuple[CpuTimes, float], now: tuple[CpuTimes, float]) -> HostLoad:
+    """Give the load between two looks."""
+    ticks = now[0].total - before[0].total
+    idle = min(1.0, max(0.0, (now[0].idle - before[0].idle) / ticks))
+    ledger = (now[1] - before[1]) / ticks
+    return HostLoad(idle, min(1.0, max(0.0, 1.0 - idle - ledger)))
 
 
 def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | None:

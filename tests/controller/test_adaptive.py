@@ -75,6 +75,29 @@ def test_a_host_that_did_nothing_has_no_foreign_part() -> None:
     assert run(Adaptive.start(bounds=LIMITS), seen(1, 0.8, host=HostLoad(1.0, 0.0)))[0].memory.share == 1024
 
 
+#: In a moment there was no idle time and some foreign work, or the other way round; over a second not.
+BLIP, GAP = HostLoad(0.0, 0.05, ROOMY), HostLoad(0.4, 0.0, CROWDED)
+
+
+@pytest.mark.parametrize(("moment", "released"), [(ROOMY, True), (BLIP, True), (CROWDED, False), (GAP, False)])
+def test_a_moment_neither_puts_the_way_back_off_nor_opens_it(moment: HostLoad, released: bool) -> None:
+    law = law_at(4096, asked_at=0.0, room_since=None)
+    usual = ROOMY if released else CROWDED
+    law, _ = run(law, seen(1, host=usual), seen(2, host=usual), seen(3, host=usual), seen(3.3, host=moment),
+                 seen(4.3, host=usual))  # fmt: skip
+    assert (law.memory.share < 4096) == released
+
+
+def test_what_is_raised_early_is_not_released_by_a_second_that_was_mostly_before() -> None:
+    late = HostLoad(0.0, 0.6, ROOMY)
+    law, reason = run(
+        Adaptive.start(bounds=LIMITS), *(seen(i, host=ROOMY) for i in range(10)), seen(10.4, 0.8, host=late)
+    )
+    assert "raised" in reason
+    after, _ = run(law, seen(10.7, 0.0, host=late), seen(11.7, 0.0, host=CROWDED))
+    assert after.memory.share == law.memory.share > 1024
+
+
 def test_below_the_threshold_a_smaller_need_suffices_and_the_shortfall_sets_the_step() -> None:
     law, reason = run(Adaptive.start(bounds=LIMITS), seen(1, 0.15, a=50, t=100))
     assert law.memory.share == pytest.approx(1536)

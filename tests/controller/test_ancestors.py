@@ -50,6 +50,15 @@ def test_it_is_let_go_of_when_there_is_room_at_its_level_though_components_ask()
     assert run(laws, ask(need=0.1), 100, start=36, host=HostLoad(0.5, 0.3))[-1] == 1024
 
 
+def test_a_moment_without_idle_time_does_not_put_the_way_back_off() -> None:
+    laws = Ancestors()
+    raised = run(laws, ask(), 3)[-1]
+    for period in range(3, 7):
+        run(laws, ask(need=0.1), 1, start=period, host=HostLoad(0.5, 0.3))
+    now = laws.step(6.3, {"docker": ask(need=0.1)}, HostLoad(0.0, 0.9, HostLoad(0.4, 0.4)), 2)["docker"]
+    assert run(laws, ask(need=0.1), 1, start=7, host=HostLoad(0.5, 0.3))[-1] < now <= raised
+
+
 def test_where_its_level_is_not_known_it_gets_what_components_ask_for() -> None:
     laws = Ancestors()
     assert run(laws, ask(foreign=None, most=3000), 2) == [3000, 3000]

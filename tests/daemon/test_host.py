@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from qioi.host import competing
+from qioi.controller.law import HostLoad
+from qioi.host import HostWatch, competing
+from qioi.types import DelayReading
 
 POD, CONTAINER = "pod1f0c3b52-6b0e-4a3c-9d3a-0d7d3a9f0c11", "ab" * 32
 
@@ -27,3 +32,47 @@ POD, CONTAINER = "pod1f0c3b52-6b0e-4a3c-9d3a-0d7d3a9f0c11", "ab" * 32
 )
 def test_a_pods_daemon_competes_as_its_pod(group: str, expected: str) -> None:
     assert competing(group) == expected
+
+
+def write_stat(path: Path, total: int, idle: int) -> None:
+    """Write what two CPUs have done since boot, in ticks, as the kernel does."""
+    path.write_text(f"cpu  {total - idle} 0 0 {idle} 0 0 0 0 0 0\ncpu0 0\ncpu1 0\nintr 0\n")
+
+
+ALONE, BESIDE = (0.0, 0.5), (0.5, 0.5)  # parts of the host that foreigners and the ledger have
+
+
+@pytest.mark.parametrize(
+    ("periods", "load", "lasting"),
+    [
+        ([(1.0, *ALONE), (1.0, *BESIDE)], (0.0, 0.5), None),
+        ([(1.0, *ALONE), (5.0, *BESIDE)], (0.0, 0.5), None),
+        ([(1.0, *BESIDE), (0.95, *ALONE)], (0.5, 0.0), None),  # the next period began a little late
+        ([(1.0, *BESIDE), (1.0, *ALONE), (0.25, *BESIDE)], (0.0, 0.5), (0.4, 0.1)),
+        ([(1.0, *BESIDE), (1.0, *ALONE), (0.5, *ALONE), (0.25, *BESIDE)], (0.0, 0.5), (3 / 7, 1 / 14)),
+        ([(1.0, *BESIDE), (0.5, *BESIDE), (0.25, *BESIDE), (1.0, *ALONE)], (0.5, 0.0), None),
+        ([*[(0.1, *BESIDE)] * 10, *[(0.1, *ALONE)] * 8], (0.5, 0.0), (4 / 9, 1 / 18)),
+        ([*[(0.1, *BESIDE)] * 10, *[(0.1, *ALONE)] * 9], (0.5, 0.0), (0.5, 0.0)),
+        ([(0.25, *ALONE), (0.25, *BESIDE)], (0.0, 0.5), (0.25, 0.25)),  # it has not been looked at for a second yet
+    ],
+)
+def test_a_short_period_comes_with_the_load_over_a_second(
+    tmp_path: Path,
+    periods: list[tuple[float, float, float]],
+    load: tuple[float, float],
+    lasting: tuple[float, float] | None,
+) -> None:
+    total, idle = 1_000_000, 500_000
+    write_stat(tmp_path / "stat", total, idle)
+    watch, found = HostWatch(tmp_path / "stat"), None
+    for seconds, foreign, ledger in periods:
+        ticks = round(seconds * 2 * os.sysconf("SC_CLK_TCK"))
+        total, idle = total + ticks, idle + round(ticks * (1 - foreign - ledger))
+        write_stat(tmp_path / "stat", total, idle)
+        found = watch.read([DelayReading("peer0", 2 * ledger * seconds, 0.0, 10, seconds)])
+    assert isinstance(found, HostLoad)
+    assert (found.idle, found.foreign) == pytest.approx(load)
+    assert (found.lasting is None) == (lasting is None)
+    if found.lasting is not None:
+        assert (found.lasting.idle, found.lasting.foreign) == pytest.approx(lasting)
+    assert watch.read([]) is None  # the clock has not ticked since
