@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 import re
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qioi.monitor import CommitParser, Skip, parse_line
@@ -221,12 +222,26 @@ def test_no_input_raises(data: bytes) -> None:
         parser.line(line)
 
 
-@given(st.from_regex(_USUAL, fullmatch=True))
-def test_the_short_way_finds_what_the_long_way_does(line: bytes) -> None:
-    short, long = CommitParser("p", ["ch1"]), CommitParser("p", ["ch1"])
-    assert short.parse(line) == long.parse(line + b"\r")  # a carriage return leads the long way
-    assert short.counters == long.counters
-    assert short.parse(V142.encode()) is long.parse(V142.encode()) is None  # either has seen a header
+@given(st.from_regex(_USUAL, fullmatch=True), st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1)))
+@example((NEW + V142).encode(), datetime(2026, 11, 21, 3, 27, 56))
+@example((OLD + V13).encode(), datetime(2026, 11, 21, 3, 27, 56))
+def test_the_short_way_finds_what_the_long_way_does(line: bytes, at: datetime) -> None:
+    """A line as generated, of which hardly any has an instant that there is, and the same with one."""
+    dated = at.isoformat(" ", "seconds").encode() + line[19:]
+    for one in (line, dated):
+        short, long = CommitParser("p"), CommitParser("p")
+        found = short.parse(one)
+        assert found == long.parse(one + b"\r")  # a carriage return leads the long way
+        assert short.counters == long.counters
+        assert short.parse(V142.encode()) is long.parse(V142.encode()) is None  # either has seen a header
+    usual = _USUAL.fullmatch(dated)
+    assert usual is not None
+    _, fraction, channel, block, transactions = usual.groups()
+    if int(block) >= 2**64 or int(transactions) >= 2**32:
+        assert found is None
+    else:
+        instant = at.replace(microsecond=0, tzinfo=UTC).timestamp() + int(fraction) / 1000
+        assert found == Commit(channel.decode(), int(block), int(transactions), instant, "p")
 
 
 @given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=200), REAL)
