@@ -65,7 +65,7 @@ def head(document: dict[str, Any]) -> Text:
     load = f"; host {host['idle']:.0%} idle, {host['foreign']:.0%} foreign" if host else ""
     return Text(
         f"QiOi {document['version']}, pid {document['pid']}{dry}: period {document['period']:g} s, "
-        f"{totals['periods']} periods, {totals['early']} early, {totals['late']} late, "
+        f"{totals['periods']} periods, {totals.get('early', '-')} early, {totals['late']} late, "
         f"last took {1000 * document['loop']:.1f} ms{load}",
         style="bold",
     )

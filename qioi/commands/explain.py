@@ -36,7 +36,7 @@ def command(component: str, config: Path | None, socket: Path | None, output: st
 def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Say everything in one line each, the way of the decision from top to bottom."""
     inputs, result = document["inputs"], document["result"]
-    early = f"; decided before its turn: {document['early']}" if document["early"] else ""
+    early = f"; decided before its turn: {document['early']}" if document.get("early") else ""
     yield "component", f"{document['component']} ({document['role']}){early}"
     yield (
         "inputs",

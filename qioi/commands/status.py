@@ -43,7 +43,7 @@ def show(document: dict[str, Any]) -> None:
     dry = " (dry run)" if document["dry_run"] else ""
     console.print(
         f"QiOi {document['version']}, pid {document['pid']}{dry}: period {document['period']:g} s, "
-        f"{totals['periods']} periods, {totals['early']} early, {totals['late']} late, "
+        f"{totals['periods']} periods, {totals.get('early', '-')} early, {totals['late']} late, "
         f"the last took {1000 * document['loop']:.1f} ms; "
         f"cgroup v{document['cgroup_version']} through {document['actuator']}; writes: {writes}"
     )

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
+from pathlib import Path
 
 import pytest
 from running import Site, end
+from toy_daemon import ToySite, peer
 
-from qioi.top import BARS, WIDTH, History, sparkline
+from qioi.commands.explain import lines
+from qioi.commands.status import show
+from qioi.explain import explain
+from qioi.top import BARS, WIDTH, History, head, sparkline
 
 
 def status(periods: int, share: int | None, name: str = "peer0") -> dict[str, object]:
@@ -37,6 +42,17 @@ def test_it_is_bounded_and_forgets_who_is_gone() -> None:
     assert len(history.line("share", "peer0")) == WIDTH
     history.take(status(1000, 5, "peer1"))
     assert history.line("share", "peer0") == ""
+
+
+def test_a_daemon_of_an_older_version_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that has no early periods, and says nothing of them."""
+    site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {"threshold": 100}})
+    document, explained = site.run(1).document(), explain(site.snapshot, "peer0", site.hierarchy)
+    del document["totals"]["early"], explained["early"]
+    show(document)
+    assert "1 periods, - early, 0 late" in capsys.readouterr().out
+    assert "1 periods, - early, 0 late" in head(document).plain
+    assert dict(lines(explained))["component"] == "peer0 (peer)"
 
 
 @pytest.mark.slow
