@@ -82,12 +82,19 @@ class Group:
         """Whether the group is there."""
         return self.directories[0].is_dir()
 
+    @property
+    def idle(self) -> bool:
+        """Whether somebody has made the group idle, as kernels from 5.15 on let them: then it takes no shares."""
+        file = self.directories[0] / "cpu.idle"
+        return file.exists() and file.read_text().strip() == "1"
+
     def create(self, shares: int = DEFAULT_SHARES) -> Group:
-        """Make the group, or take the one that is there, and set its shares."""
+        """Make the group, or take the one that is there, and set its shares unless it is idle."""
         try:
             for directory in self.directories:
                 directory.mkdir(exist_ok=True)
-            self.set_shares(shares)
+            if not self.idle:
+                self.set_shares(shares)
         except OSError as error:
             raise LabError(
                 f"cannot make the control group {self.directories[0]}: {error.strerror} "
@@ -221,10 +228,7 @@ class Tree:
         ``folders``, ``role`` and ``channels`` are for containers, which see nothing of the host otherwise, and by whose
         labels the daemon finds the components.
         """
-        group = self.group(name)
-        # One that was prepared is taken as it is: somebody may have made it idle, and then it takes no shares.
-        if not group.exists:
-            group.create(shares)
+        group = self.group(name).create(shares)
         return launch(argv, group, log=log, cwd=cwd, die_with_parent=die_with_parent)
 
     def log_of(self, name: str) -> tuple[Path, str] | None:
