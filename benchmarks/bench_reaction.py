@@ -39,9 +39,9 @@ from qioi.types import DEFAULT_SHARES
 
 PERIODS = (1.0, 0.1)
 #: Seconds of work alone with a daemon that has just been started, beside the neighbours, and after them.
-ALONE, BESIDE, AFTER = 8.0, 6.0, 24.0
+ALONE, BESIDE, AFTER = 8.0, 6.0, 36.0
 #: Seconds of a repeat with all that is started and ended in it; and of the idle ledger beside neighbours.
-REPEAT, IDLE = 42.0, 10.0
+REPEAT, IDLE = 54.0, 10.0
 #: Seconds between two looks at the shares: how exact the times are.
 LOOK = 0.01
 BACK = 0.95
