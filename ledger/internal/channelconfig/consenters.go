@@ -92,9 +92,13 @@ func ConsenterAddress(c *etcdraftpb.Consenter) string {
 // checkConsenters refuses consenters whom the others could not reach, tell apart or trust. Those who stay
 // are taken as they are: their certificates may have expired since.
 func checkConsenters(now, next *Orderer, at time.Time) error {
-	addresses, certificates := map[string]bool{}, map[string]int{}
+	addresses, holders := map[string]bool{}, map[string]int{}
 	for _, c := range next.Consenters {
-		certificates[string(c.ClientTlsCert)]++
+		client, server := der(c.ClientTlsCert), der(c.ServerTlsCert)
+		holders[client]++
+		if server != client {
+			holders[server]++
+		}
 	}
 	for _, c := range next.Consenters {
 		address := ConsenterAddress(c)
@@ -105,19 +109,28 @@ func checkConsenters(now, next *Orderer, at time.Time) error {
 		if slices.ContainsFunc(now.Consenters, func(old *etcdraftpb.Consenter) bool { return proto.Equal(old, c) }) {
 			continue
 		}
-		if certificates[string(c.ClientTlsCert)] > 1 {
-			return fmt.Errorf("%w: consenter %s: its TLS client certificate is another consenter's", ErrInvalid, address)
-		}
 		for _, side := range []struct {
 			name string
 			text []byte
 		}{{"client", c.ClientTlsCert}, {"server", c.ServerTlsCert}} {
+			if holders[der(side.text)] > 1 {
+				return fmt.Errorf("%w: consenter %s: its TLS %s certificate is another consenter's", ErrInvalid, address, side.name)
+			}
 			if err := checkCertificate(side.text, next.TLSRoots, at); err != nil {
 				return fmt.Errorf("%w: consenter %s: its TLS %s certificate: %w", ErrInvalid, address, side.name, err)
 			}
 		}
 	}
 	return nil
+}
+
+// der is what a certificate's text stands for: the same one may be written in several ways.
+func der(text []byte) string {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return string(text)
+	}
+	return string(block.Bytes)
 }
 
 func checkCertificate(text []byte, roots *x509.CertPool, at time.Time) error {

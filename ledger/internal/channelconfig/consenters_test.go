@@ -124,6 +124,8 @@ func TestConsentersComeAndGoByPatch(t *testing.T) {
 	assert.Contains(t, c.bundle.Orderer.Addresses, fresh.Address, "peers and clients find it")
 	again.Address = "127.0.0.1:7062"
 	assert.ErrorContains(t, updated(again), "its TLS client certificate is another consenter's")
+	again.TLSCert += "\n" // the same certificate, in other words
+	assert.ErrorContains(t, updated(again), "its TLS client certificate is another consenter's")
 	fresh.TLSCert, fresh.Rotate = issue(orderers, ca.Request{CommonName: "orderer2"}), true
 	c.become(c.update(Patch{Consenters: []ConsenterPatch{fresh}}, c.admins("OrdererMSP")...))
 	assert.Equal(t, fresh.TLSCert, string(c.bundle.Orderer.Consenters[1].ServerTlsCert))

@@ -39,9 +39,11 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 			if err != nil {
 				return err
 			}
+			w := n.accept(env)
 			select {
-			case answers <- n.accept(env):
+			case answers <- w:
 			case <-ctx.Done():
+				w.giveUp()
 				return ctx.Err()
 			}
 		}

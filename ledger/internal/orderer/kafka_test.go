@@ -137,9 +137,12 @@ func TestKafkaEndedOrderersGoOnExactly(t *testing.T) {
 func TestKafkaAnotherTopicEndsTheOrderer(t *testing.T) {
 	c, brokers := newKafkaCluster(t, func(o *setup.Options) { o.Orderers, o.VirtualBlockTxs, o.VirtualBlockInterval = 2, 4, time.Hour })
 	stop := c.start(0)
+	var ordered []string
 	for i := range 8 {
-		c.orderAt(0, fmt.Sprint(i))
+		ordered = append(ordered, fmt.Sprint(i))
+		c.orderAt(0, ordered[i])
 	}
+	c.sealed(0, ordered) // what it has not read itself it may as well take from others
 	stop()
 	brokers.Close()
 	newBrokers(t, c)
@@ -225,10 +228,11 @@ func TestNobodyIsRememberedWhoHasLeft(t *testing.T) {
 	waiting := node.channels[ch].waiting
 	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(0)).Broadcast(t.Context())
 	require.NoError(t, err)
-	for i := range 3 {
+	const under = broadcastWindow + 2 // the one that is answered next, those behind it, and one for which there is no room
+	for i := range under {
 		require.NoError(t, stream.Send(c.message(ch, fmt.Sprint(i))))
 	}
-	require.Eventually(t, func() bool { return waiting.count() == 3 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return waiting.count() == under }, 30*time.Second, time.Millisecond)
 	require.NoError(t, c.conns[c.node(0).Address].Close())
 	// The brokers' own word comes when the client has tried for deliveryTimeout.
 	assert.Eventually(t, func() bool { return waiting.count() == 0 }, 5*time.Second, time.Millisecond)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -215,6 +216,23 @@ func TestStepIsForConsentersOnly(t *testing.T) {
 	require.NoError(t, err)
 	_, err = stream.Recv()
 	assert.Equal(t, codes.Unauthenticated, status.Code(err), err)
+}
+
+func TestAProposalOfAnotherOrdererIsRefused(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	node, err := Open(cfg)
+	require.NoError(t, err)
+	group := node.channels[ch].group.Load()
+	for from, m := range group.members {
+		payload, err := proto.Marshal(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: proto.Uint64(from), To: proto.Uint64(group.id)})
+		require.NoError(t, err)
+		request := &ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
+			ConsensusRequest: &ordererpb.ConsensusRequest{Channel: ch, Payload: payload},
+		}}
+		assert.Equal(t, codes.InvalidArgument, status.Code(node.step(m.client, request, nil)), "Raft would panic")
+	}
 }
 
 // load orders envelopes from several clients until told to stop, and records which were acknowledged.

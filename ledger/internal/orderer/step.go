@@ -86,6 +86,10 @@ func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers 
 	if certificate != nil && m.GetFrom() != id {
 		return status.Errorf(codes.PermissionDenied, "message from %d on the stream of consenter %d", m.GetFrom(), id)
 	}
+	// Nobody forwards proposals: transactions come by Submit, and are checked.
+	if m.GetType() == raftpb.MsgProp {
+		return status.Errorf(codes.InvalidArgument, "%s from another orderer", m.GetType())
+	}
 	// What is for another id comes too late, or too early: we have left, or do not know yet that we are a consenter.
 	if raft := ch.raft.Load(); raft != nil && m.GetTo() == ch.group.Load().id {
 		raft.Step(&m)

@@ -71,6 +71,15 @@ func (c *gathering) send() {
 	}
 }
 
+// SetWriteDeadline passes over one that has come already: crypto/tls sets it when it closes, against writes to come,
+// and what was written before would be lost.
+func (c *gathering) SetWriteDeadline(t time.Time) error {
+	if !t.IsZero() && !t.After(time.Now()) {
+		return nil
+	}
+	return c.Conn.SetWriteDeadline(t)
+}
+
 // Close sends what waits, for a second at most, and closes.
 func (c *gathering) Close() error {
 	c.mu.Lock()

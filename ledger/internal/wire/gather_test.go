@@ -2,6 +2,8 @@ package wire
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/ca"
 )
 
 func gathered() (net.Conn, *sink) {
@@ -108,5 +112,34 @@ func TestClosingAGatheringConnectionSendsWhatWaits(t *testing.T) {
 		assert.True(t, below.closed)
 		_, err = idle.Write([]byte("a"))
 		require.ErrorIs(t, err, net.ErrClosed)
+	})
+}
+
+// TestWhatWasWrittenBeforeATLSConnectionClosesArrives although crypto/tls puts a deadline that has come on a connection
+// that it closes, and the receiver begins to read only then.
+func TestWhatWasWrittenBeforeATLSConnectionClosesArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		authority, err := ca.New("ca", "Org")
+		require.NoError(t, err)
+		certPEM, keyPEM, err := authority.Issue(ca.Request{CommonName: "node", Hosts: []string{"127.0.0.1"}})
+		require.NoError(t, err)
+		certificate, err := tls.X509KeyPair(certPEM, keyPEM)
+		require.NoError(t, err)
+		roots := x509.NewCertPool()
+		require.True(t, roots.AppendCertsFromPEM(authority.CertPEM()))
+
+		below, far := net.Pipe() // holds nothing: who writes waits for the reader
+		server := tls.Server(New(0).conn(below), &tls.Config{Certificates: []tls.Certificate{certificate}})
+		client := tls.Client(far, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"})
+		shaken := make(chan error, 1)
+		go func() { shaken <- server.Handshake() }()
+		require.NoError(t, client.Handshake())
+		require.NoError(t, <-shaken)
+		write(t, server, "the last answer")
+		synctest.Wait() // it is being written, and nobody reads yet
+		require.NoError(t, server.Close())
+		got, err := io.ReadAll(client)
+		require.NoError(t, err)
+		assert.Equal(t, "the last answer", string(got))
 	})
 }

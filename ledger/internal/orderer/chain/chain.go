@@ -230,7 +230,7 @@ func (c *Chain) appendTx(tx []byte) error {
 	if c.count < len(c.tail) {
 		// A restart: the ledger has this transaction already, and must have the same.
 		if !bytes.Equal(c.tail[c.count].Data, tx) {
-			return fmt.Errorf("transaction %d on disk is not the one in the log", c.count)
+			return fmt.Errorf("%w: transaction %d on disk is another one", ErrOtherLog, c.count)
 		}
 	} else if err := c.store.AppendTx(c.number, uint64(c.count), tx, 0); err != nil {
 		return err

@@ -90,9 +90,6 @@ func NewRemote(address string, conn *grpc.ClientConn, events Events) *Remote {
 	return &Remote{address: address, conn: conn, outgoing: make(chan outgoing, queued), events: events}
 }
 
-// Conn is the connection, for calls other than Step.
-func (r *Remote) Conn() *grpc.ClientConn { return r.conn }
-
 // Queued is the number of messages that wait to leave; at 4096 more are lost.
 func (r *Remote) Queued() int { return len(r.outgoing) }
 
@@ -125,10 +122,10 @@ func (r *Remote) Run(ctx context.Context) error {
 	defer func() { _ = r.conn.Close() }()
 	for ctx.Err() == nil {
 		err := r.stream(ctx)
-		r.events.Down(r.address)
 		if ctx.Err() != nil {
-			return nil
+			return nil // it is not down: nobody needs this connection any more
 		}
+		r.events.Down(r.address)
 		log.Debugf("stream to %s: %s", r.address, err)
 		r.discard()
 		select {

@@ -80,6 +80,10 @@ func (n *Node) save(ctx context.Context, rd raft.Ready) error {
 	if !fresh {
 		return nil
 	}
+	// Without the commit index a snapshot does not count when the log is opened again, and Save syncs none.
+	if err := n.log.Sync(); err != nil {
+		return err
+	}
 	height, err := raftlog.Height(rd.Snapshot)
 	if err != nil {
 		return err

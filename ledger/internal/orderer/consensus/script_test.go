@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -156,8 +157,14 @@ func (g *group) open(id uint64) {
 	g.ready(id)
 }
 
+// restart kills a node and starts it again: what it had not given to the kernel yet is lost.
 func (g *group) restart(id uint64) {
+	dir := filepath.Join(g.dir, strconv.Itoa(int(id)))
+	left := filepath.Join(g.t.TempDir(), "left")
+	require.NoError(g.t, os.CopyFS(left, os.DirFS(dir)))
 	require.NoError(g.t, g.nodes[id].log.Close())
+	require.NoError(g.t, os.RemoveAll(dir))
+	require.NoError(g.t, os.Rename(left, dir))
 	m := g.machines[id-1]
 	m.open, m.leader = nil, 0
 	g.mail = slices.DeleteFunc(g.mail, func(m *raftpb.Message) bool { return m.GetFrom() == id || m.GetTo() == id })

@@ -185,6 +185,14 @@ func (l *Log) Save(state *raftpb.HardState, entries []*raftpb.Entry) error {
 	return l.Memory.Append(entries)
 }
 
+// Sync makes durable what Save need not have: a commit index alone.
+func (l *Log) Sync() error {
+	if err := l.wal.Sync(); err != nil {
+		return fmt.Errorf("raft log %s: %w", l.dir, err)
+	}
+	return nil
+}
+
 // SaveSnapshot makes a snapshot that another node sent (or that begins a new log) durable.
 func (l *Log) SaveSnapshot(s *raftpb.Snapshot) error {
 	if err := l.persist(s); err != nil {
