@@ -30,6 +30,7 @@ class Policy:
 
     ``default`` is S_default; ``None`` takes the share that the component was found with. So does ``floor``.
     ``auto`` says that the threshold is learned. Under a cap on all boosts the lowest ``priority`` goes without first.
+    A ``dry_run`` is shown what it would do, and has no say about what another policy acts on.
     """
 
     channel: str
@@ -41,6 +42,7 @@ class Policy:
     ceiling: int = 16_384
     auto: bool = False
     priority: int = 0
+    dry_run: bool = False
 
     @property
     def roles(self) -> frozenset[Role]:
@@ -93,11 +95,12 @@ class Controller:
         """Policies, without thresholds, that may raise this component; one without channels serves all of them."""
         key = component.role, component.channels
         if key not in self._serving:
-            self._serving[key] = tuple(
+            serving = tuple(
                 policy
                 for channel, policy in self._policies.items()
                 if component.role in policy.roles and (not component.channels or channel in component.channels)
             )
+            self._serving[key] = tuple(policy for policy in serving if not policy.dry_run) or serving
         return self._serving[key]
 
     def owe(self, channel: str, threshold: float | None) -> None:

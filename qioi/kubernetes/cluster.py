@@ -159,5 +159,5 @@ def look(
             by_component[made.name] = pod
     policies = {one.key: one.policy for one in accepted if one.policy is not None}
     dry_run = frozenset(one.key for one in accepted if one.dry_run)
-    resized = frozenset(one.key for one in accepted if one.resize)
+    resized = frozenset(one.key for one in accepted if one.resize and not one.dry_run)
     return View(tuple(found), policies, by_component, judged, dry_run, resized, problems)

@@ -127,7 +127,7 @@ class KubernetesDaemon(Daemon):
         return taken.keys() | on_their_way  # until a request is back, the kubelet may write at any time
 
     def _act(self, states: Mapping[str, ComponentState], wants: tuple[Want, ...]) -> dict[str, ComponentState]:
-        """Leave out what a policy only wants to be shown; note what was changed."""
+        """Leave out what policies only want to be shown; note what was changed."""
         wet = [want.decision for want in wants if want.decision.channel not in self._view.dry_run]
         resized = self._resize(wet)
         self._dry_out({want.decision.component for want in wants} - {one.component for one in wet}, states)
@@ -146,7 +146,7 @@ class KubernetesDaemon(Daemon):
         return after
 
     def _dry_out(self, names: Iterable[str], states: Mapping[str, ComponentState]) -> None:
-        """Put back what was set for components of which a policy by now only wants to see what would be done."""
+        """Put back what was set for components of which all policies by now only want to see what would be done."""
         changed = set(self._guard.changed())
         for name in names:
             if states[name].cgroup in changed:

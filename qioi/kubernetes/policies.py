@@ -150,6 +150,7 @@ def read_policy(one: Object) -> Judged:
         floor=floor,
         ceiling=ceiling,
         auto=threshold is None,
+        dry_run=dry_run,
     )
     return Judged(
         namespace,

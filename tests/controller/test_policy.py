@@ -63,6 +63,19 @@ def test_a_shared_orderer_gets_the_most_that_any_tenant_needs() -> None:
     assert (shared.shares, shared.channel) == (4096, "blue")
 
 
+@pytest.mark.parametrize(("red", "blue"), [(True, False), (False, True), (True, True)])
+def test_a_dry_run_has_no_say_about_what_another_policy_acts_on(red: bool, blue: bool) -> None:
+    controller = Controller({
+        "red": Policy("red", "proportional", 100.0, dry_run=red),
+        "blue": Policy("blue", "proportional", 100.0, dry_run=blue),
+    })  # fmt: skip
+    one = component("o", Role.ORDERER, "red", "blue")
+    for rates, shown in (({"red": 100, "blue": 100}, "red"), ({"red": 25, "blue": 50}, "red")):
+        decision = decide(controller, one, **rates)
+        assert decision is not None
+        assert decision.channel == (shown if red == blue else "blue" if red else "red")
+
+
 def test_a_component_of_another_channel_is_nobodys() -> None:
     assert decide(Controller(PROPORTIONAL), component("a", Role.PEER, "green"), red=1) is None
 

@@ -46,6 +46,7 @@ def test_a_request_is_moved_while_the_daemon_runs(
     hierarchy = find_hierarchy()
     hierarchy.folder(f"{group}/kubepods/burstable/pod{uid}/{'peer0':0<64}").mkdir(parents=True)
     add_policy(plane, namespace, "red", bounds={"floor": 2048}, resize=True)
+    add_policy(plane, namespace, "dry", bounds={"floor": 4096}, dryRun=True)  # asks for most, and has no say
     (tmp_path / "token").write_text(ADMIN_TOKEN)
     cluster = {"server": plane.server, "ca": str(plane.ca), "token": str(tmp_path / "token"), "node": node,
                "cgroup_root": group, "logs": str(tmp_path), "resize": True, "nri": str(tmp_path / "none")}  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from k8s_objects import pod_object, policy_object
 
+from qioi.controller.policy import Controller
 from qioi.kubernetes.cgroups import Driver, Layout
 from qioi.kubernetes.cluster import look
 from qioi.kubernetes.pods import read_pod
@@ -114,3 +115,16 @@ def test_shared_orderers_serve_every_channel() -> None:
     view = look((pod,), judged, Layout(Driver.CGROUPFS), "/logs")
     assert sorted(view.components[0].channels) == ["fab/blue", "fab/red"]
     assert view.dry_run == {"fab/blue"}
+
+
+def test_a_pod_is_dry_only_where_all_its_policies_are() -> None:
+    """What is asked for alike is the first one's, by name."""
+    pod = read_pod(pod_object("orderer0", labels=ORDERER))
+    assert pod is not None
+    for real, expected in (({"resize": True}, "fab/red"), ({"resize": True, "dryRun": True}, "fab/blue")):
+        judged = judge([policy_object("a", channel="blue", dryRun=True), policy_object("b", channel="red", **real)])
+        view = look((pod,), judged, Layout(Driver.CGROUPFS), "/logs")
+        decision = Controller(view.policies).decide(1.0, view.components[0], 1024, 1024, {}, None, None)
+        assert decision is not None
+        assert decision.channel == expected
+        assert view.resized == {"fab/red"} - view.dry_run
