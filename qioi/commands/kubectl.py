@@ -18,10 +18,12 @@ import click
 
 from qioi.commands.failing import fail
 from qioi.kubernetes.pods import read_pod, slim
+from qioi.kubernetes.reports import ALIVE, HEARTBEAT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli
-from qioi.kubernetes.resizer import erasure, left_over, replacement
+from qioi.kubernetes.resizer import erasure, is_raised, left_over, replacement
 
 Policy = Mapping[str, Any]
+POLICIES = "isolationpolicies.qioi.io"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,15 +83,20 @@ def top(kubectl: list[str], namespace: str | None, every: float) -> None:
 
 @command.command()
 @namespace_option
+@click.option("--force", is_flag=True, help="Also where a daemon seems to be alive, which would raise them again.")
 @click.pass_obj
-def restore(kubectl: list[str], namespace: str | None) -> None:
+def restore(kubectl: list[str], namespace: str | None, force: bool) -> None:
     """Put back CPU requests of pods that QiOi has left changed, where no daemon is left to do so."""
     failures = 0
-    for one in items(kubectl, "pods", namespace):
-        metadata = one["metadata"]
-        if ORIGINAL_ANNOTATION not in (metadata.get("annotations") or {}):
-            continue
+    left = [one for one in items(kubectl, "pods", namespace)
+            if ORIGINAL_ANNOTATION in (one["metadata"].get("annotations") or {})]  # fmt: skip
+    alive = living(kubectl, namespace) if left and not force else {}
+    for one in left:
+        metadata, node = one["metadata"], one["spec"].get("nodeName")
         try:
+            if node in alive:
+                said = f"node {node}'s daemon said something {alive[node]:.0f} s ago"
+                raise KubectlError(f"{said}, and puts back by itself: left as it is without --force")
             click.echo(put_back(kubectl, one))
         except KubectlError as error:
             failures += 1
@@ -103,6 +110,9 @@ def put_back(kubectl: Sequence[str], one: Mapping[str, Any]) -> str:
     pod = read_pod(slim(one))
     if pod is None or pod.cpu.original is None:
         raise KubectlError("it does not run, or its labels no longer say what it is: left as it is")
+    if not is_raised(pod):
+        said = f"annotation {ORIGINAL_ANNOTATION} {pod.cpu.original!r}"
+        raise KubectlError(f"{said}: QiOi only raises, and it asks for {pod.cpu.asked or 'no CPU'}: left as it is")
     record, patch = left_over(pod), ["patch", "pod", pod.name, "-n", pod.namespace, "--type", "json"]
     if milli(pod.cpu.asked) != record.found:
         change = replacement(record, pod, record.original)
@@ -112,18 +122,43 @@ def put_back(kubectl: Sequence[str], one: Mapping[str, Any]) -> str:
     return f"{pod.path}: request {pod.cpu.asked} -> {record.original}"
 
 
+def living(kubectl: Sequence[str], namespace: str | None) -> dict[str, float]:
+    """Name the nodes whose daemons are alive, by what they say in policies, with the seconds since they said it.
+
+    One that ends takes back what it has said; one that lives says it again within a heartbeat.
+    """
+    try:
+        policies = listed(kubectl, POLICIES, namespace)
+    except KubectlError as error:
+        if "doesn't have a resource type" not in str(error):  # that went together with all daemons
+            fail(f"whether daemons are alive can't be told (--force: whether or not): {error}")
+        policies = []
+    now = datetime.now(UTC)
+    ages: dict[str, float] = {}
+    for node in (node for one in policies for node in (one.get("status") or {}).get("nodes") or ()):
+        seen = age(node.get("observedAt"), now)
+        if seen is not None and seen < HEARTBEAT + ALIVE:
+            ages[node["name"]] = min(seen, ages.get(node["name"], seen))
+    return ages
+
+
 def ask(kubectl: Sequence[str], namespace: str | None) -> list[dict[str, Any]]:
     """Ask for all policies."""
-    return items(kubectl, "isolationpolicies.qioi.io", namespace)
+    return items(kubectl, POLICIES, namespace)
 
 
 def items(kubectl: Sequence[str], kind: str, namespace: str | None) -> list[dict[str, Any]]:
-    """Ask for all objects of a kind."""
-    where = ["-n", namespace] if namespace else ["-A"]
+    """Ask for all objects of a kind, or end."""
     try:
-        found: list[dict[str, Any]] = json.loads(speak(kubectl, "get", kind, *where, "-o", "json"))["items"]
+        return listed(kubectl, kind, namespace)
     except KubectlError as error:
         fail(str(error))
+
+
+def listed(kubectl: Sequence[str], kind: str, namespace: str | None) -> list[dict[str, Any]]:
+    """Ask for all objects of a kind. KubectlError."""
+    where = ["-n", namespace] if namespace else ["-A"]
+    found: list[dict[str, Any]] = json.loads(speak(kubectl, "get", kind, *where, "-o", "json"))["items"]
     return found
 
 

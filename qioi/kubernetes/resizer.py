@@ -251,9 +251,18 @@ def record_of(entry: Entry) -> Record | None:
     return Record(namespace, name, uid, container, original, entry.ours, noted=True)
 
 
+def is_raised(pod: Pod) -> bool:
+    """Whether a pod's annotation can be true: QiOi only ever raises, and whoever owns a pod may write there."""
+    original, asked = milli(pod.cpu.original or ""), milli(pod.cpu.asked)
+    return original is not None and asked is not None and 0 <= original <= asked
+
+
 def left_over(pod: Pod) -> Record:
-    """Make a record of a pod's annotation, where the journal is lost: what it asks for now was ours."""
-    ours = (milli(pod.cpu.asked) or 0,)
+    """Make a record of a pod's annotation, where the journal is lost: what it asks for now was ours, if it is raised.
+
+    If not, nothing of the request is ours: it stays, and the annotation is taken off.
+    """
+    ours = (milli(pod.cpu.asked) or 0,) if is_raised(pod) else ()
     return Record(pod.namespace, pod.name, pod.uid, pod.main, pod.cpu.original or "", ours, noted=True)
 
 

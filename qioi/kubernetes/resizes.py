@@ -95,7 +95,8 @@ def step(record: Record, pod: Pod | None, now: float, pause: float = PAUSE) -> t
         return (Do.ERASE, None) if done else (Do.NOTHING, None)
     if abs(target - current) < STEP * current or now - record.changed < pause:
         return Do.NOTHING, None
-    return (Do.RESIZE if record.noted else Do.RECORD), target
+    # Somebody may have taken the annotation off since, as `kubectl qioi restore` does.
+    return (Do.RESIZE if record.noted and pod.cpu.original is not None else Do.RECORD), target
 
 
 def refused(record: Record, pod: Pod) -> str | None:

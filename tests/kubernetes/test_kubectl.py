@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from k8s_cluster import ControlPlane
 from k8s_tools import path
 
-from qioi.commands.kubectl import command
+from qioi.commands.kubectl import KubectlError, command, speak
 
 pytestmark = pytest.mark.slow
 WHERE = "/apis/qioi.io/v1alpha1/namespaces/{}/isolationpolicies"
@@ -75,3 +75,10 @@ def test_what_is_not_there_is_one_line(plane: ControlPlane, namespace: str, tmp_
     assert f"policy {namespace}/none: there is none" in done.output
     lost = CliRunner().invoke(command, ["--kubeconfig", str(tmp_path / "none"), "status"])
     assert (lost.exit_code, lost.output.count("\n")) == (1, 1)
+
+
+def test_how_kubectl_says_that_a_cluster_has_no_policies(plane: ControlPlane) -> None:
+    """`restore` goes by these words after an uninstall, which takes all policies away."""
+    kubectl = [str(path("kubectl")), "--kubeconfig", str(plane.kubeconfig())]
+    with pytest.raises(KubectlError, match="doesn't have a resource type"):
+        speak(kubectl, "get", "nothings.qioi.io", "-A", "-o", "json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from itertools import count
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from k8s_cluster import ControlPlane, until
+from test_api_server import add_policy, policy_path
 from test_kubectl import run
 
 from qioi.controller.hierarchy import Hierarchy
@@ -18,6 +20,7 @@ from qioi.kubernetes.actuators import Means, choose, offers
 from qioi.kubernetes.client import Access, Api
 from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.pods import Pod, read_pod, slim
+from qioi.kubernetes.reports import stamp
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizer import Resizer
 from qioi.kubernetes.resizes import PAUSE
@@ -249,6 +252,47 @@ def test_what_nobody_is_left_to_put_back_is_put_back_by_hand(site: Site) -> None
     site.plane.call("DELETE", f"{site.pods}/peer1", {"gracePeriodSeconds": 0})
     again = run(site.plane, "restore", "-n", site.namespace)
     assert (again.exit_code, again.output) == (0, "")
+
+
+def test_an_annotation_that_names_more_than_is_asked_for_is_not_believed(site: Site) -> None:
+    """By nobody: else a tenant, who may write there, could have its request raised."""
+    pod = site.pod()
+    site.resizer.close()
+    change = {"metadata": {"annotations": {ORIGINAL_ANNOTATION: "4"}}}
+    site.plane.call("PATCH", f"{site.pods}/peer0", change, kind=MERGE)
+    done = run(site.plane, "restore", "-n", site.namespace)
+    assert (done.exit_code, "QiOi only raises, and it asks for 100m" in done.stderr) == (1, True)
+    assert (site.request(), site.original()) == ("100m", "4")
+    site.resizer = site.make()
+    until(lambda: site.original() is None, "it is given up")
+    assert site.request() == "100m"
+    assert "somebody else" in str(site.resizer.takes(pod))
+
+
+def test_what_a_daemon_that_lives_has_changed_is_left_to_it(site: Site) -> None:
+    """Unless one insists; then what it raises again is on record again."""
+    pod, resizer = site.pod(), Behind(site).resizer()
+    add_policy(site.plane, site.namespace, "red")
+
+    def say(when: float) -> None:
+        status = {"nodes": [{"name": site.node, "observedAt": stamp(when)}]}
+        path = f"{policy_path(site.namespace, 'red')}/status"
+        site.plane.call("PATCH", path, {"status": status}, kind=MERGE)
+
+    resizer.want(pod, 2048)
+    resizer.round(0.0)
+    say(time.time())
+    refused = run(site.plane, "restore", "-n", site.namespace)
+    assert (refused.exit_code, f"node {site.node}'s daemon" in refused.stderr) == (1, True)
+    assert (site.request(), site.original()) == ("2", "100m")
+    assert run(site.plane, "restore", "-n", site.namespace, "--force").exit_code == 0
+    assert (site.request(), site.original()) == ("100m", None)
+    until(lambda: (seen := site.seen("peer0")) and seen.cpu.asked == "100m" and seen.cpu.original is None, "it is seen")
+    resizer.round(2 * PAUSE)
+    assert (site.request(), site.original()) == ("2", "100m")
+    say(time.time() - 3600)
+    assert run(site.plane, "restore", "-n", site.namespace).exit_code == 0
+    assert (site.request(), site.original()) == ("100m", None)
 
 
 def test_the_end_waits_no_longer_than_it_has_to(site: Site) -> None:

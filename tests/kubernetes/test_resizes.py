@@ -14,7 +14,7 @@ from qioi.kubernetes.cgroups import Qos
 from qioi.kubernetes.client import Access, Api
 from qioi.kubernetes.pods import Pod, read_pod, slim
 from qioi.kubernetes.requests import CpuRequest, hindrance, milli, shares_of
-from qioi.kubernetes.resizer import Resizer, entry_of, record_of
+from qioi.kubernetes.resizer import Resizer, entry_of, is_raised, left_over, record_of
 from qioi.kubernetes.resizes import PAUSE, Do, Record, after_resize, begin, in_force, refused, request_for, step
 
 
@@ -92,11 +92,12 @@ def test_whose_request_may_be_moved(qos: Qos, static: bool, cpu: CpuRequest, wor
     ("known", "seen", "expected"),
     [
         (record(400), pod(), (Do.RECORD, 400)),  # the original goes on record first
-        (record(400, noted=True), pod(), (Do.RESIZE, 400)),
+        (record(400, noted=True), pod(original="100m"), (Do.RESIZE, 400)),
+        (record(400, (100, 400), noted=True), pod(), (Do.RECORD, 400)),  # put back by hand: it is on no record now
         (record(400, (100, 400), noted=True), pod("400m"), (Do.NOTHING, None)),
         (record(430, (100, 400), noted=True), pod("400m"), (Do.NOTHING, None)),  # too little to be worth a request
         (record(800, (100, 400), noted=True, changed=9.0), pod("400m"), (Do.NOTHING, None)),  # too soon
-        (record(800, (100, 400), noted=True), pod("400m"), (Do.RESIZE, 800)),
+        (record(800, (100, 400), noted=True), pod("400m", original="100m"), (Do.RESIZE, 800)),
         (record(None, (100, 400), noted=True, changed=9.0), pod("400m"), (Do.RESIZE, 100)),  # back: at once
         (record(None, (400, 100), noted=True, changed=9.0), pod(), (Do.NOTHING, None)),  # what is seen may be old
         (record(None, (400, 100), noted=True), pod(), (Do.ERASE, None)),
@@ -111,11 +112,30 @@ def test_what_is_next(known: Record, seen: Pod | None, expected: tuple[Do, int |
     assert step(known, seen, now=10.0) == expected
 
 
+@pytest.mark.parametrize(
+    ("original", "asked", "expected"),
+    [
+        ("100m", "400m", (Do.RESIZE, 100)),
+        ("100m", "100m", (Do.ERASE, None)),
+        ("4", "400m", (Do.GIVE_UP, None)),  # a tenant would have its request raised
+        ("much", "400m", (Do.GIVE_UP, None)),
+        ("-1", "400m", (Do.GIVE_UP, None)),
+        ("100m", "", (Do.GIVE_UP, None)),
+    ],
+)
+def test_an_annotation_is_believed_where_it_can_be_true(
+    original: str, asked: str, expected: tuple[Do, int | None]
+) -> None:
+    seen = pod(asked, original=original)
+    assert step(left_over(seen), seen, now=0.0) == expected
+    assert is_raised(seen) == (expected[0] is not Do.GIVE_UP)
+
+
 def test_what_was_asked_for_stays_ours_until_it_is_seen() -> None:
     first = after_resize(record(400, noted=True), 100, 400, 0.0)
     assert first.ours == (100, 400)
     behind = after_resize(replace(first, wanted=800), 100, 800, PAUSE)  # the watch still shows the original
-    assert step(behind, pod("400m"), now=2 * PAUSE) == (Do.RESIZE, 800)
+    assert step(behind, pod("400m", original="100m"), now=2 * PAUSE) == (Do.RESIZE, 800)
     assert step(replace(behind, wanted=None), pod("400m"), now=2 * PAUSE) == (Do.RESIZE, 100)
     assert after_resize(behind, 800, 900, 3 * PAUSE).ours == (800, 900)
     for target in range(1000, 1100):  # refused, again and again
@@ -153,7 +173,7 @@ def test_whatever_was_wanted_the_original_comes_back(wishes: list[int | None]) -
     known, current, now = record(), 100, 0.0
 
     def settle(known: Record, current: int, now: float) -> tuple[Record, int, Do]:
-        do, target = step(known, pod(f"{current}m"), now)
+        do, target = step(known, pod(f"{current}m", original="100m" if known.noted else None), now)
         if do is Do.RECORD:
             known = replace(known, noted=True)
         if target is not None:
