@@ -63,18 +63,36 @@ class Guard:
         self._former: dict[str, Entry] = {}  # by owner: groups that are gone, while the record is not put back
         self._last: dict[str, int] = {}  # by path: shares as they were last seen, in v1 units
         self._foreign: set[str] = set()
-        self._recorded: set[tuple[str, int, int, int]] = set()
+        self._recorded: set[tuple[str, int, int, int, str]] = set()
 
     def hold(self, path: str, owner: str = "") -> int:
-        """Take a group into care; return the share it was found with, in v1 units. Writes nothing."""
-        if path in self._held and self._files is not None and self._files.keeps(self._file(path)):
-            return self.found(path)  # should it be gone, reading it will say so
-        device, inode = identity(self._hierarchy, path)
+        """Take a group into care; return the share it was found with, in v1 units. Writes nothing in it.
+
+        On whose record its share is may be learned only after it was first held.
+        """
         held = self._held.get(path)
-        if held is None or (held.device, held.inode) != (device, inode):
-            self.drop(path)
-            self._held[path] = self._meet(Entry(path, self._hierarchy.file, device, inode, 0, (), owner))
+        # Where its file is kept open and the group gone, reading it will say so.
+        if held is None or self._files is None or not self._files.keeps(self._file(path)):
+            device, inode = identity(self._hierarchy, path)
+            if held is None or (held.device, held.inode) != (device, inode):
+                self.drop(path)
+                held = self._held[path] = self._meet(Entry(path, self._hierarchy.file, device, inode, 0, (), owner))
+        if owner and not held.owner and path not in self._foreign:
+            self._name(held, owner)
         return self.found(path)
+
+    def _name(self, held: Entry, owner: str) -> None:
+        """Give a held group its owner, and have that know of what is in force by us."""
+        entry = replace(held, owner=owner)
+        if held.ours:
+            if self._access.read(held.path) != held.ours[-1]:
+                return  # changed by somebody else, or on its way: not for the owner's record
+            try:
+                self._store({**self._held, held.path: entry})
+            except OSError:
+                return  # told with a later look: nothing is without the journal
+            self._owners.tell(owner, held.ours[-1], held.original)
+        self._held[held.path] = entry
 
     def look(self, path: str, owner: str = "") -> int:
         """Hold a group and read the share in force; where it was replaced meanwhile, those of the new one."""
@@ -305,7 +323,7 @@ class Guard:
         """Journal every held group; wait for the disk only if it does not have all the originals yet."""
         entries = [replace(one, ours=self._ours(one)) for path, one in held.items() if path not in self._foreign]
         entries += self._formers()
-        originals = {(entry.path, entry.device, entry.inode, entry.original) for entry in entries}
+        originals = {(entry.path, entry.device, entry.inode, entry.original, entry.owner) for entry in entries}
         new = not originals <= self._recorded
         self._journal.store(entries, durable=new)
         if new:

@@ -116,6 +116,63 @@ def test_an_owner_that_writes_the_original_before_it_was_told_is_nobody_else(
     assert outcome.result is Result.FOREIGN
 
 
+def test_an_owner_that_is_told_of_late_is_told_from_then_on(host: Host, journal: Journal, owners: ToyOwners) -> None:
+    """As a container first seen in the middle of a resize, when it can't be told how its weight was made."""
+    guard = Guard(host.hierarchy, host.access, journal, owners)
+    path = host.make("a")
+    guard.hold(path)
+    guard.hold(path, OWNER)
+    assert (guard.owners(), owners.asked) == ((OWNER,), [])
+    guard.hold(path)  # what is known is not forgotten
+    guard.apply({path: 4096})
+    assert owners.asked == [host.get(path)]
+
+
+def held_late(host: Host, journal: Journal, owners: ToyOwners) -> tuple[Guard, str, int]:
+    """A group that was raised before its owner is known, and its original."""
+    guard = Guard(host.hierarchy, host.access, journal, owners)
+    path = host.make("a")
+    original = host.get(path)
+    guard.hold(path)
+    guard.apply({path: 4096})
+    return guard, path, original
+
+
+def test_what_is_in_force_when_an_owner_is_told_of_goes_on_its_record(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, original = held_late(host, journal, owners)
+    guard.hold(path, OWNER)
+    assert owners.asked == [host.get(path)]
+    assert [(one.owner, one.original) for one in journal.load().entries] == [(OWNER, original)]
+    guard.restore()
+    assert (host.get(path), owners.record) == (original, original)
+
+
+def test_what_somebody_else_has_set_meanwhile_goes_on_no_record(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, _ = held_late(host, journal, owners)
+    host.set(path, host.get(path) + 1)
+    guard.hold(path, OWNER)
+    guard.apply({path: 2048})
+    assert guard.is_foreign(path)
+    guard.hold(path, OWNER)
+    assert owners.asked == []
+
+
+def test_no_owner_is_told_what_the_journal_does_not_know(host: Host, journal: Journal, owners: ToyOwners) -> None:
+    guard, path, _ = held_late(host, journal, owners)
+    (blocked := journal.file.with_name(f"{journal.file.name}.new")).mkdir()
+    with pytest.raises(OSError, match=r"directory"):
+        guard.record()
+    guard.hold(path, OWNER)
+    assert (guard.owners(), owners.asked) == ((), [])
+    blocked.rmdir()
+    guard.hold(path, OWNER)
+    assert owners.asked == [host.get(path)]
+
+
 def test_a_record_that_cannot_be_reached_stays_in_the_journal(host: Host, journal: Journal, owners: ToyOwners) -> None:
     guard, path, original, ours = raised(host, journal, owners)
     owners.problem = "no answer"
