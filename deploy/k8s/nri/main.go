@@ -114,8 +114,9 @@ func attend(ctx context.Context, records *records, runtime, index string, patien
 	case <-plugin.configured:
 		return <-ended
 	case <-time.After(patience):
-		// Between its registration and Configure the stub sees neither the connection's end nor the context's. What
-		// waits there is left behind; it holds nothing but its own memory.
+		// Between its registration and Configure the stub sees neither the connection's end nor the context's, and
+		// Stop would wait for the lock that it holds there. So that goroutine is left behind; it holds nothing but its
+		// own memory, a few kB for each runtime that takes a registration and then hangs.
 		return fmt.Errorf("registered, but not configured within %v", patience)
 	}
 }

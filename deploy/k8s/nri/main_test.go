@@ -30,6 +30,7 @@ func (h *halfway) UpdateContainers(
 func TestARuntimeThatEndsBeforeItConfiguresIsLeft(t *testing.T) {
 	for name, dies := range map[string]bool{"dies": true, "hangs": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			path := filepath.Join(t.TempDir(), "nri.sock")
 			listener, err := net.Listen("unix", path)
 			if err != nil {
@@ -37,7 +38,7 @@ func TestARuntimeThatEndsBeforeItConfiguresIsLeft(t *testing.T) {
 			}
 			defer func() { _ = listener.Close() }()
 			ended := make(chan error, 1)
-			go func() { ended <- attend(context.Background(), newRecords(), path, "90", time.Second) }()
+			go func() { ended <- attend(context.Background(), newRecords(), path, "90", 10*time.Second) }()
 			connection, err := listener.Accept()
 			if err != nil {
 				t.Fatal(err)
@@ -54,8 +55,15 @@ func TestARuntimeThatEndsBeforeItConfiguresIsLeft(t *testing.T) {
 			runtime := &halfway{registered: make(chan string, 1)}
 			api.RegisterRuntimeService(server, runtime)
 			go func() { _ = server.Serve(context.Background(), calls) }()
-			if got := <-runtime.registered; got != "90-qioi" {
-				t.Errorf("registered as %s", got)
+			select {
+			case got := <-runtime.registered:
+				if got != "90-qioi" {
+					t.Errorf("registered as %s", got)
+				}
+			case err := <-ended:
+				t.Fatalf("it ended before it has registered: %v", err)
+			case <-time.After(30 * time.Second): // far longer than it takes
+				t.Fatal("it does not register")
 			}
 			if dies {
 				time.Sleep(100 * time.Millisecond) // so that the answer is mostly there before
@@ -70,5 +78,18 @@ func TestARuntimeThatEndsBeforeItConfiguresIsLeft(t *testing.T) {
 				t.Fatal("it waits for ever")
 			}
 		})
+	}
+}
+
+func TestARuntimeMayConfigureTwice(t *testing.T) {
+	plugin := &plugin{records: newRecords(), configured: make(chan struct{})}
+	for _, version := range []string{"v2.1.4", "v2.2.0"} {
+		if _, err := plugin.Configure(context.Background(), "", "containerd", version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-plugin.configured
+	if plugin.runtime != "containerd v2.2.0" {
+		t.Errorf("the runtime is %s", plugin.runtime)
 	}
 }

@@ -126,12 +126,13 @@ type plugin struct {
 	update     updateFunc
 	runtime    string
 	configured chan struct{} // closed when the runtime has begun to speak
+	begun      sync.Once
 }
 
-// Configure learns who the runtime is.
+// Configure learns who the runtime is. A runtime may say it more than once.
 func (p *plugin) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
 	p.runtime = runtime + " " + version
-	close(p.configured)
+	p.begun.Do(func() { close(p.configured) })
 	return 0, nil
 }
 
