@@ -31,13 +31,17 @@ printf '[build]\nbuild_base = %s\n' "$work/build" >"$work/extra.cfg"
 QIOI_NO_LEDGER=1 DIST_EXTRA_CONFIG=$work/extra.cfg "$python" -m pip wheel -q --no-deps --no-build-isolation \
     -w "$work/wheel" "$source"
 wheel=$(ls "$work"/wheel/qioi-*.whl)
-version=$(basename "$wheel" | cut -d- -f2)
+# Python's pre-releases come before the release, and so do Debian's with a ~.
+version=$(basename "$wheel" | cut -d- -f2 | sed -E 's/^([0-9.]+)(a|b|rc)/\1~\2/; s/\.dev/~~dev/')
 
 "$python" -m pip install -q --no-compile --target "$root/usr/lib/qioi" --only-binary=:all: \
     --implementation cp --python-version 3.11 --platform "manylinux2014_$machine" \
     --platform "manylinux_2_17_$machine" --platform "manylinux_2_28_$machine" \
     "qioi[docker,systemd] @ file://$wheel"
 rm -rf "$root/usr/lib/qioi/bin"
+# pip notes the folder that the wheel was built in.
+rm -f "$root"/usr/lib/qioi/qioi-*.dist-info/direct_url.json
+sed -i '/direct_url\.json,/d' "$root"/usr/lib/qioi/qioi-*.dist-info/RECORD
 
 # -I: neither the caller's environment nor his folder has a say in what root's daemon imports.
 command() {

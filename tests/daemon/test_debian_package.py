@@ -10,7 +10,7 @@ import pytest
 from running import Site, until
 from systemd_machine import Machine, UnavailableError, root_file_system
 
-pytestmark = [pytest.mark.slow, pytest.mark.host]
+pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(900)]  # the package is built first
 
 
 @pytest.fixture
@@ -53,6 +53,7 @@ def test_from_installation_to_purge(machine: Machine, site: Site) -> None:
     assert machine.shown("ActiveState") == "active", machine.journal()
     assert "dry run" in machine.run("qioi", "status").stdout + machine.journal()
     assert machine.run("dpkg", "--verify", "qioi").stdout == ""
+    assert machine.run("sh", "-c", "grep -rl direct_url /usr/lib/qioi/qioi-*.dist-info || true").stdout == ""
     assert machine.run("qioi", "--version").stdout.startswith("qioi, version ")
     configure(machine, site, on_exit="keep")
     assert machine.run("qioi", "check", "-c", "/etc/qioi/qioi.yaml").returncode == 0
@@ -80,12 +81,25 @@ def test_from_installation_to_purge(machine: Machine, site: Site) -> None:
     assert left == ""
 
 
-def test_removed_while_it_runs_it_puts_back(machine: Machine, site: Site) -> None:
+def test_removed_it_puts_back_what_a_killed_daemon_has_left(machine: Machine, site: Site) -> None:
+    """In a state folder of its own, which the unit does not look at: it is the removal itself that does."""
     machine.run("dpkg", "-i", "/srv/qioi/qioi.deb")
-    configure(machine, site)
+    configure(machine, site, state_dir="/run/qioi/own")
+    drop_in = "printf '[Service]\\nRestart=no\\n' >/run/systemd/system/qioi.service.d/restart.conf"
+    machine.run("sh", "-c", f"{drop_in}; systemctl daemon-reload")
     machine.run("systemctl", "restart", "qioi")
     site.commit_until(lambda: share(site) > 1024)
     machine.run("systemctl", "kill", "-s", "KILL", "qioi")
-    machine.run("dpkg", "-P", "qioi")
-    assert share(site) == 1024
+    until(lambda: machine.shown("ActiveState") == "failed", pause=0.2)
+    assert share(site) > 1024
+    removed = machine.run("dpkg", "-P", "qioi")
+    assert share(site) == 1024, removed.stdout + removed.stderr
     assert machine.run("test", "-e", "/etc/qioi", check=False).returncode != 0
+
+
+def test_what_is_broken_can_be_removed_and_says_what_stays(machine: Machine) -> None:
+    machine.run("dpkg", "-i", "/srv/qioi/qioi.deb")
+    machine.run("rm", "-rf", "/usr/lib/qioi")
+    removed = machine.run("dpkg", "-P", "qioi")
+    assert "qioi: CPU shares may not all be put back" in removed.stderr
+    assert machine.run("dpkg", "-s", "qioi", check=False).returncode != 0
