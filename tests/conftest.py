@@ -37,11 +37,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def debian_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The daemon's Debian package, built as `make deb` does; alone in its folder."""
+    """The daemon's Debian package, built as `make deb` does; alone in its folder. Tests with it have 900 s."""
     if shutil.which("dpkg-deb") is None:
         pytest.skip("no dpkg-deb here: not a Debian")
     out = tmp_path_factory.mktemp("package")
     build = [str(REPOSITORY / "deploy" / "debian" / "build.sh"), str(out)]
-    subprocess.run(build, env={**os.environ, "PYTHON": sys.executable}, check=True, timeout=280)
+    subprocess.run(build, env={**os.environ, "PYTHON": sys.executable}, check=True, timeout=600)
     (package,) = out.glob("qioi_*.deb")
     return package

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from bundled_network import free_ports
 
-pytestmark = [pytest.mark.slow, pytest.mark.host]
+pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(900)]  # builds by pip and Go may have cold caches
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BINARY = "qioi/_bin/qioi-ledger"
@@ -28,7 +28,7 @@ def build(folder: Path, *, ledger: bool) -> Path:
     if not ledger:
         environment["QIOI_NO_LEDGER"] = "1"
     words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder / "out")]
-    subprocess.run([*words, str(REPOSITORY)], env=environment, check=True, timeout=280)
+    subprocess.run([*words, str(REPOSITORY)], env=environment, check=True, timeout=600)
     (wheel,) = (folder / "out").glob("*.whl")
     return wheel
 

@@ -15,7 +15,7 @@ from engine_site import PEER, EngineSite, until
 
 from qioi.controller.hierarchy import find_hierarchy
 
-pytestmark = [pytest.mark.slow, pytest.mark.host]
+pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(900)]  # the package is built first
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.append(str(REPOSITORY / "tests" / "daemon"))
