@@ -94,7 +94,7 @@ func ConsenterAddress(c *etcdraftpb.Consenter) string {
 func checkConsenters(now, next *Orderer, at time.Time) error {
 	addresses, holders := map[string]bool{}, map[string]int{}
 	for _, c := range next.Consenters {
-		client, server := der(c.ClientTlsCert), der(c.ServerTlsCert)
+		client, server := string(CertificateDER(c.ClientTlsCert)), string(CertificateDER(c.ServerTlsCert))
 		holders[client]++
 		if server != client {
 			holders[server]++
@@ -113,32 +113,32 @@ func checkConsenters(now, next *Orderer, at time.Time) error {
 			name string
 			text []byte
 		}{{"client", c.ClientTlsCert}, {"server", c.ServerTlsCert}} {
-			if holders[der(side.text)] > 1 {
-				return fmt.Errorf("%w: consenter %s: its TLS %s certificate is another consenter's", ErrInvalid, address, side.name)
-			}
 			if err := checkCertificate(side.text, next.TLSRoots, at); err != nil {
 				return fmt.Errorf("%w: consenter %s: its TLS %s certificate: %w", ErrInvalid, address, side.name, err)
+			}
+			if holders[string(CertificateDER(side.text))] > 1 {
+				return fmt.Errorf("%w: consenter %s: its TLS %s certificate is another consenter's", ErrInvalid, address, side.name)
 			}
 		}
 	}
 	return nil
 }
 
-// der is what a certificate's text stands for: the same one may be written in several ways.
-func der(text []byte) string {
+// CertificateDER is what a certificate's PEM stands for, as the same one may be written in several ways; nil where it is none.
+func CertificateDER(text []byte) []byte {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return string(text)
+		return nil
 	}
-	return string(block.Bytes)
+	return block.Bytes
 }
 
 func checkCertificate(text []byte, roots *x509.CertPool, at time.Time) error {
-	block, _ := pem.Decode(text)
-	if block == nil {
+	der := CertificateDER(text)
+	if der == nil {
 		return errors.New("PEM is accepted")
 	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"encoding/pem"
 	"sync"
 	"time"
 
@@ -31,13 +30,10 @@ type member struct {
 }
 
 func memberOf(c *etcdraftpb.Consenter) member {
-	der := func(text []byte) []byte {
-		if block, _ := pem.Decode(text); block != nil {
-			return block.Bytes
-		}
-		return nil
+	return member{
+		address: channelconfig.ConsenterAddress(c),
+		client:  channelconfig.CertificateDER(c.ClientTlsCert), server: channelconfig.CertificateDER(c.ServerTlsCert),
 	}
-	return member{address: channelconfig.ConsenterAddress(c), client: der(c.ClientTlsCert), server: der(c.ServerTlsCert)}
 }
 
 // owner is the consenter whose certificate it is as a client; 0: nobody's.

@@ -21,6 +21,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka/kafkatest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -188,7 +189,7 @@ func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
 			return nil, nil, false
 		}
 		refused <- struct{}{}
-		return tooFewReplicas(request.(*kmsg.ProduceRequest)), nil, true
+		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.NotEnoughReplicas), nil, true
 	})
 	answer := make(chan *ordererpb.BroadcastResponse, 1)
 	go func() {
@@ -223,7 +224,7 @@ func TestNobodyIsRememberedWhoHasLeft(t *testing.T) {
 	c.orderAt(0, "before")
 	brokers.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		brokers.KeepControl()
-		return tooFewReplicas(request.(*kmsg.ProduceRequest)), nil, true
+		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.NotEnoughReplicas), nil, true
 	})
 	waiting := node.channels[ch].waiting
 	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(0)).Broadcast(t.Context())
@@ -251,20 +252,4 @@ func (c *testCluster) sealed(i int, texts []string) uint64 {
 			return number
 		}
 	}
-}
-
-// tooFewReplicas is how a broker refuses a write that min.insync.replicas forbids.
-func tooFewReplicas(request *kmsg.ProduceRequest) kmsg.Response {
-	response := request.ResponseKind().(*kmsg.ProduceResponse)
-	for _, topic := range request.Topics {
-		refused := kmsg.NewProduceResponseTopic()
-		refused.Topic, refused.TopicID = topic.Topic, topic.TopicID
-		for _, partition := range topic.Partitions {
-			p := kmsg.NewProduceResponseTopicPartition()
-			p.Partition, p.ErrorCode = partition.Partition, kerr.NotEnoughReplicas.Code
-			refused.Partitions = append(refused.Partitions, p)
-		}
-		response.Topics = append(response.Topics, refused)
-	}
-	return response
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka/kafkatest"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -222,7 +223,7 @@ func TestAFirstWordThatIsRefusedIsTriedAgainAfterAPause(t *testing.T) {
 		if len(at) > refusals {
 			return nil, nil, false
 		}
-		return refused(request.(*kmsg.ProduceRequest), kerr.TopicAuthorizationFailed), nil, true
+		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.TopicAuthorizationFailed), nil, true
 	})
 	m := newMachine()
 	s.run(m, time.Hour)
@@ -233,22 +234,6 @@ func TestAFirstWordThatIsRefusedIsTriedAgainAfterAPause(t *testing.T) {
 	for i := 1; i <= refusals; i++ {
 		assert.GreaterOrEqual(t, at[i].Sub(at[i-1]), time.Duration(i)*retryPause)
 	}
-}
-
-// refused is a broker's answer to a write that it does not take.
-func refused(request *kmsg.ProduceRequest, why *kerr.Error) kmsg.Response {
-	response := request.ResponseKind().(*kmsg.ProduceResponse)
-	for _, topic := range request.Topics {
-		answer := kmsg.NewProduceResponseTopic()
-		answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
-		for _, partition := range topic.Partitions {
-			p := kmsg.NewProduceResponseTopicPartition()
-			p.Partition, p.ErrorCode = partition.Partition, why.Code
-			answer.Partitions = append(answer.Partitions, p)
-		}
-		response.Topics = append(response.Topics, answer)
-	}
-	return response
 }
 
 func TestALedgerThatFailsEndsTheNode(t *testing.T) {
