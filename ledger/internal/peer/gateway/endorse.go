@@ -110,7 +110,7 @@ func (c *collection) named(ctx context.Context, orgs []string) error {
 // result says whose policies there are to satisfy.
 func (c *collection) byPolicy(ctx context.Context) error {
 	if !c.fromOrg(ctx, c.server.config.MSPID) {
-		if ctx.Err() != nil {
+		if expired(ctx) {
 			return c.failures.fail(codes.DeadlineExceeded, "endorsement timeout expired while collecting first endorsement")
 		}
 		return c.failures.fail(codes.Aborted, "failed to endorse transaction, see attached details for more info")
@@ -128,7 +128,7 @@ func (c *collection) byPolicy(ctx context.Context) error {
 }
 
 func (c *collection) incomplete(ctx context.Context) error {
-	if ctx.Err() != nil {
+	if expired(ctx) {
 		return c.failures.fail(codes.DeadlineExceeded, "endorsement timeout expired while collecting endorsements")
 	}
 	return c.failures.fail(codes.Aborted, "failed to collect enough transaction endorsements, see attached details for more info")

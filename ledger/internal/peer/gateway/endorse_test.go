@@ -203,6 +203,23 @@ func TestEndorsementHasALimitOfTime(t *testing.T) {
 	assert.Contains(t, f.described(err), "DeadlineExceeded: endorsement timeout expired while collecting first endorsement")
 }
 
+// late is a context whose time is over although its timer has not fired yet: gRPC refuses
+// calls by the clock, and so may answer before the context says that it ended.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+func TestAnAnswerBeforeTheTimerFiresIsATimeoutToo(t *testing.T) {
+	f := start(t, nil)
+	ctx := late{context.Background()}
+	_, err := f.gateway.Endorse(ctx, f.request(peertest.Proposal{Chaincode: "both"}))
+	assert.Contains(t, f.described(err), "DeadlineExceeded: endorsement timeout expired while collecting endorsements")
+	request := evaluate(f.request(peertest.Proposal{}))
+	request.TargetOrganizations = []string{"Org2MSP"}
+	_, err = f.gateway.Evaluate(ctx, request)
+	assert.Contains(t, f.described(err), "DeadlineExceeded: evaluate timeout expired")
+}
+
 func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 	f := start(t, func(c *gateway.Config) { c.ConcurrencyLimit = 2 })
 	entered, release := make(chan struct{}, 2), make(chan struct{})

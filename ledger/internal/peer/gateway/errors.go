@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -40,6 +41,13 @@ func contextError(err error, code codes.Code) error {
 		return status.FromContextError(err).Err()
 	}
 	return status.Error(code, err.Error())
+}
+
+// expired says whether a call's time is over. The clock counts too, not the context alone: gRPC
+// fails a call by the clock, which may be before the context's timer fires.
+func expired(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(deadline)
 }
 
 // verdict is what an endorser's answer means.

@@ -43,7 +43,7 @@ func (s *Server) Evaluate(ctx context.Context, request *gatewaypb.EvaluateReques
 		if last = judge(n, response, err); last.code == codes.OK {
 			return &gatewaypb.EvaluateResponse{Result: result(response)}, nil
 		}
-		if ctx.Err() != nil {
+		if expired(ctx) {
 			return nil, failed.fail(codes.DeadlineExceeded, "evaluate timeout expired")
 		}
 		failed.add(n, last.message)

@@ -115,6 +115,7 @@ func (o *orderer) saying(code commonpb.Status, info string) {
 type fixture struct {
 	*peertest.World
 	t        *testing.T
+	gateway  *gateway.Server
 	client   gatewaypb.GatewayClient
 	peers    map[string]*contract // by name: peer0-org1 is the gateway's own
 	address  map[string]string
@@ -318,7 +319,7 @@ func startIn(t *testing.T, mode channelconfig.Mode, change func(*gateway.Config)
 	})))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	f.client = gatewaypb.NewGatewayClient(conn)
+	f.gateway, f.client = g, gatewaypb.NewGatewayClient(conn)
 	return f
 }
 

@@ -170,7 +170,7 @@ func (c *collection) satisfy(ctx context.Context, cc *channelconfig.Chaincode) b
 		if c.fromOrgs(ctx, missing) && cc.Policy.Evaluate(c.identities) {
 			return true
 		}
-		if ctx.Err() != nil {
+		if expired(ctx) {
 			return false
 		}
 	}

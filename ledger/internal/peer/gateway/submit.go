@@ -74,7 +74,7 @@ func (s *Server) submit(ctx context.Context, orderers *cluster, tx *commonpb.Env
 		index := (first + i) % count
 		o := orderers.orderers[index]
 		response, err := o.broadcast(ctx, tx)
-		if ctx.Err() != nil && err != nil {
+		if err != nil && expired(ctx) {
 			return nil, failed.fail(codes.DeadlineExceeded, "submit timeout expired while broadcasting to ordering service")
 		}
 		if errors.Is(err, errBacklog) {
