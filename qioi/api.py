@@ -28,6 +28,10 @@ class RefusedError(Exception):
     """A request names something that is not there, or a value that is not accepted; the message says which."""
 
 
+class StalledError(Exception):
+    """The daemon answers, but its loop has ended no period for too long; the message says for how long."""
+
+
 class BusyError(Exception):
     """The address belongs to somebody else, or cannot be had; the message says which."""
 
@@ -61,6 +65,8 @@ class Handler(BaseHTTPRequestHandler):
                 kind, body = route[0], route[1](dict(parse_qsl(query)))
             except RefusedError as error:
                 status, kind, body = 400, "text/plain", str(error).encode()
+            except StalledError as error:
+                status, kind, body = 503, "text/plain", str(error).encode()
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

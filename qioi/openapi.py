@@ -34,12 +34,13 @@ OPTIONAL_INTEGER: Schema = {"type": ["integer", "null"]}
 class Operation:
     """One route: what it is for, its query parameters with what each is, and the name of its answer's schema.
 
-    Without a schema the answer is plain text.
+    Without a schema the answer is plain text. ``refusal`` is the status of another answer, and what that says.
     """
 
     summary: str
     parameters: tuple[tuple[str, str], ...] = ()
     schema: str | None = None
+    refusal: tuple[int, str] | None = None
 
 
 OPERATIONS = {
@@ -54,7 +55,7 @@ OPERATIONS = {
     ),
     "GET /openapi.json": Operation("This document", schema="OpenAPI"),
     "GET /metrics": Operation("Metrics in Prometheus' text format"),
-    "GET /healthz": Operation("Whether the daemon answers: OK"),
+    "GET /healthz": Operation("Whether the daemon's loop runs: OK", refusal=(503, "For how long it has not")),
 }
 
 
@@ -175,6 +176,9 @@ def describe(operation: Operation) -> Schema:
     responses = {"200": {"description": operation.summary, "content": content}}
     if operation.parameters:
         responses["400"] = {"description": "What is not accepted, and what is", "content": plain}
+    if operation.refusal:
+        status, text = operation.refusal
+        responses[str(status)] = {"description": text, "content": plain}
     return {
         "summary": operation.summary,
         "parameters": [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import time
+from collections.abc import Callable
 
-from qioi.api import Query, RefusedError, Routes
+from qioi.api import Query, RefusedError, Routes, StalledError
 from qioi.controller.hierarchy import Hierarchy
 from qioi.explain import explain
 from qioi.metrics import CONTENT_TYPE, Meter, render
@@ -16,13 +18,23 @@ from qioi.thresholds import parse as parse_threshold
 log = logging.getLogger("qioi")
 
 JSON = "application/json"
+#: Seconds beyond two periods without the end of one after which a loop hangs; the unit's watchdog waits as long.
+STALLED = 30.0
 
 
 class Publisher:
     """The newest snapshot, for those who ask over HTTP."""
 
-    def __init__(self, snapshot: Snapshot, hierarchy: Hierarchy, thresholds: Thresholds) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        hierarchy: Hierarchy,
+        thresholds: Thresholds,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._snapshot = snapshot
+        self._clock = clock
+        self._published = clock()
         self._thresholds = thresholds
         self._hierarchy = hierarchy
         self._meter = Meter()
@@ -30,6 +42,7 @@ class Publisher:
     def publish(self, snapshot: Snapshot) -> None:
         """Replace it; readers have the old one or the new one, never a mixture."""
         self._snapshot = snapshot
+        self._published = self._clock()
         self._meter.observe(snapshot)
 
     def routes(self) -> Routes:
@@ -40,7 +53,7 @@ class Publisher:
             "POST /threshold": (JSON, self._order),
             "GET /openapi.json": (JSON, self._describe),
             "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot, self._meter)),
-            "GET /healthz": ("text/plain", lambda _: b"OK\n"),
+            "GET /healthz": ("text/plain", self._health),
         }
 
     def shown(self, address: str) -> Routes:
@@ -51,6 +64,12 @@ class Publisher:
             for route, answer in self.routes().items()
             if route in ("GET /metrics", "GET /healthz") or (local and route.startswith("GET "))
         }
+
+    def _health(self, query: Query) -> bytes:
+        silent = self._clock() - self._published
+        if silent > STALLED + 2 * self._snapshot.period:
+            raise StalledError(f"no period has ended for {silent:.0f} s")
+        return b"OK\n"
 
     def _explain(self, query: Query) -> bytes:
         try:
