@@ -25,7 +25,9 @@ Documents = dict[tuple[str, str], dict[str, Any]]
 
 
 def documents(text: str) -> Documents:
-    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text) if one}
+    """Give all objects by kind and name; that of the one ConfigMap, which carries a hash, without it."""
+    found = [one for one in yaml.safe_load_all(text) if one]
+    return {(one["kind"], "qioi" if one["kind"] == "ConfigMap" else one["metadata"]["name"]): one for one in found}
 
 
 def render(plane: ControlPlane, folder: str) -> Documents:
@@ -69,13 +71,18 @@ def test_helm_makes_the_same(plane: ControlPlane, folder: str, values: str) -> N
 
 
 def sets(made: Documents) -> Documents:
-    """Compare what has no order without one, and the configuration for what it says."""
+    """Compare what has no order without one, the configuration for what it says, and without what rolls it out."""
     made["ConfigMap", "qioi"]["data"]["qioi.yaml"] = plain = yaml.safe_load(
         made["ConfigMap", "qioi"]["data"]["qioi.yaml"]
     )
     if plain["kubernetes"].get("resize") is False:
         del plain["kubernetes"]["resize"]
-    pod = made["DaemonSet", "qioi"]["spec"]["template"]["spec"]
+    template = made["DaemonSet", "qioi"]["spec"]["template"]
+    template["metadata"]["annotations"].pop("checksum/config", None)
+    pod = template["spec"]
+    (named,) = (one["configMap"] for one in pod["volumes"] if "configMap" in one)
+    assert named["name"] == made["ConfigMap", "qioi"]["metadata"]["name"]
+    named["name"] = made["ConfigMap", "qioi"]["metadata"]["name"] = "qioi"
     for one in (pod, *pod["containers"], *pod.get("initContainers", ())):
         for key in ("volumes", "volumeMounts"):
             one[key] = sorted(one.get(key, ()), key=itemgetter("name"))
@@ -90,7 +97,9 @@ def test_the_server_takes_what_helm_makes_of_other_values(installed: ControlPlan
     made = documents(done.stdout)
     settings = yaml.safe_load(made["ConfigMap", "qioi"]["data"]["qioi.yaml"])
     assert (settings["dry_run"], settings["period"], settings["metrics"]["port"]) == (True, 0.5, 9999)
-    assert made["DaemonSet", "qioi"]["spec"]["template"]["spec"]["nodeSelector"] == {"a": "b"}
+    assert made["DaemonSet", "qioi"]["spec"]["template"]["spec"]["nodeSelector"] == {
+        "a": "b", "kubernetes.io/os": "linux",
+    }  # fmt: skip
     installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", text=done.stdout)
 
 
@@ -104,6 +113,15 @@ def test_helm_refuses_wrong_values(value: str) -> None:
     done = helm("template", "qioi", K8S / "chart", "--set", value)
     assert done.returncode != 0
     assert value.partition("=")[0].rpartition(".")[2] in done.stderr
+
+
+def test_a_changed_configuration_rolls_out(plane: ControlPlane) -> None:
+    """A running daemon does not read a changed ConfigMap: the pods' template has to change with it."""
+    by_kustomize = [render(plane, folder)["DaemonSet", "qioi"] for folder in ("base", "overlays/resize")]
+    command = ("template", "qioi", K8S / "chart", "--set")
+    by_helm = [documents(helm(*command, f"dryRun={dry}").stdout)["DaemonSet", "qioi"] for dry in ("false", "true")]
+    for before, after in (by_kustomize, by_helm):
+        assert before["spec"]["template"] != after["spec"]["template"]
 
 
 @pytest.mark.parametrize("folder", OVERLAYS)
@@ -137,9 +155,17 @@ def test_rights_are_those_that_are_needed_and_no_others(installed: ControlPlane)
     assert given == needed
 
 
+def test_tenants_see_policies_and_write_them_where_they_are_allowed_to(plane: ControlPlane) -> None:
+    roles = {name: one for (kind, name), one in render(plane, "base").items() if kind == "ClusterRole"}
+    view, edit = roles["qioi-policies-view"], roles["qioi-policies-edit"]
+    assert view["metadata"]["labels"] == {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    assert "labels" not in edit["metadata"]
+    assert {verb for rule in view["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert {one for rule in (*view["rules"], *edit["rules"]) for one in rule["resources"]} == {"isolationpolicies"}
+
+
 def test_resizing_takes_two_rights_more(installed: ControlPlane) -> None:
-    (role,) = (one for (kind, _), one in render(installed, "overlays/resize").items() if kind == "ClusterRole")
-    (base,) = (one for (kind, _), one in render(installed, "base").items() if kind == "ClusterRole")
+    role, base = (render(installed, one)["ClusterRole", "qioi"] for one in ("overlays/resize", "base"))
     more = [one for one in role["rules"] if one not in base["rules"]]
     assert more == [
         {"apiGroups": [""], "resources": [f"pods/{sub}"], "verbs": ["patch"]} for sub in ("resize", "status")
