@@ -253,6 +253,8 @@ def story(one: Policy, now: datetime) -> Iterator[str]:
         shares, original = known(part, "shares"), known(part, "original")
         where = f"moved at: {known(part, 'level')}, by {known(part, 'actuator')}"
         yield f"    shares {shares}, found with {original}, {where}"
+        if part.get("levelReason"):
+            yield f"    {part['levelReason']}"
         yield f"    {part.get('problem') or known(part, 'reason')}"
     last = said.get("lastDecision")
     if last:

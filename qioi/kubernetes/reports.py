@@ -161,6 +161,7 @@ def component_entry(row: Row, node: str) -> dict[str, Any]:
         "wanted": state.wanted,
         "delayMicroseconds": None if state.delay is None else round(1e6 * state.delay),
         "waitingPercent": None if state.waiting_share is None else round(100 * state.waiting_share),
+        "levelReason": state.placement.why if state.placement else None,
         "problem": state.problem,
     }
     return entry | {key: value for key, value in numbers.items() if value is not None}
@@ -221,6 +222,8 @@ def settled(judged: Judged) -> bool:
     )
 
 
+#: Of a component: they count only together with what they have led to.
+_REASONS = frozenset({"reason", "levelReason"})
 #: Fields that may differ without being worth a write: clocks, and what moves in every period.
 _RESTLESS = frozenset({"observedAt", "commitAgeSeconds", "delayMicroseconds", "waitingPercent", "lastTransitionTime"})
 
@@ -230,8 +233,8 @@ def differs(old: Any, new: Any, name: str = "") -> bool:
     if name in _RESTLESS:
         return False
     if isinstance(old, dict) and isinstance(new, dict):
-        if name == "component":  # the reason counts only together with what it has led to
-            old, new = ({key: value for key, value in one.items() if key != "reason"} for one in (old, new))
+        if name == "component":
+            old, new = ({key: value for key, value in one.items() if key not in _REASONS} for one in (old, new))
         return (set(old) - _RESTLESS) != (set(new) - _RESTLESS) or any(
             differs(old[key], new[key], key) for key in old if key in new
         )

@@ -24,7 +24,7 @@ STATUS = {
     "nodes": [{"name": "n1", "observedAt": "2026-01-01T00:00:00Z", "throughput": 412.5, "actuator": "files"},
               {"name": "n2", "observedAt": "2026-01-01T00:00:00Z"}],
     "components": [{"name": "peer0", "node": "n1", "role": "peer", "qosClass": "Burstable", "level": "pod",
-                    "actuator": "nri",
+                    "actuator": "nri", "levelReason": "foreign work of 1.5 CPUs beside kubepods/burstable/pod1",
                     "shares": 4096, "original": 1024, "waitingPercent": 31, "reason": "waits 31%"}],
     "lastDecision": {"time": "2026-01-01T00:00:00Z", "node": "n1", "component": "peer0", "message": "shares 1 -> 2"},
 }  # fmt: skip
@@ -66,6 +66,7 @@ def test_explain(plane: ControlPlane, policy: str) -> None:
     assert "node n1: sees 412.5 tps" in done.output
     assert "node n2: sees no commits itself" in done.output
     assert "shares 4096, found with 1024, moved at: pod, by nri" in done.output
+    assert "    foreign work of 1.5 CPUs beside kubepods/burstable/pod1\n" in done.output
     assert "last change: 2026-01-01T00:00:00Z peer0 on n1: shares 1 -> 2" in done.output
 
 

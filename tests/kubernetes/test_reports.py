@@ -7,6 +7,7 @@ from typing import Any
 
 from k8s_objects import policy_object
 
+from qioi.controller.levels import Placement
 from qioi.kubernetes.policies import Judged, judge
 from qioi.kubernetes.remote import FORGET, FRESH, Reports
 from qioi.kubernetes.reports import HEARTBEAT, PAUSE, RENEW, LastDecision, Row, Said, Sight, body, due, stamp
@@ -54,7 +55,8 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     before = said(idle)
     assert due(idle, before, HEARTBEAT - 1, WALL + HEARTBEAT) is None
     assert due(idle, before, HEARTBEAT, WALL + HEARTBEAT) is not None
-    restless = replace(idle, rows=(replace(idle.rows[0], state=replace(idle.rows[0].state, delay=0.9, reason="x")),))
+    restless_state = replace(idle.rows[0].state, delay=0.9, reason="x", placement=Placement(("g",), "beside g"))
+    restless = replace(idle, rows=(replace(idle.rows[0], state=restless_state),))
     assert due(restless, before, HEARTBEAT - 1, WALL) is None
 
 
