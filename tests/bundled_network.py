@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ports import free_ports
+from waiting import PATIENCE
 
 from qioi.lab.lab import serves
 from qioi.lab.launch import last_lines
@@ -30,18 +32,6 @@ class Served:
 
     argv: Sequence[str]
     environment: Mapping[str, str]
-
-
-def free_ports(first: int = 24_000, count: int = 40) -> int:
-    """The start of a run of loopback ports that nobody listens on."""
-    for base in range(first, 60_000, count):
-        try:
-            for port in range(base, base + count):
-                socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return base
-    raise RuntimeError(f"no {count} free ports in a row")
 
 
 class BundledNetwork:
@@ -84,13 +74,13 @@ class BundledNetwork:
 
     def wait(self, nodes: list[dict[str, Any]]) -> None:
         """Return when all of them answer."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         waiting = [parse_node(node, self.folder) for node in nodes]
         while waiting:
             waiting = [node for node in waiting if not serves(node)]
             if time.monotonic() > deadline:
                 ends = "\n".join(f"{node.name}: {last_lines(node.log, 3)}" for node in waiting)
-                raise RuntimeError(f"not serving after 60 s:\n{ends}")
+                raise RuntimeError(f"not serving after {PATIENCE:g} s:\n{ends}")
             time.sleep(0.1)
 
     def start(self, node: dict[str, Any], argv: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -114,7 +104,7 @@ class BundledNetwork:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(timeout=10)
+                process.wait(timeout=30)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bundled_network import free_ports
+from ports import free_ports
+from waiting import PATIENCE
 
 from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab
@@ -31,7 +32,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         up += ["--base-port", str(free_ports())]
         up += ["--chaincode", "smallbank", "--chaincode", "simple"]
         up += ["--chaincode", "marbles=AND('Org1MSP.peer','Org2MSP.peer')"]
-        subprocess.run(up, check=True, capture_output=True, text=True, timeout=120)
+        subprocess.run(up, check=True, capture_output=True, text=True, timeout=2 * PATIENCE)
         yield lab
     finally:
         lab.down()
@@ -55,7 +56,7 @@ def test_smallbank_in_the_lab(lab: Lab, tmp_path: Path) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=3 * PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -73,7 +74,11 @@ def test_the_other_contracts_in_the_lab(lab: Lab, tmp_path: Path, name: str, pea
     out = tmp_path / "out"
     sizes = ["--transactions", "40", "--rate", "40", "--output", str(out)]
     done = subprocess.run(
-        [*COMMAND, name, "--dir", str(lab.directory), *sizes], capture_output=True, text=True, timeout=200, check=False
+        [*COMMAND, name, "--dir", str(lab.directory), *sizes],
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     rounds = {entry["label"]: entry for entry in json.loads((out / "result.json").read_text())["rounds"]}
@@ -87,6 +92,7 @@ def test_the_other_contracts_in_the_lab(lab: Lab, tmp_path: Path, name: str, pea
 @pytest.mark.slow
 def test_an_interrupt_ends_every_process(lab: Lab, tmp_path: Path) -> None:
     argv = [*COMMAND, "smallbank", "--dir", str(lab.directory), "--rounds", "create", "--output", str(tmp_path / "out")]
+    argv += ["--duration", "600"]  # it does not end by itself
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -96,7 +102,7 @@ def test_an_interrupt_ends_every_process(lab: Lab, tmp_path: Path) -> None:
             assert line, "it ended before its first progress line"
         assert len(lab.client_group().pids()) == 3  # the manager and two workers, in the client's group
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 1
+        assert process.wait(timeout=PATIENCE) == 1
         assert lab.client_group().pids() == ()
     finally:
         process.kill()
@@ -105,7 +111,7 @@ def test_an_interrupt_ends_every_process(lab: Lab, tmp_path: Path) -> None:
 
 def test_without_a_lab(tmp_path: Path) -> None:
     argv = [*COMMAND, "smallbank", "--dir", str(tmp_path / "none")]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: no lab is running in ")
     assert done.stderr.count("\n") == 1
@@ -117,7 +123,7 @@ def test_what_it_takes_is_said_without_node(tmp_path: Path) -> None:
         "version: '2.0.0'\ncaliper: {blockchain: fabric}\nchannels: []\norganizations: []\n",
     )
     argv = [*COMMAND, "smallbank", "--network", str(network), "--output", str(tmp_path / "out")]
-    done = subprocess.run(argv, env={"PATH": ""}, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, env={"PATH": ""}, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr.strip()) == (
         1,
         "Error: node is not installed: `apt-get install nodejs` (Caliper runs on Node.js)",

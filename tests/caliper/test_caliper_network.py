@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from bundled_network import BundledNetwork
 from node_network import node_network, start
+from waiting import PATIENCE
 
 from qioi.lab.caliper import file_target, run
 from qioi.lab.caliper_files import Overrides
@@ -67,7 +68,7 @@ def session(script: str, network: BundledNetwork, configs: Path) -> list[str]:
             env={**os.environ, "NODE_PATH": str(install(configs))},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=3 * PATIENCE,
             check=False,
         )
     except subprocess.TimeoutExpired as late:

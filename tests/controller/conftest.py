@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from real_host import Host
+from waiting import remove_group
 
 from qioi.controller.files import Files
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
@@ -30,8 +31,8 @@ def real_group() -> Iterator[tuple[Hierarchy, str]]:
     yield hierarchy, name
     for below in folder.iterdir():
         if below.is_dir():
-            below.rmdir()
-    folder.rmdir()
+            remove_group(below)
+    remove_group(folder)
 
 
 @pytest.fixture(params=["files", "libcgroup", "files on a fake of v2"])

@@ -222,7 +222,7 @@ def test_a_machine_whose_calls_are_not_known(monkeypatch: pytest.MonkeyPatch) ->
 # ---- the kernel itself
 
 SPAWN = "import threading, sys, time\n" \
-        "grow = lambda: threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n" \
+        "grow = lambda: threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n" \
         "grow()\nprint('up', flush=True)\n" \
         "for line in sys.stdin: grow(); print('more', flush=True)"  # fmt: skip
 

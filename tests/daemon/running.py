@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from waiting import PATIENCE, remove_group, until
 
 from qioi.api import UnreachableError, get_json
 from qioi.controller.hierarchy import find_hierarchy
-
-#: Far longer than anything takes: nothing is decided by it but that the test has failed.
-PATIENCE = 30.0
 
 
 class Site:
@@ -66,7 +62,7 @@ class Site:
         return [sys.executable, "-m", "qioi.cli", *arguments]
 
     def qioi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -113,24 +109,11 @@ class Site:
         parent = self.hierarchy.folder(self.parent)
         for below in parent.iterdir():
             if below.is_dir():
-                below.rmdir()
-        parent.rmdir()
+                remove_group(below)
+        remove_group(parent)
 
 
 def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[int, str]:
     process.send_signal(number)
     _, text = process.communicate(timeout=PATIENCE)
     return process.returncode, text
-
-
-def until(condition: Callable[[], bool], pause: float = 0.02) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(pause)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

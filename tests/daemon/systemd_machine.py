@@ -15,7 +15,7 @@ import time
 import uuid
 from pathlib import Path
 
-from running import until
+from waiting import until
 
 from qioi.controller.hierarchy import find_hierarchy
 

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from running import Site, end, until
+from running import Site, end
 from toy_daemon import ToySite, peer
+from waiting import until
 
 from qioi.accounts import Accounts, find_accounts
 from qioi.commands.explain import lines

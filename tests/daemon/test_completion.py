@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from running import PATIENCE, Site, end
+from running import Site, end
+from waiting import PATIENCE
 
 
 def command_file(site: Site) -> dict[str, str]:

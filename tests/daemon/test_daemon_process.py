@@ -13,7 +13,9 @@ import urllib.error
 import urllib.request
 
 import pytest
-from running import Site, end, free_port, until
+from ports import free_port
+from running import Site, end
+from waiting import until
 
 #: Throughput is known after a window of 6 s, so most of these take that long.
 pytestmark = pytest.mark.slow

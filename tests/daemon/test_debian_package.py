@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import Site, until
+from running import Site
 from systemd_machine import Machine, UnavailableError, root_file_system
+from waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(900)]  # the package is built first
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from running import Site, end, until
+from running import Site, end
+from waiting import until
 
 pytestmark = pytest.mark.slow
 

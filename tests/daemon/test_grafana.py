@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 import yaml
-from running import Site, end, free_port, until
+from ports import free_port
+from running import Site, end
+from waiting import until
 
 GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
 RULES = GRAFANA / "qioi-alerts.yaml"

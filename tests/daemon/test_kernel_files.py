@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from descriptors import open_files
 from running import Site
 
 from qioi.controller.errors import CgroupGoneError
@@ -14,12 +15,8 @@ from qioi.controller.journal import Journal
 from qioi.kernel_files import KernelFiles
 
 
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def test_a_file_is_opened_once_and_read_anew_each_time(tmp_path: Path) -> None:
-    before = open_files()
+    before = open_files(tmp_path)
     files, file = KernelFiles(most=1), tmp_path / "value"
     file.write_text("1\n")
     assert files.read(str(file)) == b"1\n"
@@ -34,10 +31,10 @@ def test_a_file_is_opened_once_and_read_anew_each_time(tmp_path: Path) -> None:
         files.read(str(tmp_path / "none"))
     with pytest.raises(IsADirectoryError):
         files.read(str(tmp_path))
-    assert open_files() == before + 1
+    assert open_files(tmp_path) == before + 1
     files.close()
     files.close()
-    assert open_files() == before
+    assert open_files(tmp_path) == before
 
 
 def test_what_nobody_reads_any_more_is_closed(tmp_path: Path) -> None:

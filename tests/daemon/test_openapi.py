@@ -8,7 +8,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from running import Site, end, free_port, until
+from ports import free_port
+from running import Site, end
+from waiting import until
 
 from qioi.api import UnixConnection
 

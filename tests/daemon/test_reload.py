@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import PATIENCE, Site, end, until
+from running import Site, end
+from waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
 

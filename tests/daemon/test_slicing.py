@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import Site, until
+from running import Site
 from toy_daemon import ToySite, peer
+from waiting import until
 
 from qioi.commands.explain import lines
 from qioi.config import load_config
@@ -101,7 +102,7 @@ from qioi.types import Component, DelayReading, Role
 with slicing("required", True, Path(sys.argv[1]), find_hierarchy()) as slicer:
     one = Component("p", Role.PEER, sys.argv[2])
     print(slicer.step(0.0, [one], {"p": DelayReading("p", 0.02, 0.1, 100, 1.0)}, True).slices, flush=True)
-    time.sleep(60)
+    time.sleep(1000)
 """
 
 
@@ -113,7 +114,7 @@ def test_after_a_kill_restore_puts_real_threads_back(site: Site) -> None:
         pytest.skip("this kernel has no slices (they are from 6.12 on)")
     group = site.component("peer0").parent
     site.state.mkdir()
-    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
     site.processes.append(worker)  # type: ignore[arg-type]
     (group / "cgroup.procs").write_text(str(worker.pid))
     before = kernel.read(worker.pid)

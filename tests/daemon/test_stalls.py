@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import Site, until
+from running import Site
 from toy_daemon import ToySite, peer
+from waiting import until
 
 from qioi.commands.explain import lines
 from qioi.commands.status import notes
@@ -22,7 +23,7 @@ from qioi.stalls import StallWatch, count_blocked, throttled_seconds
 from qioi.types import Component, DelayReading, Role
 
 #: A parent in vfork(2) sleeps uninterruptibly until its child ends: blocked for real, and nothing is needed for it.
-BLOCKED = "import ctypes, time; ctypes.CDLL(None).vfork(); time.sleep(60)"
+BLOCKED = "import ctypes, time; ctypes.CDLL(None).vfork(); time.sleep(1000)"
 PEER = Component("peer0", Role.PEER, "peer0")
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import Site, until
+from running import Site
 from systemd_machine import Machine, UnavailableError, root_file_system
+from waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.host]
 

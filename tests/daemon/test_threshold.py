@@ -7,7 +7,8 @@ import signal
 from typing import Any
 
 import pytest
-from running import Site, end, until
+from running import Site, end
+from waiting import until
 
 pytestmark = pytest.mark.slow
 

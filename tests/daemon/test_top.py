@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from running import Site, end
 from toy_daemon import ToySite, peer
+from waiting import PATIENCE
 
 from qioi.commands.explain import lines
 from qioi.commands.status import show
@@ -73,7 +74,7 @@ def test_on_a_terminal(site: Site) -> None:
         except OSError:  # the other side is closed and all is read
             break
     os.close(master)
-    assert top.wait(30) == 0
+    assert top.wait(PATIENCE) == 0
     text = screen.decode()
     for word in ("peer0", "red", "Share over time", BARS[-1], "\x1b[?1049h", "\x1b[?1049l"):
         assert word in text

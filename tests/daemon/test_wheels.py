@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from bundled_network import free_ports
+from ports import free_ports
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(900)]  # builds by pip and Go may have cold caches
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from waiting import PATIENCE, remove_group
 
 from qioi.controller.hierarchy import find_hierarchy
 from qioi.discovery.containerd import ContainerdDiscovery
@@ -60,8 +61,8 @@ class Tasks:
             process.wait()
         for group in self.parent.iterdir():
             if group.is_dir():
-                group.rmdir()
-        self.parent.rmdir()
+                remove_group(group)
+        remove_group(self.parent)
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def test_check_names_what_is_there_and_what_would_be_found(tasks: Tasks, tmp_pat
     config = tmp_path / "qioi.yaml"
     config.write_text(yaml.safe_dump({"containerd": {"state": str(tasks.state)}, "state_dir": str(tmp_path / "s")}))
     command = [sys.executable, "-m", "qioi.cli", "check", "-c", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert f"found: peer0/peer (peer) at {tasks.parent.name}/c1c1\n" in done.stdout
     for name in ("docker", "podman", "containerd", "systemd"):

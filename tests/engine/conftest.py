@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite, build_writer
-
-
-def install() -> str | None:
-    """Install Debian's engine where it is missing; say why it cannot be had."""
-    if os.geteuid() != 0:
-        return "needs root: starts a container engine"
-    if shutil.which("go") is None:
-        return "needs Go: builds the one program of its images"
-    if shutil.which("dockerd"):
-        return None
-    done = subprocess.run(
-        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "docker.io"],
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return None if done.returncode == 0 else f"docker.io cannot be installed: {done.stderr.strip()[-200:]}"
+from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite, build_writer, install
 
 
 @pytest.fixture(scope="session")

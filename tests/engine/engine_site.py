@@ -8,16 +8,12 @@ import shutil
 import signal
 import subprocess
 import tarfile
-import time
-from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import docker
-
-#: Far longer than anything takes: nothing is decided by it but that the test has failed.
-PATIENCE = 60.0
+from waiting import PATIENCE, until
 
 PEER, ORDERER = "hyperledger/fabric-peer:2.5", "registry.example:5000/hyperledger/fabric-orderer:3.1"
 CHAINCODE = f"dev-peer0.org1.example.com-basic_1.0-{'ab' * 32}:latest"
@@ -160,6 +156,21 @@ class EngineSite:
         shutil.rmtree(self.folder)
 
 
+def install() -> str | None:
+    """Install Debian's engine where it is missing; say why it cannot be had."""
+    if os.geteuid() != 0:
+        return "needs root: starts a container engine"
+    if shutil.which("go") is None:
+        return "needs Go: builds the one program of its images"
+    if shutil.which("dockerd"):
+        return None
+    done = subprocess.run(
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "docker.io"],
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return None if done.returncode == 0 else f"docker.io cannot be installed: {done.stderr.strip()[-200:]}"
+
+
 def build_writer(folder: Path) -> Path:
     (folder / "writer.go").write_text(WRITER)
     binary = folder / "writer"
@@ -168,10 +179,3 @@ def build_writer(folder: Path) -> Path:
         env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off"}, check=True, timeout=300,
     )  # fmt: skip
     return binary
-
-
-def until(condition: Callable[[], bool], pause: float = 0.02) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(pause)

@@ -8,7 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from engine_site import EngineSite, until
+from engine_site import EngineSite
+from waiting import until
 
 CRI_CLIENT = Path(__file__).parent / "criclient"
 IMAGE = "localhost/hyperledger/fabric-peer:2.5"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from engine_site import CHAINCODE, PEER, EngineSite, until
+from engine_site import CHAINCODE, PEER, EngineSite
 from test_docker_daemon import Daemon, daemon
+from waiting import until
 
 from qioi.controller.journal import Journal
 

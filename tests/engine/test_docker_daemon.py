@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from engine_site import CHAINCODE, OTHER, PATIENCE, PEER, EngineSite, until
+from engine_site import CHAINCODE, OTHER, PEER, EngineSite
+from waiting import PATIENCE, until
 
 from qioi.api import UnreachableError, get_json
 from qioi.controller.hierarchy import find_hierarchy

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite, until
+from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite
+from waiting import until
 
 from qioi.controller.hierarchy import find_hierarchy
 from qioi.discovery.docker import DockerDiscovery

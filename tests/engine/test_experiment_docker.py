@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from bundled_network import free_ports
 from engine_site import EngineSite
+from ports import free_ports
 from test_lab_docker import containers, engine_named, spotless
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "experiment"))

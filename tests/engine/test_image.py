@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from engine_site import PEER, EngineSite, until
+from engine_site import PEER, EngineSite
+from waiting import until
 
 from qioi.controller.hierarchy import find_hierarchy
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +12,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from engine_site import EngineSite, until
+from engine_site import EngineSite
+from ports import reserved
+from waiting import until
 
 from qioi.commands.lab import command
 from qioi.controller.hierarchy import find_hierarchy
@@ -38,15 +38,9 @@ def engine_named(engine: EngineSite, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def port() -> int:
-    for base in range(20_000 + os.getpid() % 100 * 100, 32_000, 100):
-        try:
-            for number in range(base, base + 100):
-                socket.create_server(("127.0.0.1", number)).close()
-        except OSError:
-            continue
-        return base
-    raise RuntimeError("no hundred free ports")
+def port() -> Iterator[int]:
+    with reserved() as first:
+        yield first
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import install
-from engine_site import PATIENCE, build_writer, until
+from engine_site import build_writer, install
 from sites import ContainerdSite, PodmanSite
 from test_docker_daemon import Daemon
+from waiting import PATIENCE, until
 
 from qioi.controller.hierarchy import find_hierarchy
 from qioi.controller.levels import chain

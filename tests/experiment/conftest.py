@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import copy
-import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import reserved
 from toy_experiment import DOCUMENT, load
 
 from qioi.experiment.plan import Plan, make_plan
@@ -29,14 +30,7 @@ def plan(spec: ExperimentSpec) -> Plan:
 
 
 @pytest.fixture
-def base_port() -> int:
-    """The start of a run of loopback ports that nobody listens on, enough for several small labs."""
-    for base in range(34_000, 35_000, 200):
-        try:
-            for port in range(base, base + 200):
-                with socket.create_server(("127.0.0.1", port)):
-                    pass
-        except OSError:
-            continue
-        return base
-    raise RuntimeError("no two hundred free ports")
+def base_port() -> Iterator[int]:
+    """The start of a run of loopback ports that are the test's own, enough for several small labs."""
+    with reserved() as first:
+        yield first

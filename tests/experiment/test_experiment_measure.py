@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from qioi.types import Role
 @pytest.fixture
 def tree() -> Iterator[Tree]:
     """A group of the tests' own in the real hierarchy, gone afterwards."""
-    tree = Tree(f"qioi-test-{os.getpid()}", find_hierarchy())
+    tree = Tree(f"qioi-test-{uuid.uuid4().hex[:12]}", find_hierarchy())
     tree.create()
     yield tree
     tree.remove(grace=0)

@@ -6,13 +6,14 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stuck_ledger import stuck_ledger
 from toy_experiment import load
+from waiting import PATIENCE, until
 
 from qioi.experiment import catalogue
 from qioi.experiment.store import Store
@@ -44,7 +45,7 @@ class Running:
         command += ["--base-port", str(base_port), "--dir", str(self.lab.directory)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    def finish(self, timeout: float = 240) -> str:
+    def finish(self, timeout: float = 4 * PATIENCE) -> str:
         output, _ = self.process.communicate(timeout=timeout)
         return output
 
@@ -115,18 +116,21 @@ def test_the_heavy_ones_run(started: list[Running], base_port: int, tmp_path: Pa
 
 @pytest.mark.slow
 def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(
-    started: list[Running], base_port: int, tmp_path: Path, document: dict[str, Any]
+    started: list[Running], base_port: int, tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document["arms"] = document["arms"][:1]
     del document["papers"]
     document["figures"] = document["figures"][:1]
     load(document, tmp_path)
     output, file = tmp_path / "run", str(tmp_path / "toy.yaml")
-    run = Running([file], output, base_port, "--output", str(output))
+    # The first run stays in its second repeat.
+    first_done = f"[ -e {output}/toy/repeats/1/repeat.json ]"
+    ledger = stuck_ledger(tmp_path, f'[ "$1" = load ] && {first_done} && touch {tmp_path}/stays')
+    with monkeypatch.context() as environment:
+        environment.setenv("QIOI_LEDGER", str(ledger))
+        run = Running([file], output, base_port, "--output", str(output))
     started.append(run)
-    wait_for(
-        lambda: (output / "toy/repeats/2/tiny.slow.alone/samples.csv").parent.exists() or run.process.poll() is not None
-    )
+    until(lambda: (tmp_path / "stays").exists() or run.process.poll() is not None)
     run.process.send_signal(signal.SIGINT)
     said = run.finish()
     assert run.process.returncode != 0, said
@@ -150,7 +154,7 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(
 def test_nothing_starts_when_a_name_is_wrong(started: list[Running], tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("name: x\nrepeats: 0\n")
     output = tmp_path / "run"
-    run = Running(["fig_99", str(tmp_path / "bad.yaml")], output, 34_000, "--output", str(output))
+    run = Running(["fig_99", str(tmp_path / "bad.yaml")], output, 19_000, "--output", str(output))
     started.append(run)
     said = run.finish()
     assert run.process.returncode != 0
@@ -158,10 +162,3 @@ def test_nothing_starts_when_a_name_is_wrong(started: list[Running], tmp_path: P
     assert "bad.yaml: repeats" in said
     assert "bad.yaml: arms" in said
     assert not output.exists()
-
-
-def wait_for(condition: Any, timeout: float = 120.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

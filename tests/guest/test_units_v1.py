@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from running import until
 from systemd_machine import Machine, UnavailableError, root_file_system
+from waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
 

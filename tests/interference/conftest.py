@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import os
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +11,7 @@ from qioi.lab.cgroups import Tree, find_hierarchy
 @pytest.fixture
 def tree() -> Iterator[Tree]:
     """A group of the tests' own in the real hierarchy, gone afterwards with all that runs in it."""
-    tree = Tree(f"qioi-test-{os.getpid()}", find_hierarchy())
+    tree = Tree(f"qioi-test-{uuid.uuid4().hex[:12]}", find_hierarchy())
     tree.create()
     yield tree
     tree.remove(grace=0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from qioi.interference import StressNg, stress_binary
 from qioi.interference.stress import Kind, parse_metrics
@@ -23,11 +23,8 @@ def test_it_works_in_a_group_of_its_own_and_says_what_it_did(tree: Tree, tmp_pat
         assert [group.shares() for group in stress.groups] == [1024]
         assert stress.work(0, 0) is None
         stress.start()
-        deadline = time.monotonic() + 60
         # Not only started: it has its memory or its file, and works.
-        while stress.groups[0].cpu_seconds() < 0.5:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: stress.groups[0].cpu_seconds() >= 0.5)
         stress.check()
         pids = stress.groups[0].pids()
         assert len(pids) >= 2

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bundled_network import free_ports
 from k8s_cluster import ControlPlane, lacking
+from ports import free_ports
 
 CRD = Path(__file__).parents[2] / "deploy/k8s/base/crd.yaml"
 _numbers = itertools.count()
@@ -20,7 +20,7 @@ def plane() -> Iterator[ControlPlane]:
     why = lacking(["kube-apiserver", "kubectl"], ["etcd", "openssl"])
     if why:
         pytest.skip(why)
-    plane = ControlPlane(Path(tempfile.mkdtemp(prefix="qioi-k8s-")), free_ports(35_000, 3))
+    plane = ControlPlane(Path(tempfile.mkdtemp(prefix="qioi-k8s-")), free_ports())
     try:
         plane.start()
         plane.kubectl("apply", "-f", CRD)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from qioi.lab.cgroups import Hierarchy, Tree, find_hierarchy
 from qioi.lab.errors import LabError
@@ -27,7 +27,7 @@ def test_a_program_starts_in_a_prepared_group_that_was_made_idle_meanwhile(tree:
     if not idle.exists():
         pytest.skip("this kernel has no cpu.idle (5.15)")
     idle.write_text("1")  # as the daemon does to neighbours that are best-effort
-    process = tree.start("neighbour", ["sleep", "60"])
+    process = tree.start("neighbour", ["sleep", "1000"])
     assert process.pid in group.pids()
     process.send_signal(9)
     process.wait()
@@ -37,7 +37,7 @@ def test_a_program_starts_with_its_shares_in_a_group_that_was_prepared_with_othe
     tree.prepare("neighbour")
     group = tree.group("neighbour")
     group.directories[-1].rmdir()  # where CPU time is accounted for in a mount of its own, only there
-    process = tree.start("neighbour", ["sleep", "60"], shares=2048)
+    process = tree.start("neighbour", ["sleep", "1000"], shares=2048)
     assert group.shares() == 2048
     assert process.pid in group.members()
     process.send_signal(9)
@@ -55,7 +55,7 @@ def test_cpu_time_of_a_process_is_counted_for_its_group_alone(tree: Tree) -> Non
 def test_remove_kills_a_process_that_ignores_sigterm(tree: Tree, tmp_path: Path) -> None:
     group = tree.group("deaf").create()
     process = launch(["sh", "-c", "trap '' TERM; touch deaf; while :; do sleep 0.1; done"], group, cwd=tmp_path)
-    wait_until((tmp_path / "deaf").exists)
+    until((tmp_path / "deaf").exists)
     tree.remove((group,), grace=0.3)
     assert process.wait() == -9
     assert not group.exists
@@ -65,7 +65,7 @@ def test_remove_kills_a_process_that_ignores_sigterm(tree: Tree, tmp_path: Path)
 def test_remove_reaches_grandchildren(tree: Tree) -> None:
     group = tree.group("family").create()
     process = launch(["sh", "-c", "setsid sleep 1000 & setsid sleep 1000 & wait"], group)
-    wait_until(lambda: len(group.pids()) >= 3)
+    until(lambda: len(group.pids()) >= 3)
     pids = group.pids()
     tree.remove((group,), grace=0.2)
     process.wait()
@@ -109,13 +109,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_until(condition, timeout: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_unified_group_is_spoken_to_in_v1_units(tmp_path: Path) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from waiting import until
+
 from qioi.lab.flush import Flush, FlushProbe, file_system, flush_figures
 
 
 def test_real_flushes_are_timed_and_nothing_is_left(tmp_path: Path) -> None:
     with FlushProbe(tmp_path) as probe:
-        deadline = time.monotonic() + 30
-        while len(probe.flushes) < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: len(probe.flushes) >= 3)
     assert all(flush.took > 0 for flush in probe.flushes)
     assert list(tmp_path.iterdir()) == []
     done = len(probe.flushes)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from waiting import until
 
 from qioi.lab.cgroups import Tree
 from qioi.lab.launch import LAUNCH_FAILED, last_lines, launch
@@ -49,11 +50,11 @@ def test_a_child_dies_with_a_parent_that_is_killed(tree: Tree) -> None:
     )
     parent = subprocess.Popen([sys.executable, "-c", script])
     try:
-        wait_for(lambda: comm(group.pids()) == "sleep")
+        until(lambda: comm(group.pids()) == "sleep")
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    wait_for(lambda: not group.pids())
+    until(lambda: not group.pids())
 
 
 def test_the_end_of_a_long_log_is_cut_to_lines(tmp_path: Path) -> None:
@@ -68,10 +69,3 @@ def comm(pids: tuple[int, ...]) -> str:
         return Path(f"/proc/{pids[0]}/comm").read_text().strip() if pids else ""
     except FileNotFoundError:
         return ""
-
-
-def wait_for(condition, timeout: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

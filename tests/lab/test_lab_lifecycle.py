@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from stuck_ledger import stuck_ledger
+from waiting import PATIENCE, until
 
 from qioi.commands.lab import command
 from qioi.lab.errors import LabError
@@ -19,6 +20,8 @@ from qioi.lab.lab import CLIENT_SHARES, Lab, LabOptions
 from qioi.lab.network import find_binary
 from qioi.types import Role
 
+#: No orderer ever serves.
+NO_ORDERER = '[ "$1" = orderer ]'
 SMALL = ("--peers-per-org", "1", "--orderers", "1", "--consenter", "solo")
 
 
@@ -97,11 +100,7 @@ def test_a_node_that_fails_shows_its_log_and_takes_all_down(
 def test_a_node_that_never_serves_is_named(
     lab: Lab, base_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrapper = tmp_path / "ledger"
-    real = find_binary()
-    wrapper.write_text(f'#!/bin/sh\n[ "$1" != orderer ] || exec sleep 1000\nexec {real} "$@"\n')
-    wrapper.chmod(0o755)
-    monkeypatch.setenv("QIOI_LEDGER", str(wrapper))
+    monkeypatch.setenv("QIOI_LEDGER", str(stuck_ledger(tmp_path, NO_ORDERER)))
     with pytest.raises(LabError, match="orderer1 does not serve after 2 s"):
         lab.up(small(base_port), timeout=2)
     assert gone(lab)
@@ -111,7 +110,7 @@ def test_a_node_killed_later_is_seen(lab: Lab, base_port: int) -> None:
     lab.up(small(base_port))
     lab.check()
     lab.tree.group("orderer1").signal(signal.SIGKILL)
-    wait_for(lambda: not lab.tree.group("orderer1").pids())
+    until(lambda: not lab.tree.group("orderer1").pids())
     with pytest.raises(LabError, match="orderer1 ended"):
         lab.check()
     assert [entry.node.name for entry in lab.status() if not entry.ready] == ["orderer1"]
@@ -148,7 +147,7 @@ def test_down_finds_the_processes_of_a_lab_whose_folder_is_gone(lab: Lab, base_p
 def test_an_interrupted_up_leaves_nothing(lab: Lab, base_port: int, number: signal.Signals) -> None:
     process = start_up(lab, base_port)
     process.send_signal(number)
-    assert process.wait(timeout=60) != 0
+    assert process.wait(timeout=PATIENCE) != 0
     assert gone(lab)
 
 
@@ -172,7 +171,7 @@ def test_two_commands_at_once_do_not_mix(lab: Lab, base_port: int) -> None:
     finally:
         process.send_signal(signal.SIGCONT)
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE)
     assert gone(lab)
 
 
@@ -193,24 +192,30 @@ def test_the_command_line_walks_through_a_whole_life(lab: Lab, base_port: int) -
     assert "nothing to do" in run("down", *where)[1]
 
 
-def test_the_load_client_has_a_group_and_a_high_share(lab: Lab, base_port: int) -> None:
+def test_the_load_client_has_a_group_and_a_high_share(lab: Lab, base_port: int, tmp_path: Path) -> None:
     lab.up(small(base_port))
+    committed = tmp_path / "committed"
     command_line = [sys.executable, "-m", "qioi.cli", "lab", "load", "--dir", str(lab.directory)]
-    times = ("--warmup", "0s", "--duration", "2s")
+    times = ("--warmup", "0s", "--duration", "1000s", "--record", str(committed))
     client = subprocess.Popen([*command_line, "--rate", "10", *times], stdout=subprocess.PIPE, text=True)
-    wait_for(lambda: lab.tree.group("client").pids() or client.poll() is not None)
+    until(lambda: lab.tree.group("client").pids() or client.poll() is not None)
     assert lab.tree.group("client").pids() == (client.pid,)
     assert lab.client_group().shares() == CLIENT_SHARES
-    output, _ = client.communicate(timeout=60)
+    until(lambda: client.poll() is not None or (committed.exists() and committed.read_text()))
+    client.send_signal(signal.SIGINT)
+    output, _ = client.communicate(timeout=PATIENCE)
     assert client.returncode == 0, output
     assert "tps" in output
 
 
 def start_up(lab: Lab, base_port: int) -> subprocess.Popen[bytes]:
-    """Start `qioi lab up` as a process and return once its first node runs."""
-    command_line = [sys.executable, "-m", "qioi.cli", "lab", "up", "--dir", str(lab.directory)]
-    process = subprocess.Popen([*command_line, "--base-port", str(base_port)], stdout=subprocess.DEVNULL)
-    wait_for(lambda: lab.tree.pids() or process.poll() is not None)
+    """Start `qioi lab up` as a process and return once its first node runs; it does not come to its end by itself."""
+    command_line = [sys.executable, "-m", "qioi.cli", "lab", "up", "--dir", str(lab.directory), "--timeout", "1000"]
+    environment = {**os.environ, "QIOI_LEDGER": str(stuck_ledger(lab.directory.parent, NO_ORDERER))}
+    process = subprocess.Popen(
+        [*command_line, "--base-port", str(base_port)], env=environment, stdout=subprocess.DEVNULL
+    )
+    until(lambda: lab.tree.pids() or process.poll() is not None)
     assert process.poll() is None
     return process
 
@@ -221,13 +226,6 @@ def serving(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_for(condition, timeout: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_labs_in_other_folders_have_other_groups(tmp_path: Path) -> None:

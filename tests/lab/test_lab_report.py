@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 from qioi.lab.figures import (
     ArmFigures,
@@ -170,6 +171,14 @@ def test_a_browser_draws_every_picture(arms: list[ArmFigures], tmp_path: Path) -
         ".filter(e => e.getBoundingClientRect().height > 50).length + ' drawn'</script></body>",
     )
     path.write_text(text)
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", path.as_uri()]
-    dump = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    command = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--dump-dom",
+        path.as_uri(),
+    ]
+    dump = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
     assert "<title>5 drawn</title>" in dump

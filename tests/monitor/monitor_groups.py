@@ -5,18 +5,11 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+from waiting import remove_group, until
+
 MOUNTS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 class Groups:
@@ -37,7 +30,7 @@ class Groups:
         start = f"import os;os.sched_setaffinity(0,{{0}});open({str(group / 'cgroup.procs')!r},'w').write('0')\n"
         process = subprocess.Popen([sys.executable, "-c", start + code])
         self.processes.append(process)
-        wait_for(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
+        until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
@@ -49,9 +42,5 @@ class Groups:
             self.end(process)
         for group in sorted(self.base.rglob("*"), key=lambda path: -len(path.parts)):
             if group.is_dir():
-                group.rmdir()
-        self.base.rmdir()
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+                remove_group(group)
+        remove_group(self.base)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import until
 
 from qioi.monitor.counters import Skip, SourceCounters
 from qioi.monitor.journald import ExportReader, JournalTail
@@ -86,10 +86,14 @@ def journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 
 
 def collect(tail: JournalTail, done: Callable[[bytes], bool]) -> bytes:
-    out, deadline = b"", time.monotonic() + 30
-    while not done(out):
-        assert time.monotonic() < deadline, out
+    out = b""
+
+    def polled() -> bool:
+        nonlocal out
         out += b"".join(tail.poll())
+        return done(out)
+
+    until(polled)
     return out
 
 
@@ -135,9 +139,7 @@ def test_commits_come_out_of_a_units_journal(tmp_path: Path, journalctl: Callabl
     source = LogSource("p.service", "p", log_format="journald")
     try:
         events: list[object] = []
-        deadline = time.monotonic() + 30
-        while not events and time.monotonic() < deadline:
-            events += source.poll()
+        until(lambda: events.extend(source.poll()) or events)  # type: ignore[func-returns-value]
     finally:
         source.close()
     assert events == [Commit("red", 7, 3, 1767323045.678, "p")]

@@ -5,7 +5,9 @@ import time
 from pathlib import Path
 
 import pytest
-from monitor_groups import Groups, open_files, wait_for
+from descriptors import open_files
+from monitor_groups import Groups
+from waiting import until
 
 from qioi.accounts import Accounts, find_accounts
 from qioi.controller.hierarchy import find_hierarchy
@@ -82,7 +84,7 @@ def test_a_reading_that_comes_late_counts_in_full(groups: Groups, reader: Scheds
     watch(reader, {"a": group})
     reader.read(0.0)
     begun, _ = kernels_sums(process)
-    wait_for(lambda: kernels_sums(process)[0] > begun + 0.3)
+    until(lambda: kernels_sums(process)[0] > begun + 0.3)
     ran, _ = kernels_sums(process)
     assert by_name(reader.read(0.1))["a"].run >= ran - begun - 1e-6
     reader.close()
@@ -91,7 +93,7 @@ def test_a_reading_that_comes_late_counts_in_full(groups: Groups, reader: Scheds
 def test_a_sleeping_group_neither_runs_nor_waits(groups: Groups, reader: SchedstatReader) -> None:
     group = groups.make()
     process = groups.run(group, SLEEP)
-    wait_for(
+    until(
         lambda: (
             Path(f"/proc/{process.pid}/wchan").exists()
             and "State:\tS" in Path(f"/proc/{process.pid}/status").read_text()
@@ -111,7 +113,7 @@ def test_threads_that_come_are_counted_and_those_that_go_are_dropped(groups: Gro
     watch(reader, {"a": group})
     assert reader.read(0) == []
     process = groups.run(group, THREADS)
-    wait_for(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 10)
+    until(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 10)
     own = sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat"))
     reading = by_name(reader.read(600))["a"]
     assert reading.threads == 10
@@ -127,7 +129,7 @@ def test_what_a_thread_did_before_it_came_into_the_group_does_not_count(
 ) -> None:
     elsewhere, group = groups.make(), groups.make()
     process = groups.run(elsewhere, "import time\nwhile time.process_time() < 0.5: pass\ntime.sleep(600)")
-    wait_for(lambda: int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) > 5e8)
+    until(lambda: int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[0]) > 5e8)
     watch(reader, {"a": group})
     reader.read(0)
     (group / "cgroup.procs").write_text(str(process.pid))
@@ -168,10 +170,10 @@ def test_time_that_stands_still_gives_no_reading(groups: Groups, reader: Schedst
 
 
 def test_files_are_bounded_and_closed(groups: Groups) -> None:
-    before = open_files()
+    before = open_files(Path("/proc"))
     group = groups.make()
     process = groups.run(group, THREADS)
-    wait_for(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 10)
+    until(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 10)
     reader = SchedstatReader(max_open=4)
     watch(reader, {"a": group})
     reader.read(0)
@@ -181,7 +183,7 @@ def test_files_are_bounded_and_closed(groups: Groups) -> None:
     assert reader.open_files == 0
     reader.close()
     reader.close()
-    assert open_files() == before
+    assert open_files(Path("/proc")) == before
 
 
 def test_a_group_is_listed_again_only_where_its_threads_do_not_explain_what_it_used(groups: Groups) -> None:
@@ -191,7 +193,7 @@ def test_a_group_is_listed_again_only_where_its_threads_do_not_explain_what_it_u
     reader.watch({"a": group})
     reader.read(0)
     process = groups.run(group, SLEEP)
-    wait_for(lambda: "State:\tS" in Path(f"/proc/{process.pid}/status").read_text())
+    until(lambda: "State:\tS" in Path(f"/proc/{process.pid}/status").read_text())
     assert by_name(reader.read(1))["a"].threads == 0  # nothing was used: nobody can have come
     used = int(kernels_sums(process)[0] * 1e9)
     reading = by_name(reader.read(2))["a"]

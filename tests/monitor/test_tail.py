@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from descriptors import open_files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,10 +24,6 @@ def lines_of(blocks: list[bytes]) -> list[bytes]:
 def append(path: Path, text: bytes) -> None:
     with path.open("ab") as file:
         file.write(text)
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 @pytest.fixture
@@ -110,12 +107,12 @@ def test_what_a_deleted_file_still_gets_is_read(log: Path) -> None:
 
 
 def test_a_deleted_file_is_let_go_in_the_end(log: Path) -> None:
-    before = open_files()
+    before = open_files(log.parent)
     tail = FileTail(log)
     log.unlink()
     for _ in range(700):
         tail.poll()
-    assert open_files() == before
+    assert open_files(log.parent) == before
     log.write_bytes(b"new\n")
     assert lines_of(tail.poll()) == [b"new"]
     tail.close()
@@ -196,7 +193,7 @@ def test_a_backlog_is_worked_off_in_bounded_looks(log: Path) -> None:
 
 
 def test_rotations_leave_no_files_open(log: Path) -> None:
-    before = open_files()
+    before = open_files(log.parent)
     tail = FileTail(log)
     found: list[bytes] = []
     for number in range(300):
@@ -205,13 +202,13 @@ def test_rotations_leave_no_files_open(log: Path) -> None:
         if number % 3:
             log.write_bytes(b"")
         found += lines_of(tail.poll())
-        assert open_files() <= before + 20
+        assert open_files(log.parent) <= before + 20
     for _ in range(30):
         found += lines_of(tail.poll())
     assert sorted(map(int, found)) == list(range(300))
     tail.close()
     tail.close()
-    assert open_files() == before
+    assert open_files(log.parent) == before
 
 
 def test_what_is_no_regular_file_is_refused_without_hanging(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import Site, end, until
+from running import Site, end
+from waiting import until
 
 from qioi.controller.hierarchy import find_hierarchy
 from qioi.discovery.systemd import Systemd, unescape

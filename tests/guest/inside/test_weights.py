@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from running import Site, end, until
+from running import Site, end
+from waiting import until
 
 from qioi.controller.hierarchy import find_hierarchy
 
