@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import shutil
 import signal
 import subprocess
@@ -19,8 +21,8 @@ MOUNTS = Path("/proc/self/mounts")
 EVENTS = ("sched:sched_switch", "sched:sched_waking", "sched:sched_process_fork")
 #: Seconds between two looks at who is in which group.
 LOOK = 0.25
-#: Seconds that perf has to write its file out once it was told to stop.
-PATIENCE = 30.0
+#: Seconds that perf has to begin, and to write its file out once it was told to stop.
+PATIENCE = 60.0
 
 
 class ProfileError(Exception):
@@ -75,7 +77,14 @@ def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: f
     events = [word for event in EVENTS for word in ("-e", event)]
     words = [perf, "record", "-a", *events, "-o", str(file), f"--max-size={megabytes}M"]
     owners = look(groups)
-    with child(within_tracefs(words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with contextlib.ExitStack() as stack:
+        control = stack.enter_context(Control())
+        process = stack.enter_context(
+            child(within_tracefs([*words, *control.words]), subprocess.DEVNULL, subprocess.PIPE, control.theirs)
+        )
+        # Where CPU is short perf may take longer to begin than it is to record.
+        if not control.enable(process):
+            process.kill()
         deadline = time.monotonic() + seconds
         while process.poll() is None and (rest := deadline - time.monotonic()) > 0:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -102,10 +111,40 @@ def read(perf: str, file: Path, owners: Mapping[int, str]) -> Recording:
     return recording
 
 
+class Control:
+    """How perf is told when to begin, and says that it has: perf-record(1), ``--control``, from perf 5.10 on."""
+
+    def __init__(self) -> None:
+        self._commands, self._answers = os.pipe(), os.pipe()
+        #: The ends of the two pipes that are perf's.
+        self.theirs = self._commands[0], self._answers[1]
+        self.words = ("--delay=-1", f"--control=fd:{self.theirs[0]},{self.theirs[1]}")
+
+    def enable(self, process: subprocess.Popen[str]) -> bool:
+        """Have it record; say whether it does. It does not where it has ended, or after :data:`PATIENCE`."""
+        os.write(self._commands[1], b"enable\n")
+        deadline = time.monotonic() + PATIENCE
+        while process.poll() is None and time.monotonic() < deadline:
+            if select.select([self._answers[0]], [], [], LOOK)[0]:
+                return True
+        return False
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in (*self._commands, *self._answers):
+            os.close(descriptor)
+
+
 @contextlib.contextmanager
-def child(words: list[str], stdout: int, stderr: int) -> Iterator[subprocess.Popen[str]]:
+def child(
+    words: list[str], stdout: int, stderr: int, descriptors: tuple[int, ...] = ()
+) -> Iterator[subprocess.Popen[str]]:
     """Run a process that never outlives us. What it prints may hold any bytes: threads choose their names."""
-    process = subprocess.Popen(words, stdout=stdout, stderr=stderr, text=True, errors="replace", start_new_session=True)
+    process = subprocess.Popen(
+        words, stdout=stdout, stderr=stderr, text=True, errors="replace", start_new_session=True, pass_fds=descriptors
+    )
     with process:
         try:
             yield process
