@@ -26,8 +26,8 @@ ARGUMENTS: dict[Kind, tuple[str, ...]] = {
 }
 #: stress-ng 0.15: `stress-ng: metrc: [1] vm  1234  2.00 ...`, bogo ops and real time of each stressor.
 _METRICS = re.compile(r"(?:metrc|info): +\[\d+\] (?:vm|hdd) +(\d+) +(\d+\.\d+) ")
-#: Seconds that it has to end and say what it did.
-PATIENCE = 10.0
+#: Seconds that it has to end and say what it did: on a disk that is slow, or a host that is busy, not at once.
+PATIENCE = 60.0
 
 
 def stress_binary() -> str:

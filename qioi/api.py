@@ -17,6 +17,8 @@ from urllib.parse import parse_qsl, urlencode
 
 #: Seconds a client may take; the next one waits behind it.
 TIMEOUT = 2.0
+#: Seconds that a client waits for its answer: where CPU is short, and that is where it is asked, it may come late.
+PATIENCE = 30.0
 
 #: What stands behind the question mark of a request, by key.
 Query = Mapping[str, str]
@@ -147,7 +149,7 @@ class UnixConnection(http.client.HTTPConnection):
     """A client's side of HTTP on a Unix socket."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=TIMEOUT)
+        super().__init__("localhost", timeout=PATIENCE)
         self._path = path
 
     def connect(self) -> None:

@@ -18,7 +18,7 @@ from qioi.lab.containers import ContainerRun, Containers
 from qioi.lab.engine import LabEngine
 from qioi.lab.errors import LabError
 from qioi.lab.kubernetes.secrets import as_yaml, network_secrets
-from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, RUNTIMES, Lab, LabOptions, NodeStatus, Runtime
+from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, PATIENCE, RUNTIMES, Lab, LabOptions, NodeStatus, Runtime
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 
 directory_option = click.option(
@@ -93,7 +93,9 @@ def command() -> None:
     help="First of the loopback ports that the nodes listen on.",
 )
 @runtime_option
-@click.option("--timeout", type=click.FloatRange(min=1), default=60.0, show_default=True, help="Seconds to get ready.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=PATIENCE, show_default=True, help="Seconds to get ready."
+)
 def up(
     directory: Path,
     orgs: int,

@@ -30,6 +30,8 @@ from qioi.profile_perf import ProfileError, perf_binary
 Progress = Callable[[str, float, float], None]
 #: Block mode needs more clients than a block has transactions, or it waits for its timer.
 PROBE_CLIENTS = 64
+#: Repeats that the machine may be too busy for, however few were asked for.
+LOSSES = 5
 #: What a smoke run takes for the maximum, in tps.
 SMOKE_MAXIMUM = 60.0
 
@@ -89,10 +91,10 @@ class Session:
         return quiet < self._plan.repeats and len(finished) < 2 * self._plan.repeats
 
     def _lose(self, error: BusyError) -> None:
-        """Note a repeat that could not be measured; with as many of them as were asked for the run ends."""
+        """Note a repeat that could not be measured; with as many as were asked for, or :data:`LOSSES`, the run ends."""
         lost = [*self._store.document.get("lost", []), str(error)]
         self._store.keep("lost", lost)
-        if len(lost) >= self._plan.repeats:
+        if len(lost) >= max(self._plan.repeats, LOSSES):
             raise error
 
     @contextlib.contextmanager

@@ -20,8 +20,8 @@ from qioi.types import DEFAULT_SHARES
 DAEMON_GROUP = "qioi"
 #: The daemon must run just when CPU is short. As a service it gets this from its unit (CPUWeight).
 DAEMON_SHARES = 8 * DEFAULT_SHARES
-#: Seconds to put every share back and end after SIGTERM.
-STOP_SECONDS = 10.0
+#: Seconds to put every share back and end after SIGTERM, on a host where CPU is short.
+STOP_SECONDS = 60.0
 
 
 class Daemon:

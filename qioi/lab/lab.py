@@ -41,6 +41,8 @@ CLIENT_GROUP = "client"
 #: Proof that a folder is a lab's and may be emptied.
 MARKER = ".qioi-lab"
 STATE = "lab.json"
+#: Seconds that all nodes have to get ready. One that fails is noticed at once; on a busy host others are slow.
+PATIENCE = 180.0
 #: Seconds to wait for another command on the same lab.
 LOCK_PATIENCE = 1.0
 #: How a lab's programs run: as processes, or as containers of a real engine.
@@ -138,7 +140,7 @@ class Lab:
         self,
         options: LabOptions,
         *,
-        timeout: float = 60.0,
+        timeout: float = PATIENCE,
         die_with_parent: bool = False,
         say: Say = silent,
     ) -> Network:

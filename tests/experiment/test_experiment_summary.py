@@ -14,7 +14,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan, make_plan
-from qioi.experiment.session import Session
+from qioi.experiment.session import LOSSES, Session
 from qioi.experiment.store import Repeat, Store, asked
 from qioi.experiment.summary import Spread, Summary, as_json, judge, planned, write_csv
 from qioi.lab.errors import BusyError
@@ -145,14 +145,14 @@ def test_a_run_of_something_else_is_not_gone_on_with(plan: Plan, tmp_path: Path)
 
 
 class Starved(Session):
-    """A session on a machine that has time for every second repeat only."""
+    """A session on a machine that has time for every second repeat only, or for none."""
 
-    tries = 0
+    tries, every = 0, 2
 
     def _repeat(self, number: int, maxima: dict[str, float]) -> Repeat:
-        Starved.tries += 1
-        if Starved.tries % 2:
-            raise BusyError(f"try {Starved.tries}: 0 samples")
+        self.tries += 1
+        if self.every == 0 or self.tries % self.every:
+            raise BusyError(f"try {self.tries}: 0 samples")
         self._store.folder(number).mkdir(parents=True)
         return self._store.finish(number, row(100, 50, 100), judged=True)
 
@@ -160,7 +160,16 @@ class Starved(Session):
 def test_a_repeat_that_could_not_be_measured_is_noted_and_tried_again(plan: Plan, tmp_path: Path) -> None:
     two = replace(plan, repeats=2, smoke=True)
     store = Store(tmp_path / "toy")
-    with pytest.raises(BusyError, match="try 3"):
-        Starved(two, store, tmp_path, 1024, lambda *_: None).run()
+    Starved(two, store, tmp_path, 1024, lambda *_: None).run()
     assert store.document["lost"] == ["try 1: 0 samples", "try 3: 0 samples"]
-    assert [repeat.number for repeat in store.repeats()] == [1]
+    assert [repeat.number for repeat in store.repeats()] == [1, 2]
+
+
+@pytest.mark.parametrize(("repeats", "tries"), [(1, LOSSES), (7, 7)])
+def test_where_nothing_can_be_measured_a_run_ends(plan: Plan, tmp_path: Path, repeats: int, tries: int) -> None:
+    session = Starved(
+        replace(plan, repeats=repeats, smoke=True), Store(tmp_path / "toy"), tmp_path, 1024, lambda *_: None
+    )
+    session.every = 0
+    with pytest.raises(BusyError, match=f"try {tries}:"):
+        session.run()
