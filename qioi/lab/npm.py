@@ -77,7 +77,7 @@ def _npm_ci(npm: str, folder: Path) -> None:
     log = folder / "npm.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=warn"],
+            [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=warn", "--fetch-retries=5"],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,

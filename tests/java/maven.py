@@ -5,6 +5,7 @@ What Maven fetches stays in its own cache (~/.m2), the classes in a folder of th
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -14,8 +15,17 @@ from pathlib import Path
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-classpath"
 #: The oldest Java that the sources compile with (records, `var`), and Debian 12's own.
 JAVA_MINIMUM = 17
-#: Seconds. Empty caches and a slow registry: 100 MB.
-PATIENCE = 280
+#: Seconds that one call may take. Empty caches and a slow registry: 100 MB for all programs together.
+PATIENCE = 900
+#: How often Maven is called where it fails or hangs: what it has fetched it keeps, so each call goes on from there.
+TRIES = 3
+#: A connection that says nothing for a minute is given up, not after half an hour; what a registry refuses for the
+#: moment (503) is asked for again (https://maven.apache.org/wagon/wagon-providers/wagon-http/).
+NETWORK = (
+    "-Dmaven.wagon.rto=60000",
+    "-Dmaven.wagon.http.retryHandler.count=5",
+    "-Dmaven.wagon.http.serviceUnavailableRetryStrategy.class=standard",
+)
 
 
 class JavaMissingError(Exception):
@@ -49,11 +59,19 @@ def compile_program(project: Path, folder: Path) -> Compiled:
     """Resolve ``project``/pom.xml and compile ``project``/src into ``folder``."""
     folder.mkdir(parents=True)
     listed, classes = folder / "classpath", folder / "classes"
-    _run(["mvn", "-q", "-B", "-f", str(project / "pom.xml"), PLUGIN, f"-Dmdep.outputFile={listed}"])
+    _resolve(["mvn", "-q", "-B", *NETWORK, "-f", str(project / "pom.xml"), PLUGIN, f"-Dmdep.outputFile={listed}"])
     needed = listed.read_text().strip()
     sources = [str(source) for source in sorted((project / "src").glob("*.java"))]
     _run(["javac", "-proc:none", "-cp", needed, "-d", str(classes), *sources])
     return Compiled(f"{classes}:{needed}")
+
+
+def _resolve(command: list[str]) -> None:
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
+            return _run(command)
+        command = [*command, "-U"]  # what could not be fetched is not taken for missing
+    return _run(command)
 
 
 def _run(command: list[str]) -> None:

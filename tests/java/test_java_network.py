@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from bundled_network import BundledNetwork, Served
-from maven import Compiled, JavaMissingError, compile_program, find_java
+from maven import PATIENCE as MAVEN_PATIENCE
+from maven import TRIES, Compiled, JavaMissingError, compile_program, find_java
+from waiting import PATIENCE
 
-pytestmark = pytest.mark.slow
+# Two programs are resolved by Maven first.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * TRIES * MAVEN_PATIENCE)]
 HERE = Path(__file__).parent
 #: What the same steps print in the Node client, and, of the gateway session, with Fabric 2.5.16.
 EXPECTED = {
@@ -53,7 +56,7 @@ def test_a_session_of_the_java_client(network: BundledNetwork, client: Compiled,
         [*client.command(main), str(network.description), "session"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=3 * PATIENCE,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
