@@ -17,6 +17,8 @@ from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab
 from qioi.lab.npm import find_node
 
+#: What npm has to fetch comes first, once.
+pytestmark = pytest.mark.timeout(1800)
 COMMAND = [sys.executable, "-m", "qioi.cli", "lab", "caliper"]
 
 

@@ -18,7 +18,8 @@ from qioi.lab.caliper_files import Overrides
 from qioi.lab.errors import LabError
 from qioi.lab.npm import find_node, install
 
-pytestmark = pytest.mark.slow
+# What npm has to fetch comes first, once.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 #: Rounds in which nothing can conflict, so nothing may fail.
 PEACEFUL = {"create", "open", "init", "query", "read"}
 
