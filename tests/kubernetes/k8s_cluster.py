@@ -20,7 +20,7 @@ from typing import Any
 from k8s_tools import missing, path
 
 #: Far longer than anything takes: nothing is decided by it but that the test has failed.
-PATIENCE = 90.0
+PATIENCE = 150.0
 ADMIN, ADMIN_TOKEN = "admin", "admin-token"
 
 
