@@ -137,14 +137,14 @@ def test_a_node_that_dies_during_an_arm_ends_it(lab: Lab, base_port: int, tmp_pa
             killed.append(lab.tree.group("orderer1").signal(signal.SIGKILL))
 
     with pytest.raises(LabError, match="orderer1 ended"):
-        Runner(lab, network, tmp_path).run(Arm("x", "x", LoadPlan(30, 1, rate=10)), kill_once)
+        Runner(lab, network, tmp_path).run(Arm("x", "x", LoadPlan(300, 1, rate=10)), kill_once)
     assert not lab.tree.group("client").pids()
 
 
 def test_a_daemon_that_cannot_start_is_reported_with_its_words(lab: Lab, base_port: int, tmp_path: Path) -> None:
     network = lab.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port))
     config = daemon_config(lab, network, law="adaptive", threshold=10.0).replace("adaptive", "no-such-law")
-    arm = Arm("x", "x", LoadPlan(30, 1, rate=10), config=config)
+    arm = Arm("x", "x", LoadPlan(300, 1, rate=10), config=config)
     with pytest.raises(LabError, match=r"the daemon ended \(status \d+\)(.|\n)*no-such-law"):
         Runner(lab, network, tmp_path).run(arm)
     assert not lab.tree.group("qioi").exists
