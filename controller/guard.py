@@ -353,7 +353,7 @@ def restore_entries(
         if not entry.ours:  # never changed by us
             continue
         try:
-            outcomes.append(restore_entry(hierarchy, access, entry))
+            outcomes.append(restore_entry(hierarchy, access, entry, settled=not entry.owner))
         except CgroupGoneError as error:
             outcomes.append(Outcome(entry.path, Result.GONE, None, str(error)))
         except CgroupError as error:
@@ -363,17 +363,27 @@ def restore_entries(
         if entry.owner and outcomes[-1].result is not Result.FOREIGN:
             owners.release(entry.owner, entry.original, entry.ours)
             released[entry.owner] = len(outcomes) - 1, entry
-    for owner, problem in owners.settle().items() if released else ():
-        if owner in released:
-            place, entry = released[owner]
-            message = f"{outcomes[place].message}; the record of its owner is not put back yet: {problem}"
+    problems = owners.settle() if released else {}
+    for owner, (place, entry) in released.items():
+        try:
+            if owner not in problems:
+                restore_entry(hierarchy, access, entry)  # what its owner was told last may have come after us
+                continue
+            message = f"{outcomes[place].message}; the record of its owner is not put back yet: {problems[owner]}"
             outcomes[place] = replace(outcomes[place], message=message)
-            left.append(entry)
+        except CgroupGoneError:
+            continue
+        except CgroupError as error:
+            outcomes[place] = Outcome(entry.path, Result.FAILED, None, str(error))
+        left.append(entry)
     return outcomes, left
 
 
-def restore_entry(hierarchy: Hierarchy, access: Access, entry: Entry) -> Outcome:
-    """Put one original back if the value is still ours, and the group the same or, by its owner, made anew."""
+def restore_entry(hierarchy: Hierarchy, access: Access, entry: Entry, *, settled: bool = True) -> Outcome:
+    """Put one original back if the value is still ours, and the group the same or, by its owner, made anew.
+
+    Until all is ``settled``, an owner may yet write a value of ours that it was told.
+    """
     same = identity(hierarchy, entry.path) == (entry.device, entry.inode)
     if not (same or entry.owner) or entry.file != hierarchy.file:
         raise CgroupGoneError(f"{hierarchy.folder(entry.path)}: another group has that path now")
@@ -385,6 +395,7 @@ def restore_entry(hierarchy: Hierarchy, access: Access, entry: Entry) -> Outcome
         return Outcome(entry.path, Result.FOREIGN, shares, f"somebody else has set {current}: left alone")
     access.write(entry.path, entry.original)
     now = access.read(entry.path)
-    if now != entry.original:
+    if now != entry.original and (settled or now not in entry.ours):
         raise CgroupError(f"{hierarchy.folder(entry.path)}: wrote {entry.original}, reads {now}")
-    return Outcome(entry.path, Result.OK, hierarchy.shares(now, entry.original), f"{current} -> {now}, its original")
+    shares = hierarchy.shares(entry.original, entry.original)
+    return Outcome(entry.path, Result.OK, shares, f"{current} -> {entry.original}, its original")

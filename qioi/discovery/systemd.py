@@ -90,9 +90,15 @@ class Systemd:
         return value
 
     def set(self, name: str, numbers: Mapping[str, int]) -> None:
-        """Set number properties until the next boot, as `systemctl set-property --runtime` does."""
+        """Set number properties until the next boot, as `systemctl set-property --runtime` does.
+
+        On return the unit's group has them.
+        """
         properties = [(key, ("t", value)) for key, value in numbers.items()]
         self._call(_ROOT, _MANAGER, "SetUnitProperties", "sba(sv)", (name, True, properties))
+        # It answers this call before it writes the group, and the next one after that: the write waits in a queue that
+        # is emptied before another message is looked at (systemd's src/core/cgroup.c, manager_loop in manager.c).
+        self._call(_ROOT, "org.freedesktop.DBus.Peer", "Ping", "", ())
 
     def subscribe(self) -> None:
         """Ask for signals about all units."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 from real_host import Host
 
+from qioi.controller.errors import CgroupError
 from qioi.controller.guard import Guard, Result
 from qioi.controller.journal import Journal
 
@@ -216,3 +217,49 @@ def test_a_record_that_nobody_waits_for_is_no_problem(host: Host, journal: Journ
     assert [one.result for one in guard.restore()] == [Result.OK]
     assert host.get(path) == original
     assert journal.load().entries == ()
+
+
+@pytest.mark.parametrize("when", ["as it is put back", "while the owner is waited for"])
+def test_an_owner_that_writes_our_value_once_more_at_the_end_does_not_leave_it_there(
+    host: Host, journal: Journal, owners: ToyOwners, when: str
+) -> None:
+    """As systemd does with what it was told just before: it writes the group a little later."""
+    guard, path, original, ours = raised(host, journal, owners)
+    write, settle = host.access.write, owners.settle
+
+    def late_write(group: str, value: int) -> None:
+        write(group, value)
+        host.set(path, ours)
+        guard._access.write = write  # type: ignore[method-assign]
+
+    def late_settle() -> Mapping[str, str]:
+        host.set(path, ours)
+        return settle()
+
+    if when == "as it is put back":
+        guard._access.write = late_write  # type: ignore[method-assign]
+    else:
+        owners.settle = late_settle  # type: ignore[method-assign]
+    (outcome,) = guard.restore()
+    assert (outcome.result, host.get(path), owners.record) == (Result.OK, original, original)
+    assert journal.load().entries == ()
+
+
+def test_a_value_that_came_late_and_cannot_be_put_back_stays_in_the_journal(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, original, ours = raised(host, journal, owners)
+    settle = owners.settle
+
+    def refused(group: str, value: int) -> None:
+        raise CgroupError("read-only")
+
+    def late_settle() -> Mapping[str, str]:
+        host.set(path, ours)
+        guard._access.write = refused  # type: ignore[method-assign]
+        return settle()
+
+    owners.settle = late_settle  # type: ignore[method-assign]
+    (outcome,) = guard.restore()
+    assert (outcome.result, outcome.message) == (Result.FAILED, "read-only")
+    assert [(one.original, one.owner) for one in journal.load().entries] == [(original, OWNER)]

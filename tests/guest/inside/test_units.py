@@ -153,6 +153,31 @@ def test_raised_kept_over_a_daemon_reload_and_put_back(peer: Peer, watching: Sit
     assert back(peer, before)
 
 
+def test_a_property_that_is_set_is_in_force_in_the_group(peer: Peer) -> None:
+    systemd, late = Systemd(), []
+    try:
+        for value in range(1000, 1200):
+            systemd.set(peer.name, {KEY: value})
+            late += [value] if peer.share != value else []
+    finally:
+        systemd.close()
+    assert late == []
+
+
+def test_reloads_at_any_moment_are_nobodys_change(peer: Peer, watching: Site) -> None:
+    """A reload writes what systemd was told last, which may be any value of ours while shares move."""
+    before = record(peer)
+    process = watching.start()
+    until(lambda: told(peer))
+    for _ in range(40):
+        systemctl("daemon-reload")
+    until(lambda: told(peer))
+    code, text = end(process)
+    assert code == 0, text
+    assert "somebody else" not in text
+    assert back(peer, before)
+
+
 @pytest.mark.parametrize("peer", ["CPUWeight=200", ""], indirect=True)
 def test_after_a_kill_restore_puts_share_and_record_back(peer: Peer, watching: Site) -> None:
     before = record(peer)
