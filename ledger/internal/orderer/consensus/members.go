@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -37,7 +38,12 @@ func (n *Node) proposeConfig() bool {
 		p.Fail(ErrNotLeader)
 		return true
 	}
-	if err := n.appendConfig(p.Tx); err != nil {
+	err := n.appendConfig(p.Tx)
+	if errors.Is(err, ErrQuorumLoss) && n.ticks-n.elected <= uint64(n.cfg.ElectionTick) {
+		n.config = p // we have heard only of those who elected us: the others have an election's time to answer
+		return false
+	}
+	if err != nil {
 		p.Fail(err)
 	}
 	return true

@@ -126,6 +126,7 @@ type Node struct {
 	paced         *time.Timer // ends what pacer asks for
 	config        *Proposal   // a configuration, which waits until all before it is applied
 	ticks         uint64
+	elected       uint64            // tick at which the leader changed
 	heard         map[uint64]uint64 // tick at which another one last sent something
 	holder        holder
 	release       *time.Timer // of what is held

@@ -165,7 +165,7 @@ func (n *Node) noteLeader(leader uint64) {
 		return
 	}
 	log.Infof("Raft leader changed: %d -> %d channel=%s node=%d", before, leader, n.cfg.Channel, n.cfg.ID)
-	n.proposed, n.timed = 0, 0
+	n.proposed, n.timed, n.elected = 0, 0, n.ticks
 	n.pacer.forget()
 	if n.config != nil {
 		n.config.Fail(ErrNotLeader)
