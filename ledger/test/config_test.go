@@ -49,7 +49,7 @@ func TestConfigurationsChangeUnderLoad(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--mode", mode, "--batch-timeout", "200ms")
 			msp := g.stranger("stranger.json")
-			w := g.load(20, "--chaincode", "kv", "--clients", "6", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
+			w := g.load("--chaincode", "kv", "--clients", "6", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.progress("peer0-org1", 50)
 
 			_ = g.kill("orderer2", syscall.SIGKILL)
@@ -81,10 +81,9 @@ func TestConfigurationsChangeUnderLoad(t *testing.T) {
 			assert.Equal(t, configtool.Chaincode{Version: "2.0", Sequence: 2}, shown.Chaincodes["kv"])
 			assert.Contains(t, shown.Organisations, "Org3MSP")
 
-			told := w.wait()
+			told := w.stop()
 			require.NotEmpty(t, told)
-			theirs := g.load(1, "--network", g.path("stranger.json"), "--chaincode", "kv", "--clients", "2", "--value-size", "100").wait()
-			assert.NotEmpty(t, theirs, "the new organisation's clients commit")
+			theirs := g.commits("--network", g.path("stranger.json"), "--chaincode", "kv", "--value-size", "100")
 			report := g.agree(append(told, theirs...))
 			t.Logf("told %d, ledger: %v", len(told), report.Codes)
 			g.sameConfigurations()
@@ -92,15 +91,27 @@ func TestConfigurationsChangeUnderLoad(t *testing.T) {
 	}
 }
 
+// denied is what the clients of a description of the network are told, who get nothing committed.
+func (g *grid) denied(description string, args ...string) string {
+	g.t.Helper()
+	out, err := g.command(g.t.Context(), "load", append([]string{
+		"--network", g.path(description), "--chaincode", "kv", "--warmup", "0s", "--duration", "2s", "--clients", "1",
+	}, args...)...).CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	return string(out)
+}
+
 // TestAStrangerIsRefused is what the new organisation's clients see before they are let in.
 func TestAStrangerIsRefused(t *testing.T) {
 	g := newGrid(t, "--peers-per-org", "1", "--orderers", "1", "--consenter", "solo", "--chaincode", kv)
 	g.stranger("stranger.json")
-	w := g.load(1, "--network", g.path("stranger.json"), "--chaincode", "kv", "--clients", "1")
-	_ = w.cmd.Wait()
-	if raw, err := os.ReadFile(w.record); err == nil {
-		assert.Empty(t, string(raw))
-	}
+	record := g.path("told")
+	assert.Contains(t, g.denied("stranger.json", "--record", record), "access denied: channel [mychannel] creator org [Org3MSP]")
+	raw, err := os.ReadFile(record)
+	require.NoError(t, err)
+	assert.Empty(t, string(raw))
 }
 
 // sameConfigurations holds the configurations that stopped orderers and peers are left with against each other.

@@ -34,13 +34,13 @@ func TestAFullDiskStopsThePeerLoudly(t *testing.T) {
 	})
 	g.start(victim)
 	g.awaitReady(victim)
-	w := g.load(25, "--chaincode", "kv", "--clients", "8", "--value-size", "8000")
+	w := g.load("--chaincode", "kv", "--clients", "8", "--value-size", "8000")
 
 	select {
 	case err := <-g.nodes[victim].done:
 		g.nodes[victim].done <- err
 		assert.Error(t, err, "a peer that cannot write must not end as if all were well")
-	case <-time.After(60 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the peer goes on without a disk")
 	}
 	delete(g.nodes, victim)
@@ -55,5 +55,6 @@ func TestAFullDiskStopsThePeerLoudly(t *testing.T) {
 	require.NoError(t, syscall.Mount("tmpfs", data, "tmpfs", syscall.MS_REMOUNT, "size=512m"))
 	g.start(victim)
 	g.awaitReady(victim)
-	g.agree(w.wait())
+	g.progress(victim, 20)
+	g.agree(w.stop())
 }

@@ -11,7 +11,7 @@ import (
 // stand, but nothing comes from it any more. Peers and gateways go on with the others.
 func TestFrozenOrderersAreLeft(t *testing.T) {
 	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv)
-	w := g.load(25, "--chaincode", "kv", "--clients", "6", "--value-size", "100")
+	w := g.load("--chaincode", "kv", "--clients", "6", "--value-size", "100")
 	g.progress("peer0-org1", 50)
 	for _, orderer := range g.named("orderer") {
 		frozen := g.nodes[orderer].cmd.Process
@@ -21,5 +21,5 @@ func TestFrozenOrderersAreLeft(t *testing.T) {
 		}
 		require.NoError(t, frozen.Signal(syscall.SIGCONT))
 	}
-	g.agree(w.wait())
+	g.agree(w.stop())
 }

@@ -215,7 +215,7 @@ func TestLinearizable(t *testing.T) {
 	end()
 	t.Logf("%d operations: %d happened, %d failed, %d may have happened", len(h.ops), h.fates[happened], h.fates[failed], h.fates[unknown])
 	require.Positive(t, h.fates[happened])
-	assert.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(register, h.ops, time.Minute))
+	assert.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(register, h.ops, patience))
 	h.spoil(t)
 	g.agree(nil)
 }
@@ -226,7 +226,7 @@ func (h *history) spoil(t *testing.T) {
 	for i := range h.ops {
 		if c, a := h.ops[i].Input.(call), h.ops[i].Output.(answer); c.kind == opGet && a.known {
 			h.ops[i].Output = answer{read: "nobody's", known: true}
-			assert.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(register, h.ops, time.Minute))
+			assert.Equal(t, porcupine.Illegal, porcupine.CheckOperationsTimeout(register, h.ops, patience))
 			return
 		}
 	}

@@ -168,10 +168,13 @@ func (g *grid) awaitLog(name, text string) {
 	})
 }
 
-// eventually waits for what must come; the bound only ends a test that has failed.
+// patience ends a test that has failed. No host is so slow that what must come takes as long.
+const patience = 3 * time.Minute
+
+// eventually waits for what must come.
 func (g *grid) eventually(what string, reached func() bool) {
 	g.t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if reached() {
 			return
 		}
