@@ -22,6 +22,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/internal/porttest"
 )
 
 // binary is qioi-ledger, built once for all tests.
@@ -66,7 +67,7 @@ func newGrid(t testing.TB, options ...string) *grid {
 		t.Skip("starts a network of processes")
 	}
 	g := &grid{t: t, dir: filepath.Join(t.TempDir(), "net"), nodes: map[string]*process{}}
-	g.must("init", append([]string{"--dir", g.dir, "--base-port", strconv.Itoa(freePorts(t))}, options...)...)
+	g.must("init", append([]string{"--dir", g.dir, "--base-port", strconv.Itoa(porttest.Take(t))}, options...)...)
 	raw, err := os.ReadFile(filepath.Join(g.dir, network.FileName))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(raw, &g.file))
@@ -85,25 +86,6 @@ func newGrid(t testing.TB, options ...string) *grid {
 		g.awaitReady(n.Name)
 	}
 	return g
-}
-
-// freePorts finds a run of ports that nobody listens on.
-func freePorts(t testing.TB) int {
-	t.Helper()
-	const run = 40
-next:
-	for base := 22000 + os.Getpid()%100*run; base < 60000; base += run {
-		for port := base; port < base+run; port++ {
-			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-			if err != nil {
-				continue next
-			}
-			_ = l.Close()
-		}
-		return base
-	}
-	t.Fatal("no free ports")
-	return 0
 }
 
 func (g *grid) node(name string) network.Node {

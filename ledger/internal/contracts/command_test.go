@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/qioi/qioi/ledger/internal/porttest"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
@@ -42,10 +44,7 @@ func TestWrongUseIsSaidInOneLine(t *testing.T) {
 }
 
 func TestServesUntilItsContextEnds(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := free.Addr().String()
-	require.NoError(t, free.Close())
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(porttest.Take(t)))
 	t.Setenv("CHAINCODE_SERVER_ADDRESS", address)
 	t.Setenv("CHAINCODE_ID", "smallbank:2.0")
 
@@ -56,7 +55,7 @@ func TestServesUntilItsContextEnds(t *testing.T) {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	limit, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	limit, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	stream, err := peerpb.NewChaincodeClient(conn).Connect(limit, grpc.WaitForReady(true))
 	require.NoError(t, err)

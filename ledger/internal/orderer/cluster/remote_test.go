@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/porttest"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
@@ -111,7 +113,7 @@ func connect(t *testing.T, pin func(own []byte) []byte) (*orderer, *Remote, *eve
 	require.NoError(t, err)
 	theirs, ours := issue(t, a), issue(t, a)
 	o := &orderer{
-		got: make(chan *ordererpb.StepRequest, 64), answers: make(chan *ordererpb.StepResponse), address: "127.0.0.1:0",
+		got: make(chan *ordererpb.StepRequest, 64), answers: make(chan *ordererpb.StepResponse), address: net.JoinHostPort("127.0.0.1", strconv.Itoa(porttest.Take(t))),
 		tls: &tls.Config{Certificates: []tls.Certificate{*theirs}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
 	}
 	o.serve(t)
@@ -159,7 +161,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	assert.Equal(t, "no", <-e.refused)
 	r.Send("ch", message(raftpb.MsgSnap, 3))
 	assert.Equal(t, uint64(3), indexOf(t, <-o.got))
-	require.Eventually(t, func() bool { return len(e.sent()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(e.sent()) == 1 }, time.Minute, time.Millisecond)
 	assert.Equal(t, []bool{true}, e.sent())
 }
 
@@ -169,10 +171,10 @@ func TestAnOrdererThatComesBackIsFound(t *testing.T) {
 	assert.Equal(t, uint64(1), indexOf(t, <-o.got))
 	before := e.downs()
 	o.server.Stop()
-	require.Eventually(t, func() bool { return e.downs() > before }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return e.downs() > before }, time.Minute, time.Millisecond)
 	o.serve(t)
 	// What is sent while there is no stream may be lost: Raft repeats, and so does this.
-	for stop := time.After(30 * time.Second); ; {
+	for stop := time.After(time.Minute); ; {
 		r.Send("ch", message(raftpb.MsgApp, 2))
 		select {
 		case got := <-o.got:
@@ -191,7 +193,7 @@ func TestOnlyTheCertificateThatTheChannelNamesIsTrusted(t *testing.T) {
 	other := issue(t, a).Certificate[0]
 	o, r, e := connect(t, func([]byte) []byte { return other })
 	r.Send("ch", message(raftpb.MsgSnap, 1))
-	require.Eventually(t, func() bool { return e.downs() > 1 && len(e.sent()) > 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return e.downs() > 1 && len(e.sent()) > 0 }, time.Minute, time.Millisecond)
 	assert.False(t, e.sent()[0], "the sender learns that its snapshot did not leave")
 	assert.Empty(t, o.got)
 }

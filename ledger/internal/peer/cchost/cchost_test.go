@@ -18,6 +18,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/contracts/smallbank"
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
+	"github.com/qioi/qioi/ledger/internal/porttest"
 	"github.com/qioi/qioi/ledger/internal/shim"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -41,6 +42,12 @@ type fixture struct {
 
 	mu     sync.Mutex
 	height uint64
+}
+
+// own is an address that stays this test's while nobody serves at it.
+func own(t *testing.T) string {
+	t.Helper()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(porttest.Take(t)))
 }
 
 // serve runs a chaincode server until stop is called or the test ends.
@@ -272,7 +279,7 @@ func TestCallersLearnAtOnceThatTheirChaincodeDied(t *testing.T) {
 	var once sync.Once
 	free := func() { once.Do(func() { close(release) }) }
 	t.Cleanup(free)
-	at, stop := serve(t, "probe", "127.0.0.1:0", probe(entered, release))
+	at, stop := serve(t, "probe", own(t), probe(entered, release))
 	f := start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "probe", Address: at}}}).await("probe")
 	results := make(chan error, 3)
 	for i := range 3 {
@@ -302,10 +309,7 @@ func TestCallersLearnAtOnceThatTheirChaincodeDied(t *testing.T) {
 }
 
 func TestTheFirstTransactionWaitsForAChaincodeThatStartsLater(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := own(t)
 	f := start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "probe", Address: address}}})
 	result := make(chan error)
 	go func() {
@@ -314,7 +318,7 @@ func TestTheFirstTransactionWaitsForAChaincodeThatStartsLater(t *testing.T) {
 	}()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, _, _, err = f.simulate(ctx, "2", "probe", "put", "a", "b")
+	_, _, _, err := f.simulate(ctx, "2", "probe", "put", "a", "b")
 	require.ErrorIs(t, err, context.Canceled, "it is not there yet")
 	serve(t, "probe", address, probe(nil, nil))
 	require.NoError(t, <-result)
