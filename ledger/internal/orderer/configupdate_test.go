@@ -87,11 +87,11 @@ func TestConfigurationsChangeAtOnePoint(t *testing.T) {
 	r, err := c.broadcast(context.Background(), 2, c.update(channelconfig.Patch{MaxMessageCount: 7}, ordererAdmins))
 	require.NoError(t, err)
 	require.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
-	level(t, c)
+	last := level(t, c)
 	for i := range 3 {
 		stops[i]()
 	}
-	l.check(t, c)
+	l.check(t, c, last)
 	var versions []string
 	for i := range 3 {
 		cfg, err := nodeconfig.Load(c.config(i), nodeconfig.RoleOrderer)

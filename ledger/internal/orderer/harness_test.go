@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -25,6 +23,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/porttest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -60,6 +59,9 @@ func runProcess(config string) error {
 	return node.Run(ctx)
 }
 
+// patience ends a test that has failed. No host is so slow that what must come takes as long.
+const patience = 2 * time.Minute
+
 // cluster is a network's orderers.
 type testCluster struct {
 	t      testing.TB
@@ -76,33 +78,13 @@ func newCluster(t testing.TB, change func(*setup.Options)) *testCluster {
 	o.Orgs, o.PeersPerOrg, o.Chaincodes = 1, 1, nil
 	o.RaftTick = 50 * time.Millisecond
 	change(&o)
-	o.BasePort = freePorts(t, 2*o.Orderers+2+2*o.Brokers)
+	o.BasePort = porttest.Take(t)
 	file, err := setup.Init(o)
 	require.NoError(t, err)
 	user := file.Clients[0]
 	client, err := identity.LoadSigner(user.MSPID, filepath.Join(o.Dir, user.Cert), filepath.Join(o.Dir, user.Key))
 	require.NoError(t, err)
 	return &testCluster{t: t, dir: o.Dir, file: file, client: client, conns: map[string]*grpc.ClientConn{}}
-}
-
-// freePorts finds n neighbouring ports that nobody listens on, below the range
-// that the kernel hands out by itself.
-func freePorts(t testing.TB, n int) int {
-	t.Helper()
-next:
-	for range 100 {
-		base := 12000 + rand.IntN(18000)
-		for i := range n {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", base+i))
-			if err != nil {
-				continue next
-			}
-			require.NoError(t, l.Close())
-		}
-		return base
-	}
-	t.Fatal("no free ports")
-	return 0
 }
 
 func (c *testCluster) node(i int) network.Node { return c.file.Nodes[i] }
@@ -207,7 +189,7 @@ func (c *testCluster) order(env *commonpb.Envelope) {
 			}
 		}
 		return false
-	}, 30*time.Second, 20*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 }
 
 // orderAt has one orderer order a message; it may still be starting, or wait for a leader.
@@ -217,7 +199,7 @@ func (c *testCluster) orderAt(i int, text string) {
 	require.Eventually(c.t, func() bool {
 		r, err := c.broadcast(context.Background(), i, env)
 		return err == nil && r.Status == commonpb.Status_SUCCESS
-	}, 30*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 }
 
 func (c *testCluster) orderers() int {
@@ -233,7 +215,7 @@ func (c *testCluster) orderers() int {
 // texts follows an orderer until it has given n transactions and says what they hold, in order.
 func (c *testCluster) texts(i int, channel string, at *streampb.Position, n int) []string {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stream := c.follow(ctx, i, channel, at)
 	var out []string
@@ -292,7 +274,7 @@ func (c *testCluster) blocks(i int, channel string, from, to uint64) ([]*commonp
 
 // deliver sends a request for blocks and collects them.
 func (c *testCluster) deliver(i int, env *commonpb.Envelope) ([]*commonpb.Block, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(i)).Deliver(ctx, grpc.WaitForReady(true))
 	if err != nil {

@@ -205,7 +205,7 @@ func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
 	case r := <-answer:
 		require.NotNil(t, r)
 		assert.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("no answer")
 	}
 	assert.Equal(t, []string{"before", "during"}, c.texts(0, ch, &streampb.Position{Block: 1}, 2))
@@ -233,7 +233,7 @@ func TestNobodyIsRememberedWhoHasLeft(t *testing.T) {
 	for i := range under {
 		require.NoError(t, stream.Send(c.message(ch, fmt.Sprint(i))))
 	}
-	require.Eventually(t, func() bool { return waiting.count() == under }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return waiting.count() == under }, patience, time.Millisecond)
 	require.NoError(t, c.conns[c.node(0).Address].Close())
 	// The brokers' own word comes when the client has tried for deliveryTimeout.
 	assert.Eventually(t, func() bool { return waiting.count() == 0 }, 5*time.Second, time.Millisecond)

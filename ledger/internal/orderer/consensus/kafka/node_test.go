@@ -146,7 +146,7 @@ func await(t *testing.T, m *machine, blocks, open []string) {
 		haveBlocks, haveOpen := m.seen()
 		assert.ElementsMatch(c, blocks, haveBlocks)
 		assert.Equal(c, fmt.Sprint(open), fmt.Sprint(haveOpen))
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 func TestNothingIsAcceptedBeforeTheTopicIsReadToItsEnd(t *testing.T) {
