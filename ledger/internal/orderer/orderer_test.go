@@ -242,6 +242,27 @@ func TestAProposalOfAnotherOrdererIsRefused(t *testing.T) {
 	}
 }
 
+// TestWithoutTLSOnlyConsentersIDsAreHeard: whoever reaches an orderer could otherwise have it remember any number of ids.
+func TestWithoutTLSOnlyConsentersIDsAreHeard(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { o.NoTLS = true })
+	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	node, err := Open(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, node.close()) }()
+	channel := node.channels[ch]
+	own := channel.group.Load().id
+	for from := range uint64(10) {
+		payload, err := proto.Marshal(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(own)})
+		require.NoError(t, err)
+		require.NoError(t, node.step(nil, &ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
+			ConsensusRequest: &ordererpb.ConsensusRequest{Channel: ch, Payload: payload},
+		}}, nil))
+	}
+	_, waiting := channel.raft.Load().Queued()
+	assert.Equal(t, 3, waiting, "of 1, 2 and 3")
+}
+
 // load orders envelopes from several clients until told to stop, and records which were acknowledged.
 type load struct {
 	mu    sync.Mutex

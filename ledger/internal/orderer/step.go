@@ -90,15 +90,19 @@ func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers 
 	if m.GetType() == raftpb.MsgProp {
 		return status.Errorf(codes.InvalidArgument, "%s from another orderer", m.GetType())
 	}
+	group := ch.group.Load()
+	if _, is := group.members[m.GetFrom()]; !is {
+		return nil // without TLS it may call itself anything
+	}
 	// What is for another id comes too late, or too early: we have left, or do not know yet that we are a consenter.
-	if raft := ch.raft.Load(); raft != nil && m.GetTo() == ch.group.Load().id {
+	if raft := ch.raft.Load(); raft != nil && m.GetTo() == group.id {
 		raft.Step(&m)
 	}
 	return nil
 }
 
 // consenter finds which consenter of a channel a certificate belongs to. Without
-// TLS everybody is believed. It gives no channel for one who is no consenter of this channel, but is one of
+// TLS everybody is believed who says to be one. It gives no channel for one who is no consenter of this channel, but is one of
 // another: what it has sent before it left must not end the stream that the other channel needs.
 func (n *Node) consenter(name string, certificate []byte) (*channel, uint64, error) {
 	ch, err := n.channel(name)
