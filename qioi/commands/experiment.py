@@ -78,6 +78,7 @@ class Asked:
     output: Path
     resume: bool
     loads: tuple[str, ...]
+    arms: tuple[str, ...]
     paper_size: bool
     repeats: int | None
     duration: float | None
@@ -96,6 +97,13 @@ class Asked:
 )
 @click.option("--resume", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Go on with that run.")
 @click.option("--load", "loads", multiple=True, metavar="LOAD", help="Of the file's loads only this one; repeatable.")
+@click.option(
+    "--arm",
+    "arms",
+    multiple=True,
+    metavar="ARM",
+    help="Of the file's arms only this one, those that it is held against, and the first; repeatable.",
+)
 @click.option("--paper-size", is_flag=True, help="As many neighbours as the paper has on its 24 cores.")
 @click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
 @click.option("--duration", type=click.FloatRange(min=2), help="Measured seconds of each cell, in place of the file's.")
@@ -115,6 +123,7 @@ def run(
     output: Path | None,
     resume: Path | None,
     loads: tuple[str, ...],
+    arms: tuple[str, ...],
     paper_size: bool,
     repeats: int | None,
     duration: float | None,
@@ -137,6 +146,7 @@ def run(
         directory,
         resume is not None,
         loads,
+        arms,
         paper_size,
         repeats,
         duration,
@@ -175,8 +185,7 @@ def specs(names: tuple[str, ...]) -> list[ExperimentSpec]:
 def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     """Lay one experiment out."""
     cores = machine().cores
-    if asked.loads:
-        spec = only(spec, asked.loads)
+    spec = only(spec, asked.loads, asked.arms)
     if asked.runtime is not None:
         networks = {name: one.model_copy(update={"runtime": asked.runtime}) for name, one in spec.networks.items()}
         spec = spec.model_copy(update={"networks": networks})

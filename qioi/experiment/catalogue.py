@@ -68,7 +68,8 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
     yield from _check_loads(spec)
     for number, figure in enumerate(spec.figures):
         yield from (f"figures.{number}: {problem}" for problem in _check_figure(spec, figure))
-    for number, claim in enumerate(spec.papers):
+    sentences = [("papers", number, one) for number, one in enumerate(spec.papers)]
+    for key, number, claim in [*sentences, *(("goals", number, one) for number, one in enumerate(spec.goals))]:
         places = (
             ("arm", claim.arm, _arms(spec)),
             ("of", claim.of, _arms(spec)),
@@ -77,9 +78,9 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
             ("load", claim.load, set(spec.loads)),
             ("of_load", claim.of_load, set(spec.loads)),
         )
-        yield from _unknown(f"papers.{number}", places)
+        yield from _unknown(f"{key}.{number}", places)
         if not known_metric(claim.metric):
-            yield f"papers.{number}.metric: there is no metric {claim.metric!r}"
+            yield f"{key}.{number}.metric: there is no metric {claim.metric!r}"
 
 
 def _arms(spec: ExperimentSpec) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from qioi.experiment.plan import Cell
 from qioi.experiment.scale import RULE
 from qioi.experiment.spec import FigureSpec
 from qioi.experiment.store import Store
-from qioi.experiment.summary import Spread, Summary, Verdict, as_json, write_csv
+from qioi.experiment.summary import ABSOLUTE, Outcome, Spread, Summary, Verdict, as_json, write_csv
 from qioi.lab.table import short, times
 
 PICTURES = "pictures"
@@ -54,11 +55,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A row of the comparison with the paper."""
+    """A row of the comparison with the paper, or with a goal; ``bound`` is the paper's ratio, or the goal's bound."""
 
     what: str
-    paper: str
+    bound: str
     ours: str
+    values: str
     word: str
     grade: str
 
@@ -76,7 +78,9 @@ class Section:
     notes: tuple[str, ...]
     items: tuple[Table | Picture, ...]
     claims: tuple[Claim, ...]
+    goals: tuple[Claim, ...]
     raw: tuple[str, ...]
+    counts: tuple[str, str, str]
 
 
 def runs_in(directory: Path) -> list[Path]:
@@ -128,6 +132,7 @@ def section(summary: Summary) -> Section:
         else:
             items.append(draw(summary, figure, folder / PICTURES, f"{number + 1}-{figure.kind}"))
     spec = summary.spec
+    verdicts, outcomes = summary.verdicts(), summary.outcomes()
     files = ("run.json", "summary.json", "metrics.csv")
     return Section(
         name=folder.name,
@@ -138,8 +143,14 @@ def section(summary: Summary) -> Section:
         warnings=tuple(warnings(summary)),
         notes=tuple(spec.notes),
         items=tuple(items),
-        claims=tuple(claim(verdict, summary) for verdict in summary.verdicts()),
+        claims=tuple(claim(verdict, summary) for verdict in verdicts),
+        goals=tuple(goal(outcome, summary) for outcome in outcomes),
         raw=tuple(f"{folder.name}/{name}" for name in files),
+        counts=(
+            f"{sum(repeat.quiet for repeat in summary.repeats)} of {summary.plan.repeats}",
+            tally([verdict.agrees for verdict in verdicts]),
+            tally([outcome.reached for outcome in outcomes]),
+        ),
     )
 
 
@@ -166,7 +177,7 @@ def entry(summary: Summary, cell: Cell, name: str) -> Entry:
     if value is None:
         return Entry("-")
     several = f"{short(value.low)} .. {short(value.high)}" if value.count > 1 else ""
-    if ratio is None or name in {"neighbours.due", "reaction", "release"}:
+    if ratio is None or name in ABSOLUTE:
         return Entry(short(value.median), several)
     return Entry(short(value.median), several, times(ratio.median), grade(name, ratio), of_alone(summary, cell, name))
 
@@ -190,15 +201,53 @@ def grade(name: str, ratio: Spread) -> str:
 
 def claim(verdict: Verdict, summary: Summary) -> Claim:
     """Spell a sentence of the paper beside ours."""
-    ours = verdict.ours
-    spelled = "-"
-    if ours is not None:
-        spelled = times(ours.median)
-        if ours.count > 1:
-            spelled += f" ({times(ours.low)} .. {times(ours.high)})"
     word = verdict.word if summary.trusted or verdict.agrees is None else f"{verdict.word} (not trusted)"
-    grades = {True: "good", False: "bad", None: ""}
-    return Claim(verdict.what, times(verdict.paper), spelled, word, grades[verdict.agrees] if summary.trusted else "")
+    values = ""
+    if verdict.values is not None:
+        unit = unit_of(summary, verdict.metric)
+        values = " to ".join(short(value) for value in verdict.values) + f" {unit}"
+    bound, ours = times(verdict.paper), ranged(verdict.ours, times)
+    return Claim(verdict.what, bound, ours, values.strip(), word, graded(verdict.agrees, summary))
+
+
+def goal(outcome: Outcome, summary: Summary) -> Claim:
+    """Spell a goal beside what was found."""
+    spell = percent if outcome.metric == "neighbours.due" else short if outcome.metric in ABSOLUTE else finely
+    words = {True: "reached", False: "not reached", None: "not measured"}
+    word = words[outcome.reached]
+    if outcome.ours is not None:
+        if 0 < outcome.often < outcome.ours.count:
+            word += f" (in {outcome.often} of {counted(outcome.ours.count, 'repeat')})"
+        word += "" if summary.trusted else " (not trusted)"
+    bound = f"at least {spell(outcome.least)}" if outcome.least is not None else f"at most {spell(outcome.most or 0)}"
+    return Claim(outcome.what, bound, ranged(outcome.ours, spell), "", word, graded(outcome.reached, summary))
+
+
+def ranged(ours: Spread | None, spell: Callable[[float], str]) -> str:
+    """Spell a median, with the least and the most."""
+    if ours is None:
+        return "-"
+    return spell(ours.median) + (f" ({spell(ours.low)} .. {spell(ours.high)})" if ours.count > 1 else "")
+
+
+def percent(value: float) -> str:
+    """Spell a part that is in % already."""
+    return f"{value:.0f} %"
+
+
+def finely(ratio: float) -> str:
+    """Spell a ratio that one hundredth decides about."""
+    return f"{ratio:.3f}x" if ratio < 2 else times(ratio)
+
+
+def graded(good: bool | None, summary: Summary) -> str:
+    """Colour a sentence, where it may be trusted."""
+    return {True: "good", False: "bad", None: ""}[good] if summary.trusted else ""
+
+
+def tally(found: Sequence[bool | None]) -> str:
+    """Count what is so."""
+    return f"{sum(one is True for one in found)} of {len(found)}" if found else "-"
 
 
 def method(summary: Summary) -> tuple[tuple[str, str], ...]:
@@ -280,6 +329,8 @@ class Line:
     experiments: str
     host: str
     verdicts: str
+    goals: str
+    trusted: str
 
 
 def write_index(parent: Path) -> Path:
@@ -294,9 +345,10 @@ def index_line(page: Path) -> Line:
     """Condense one run."""
     folders = runs_in(page.parent)
     documents = [json.loads((folder / "run.json").read_text()) for folder in folders]
-    summaries = [folder / "summary.json" for folder in folders]
-    papers = [one for file in summaries if file.exists() for one in json.loads(file.read_text())["papers"]]
-    agree = sum(one["agrees"] is True for one in papers)
+    files = [folder / "summary.json" for folder in folders]
+    summaries = [json.loads(file.read_text()) for file in files if file.exists()]
+    papers = [one["agrees"] for found in summaries for one in found["papers"]]
+    goals = [one["reached"] for found in summaries for one in found.get("goals", [])]
     host = documents[0]["host"]
     smoke = " (smoke)" if documents[0]["smoke"] else ""
     return Line(
@@ -305,5 +357,7 @@ def index_line(page: Path) -> Line:
         when=time.strftime("%Y-%m-%d %H:%M", time.gmtime(page.stat().st_mtime)),
         experiments=", ".join(folder.name for folder in folders),
         host=f"{host['cores']} cores, Linux {host['kernel']}, {host['versions'].get('commit', 'no commit')}",
-        verdicts=f"{agree} of {len(papers)} sentences agree" if papers else "",
+        verdicts=f"{tally(papers)} sentences agree" if papers else "",
+        goals=f"{tally(goals)} reached" if goals else "",
+        trusted=tally([bool(found["trusted"]) for found in summaries]),
     )

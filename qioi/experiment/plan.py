@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 
 from qioi.experiment.errors import SpecError
@@ -15,7 +15,7 @@ from qioi.experiment.spec import (
     LoadSpec,
     NeighbourSpec,
     NetworkSpec,
-    PaperSpec,
+    SentenceSpec,
     Timing,
 )
 from qioi.lab.arms import PROBE_SECONDS
@@ -139,28 +139,56 @@ def make_plan(
     return Plan(spec, cells, same, repeats or spec.repeats, seed, cores, paper_size, smoke)
 
 
-def only(spec: ExperimentSpec, loads: Collection[str]) -> ExperimentSpec:
-    """Cut an experiment down to some of its loads, with the figures and sentences that are about these alone.
+def only(spec: ExperimentSpec, loads: Collection[str] = (), arms: Collection[str] = ()) -> ExperimentSpec:
+    """Cut an experiment down to some loads and arms (none named: all), with the figures and sentences about these.
 
-    Raises SpecError where it has no such load.
+    The first arm, and those that the named ones are held against, stay. Raises SpecError where it has no such.
     """
-    unknown = [name for name in loads if name not in spec.loads]
-    if unknown:
-        accepted = ", ".join(spec.loads)
-        raise SpecError(f"{spec.name}: there is no load {name!r}: accepted are {accepted}" for name in unknown)
-    kept = {name: load for name, load in spec.loads.items() if name in loads}
-    left = {"loads": kept, "figures": _of(spec, spec.networks, kept), "papers": _about(spec, spec.networks, kept)}
-    return spec.model_copy(update=left)
+    axes = (("load", loads, list(spec.loads)), ("arm", arms, [arm.name for arm in spec.arms]))
+    problems = [
+        f"{spec.name}: there is no {kind} {name!r}: accepted are {', '.join(accepted)}"
+        for kind, named, accepted in axes
+        for name in named
+        if name not in accepted
+    ]
+    if problems:
+        raise SpecError(problems)
+    return cut(
+        spec,
+        spec.networks,
+        {name: load for name, load in spec.loads.items() if not loads or name in loads},
+        {arm.name for arm in spec.arms if not arms or arm.name in arms},
+    )
+
+
+def cut(
+    spec: ExperimentSpec, networks: Mapping[str, NetworkSpec], loads: Mapping[str, LoadSpec], arms: Collection[str]
+) -> ExperimentSpec:
+    """Leave these networks, loads and arms, the arms that these are held against, and what can be said of them."""
+    kept = {spec.arms[0].name, *arms}
+    for arm in reversed(spec.arms):  # an arm is held against one before it
+        if arm.name in kept and arm.against is not None:
+            kept.add(arm.against)
+    return spec.model_copy(
+        update={
+            "networks": dict(networks),
+            "loads": dict(loads),
+            "arms": [arm for arm in spec.arms if arm.name in kept],
+            "figures": _of(spec, networks, loads, kept),
+            "papers": [one for one in spec.papers if _about(one, networks, loads, kept)],
+            "goals": [one for one in spec.goals if _about(one, networks, loads, kept)],
+        }
+    )
 
 
 def _of(
-    spec: ExperimentSpec, networks: Container[str], loads: Container[str], arms: Container[str] | None = None
+    spec: ExperimentSpec, networks: Container[str], loads: Container[str], arms: Container[str]
 ) -> list[FigureSpec]:
     """Keep the figures that show something of what is left; where none does, the throughput is shown."""
     kept = []
     for figure in spec.figures:
         its_loads = [load for load in figure.loads if load in loads]
-        its_arms = [arm for arm in figure.arms if arms is None or arm in arms]
+        its_arms = [arm for arm in figure.arms if arm in arms]
         if (
             (figure.network is None or figure.network in networks)
             and (figure.load is None or figure.load in loads)
@@ -171,14 +199,10 @@ def _of(
     return kept or [FigureSpec(kind="table", title="In figures", metrics=["throughput"])]
 
 
-def _about(spec: ExperimentSpec, networks: Container[str | None], loads: Container[str | None]) -> list[PaperSpec]:
-    """Keep the paper's sentences that can be judged by what is left."""
-    return [
-        claim
-        for claim in spec.papers
-        if all(name is None or name in networks for name in (claim.network, claim.of_network))
-        and all(name is None or name in loads for name in (claim.load, claim.of_load))
-    ]
+def _about(one: SentenceSpec, networks: Container[str], loads: Container[str], arms: Container[str]) -> bool:
+    """Whether a sentence can be judged by what is left."""
+    named = ((one.network, networks), (one.of_network, networks), (one.load, loads), (one.of_load, loads))
+    return all(name is None or name in left for name, left in (*named, (one.arm, arms), (one.of, arms)))
 
 
 #: The smoke version: real, and too short to say anything.
@@ -202,19 +226,7 @@ def make_smoke(spec: ExperimentSpec, cores: int) -> Plan:
     }
     slow = {name: _slow(load) for name, load in loads.items()}
     arms = [arm.model_copy(update={"neighbours": _soon(arm.neighbours)}) for arm in spec.arms]
-    chosen = {arm.name: arm for arm in (arms[0], arms[-1])}
-    for arm in list(chosen.values()):
-        if arm.against is not None:
-            chosen.setdefault(arm.against, next(one for one in arms if one.name == arm.against))
-    short = spec.model_copy(
-        update={
-            "networks": small,
-            "loads": slow,
-            "arms": [arm for arm in arms if arm.name in chosen],
-            "figures": _of(spec, small, slow, chosen),
-            "papers": _about(spec, small, slow),
-        }
-    )
+    short = cut(spec.model_copy(update={"arms": arms}), small, slow, {arms[-1].name})
     timing = SMOKE_TIMING.model_copy(update={"profile": 0.5 if spec.timing.profile else 0.0})
     plan = make_plan(short, cores, repeats=1, timing=timing, smoke=True)
     return replace(plan, spec=short)

@@ -216,22 +216,40 @@ class FigureSpec(Strict):
     log: bool = False
 
 
-class PaperSpec(Strict):
-    """One sentence of the paper, and where ours is found: a metric of an arm as a ratio to its ``against``, or itself.
+class SentenceSpec(Strict):
+    """A sentence about one ratio: a metric of an arm to the same of the arm that it is held against.
 
-    ``value`` is the paper's. With ``of`` the ratio is to that arm in place of ``against``; ``network`` and ``load``
-    name the cell where there are several, ``of_network`` and ``of_load`` the other side of a ratio between them.
+    With ``of`` the ratio is to that arm in place of ``against``; ``network`` and ``load`` name the cell where there
+    are several, ``of_network`` and ``of_load`` the other side of a ratio between them.
     """
 
     what: str
     metric: str
     arm: Name
-    value: float
     of: Name | None = None
     network: Name | None = None
     of_network: Name | None = None
     load: Name | None = None
     of_load: Name | None = None
+
+
+class PaperSpec(SentenceSpec):
+    """One sentence of the paper; ``value`` is the paper's ratio."""
+
+    value: float
+
+
+class GoalSpec(SentenceSpec):
+    """What QiOi is to reach: a bound of the ratio, or of the metric where that is a part of something already."""
+
+    least: float | None = None
+    most: float | None = None
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Self:
+        if (self.least is None) == (self.most is None):
+            raise ValueError("exactly one of least and most is accepted")
+        return self
 
 
 class ExperimentSpec(Strict):
@@ -248,6 +266,7 @@ class ExperimentSpec(Strict):
     repeats: Annotated[int, Field(ge=1, le=100)] = 3
     figures: Annotated[list[FigureSpec], Field(min_length=1)]
     papers: list[PaperSpec] = []
+    goals: list[GoalSpec] = []
     notes: list[str] = []
 
     def arm(self, name: str) -> ArmSpec:

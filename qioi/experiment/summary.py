@@ -14,11 +14,13 @@ from typing import Any
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.plan import Cell, Plan
 from qioi.experiment.session import title
-from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, PaperSpec, Timing
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, GoalSpec, PaperSpec, SentenceSpec, Timing
 from qioi.experiment.store import Repeat, Store
 
 #: Within this of 1 a ratio says "the same".
 SAME = 0.03
+#: Metrics that say by themselves what is to be said: their ratio to another arm's means nothing.
+ABSOLUTE = frozenset({"neighbours.due", "reaction", "release"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,21 @@ class Verdict:
     ours: Spread | None
     agrees: bool | None
     word: str
+    #: What ours is the ratio of: this to that, medians in the metric's unit.
+    values: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A goal beside what was found. ``reached`` is about the median, ``often`` how many of the repeats reached it."""
+
+    what: str
+    metric: str
+    least: float | None
+    most: float | None
+    ours: Spread | None
+    reached: bool | None
+    often: int = 0
 
 
 class Summary:
@@ -105,8 +122,11 @@ class Summary:
         if against is None:
             return None
         other = next(one for one in self.plan.cells if one.key == against)
+        return spread(self._ratios(cell, metric, other).values())
+
+    def _ratios(self, cell: Cell, metric: str, other: Cell) -> dict[int, float]:
         ours, theirs = self._values(cell, metric), self._values(other, metric)
-        return spread(ours[number] / theirs[number] for number in ours.keys() & theirs.keys() if theirs[number])
+        return {number: ours[number] / theirs[number] for number in ours.keys() & theirs.keys() if theirs[number]}
 
     def _values(self, cell: Cell, metric: str) -> dict[int, float]:
         if metric == "neighbours.due":
@@ -147,21 +167,49 @@ class Summary:
         return [self._verdict(claim) for claim in self.spec.papers]
 
     def _verdict(self, claim: PaperSpec) -> Verdict:
-        network = claim.network or next(iter(self.spec.networks))
-        load = claim.load or next(iter(self.spec.loads))
-        arm = self.plan.same.get(claim.arm, claim.arm)
-        cell = next((one for one in self.cells(network, load) if one.arm.name == arm), None)
-        if cell is None:
-            return Verdict(claim.what, claim.metric, claim.value, None, None, "not measured")
-        base = cell.base
-        if claim.of is not None:
-            base = f"{network}.{load}.{self.plan.same.get(claim.of, claim.of)}"
-        elif claim.of_network is not None or claim.of_load is not None:
-            base = f"{claim.of_network or network}.{claim.of_load or load}.{arm}"
-        known = base is not None and any(one.key == base for one in self.plan.cells)
-        ours = self.ratio(cell, claim.metric, base) if known else None
+        cell, base = self._place(claim)
+        ours = self.ratio(cell, claim.metric, base.key) if cell and base else None
         agrees, word = judge(claim.value, ours)
-        return Verdict(claim.what, claim.metric, claim.value, ours, agrees, word)
+        pair = tuple(self.value(one, claim.metric) for one in (base, cell) if one) if ours else ()
+        values = (pair[0].median, pair[1].median) if len(pair) == 2 and pair[0] and pair[1] else None
+        return Verdict(claim.what, claim.metric, claim.value, ours, agrees, word, values)
+
+    def outcomes(self) -> list[Outcome]:
+        """Say of every goal whether it is reached."""
+        return [self._outcome(goal) for goal in self.spec.goals]
+
+    def _outcome(self, goal: GoalSpec) -> Outcome:
+        cell, base = self._place(goal)
+        values: dict[int, float] = {}
+        if cell is not None and goal.metric in ABSOLUTE:
+            values = self._values(cell, goal.metric)
+        elif cell is not None and base is not None:
+            values = self._ratios(cell, goal.metric, base)
+        ours = spread(values.values())
+        often = sum(within(goal, value) for value in values.values())
+        reached = within(goal, ours.median) if ours else None
+        return Outcome(goal.what, goal.metric, goal.least, goal.most, ours, reached, often)
+
+    def _place(self, one: SentenceSpec) -> tuple[Cell | None, Cell | None]:
+        """Find the two cells that a sentence is about: this one, and the one that it is held against."""
+        network = one.network or next(iter(self.spec.networks))
+        load = one.load or next(iter(self.spec.loads))
+        arm = self.plan.same.get(one.arm, one.arm)
+        cell = self._at(f"{network}.{load}.{arm}")
+        base = cell.base if cell else None
+        if one.of is not None:
+            base = f"{network}.{load}.{self.plan.same.get(one.of, one.of)}"
+        elif one.of_network is not None or one.of_load is not None:
+            base = f"{one.of_network or network}.{one.of_load or load}.{arm}"
+        return cell, self._at(base) if base is not None else None
+
+    def _at(self, key: str) -> Cell | None:
+        return next((cell for cell in self.plan.cells if cell.key == key), None)
+
+
+def within(goal: GoalSpec, value: float) -> bool:
+    """Whether a value keeps to a goal's bound."""
+    return value >= goal.least if goal.least is not None else goal.most is not None and value <= goal.most
 
 
 def judge(paper: float, ours: Spread | None) -> tuple[bool | None, str]:
@@ -225,6 +273,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
         "noisy": {repeat.number: repeat.noise for repeat in summary.noisy},
         "cells": {cell.key: {"title": summary.title(cell), "metrics": both(cell)} for cell in summary.plan.cells},
         "papers": [asdict(verdict) for verdict in summary.verdicts()],
+        "goals": [asdict(outcome) for outcome in summary.outcomes()],
     }
 
 
