@@ -112,8 +112,10 @@ bench: setup
 experiments: setup spark kafka
 	@echo '== the papers'"'"' experiments (hours; results/experiments/index.html lists the reports)'
 	@$(call apt,stress-ng linux-perf nodejs npm)
-	$(BIN)/qioi experiment run all
-	$(BIN)/qioi experiment run all --paper-size
+	@failed=0; trap 'exit 130' INT TERM; \
+	$(BIN)/qioi experiment run all || failed=1; \
+	$(BIN)/qioi experiment run all --paper-size || failed=1; \
+	exit $$failed
 
 # Fig. 8 at a fixed rate, of which the README shows the throughput and latency.
 headline: setup

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,8 @@ def list_(output: str) -> None:
         table.add_row(*(str(entry[key]) for key in ("name", "paper", "title", "cells", "minutes")))
     console = Console()
     console.print(table)
-    console.print(f"{RULE}; `--paper-size` keeps the paper's numbers", highlight=False)
+    hours = sum(map(seconds_of, plans)) / 3600
+    console.print(f"all: about {hours:.1f} hours. {RULE}; `--paper-size` keeps the paper's numbers", highlight=False)
 
 
 def as_json(plan: Plan) -> dict[str, object]:
@@ -212,7 +214,7 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
                 session.run(resume=resume)
             except SpecError:
                 raise
-            except LabError as error:
+            except (LabError, OSError, subprocess.SubprocessError) as error:
                 failed.append(f"{plan.spec.name}: {error}")
                 if len(plans) > 1:
                     console.print(f"{plan.spec.name}: {error}", style="red", highlight=False)

@@ -85,7 +85,7 @@ def note(axis: Axes, place: int, value: Spread | None) -> None:
 
 def lines(summary: Summary, spec: FigureSpec) -> Figure:
     """Draw metrics over the arms' axis or over another metric: a line a network, through its loads or arms."""
-    figure = Figure(figsize=(WIDTH, 3.2))
+    figure = Figure(figsize=(min(WIDTH, 5.4 * len(spec.metrics)), 3.2))
     axes = figure.subplots(1, len(spec.metrics), squeeze=False)[0]
     networks = [spec.network] if spec.network else list(summary.spec.networks)
     loads: list[str | None] = [spec.load] if spec.load else list(spec.loads or summary.spec.loads)

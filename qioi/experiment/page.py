@@ -148,8 +148,8 @@ def section(summary: Summary) -> Section:
         raw=tuple(f"{folder.name}/{name}" for name in files),
         counts=(
             f"{sum(repeat.quiet for repeat in summary.repeats)} of {summary.plan.repeats}",
-            tally([verdict.agrees for verdict in verdicts]),
-            tally([outcome.reached for outcome in outcomes]),
+            tally([verdict.agrees for verdict in verdicts if summary.trusted]),
+            tally([outcome.reached for outcome in outcomes if summary.trusted]),
         ),
     )
 
@@ -347,8 +347,9 @@ def index_line(page: Path) -> Line:
     documents = [json.loads((folder / "run.json").read_text()) for folder in folders]
     files = [folder / "summary.json" for folder in folders]
     summaries = [json.loads(file.read_text()) for file in files if file.exists()]
-    papers = [one["agrees"] for found in summaries for one in found["papers"]]
-    goals = [one["reached"] for found in summaries for one in found.get("goals", [])]
+    trusted = [found for found in summaries if found["trusted"]]
+    papers = [one["agrees"] for found in trusted for one in found["papers"]]
+    goals = [one["reached"] for found in trusted for one in found.get("goals", [])]
     host = documents[0]["host"]
     smoke = " (smoke)" if documents[0]["smoke"] else ""
     return Line(
@@ -359,5 +360,5 @@ def index_line(page: Path) -> Line:
         host=f"{host['cores']} cores, Linux {host['kernel']}, {host['versions'].get('commit', 'no commit')}",
         verdicts=f"{tally(papers)} sentences agree" if papers else "",
         goals=f"{tally(goals)} reached" if goals else "",
-        trusted=tally([bool(found["trusted"]) for found in summaries]),
+        trusted=f"{len(trusted)} of {len(summaries)}",
     )

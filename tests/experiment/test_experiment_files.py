@@ -74,6 +74,9 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("arms", 2, "name"), "s1", "there twice"),
         (("timing", "duration"), 0.5, "at least one second"),
         (("figures", 0, "load"), "fast", "accepted are slow"),
+        (("goals",), [{"what": "x", "metric": "p95", "arm": "qioi"}], "exactly one of least and most"),
+        (("goals",), [{"what": "x", "metric": "p95", "arm": "qio", "most": 1.0}], "goals.0.arm: qio: accepted are"),
+        (("goals",), [{"what": "x", "metric": "p96", "arm": "qioi", "most": 1.0}], "goals.0.metric: there is no"),
     ],
 )
 def test_what_is_not_accepted_is_said(

@@ -133,6 +133,10 @@ def test_a_ledger_that_committed_nothing_is_a_finding_and_a_client_that_sent_not
         "goodput": 0.0,
         "offered": 50.0,
     }
-    file.write_text(json.dumps({**document, "sent": 0}))
+    # A backlog longer than the window: others were committed in it, and those due in it never sent.
+    file.write_text(json.dumps({**document, "sent": 0, "failed": 0, "unsent": 100, "throughput_tps": 20.0}))
+    found = client_metrics(read_result(run, file).figures)
+    assert found == {"throughput": 20.0, "failed": 100.0, "goodput": 0.0, "offered": 50.0}
+    file.write_text(json.dumps({**document, "sent": 0, "unsent": 0}))
     with pytest.raises(LabError, match="client failed"):
         read_result(run, file)

@@ -6,9 +6,10 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
-from toy_experiment import filled, row
+from toy_experiment import filled, load, row
 
 from qioi.experiment.page import write_index, write_report
 from qioi.experiment.plan import Plan, make_plan
@@ -66,6 +67,29 @@ def test_ratios_name_what_they_are_to(report: Path) -> None:
     page = Page(report)
     for text in ("against alone", "against 1 sysbench", "2.0x", "1.00x alone"):
         assert text in page.text
+
+
+def test_goals_are_judged_and_the_summary_counts_what_may_be_trusted_alone(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    document["goals"] = [
+        {"what": "twice the throughput", "metric": "throughput", "arm": "qioi", "least": 2.0},
+        {"what": "half of the due", "metric": "neighbours.due", "arm": "qioi", "least": 60.0},
+    ]
+    plan = make_plan(load(document, tmp_path), 2)
+    for folder, steal, counts in (("quiet", 0.0, ["3 of 3", "1 of 1", "1 of 2"]), ("noisy", 9.0, ["2 of 3", "-", "-"])):
+        rows = [row(100, 50, 100), row(100, 50, 100), row(100, 60, 100, steal=steal)]
+        filled(Store(tmp_path / folder / "toy"), plan, rows)
+        text = Page(write_report(tmp_path / folder)).text
+        assert "at least 2.0x" in text
+        assert "50 to 100 tps" in text
+        assert "not reached" in text
+        assert "A toynone" + "".join(counts) in text
+    assert "reached (in 2 of 3 repeats)" in Page(tmp_path / "quiet" / "report.html").text
+    index = Page(write_index(tmp_path)).text
+    assert index.count("1 of 2 reached") == index.count("1 of 1 sentences agree") == 1
+    for trusted in ("1 of 1", "0 of 1"):
+        assert trusted in index
 
 
 def test_a_lost_repeat_is_said(report: Path) -> None:

@@ -97,6 +97,22 @@ def test_some_of_the_loads_bring_their_figures_and_sentences_alone() -> None:
         only(fig_8, ["fast"])
 
 
+def test_some_of_the_arms_bring_those_that_they_are_held_against_and_the_first() -> None:
+    fig_8 = catalogue.find("fig_8")
+    adaptive = only(fig_8, ["saturating"], ["adaptive"])
+    assert [arm.name for arm in adaptive.arms] == ["alone", "s16", "adaptive"]
+    assert adaptive.papers == []
+    assert [(goal.arm, goal.load) for goal in adaptive.goals] == [("adaptive", "saturating")] * 2
+    assert [arm.name for arm in only(fig_8, arms=["s16"]).arms] == ["alone", "s16"]
+    assert only(fig_8, arms=["s16"]).goals == []
+    assert only(fig_8, arms=[arm.name for arm in fig_8.arms]) == fig_8
+    shown = only(catalogue.find("fig_6_table_4"), arms=["k4"]).figures[-1]
+    assert shown.arms == ["s8", "k4"]
+    accepted = "alone, s16, proportional, adaptive"
+    with pytest.raises(SpecError, match=f"fig_8: there is no arm 'k4': accepted are {accepted}"):
+        only(fig_8, arms=["k4"])
+
+
 def test_all_that_a_host_lacks_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))

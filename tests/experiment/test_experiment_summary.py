@@ -6,9 +6,10 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from toy_experiment import filled, row
+from toy_experiment import filled, load, row
 
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
@@ -92,6 +93,34 @@ def test_the_papers_sentences_are_judged(plan: Plan, tmp_path: Path) -> None:
     assert (verdict.agrees, verdict.paper) == (True, 1.2)
     assert verdict.ours is not None
     assert verdict.ours.median == 2.0
+
+
+@pytest.mark.parametrize(
+    ("goal", "reached", "often"),
+    [
+        ({"metric": "throughput", "least": 2.0}, True, 2),
+        ({"metric": "throughput", "least": 2.1}, False, 0),
+        ({"metric": "throughput", "of": "alone", "most": 1.0}, True, 3),
+        ({"metric": "throughput", "of": "alone", "most": 0.9}, False, 1),
+        ({"metric": "neighbours.due", "least": 50.0}, True, 3),
+        ({"metric": "neighbours.due", "most": 49.0}, False, 0),
+        ({"metric": "p99", "least": 1.0}, None, 0),
+    ],
+)
+def test_goals_are_bounds_of_ratios_or_of_parts(
+    document: dict[str, Any], tmp_path: Path, goal: dict[str, Any], reached: bool | None, often: int
+) -> None:
+    document["goals"] = [{"what": "a goal", "arm": "qioi", **goal}]
+    plan = make_plan(load(document, tmp_path), 2)
+    summary = summarise(tmp_path, plan, row(100, 50, 100), row(100, 50, 100), row(100, 50, 80))
+    (outcome,) = summary.outcomes()
+    assert (outcome.reached, outcome.often) == (reached, often)
+    assert as_json(summary)["goals"][0]["reached"] is reached
+
+
+def test_a_sentence_names_what_its_ratio_is_of(plan: Plan, tmp_path: Path) -> None:
+    (verdict,) = summarise(tmp_path, plan, row(100, 50, 100), row(90, 40, 80)).verdicts()
+    assert verdict.values == (45, 90)
 
 
 def test_claims_about_arms_that_others_stand_for_find_them(tmp_path: Path) -> None:
