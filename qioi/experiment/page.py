@@ -269,10 +269,18 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers})"),
         ("Sizes", "the paper's own counts" if summary.plan.paper_size else RULE),
     ]
+    if resumed := summary.document.get("resumed"):
+        facts.append(("Gone on", ", ".join(begun(host) for host in resumed)))
     if summary.plan.same:
         pairs = ", ".join(f"{one} = {other}" for one, other in summary.plan.same.items())
         facts.append(("The same here", f"{pairs} (scaled to {summary.plan.cores} cores)"))
     return tuple(facts)
+
+
+def begun(host: dict[str, Any]) -> str:
+    """Say when, and with which version, a run was begun or gone on with."""
+    commit = host["versions"].get("commit")
+    return host["at"] + (f" (commit {commit})" if commit else "")
 
 
 def warnings(summary: Summary) -> list[str]:
@@ -315,7 +323,7 @@ def host_facts(host: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         ("Pressure before", pressure),
         ("Versions", versions),
         ("Seed", str(host["seed"])),
-        ("Begun", str(host["at"])),
+        ("Begun", begun(host)),
     )
 
 

@@ -69,7 +69,7 @@ class Session:
     def run(self, *, resume: bool = False) -> list[Repeat]:
         """Measure until there are enough quiet repeats, or as many more noisy ones as were asked for."""
         if resume:
-            self._store.resume(self._plan)
+            self._store.resume(self._plan, describe(self._plan.seed))
         else:
             self._store.begin(self._plan, describe(self._plan.seed))
         maxima = self._maxima()

@@ -23,6 +23,7 @@ from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan
 
 FORMAT = 1
+_NEW = "run.json.new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,14 @@ class Store:
 
     def begin(self, plan: Plan, host: dict[str, Any]) -> None:
         """Open a new run."""
-        if self.directory.exists() and any(self.directory.iterdir()):
+        # What an interrupt during this very call has left counts for nothing.
+        if self.directory.exists() and any(one.name != _NEW for one in self.directory.iterdir()):
             raise SpecError([f"{self.directory} is not empty; --resume goes on with it, --output names another"])
         self.directory.mkdir(parents=True, exist_ok=True)
         self._write({"format": FORMAT, **asked(plan), "host": host, "maxima": {}})
 
-    def resume(self, plan: Plan) -> None:
-        """Go on with a run that was asked for the same; drop what is unfinished."""
+    def resume(self, plan: Plan, host: dict[str, Any]) -> None:
+        """Go on with a run that was asked for the same; drop what is unfinished, and note the machine as it is now."""
         document = self.document
         different = [key for key, value in asked(plan).items() if document.get(key) != value]
         if different:
@@ -78,13 +80,14 @@ class Store:
         for folder in (self.directory / "repeats").glob("*"):
             if not (folder / "repeat.json").exists():
                 shutil.rmtree(folder)
+        self.keep("resumed", [*document.get("resumed", []), host])
 
     def keep(self, key: str, value: object) -> None:
         """Note something in run.json."""
         self._write({**self.document, key: value})
 
     def _write(self, document: Mapping[str, object]) -> None:
-        new = self.directory / "run.json.new"
+        new = self.directory / _NEW
         new.write_text(json.dumps(document, indent=1) + "\n")
         new.replace(self.directory / "run.json")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_experiment import filled, load, row
+from toy_experiment import HOST, filled, load, row
 
 from qioi.experiment.page import write_index, write_report
 from qioi.experiment.plan import Plan, make_plan
@@ -82,7 +82,7 @@ def test_goals_are_judged_and_the_summary_counts_what_may_be_trusted_alone(
         filled(Store(tmp_path / folder / "toy"), plan, rows)
         text = Page(write_report(tmp_path / folder)).text
         assert "at least 2.0x" in text
-        assert "50 to 100 tps" in text
+        assert "50.0 to 100 tps" in text
         assert "not reached" in text
         assert "A toynone" + "".join(counts) in text
     assert "reached (in 2 of 3 repeats)" in Page(tmp_path / "quiet" / "report.html").text
@@ -90,6 +90,11 @@ def test_goals_are_judged_and_the_summary_counts_what_may_be_trusted_alone(
     assert index.count("1 of 2 reached") == index.count("1 of 1 sentences agree") == 1
     for trusted in ("1 of 1", "0 of 1"):
         assert trusted in index
+
+
+def test_when_a_run_was_gone_on_with_is_said(report: Path, plan: Plan) -> None:
+    Store(report.parent / "toy").resume(plan, {**HOST, "at": "later", "versions": {"commit": "abc"}})
+    assert "later (commit abc)" in Page(write_report(report.parent)).text
 
 
 def test_a_lost_repeat_is_said(report: Path) -> None:

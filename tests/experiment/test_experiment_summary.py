@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_experiment import filled, load, row
+from toy_experiment import HOST, filled, load, row
 
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
@@ -151,26 +151,35 @@ def test_an_unfinished_repeat_is_dropped_and_a_finished_one_kept(plan: Plan, tmp
     store = Store(tmp_path / "toy")
     filled(store, plan, [row(100, 50, 100)])
     (store.folder(2) / "tiny.slow.alone").mkdir(parents=True)
-    store.resume(plan)
+    store.resume(plan, HOST)
     assert not store.folder(2).exists()
+    assert [host["at"] for host in store.document["resumed"]] == ["now"]
     assert [repeat.number for repeat in store.repeats()] == [1]
+
+
+def test_what_an_interrupted_beginning_left_is_no_run(plan: Plan, tmp_path: Path) -> None:
+    store = Store(tmp_path / "toy")
+    store.directory.mkdir()
+    (store.directory / "run.json.new").write_text('{"form')
+    store.begin(plan, HOST)
+    assert store.document["host"] == HOST
 
 
 def test_a_run_of_something_else_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
     store = Store(tmp_path / "toy")
     filled(store, plan, [row(100, 50, 100)])
     with pytest.raises(SpecError, match="seed differ"):
-        store.resume(make_plan(plan.spec, 2, seed=2))
+        store.resume(make_plan(plan.spec, 2, seed=2), HOST)
     with pytest.raises(SpecError, match="not empty"):
         store.begin(plan, {})
     with pytest.raises(SpecError, match=r"run\.json is missing"):
-        Store(tmp_path / "none").resume(plan)
+        Store(tmp_path / "none").resume(plan, HOST)
     (store.directory / "run.json").write_text('{"format": 99}')
     with pytest.raises(SpecError, match="format 99"):
-        store.resume(plan)
+        store.resume(plan, HOST)
     (store.directory / "run.json").write_text("{")
     with pytest.raises(SpecError, match="not JSON"):
-        store.resume(plan)
+        store.resume(plan, HOST)
 
 
 class Starved(Session):
