@@ -280,7 +280,7 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
 def begun(host: dict[str, Any]) -> str:
     """Say when, and with which version, a run was begun or gone on with."""
     commit = host["versions"].get("commit")
-    return host["at"] + (f" (commit {commit})" if commit else "")
+    return f"{host['at']} (commit {commit})" if commit else str(host["at"])
 
 
 def warnings(summary: Summary) -> list[str]:
