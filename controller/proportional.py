@@ -4,7 +4,8 @@
     A < T:      S_next = S_default + S_default * k * diff / T
     otherwise:  S_next = S_prev
 
-The bounds are ours: the paper has none, and a kernel has. So is that S stays while A is not known yet.
+The bounds are ours: the paper has none, and a kernel has. So is that S stays while A is not known, and goes back to
+S_default when A was known and has not been for half a minute: a log that is gone, another node's report that is stale.
 """
 
 from __future__ import annotations
@@ -14,21 +15,36 @@ from dataclasses import dataclass, replace
 from qioi.controller.law import UNBOUNDED, Bounds, Seen, Verdict
 from qioi.types import DEFAULT_SHARES, Working
 
+#: Seconds without throughput, once known, after which the share is the default again.
+STALE = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class Proportional:
-    """Algorithm 1. ``share`` is S_prev; ``default`` is S_default."""
+    """Algorithm 1. ``share`` is S_prev; ``default`` is S_default; ``known_at`` is when throughput was known last."""
 
     share: int = DEFAULT_SHARES
     k: float = 4.0
     default: int = DEFAULT_SHARES
     bounds: Bounds = UNBOUNDED
+    known_at: float | None = None
 
     def step(self, seen: Seen) -> tuple[Proportional, Verdict]:
         """Apply the algorithm once."""
         throughput, threshold = seen.throughput, seen.threshold
-        if throughput is None or threshold is None:
+        if throughput is not None:
+            return replace(self, known_at=seen.now)._known(throughput, threshold)
+        if self.known_at is None:
             return self._next("hold", self.share, "throughput not known yet: share stays")
+        if seen.now - self.known_at <= STALE:
+            return self._next(
+                "hold", self.share, f"throughput not known for {seen.now - self.known_at:.0f} s: share stays"
+            )
+        return self._next("no input", self.default, f"throughput not known for {STALE:.0f} s and more: default share")
+
+    def _known(self, throughput: float, threshold: float | None) -> tuple[Proportional, Verdict]:
+        if threshold is None:
+            return self._next("hold", self.share, "threshold not known yet: share stays")
         error = (threshold - throughput) / threshold
         if throughput >= threshold:
             return self._next("hold", self.share, f"A {throughput:.1f} >= T {threshold:.1f} tps: share stays", error)

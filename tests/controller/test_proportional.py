@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qioi.controller.law import Bounds, Seen
-from qioi.controller.proportional import Proportional
+from qioi.controller.proportional import STALE, Proportional
 from qioi.types import MAX_SHARES, MIN_SHARES
 
 
@@ -43,6 +43,18 @@ def test_share_stays_while_something_is_unknown(throughput: float | None, thresh
     law, verdict = Proportional(3000).step(seen(throughput, threshold))
     assert law.share == verdict.shares == 3000
     assert verdict.error is None
+
+
+def test_input_that_is_stale_is_no_reason_to_stay_raised() -> None:
+    law, _ = Proportional().step(Seen(now=10.0, throughput=100.0, threshold=500.0))
+    raised = law.share
+    law, held = law.step(Seen(now=10.0 + STALE, throughput=None, threshold=500.0))
+    assert (held.shares, held.working.rule if held.working else "") == (raised, "hold")
+    law, back = law.step(Seen(now=10.1 + STALE, throughput=None, threshold=500.0))
+    assert (back.shares, back.working.rule if back.working else "") == (1024, "no input")
+    law, _ = law.step(Seen(now=100.0, throughput=100.0, threshold=500.0))
+    assert law.share == raised
+    assert law.step(Seen(now=101.0, throughput=None, threshold=500.0))[1].shares == raised
 
 
 def test_bounds_are_applied_and_said() -> None:
