@@ -133,7 +133,8 @@ class Throughput:
         self._prune(channel, now)
         age = max(0.0, now - channel.events[-1].time)
         full = now - channel.since >= self.window
-        return ChannelReading(name, self._rate(channel.events, now) if full else None, age, channel.front)
+        tps = self._rate(channel.events, now) if full else None
+        return ChannelReading(name, tps, age, channel.front, channel.total)
 
     def readings(self, now: float) -> list[ChannelReading]:
         """Say what the windows of all channels show."""

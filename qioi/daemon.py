@@ -27,6 +27,7 @@ from qioi.controller.policy import Controller
 from qioi.diagnoses import Diagnoses
 from qioi.instruments import Instruments
 from qioi.leaders import Leaders
+from qioi.slicing import SlicePeriod
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.thresholds import Threshold, Thresholds
 from qioi.types import ChannelReading, Component, Decision, DelayReading
@@ -146,10 +147,11 @@ class Daemon:
         before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held)
         if not self._config.dry_run:
             disturbed = is_disturbed(now, channels, host)
+            moved = any(want.decision.changes and not self._guard.is_foreign(want.cgroup) for want in wants)
             waits = any(one.kind is Kind.CPU for one in found.values())
             before = replace(
                 before,
-                slices=self._slicer.step(now, self._config.components, delays, disturbed),
+                slices=self._slicer.step(SlicePeriod(now, self._config.components, delays, channels, disturbed, moved)),
                 idle_groups=self._best_effort.step(now, waits, disturbed, self._owners),
             )
         before = replace(

@@ -12,12 +12,17 @@ from pathlib import Path
 from qioi.controller.eevdf import SHORTEST, Kernel, SliceError, default_slice, why_not
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Journal
-from qioi.controller.slice_trial import Trial
+from qioi.controller.slice_trial import Look, Trial
 from qioi.controller.slices import NAME, SliceGuard, restore_threads, size
 from qioi.stalls import threads
-from qioi.types import Component, DelayReading, Role
+from qioi.types import ChannelReading, Component, DelayReading, Role
 
 log = logging.getLogger("qioi")
+
+#: Seconds after its last commit in which a channel is at work: three of Fabric's default batch timeouts.
+AT_WORK = 6.0
+#: Verdicts that are remembered, one for each set of channels at work; the one used longest ago goes first.
+REMEMBERED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +35,28 @@ class SliceState:
     slices: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class SlicePeriod:
+    """What a slicer sees of one period, which ended at the monotonic time ``now``.
+
+    ``disturbed``: foreign work keeps the host full while commits are made. ``moved``: somebody's share is changed.
+    """
+
+    now: float
+    components: Iterable[Component]
+    delays: Mapping[str, DelayReading]
+    channels: Mapping[str, ChannelReading]
+    disturbed: bool
+    moved: bool = False
+
+
 class NoSlicer:
     """Where slices are off."""
 
     def __init__(self, state: SliceState | None = None) -> None:
         self._state = state or SliceState()
 
-    def step(
-        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], disturbed: bool
-    ) -> SliceState:
+    def step(self, period: SlicePeriod) -> SliceState:
         """Nothing to do."""
         return self._state
 
@@ -50,22 +68,18 @@ class Slicer:
         self._mode = mode
         self._guard = guard
         self._default = default
-        self._trial = Trial()
+        self._trials: dict[frozenset[str], Trial] = {}
+        self._at_work: frozenset[str] = frozenset()
         self._sizes: dict[str, int] = {}
 
-    def step(
-        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], disturbed: bool
-    ) -> SliceState:
-        """Do one period's work; ``disturbed`` says that foreign work keeps the host full while commits are made."""
-        its = {one.name: one for one in components if one.role is not Role.CLIENT and one.name in delays}
+    def step(self, period: SlicePeriod) -> SliceState:
+        """Do one period's work."""
+        delays = period.delays
+        its = {one.name: one for one in period.components if one.role is not Role.CLIENT and one.name in delays}
+        on, text = period.disturbed, "required"
         if self._mode == "auto":
-            run, wait = (sum(getattr(delays[name], key) for name in its) for key in ("run", "wait"))
-            before, self._trial = self._trial, self._trial.step(now, disturbed, run, wait)
-            if self._trial.verdict is not before.verdict and self._trial.verdict is not None:
-                log.info("slices: %s", self._trial.text)
-            on, text = self._trial.on, self._trial.text
-        else:
-            on, text = disturbed, "required"
+            trial = self._try(period, sum(delays[name].run + delays[name].wait for name in its))
+            on, text = trial.on, trial.text
         sizes = {}
         for name in its if on else ():
             slices = delays[name].slices
@@ -77,6 +91,21 @@ class Slicer:
         if counts.problem:
             text = f"{text}; {counts.problem}"
         return SliceState(self._mode, on, text, sizes)
+
+    def _try(self, period: SlicePeriod, runnable: float) -> Trial:
+        """Go on with the trial of the channels that are at work now; what is slow for one may be quick for others."""
+        at_work = {name: one for name, one in period.channels.items() if one.age is not None and one.age <= AT_WORK}
+        before = self._trials.pop(key := frozenset(at_work), Trial())
+        counts = [one.committed for one in at_work.values() if one.committed is not None]
+        moved = period.moved or key != self._at_work  # a trial is not gone on with where it was left
+        self._at_work = key
+        look = Look(period.now, period.disturbed, runnable, sum(counts) if counts else None, moved)
+        after = self._trials[key] = before.step(look)
+        if after.verdict is not before.verdict and after.verdict is not None:
+            log.info("slices: %s", after.text)
+        while len(self._trials) > REMEMBERED:
+            del self._trials[next(iter(self._trials))]
+        return after
 
 
 AnySlicer = Slicer | NoSlicer

@@ -84,12 +84,14 @@ class ChannelReading:
 
     ``throughput`` is in transactions per second, ``None`` before the first window is full.
     ``age`` is the seconds since the channel's last commit was seen, ``None`` if there was none.
+    ``committed`` counts the transactions since the daemon began to look, ``None`` where they are not counted.
     """
 
     channel: str
     throughput: float | None
     age: float | None
     height: int | None = None
+    committed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

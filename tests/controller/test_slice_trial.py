@@ -1,30 +1,60 @@
-"""Slices are kept on evidence only."""
+"""Slices are kept on evidence only, and finding it does no harm to speak of."""
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.controller.slice_trial import EPOCH, HOLDS, LONGEST, MOST_PAIRS, PAIRS, Trial
+from qioi.controller.slice_trial import (
+    CLIP,
+    HOLDS,
+    LONGEST,
+    LOSING_PAIRS,
+    MOST_PAIRS,
+    ODDS,
+    PHASE,
+    STEADY,
+    WATCH,
+    Look,
+    Trial,
+    winnings,
+)
+
+#: Seconds in which every trial has come to a verdict.
+LONG = int(STEADY + 2 * MOST_PAIRS * (PHASE + 1) + 2)
 
 
-def run(trial: Trial, seconds: int, with_slices: float, without: float, *, begin: int = 0, noise: float = 0.0,
-        active: bool = True) -> tuple[Trial, list[bool]]:  # fmt: skip
-    """Waiting per second of running, with slices and without."""
-    chance, on = random.Random(3), []
-    for second in range(begin, begin + seconds):
-        wait = (with_slices if trial.on else without) * (1 + noise * chance.uniform(-1, 1))
-        trial = trial.step(float(second), active, 1.0, wait)
-        on.append(trial.on)
-    return trial, on
+class Host:
+    """A ledger of 1,000 transactions a second; ``cost`` is runnable time per second, with slices and without."""
+
+    def __init__(
+        self, with_slices: float, without: float, *, noise: float = 0.0, seed: int = 3, dt: float = 1.0
+    ) -> None:
+        self.trial, self.now, self.committed, self.dt = Trial(), 0.0, 0, dt
+        self.with_slices, self.without, self.noise = with_slices, without, noise
+        self.tps: Callable[[bool], float] = lambda on: 1000.0
+        self.chance = random.Random(seed)
+
+    def run(self, seconds: float, *, active: bool = True, moved: bool = False) -> list[bool]:
+        """Go on for so long; say in which periods slices were in force."""
+        periods = []
+        for _ in range(round(seconds / self.dt)):
+            on = self.trial.on
+            self.now += self.dt
+            self.committed += round(self.tps(on) * self.dt)
+            cost = (self.with_slices if on else self.without) * math.exp(self.noise * self.chance.gauss(0, 1))
+            self.trial = self.trial.step(Look(self.now, active, cost * self.dt, self.committed, moved))
+            periods.append(on)
+        return periods
 
 
-LONG = int(2 * MOST_PAIRS * (EPOCH + 1))
-
-
+@pytest.mark.parametrize("dt", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize(
     ("with_slices", "without", "noise", "kept"),
     [
@@ -34,61 +64,149 @@ LONG = int(2 * MOST_PAIRS * (EPOCH + 1))
         (1.0, 1.0, 0.5, False),
         (1.5, 1.0, 0.0, False),
         (0.98, 1.0, 0.0, False),  # a gain that is not worth it
-        (0.0, 0.0, 0.0, False),  # nothing waits
+        (0.0, 0.0, 0.0, None),  # nothing is runnable: nothing to compare
     ],
 )
-def test_kept_only_where_they_gain(with_slices: float, without: float, noise: float, kept: bool) -> None:
-    trial, on = run(Trial(), LONG, with_slices, without, noise=noise)
-    assert trial.verdict is kept
-    assert trial.text.startswith("kept" if kept else "not kept")
-    assert on[-1] is kept
-    assert any(on)  # it was tried
+def test_kept_only_where_they_gain(
+    with_slices: float, without: float, noise: float, kept: bool | None, dt: float
+) -> None:
+    host = Host(with_slices, without, noise=noise, dt=dt)
+    on = host.run(LONG if dt <= 1 else 2 * LONG)
+    assert host.trial.verdict is kept
+    if kept is not None:
+        assert host.trial.text.startswith("kept" if kept else "not kept")
+        assert any(on)  # it was tried
 
 
-def test_before_the_verdict_both_have_half_of_the_time() -> None:
-    trial, on = run(Trial(), int(2 * PAIRS * EPOCH), 0.5, 1.0)
-    assert 0.4 < sum(on) / len(on) < 0.6
-    assert "on trial" in trial.text
+def test_noise_is_taken_for_a_gain_in_one_of_so_many_trials_at_the_most() -> None:
+    kept = 0
+    for seed in range(200):
+        host = Host(1.0, 1.0, noise=0.4, seed=seed)
+        host.run(LONG)
+        kept += host.trial.verdict is True
+    assert kept <= 200 / ODDS
 
 
-def test_a_slow_trend_is_no_gain() -> None:
-    trial = Trial()
-    for second in range(LONG):
-        trial = trial.step(float(second), True, 1.0, max(0.1, 1.0 - second / 400))
-        if trial.verdict is not None:
-            break
-    assert trial.verdict is False
+@given(st.lists(st.floats(-CLIP, CLIP), max_size=MOST_PAIRS))
+def test_winnings_stay_positive_and_grow_with_every_gain(gains: list[float]) -> None:
+    assert winnings(tuple(gains)) > 0
+    assert all(winnings((*gains, less)) <= winnings((*gains, more)) for less, more in pairwise((-CLIP, 0.0, CLIP)))
 
 
-def test_a_verdict_holds_for_a_while_and_rejection_ever_longer() -> None:
-    trial, _ = run(Trial(), LONG, 1.0, 1.0)
-    assert trial.until <= LONG + HOLDS
-    trial, on = run(trial, 300, 1.0, 1.0, begin=LONG)
-    assert not any(on)
-    later = LONG + int(HOLDS) + 10
-    trial, on = run(trial, LONG, 1.0, 1.0, begin=later)
-    assert any(on)
-    assert trial.holds == 4 * HOLDS
-    for _ in range(9):
-        later += LONG + int(LONGEST) + 10
-        trial, _ = run(trial, LONG, 1.0, 1.0, begin=later)
-    assert trial.holds == LONGEST
+@pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("harm", [1.2, 2.0, 10.0])
+def test_slices_that_harm_are_soon_out(harm: float, noise: float) -> None:
+    phases = []
+    for seed in range(20):
+        host = Host(harm, 1.0, noise=noise, seed=seed)
+        phases.append(sum(host.run(HOLDS)) / PHASE)
+        assert host.trial.verdict is False
+    assert sum(phases) / len(phases) <= LOSING_PAIRS + (0.0 if harm >= 2 or not noise else 1.0)
+    assert max(phases) <= MOST_PAIRS / 2
+
+
+def test_a_phase_that_is_much_worse_ends_at_once() -> None:
+    host = Host(10.0, 1.0)
+    assert sum(host.run(HOLDS)) <= 2 * LOSING_PAIRS  # of four periods each
+
+
+def test_slices_that_stop_commits_are_out() -> None:
+    host = Host(0.5, 1.0)
+    host.tps = lambda on: 0.0 if on else 1000.0
+    assert sum(host.run(HOLDS)) <= LOSING_PAIRS * PHASE
+    assert host.trial.verdict is False
+
+
+def test_less_time_for_less_work_is_no_gain() -> None:
+    host = Host(0.5, 1.0)
+    host.tps = lambda on: 450.0 if on else 1000.0
+    host.run(LONG)
+    assert host.trial.verdict is False
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.1, 5), st.booleans(), st.floats(0, 100), st.integers(0, 2000), st.booleans()),
+        max_size=300,
+    )
+)
+def test_whatever_is_seen_they_are_on_only_while_disturbed_and_in_no_trial_for_long(
+    periods: list[tuple[float, bool, float, int, bool]],
+) -> None:
+    trial, now, committed, on = Trial(), 0.0, 0, 0.0
+    for pause, active, runnable, done, moved in periods:
+        now, committed = now + pause, committed + done
+        if trial.on and trial.verdict is None:
+            on += pause
+        trial = trial.step(Look(now, active, runnable, committed, moved))
+        assert active or not trial.on
+        assert not (moved and trial.on and trial.verdict is None)
+        assert len(trial.gains) <= MOST_PAIRS
+        if trial.verdict is False:
+            assert not trial.on
+            on = 0.0
+        if trial.phase is not None:
+            assert now - trial.phase.begun < PHASE + 5  # a phase ends with the first period that it is long enough for
+
+
+@pytest.mark.parametrize("every", [8.0, 16.0, 13.0])
+def test_neither_a_trend_nor_a_rhythm_is_a_gain(every: float) -> None:
+    for shape in (lambda now: math.exp(-now / 100), lambda now: 1.5 + math.sin(2 * math.pi * now / every)):
+        host = Host(1.0, 1.0)
+        for _ in range(LONG):
+            host.with_slices = host.without = shape(host.now)
+            host.run(1)
+            assert host.trial.verdict is not True
+
+
+def test_nothing_is_tried_before_shares_have_come_to_rest() -> None:
+    host = Host(0.5, 1.0)
+    assert not any(host.run(100, moved=True))
+    assert not any(host.run(STEADY))
+    assert any(host.run(2 * PHASE + 2))
+
+
+def test_a_pair_in_which_a_share_moves_says_nothing() -> None:
+    host = Host(0.5, 1.0)
+    host.run(STEADY + PHASE + 3)
+    assert host.trial.on
+    host.run(1, moved=True)
+    assert (host.trial.on, host.trial.gains, host.trial.phase) == (False, (), None)
 
 
 def test_without_interference_they_are_off_and_nothing_is_learned() -> None:
-    trial, on = run(Trial(), 100, 0.5, 1.0, active=False)
-    assert not any(on)
-    assert trial.gains == ()
-    trial, _ = run(Trial(), int(1.5 * EPOCH), 0.5, 1.0)
-    assert trial.first is not None
-    stopped = trial.step(99.0, False, 0.0, 0.0)
-    assert (stopped.on, stopped.first, stopped.begun) == (False, None, None)
+    host = Host(0.5, 1.0)
+    assert not any(host.run(100, active=False))
+    assert host.trial.gains == ()
+    host.run(STEADY + PHASE + 3)
+    assert host.trial.phase is not None
+    host.run(1, active=False)
+    assert (host.trial.on, host.trial.phase) == (False, None)
 
 
-@given(st.lists(st.tuples(st.floats(0, 5), st.booleans(), st.floats(0, 3), st.floats(0, 3)), max_size=200))
-def test_on_only_while_active(periods: list[tuple[float, bool, float, float]]) -> None:
-    trial, now = Trial(), 0.0
-    for pause, active, run_time, wait in periods:
-        now += pause
-        trial = trial.step(now, active, run_time, wait)
-        assert active or not trial.on
+def test_a_verdict_holds_and_rejection_ever_longer() -> None:
+    host = Host(1.0, 1.0)
+    host.run(LONG)
+    assert host.trial.verdict is False
+    assert host.trial.until <= host.now + HOLDS
+    assert not any(host.run(300))
+    host.run(20, active=False)  # the neighbour goes and comes again: the verdict stands
+    assert not any(host.run(100))
+    assert any(host.run(HOLDS))
+    assert host.trial.holds == 4 * HOLDS
+    for _ in range(3):
+        host.run(LONGEST + LONG)
+    assert host.trial.holds == LONGEST
+
+
+def test_kept_slices_are_watched_over_and_given_up_when_the_gain_ends() -> None:
+    host = Host(0.5, 1.0)
+    host.run(LONG)
+    assert host.trial.verdict is True
+    on = host.run(10 * WATCH)
+    assert 0.9 < sum(on) / len(on) < 1
+    assert host.trial.verdict is True
+    host.with_slices = 1.5
+    host.run(2 * (WATCH + 2 * PHASE + 2))
+    assert host.trial.verdict is False
+    assert host.trial.text.startswith("not kept any more")

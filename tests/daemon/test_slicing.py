@@ -18,10 +18,11 @@ from qioi.config import load_config
 from qioi.controller.eevdf import Attributes, Kernel, SliceError, default_slice
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.law import HostLoad
+from qioi.controller.slice_trial import LOSING_PAIRS, PHASE
 from qioi.controller.slices import Counts
 from qioi.explain import explain
 from qioi.metrics import render
-from qioi.slicing import NoSlicer, Slicer, recover_slices, slicing
+from qioi.slicing import NoSlicer, SlicePeriod, Slicer, recover_slices, slicing
 
 
 class ToyGuard:
@@ -60,16 +61,50 @@ def test_required_is_in_force_while_interference_lasts(tmp_path: Path) -> None:
     assert "no journal" in site.run(1).slices.text
 
 
+def rest(site: ToySite) -> None:
+    """Let shares come to rest at the ceiling: nothing is tried while they move."""
+    site.run(10)
+    assert not site.snapshot.slices.on
+
+
 def test_auto_alternates_until_there_is_evidence(tmp_path: Path) -> None:
     site, guard = make(tmp_path, "auto")
+    rest(site)
     seen = set()
-    for _ in range(150):
+    for _ in range(100):
         site.toy.waits["peer0"] = (0.02, 0.02 if guard.wanted else 0.1)
         site.run(1)
         seen.add(bool(guard.wanted))
     assert seen == {True, False}
     assert site.snapshot.slices.text.startswith("kept: ")
     assert guard.wanted
+
+
+def test_auto_counts_running_as_well(tmp_path: Path) -> None:
+    """Slices that halve the waiting but make more running of it are no gain."""
+    site, guard = make(tmp_path, "auto")
+    rest(site)
+    on = 0
+    for _ in range(100):
+        site.toy.waits["peer0"] = (0.1, 0.05) if guard.wanted else (0.02, 0.1)
+        site.run(1)
+        on += bool(guard.wanted)
+    assert site.snapshot.slices.text.startswith("not kept: ")
+    assert 0 < on <= LOSING_PAIRS * PHASE
+
+
+def test_auto_remembers_what_it_found_of_each_set_of_channels_at_work(tmp_path: Path) -> None:
+    site, guard = make(tmp_path, "auto")
+    rest(site)
+    site.run(100)
+    assert site.snapshot.slices.text.startswith("not kept: ")
+    site.toy.tps = {"red": 50.0, "blue": 50.0}  # other channels are at work: nothing is known of these
+    site.run(1)
+    assert site.snapshot.slices.text == "not tried yet"
+    site.toy.tps = {"red": 50.0}
+    site.run(100)
+    assert site.snapshot.slices.text.startswith("not kept: ")
+    assert not guard.wanted
 
 
 def test_yaml_says_off_as_a_boolean(tmp_path: Path) -> None:
@@ -82,7 +117,7 @@ def test_yaml_says_off_as_a_boolean(tmp_path: Path) -> None:
 def test_a_kernel_without_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "n", "5.10.0", "v", "x86_64")))
     with slicing("auto", False, tmp_path, Hierarchy(2, tmp_path)) as slicer:
-        state = slicer.step(0.0, [], {}, True)
+        state = slicer.step(SlicePeriod(0.0, [], {}, {}, True))
         assert (state.mode, state.on) == ("auto", False)
         assert "older than 6.15" in state.text
     with pytest.raises(SliceError, match=r"required: kernel .* is older"), \
@@ -97,11 +132,12 @@ SLICER = """
 import sys, time
 from pathlib import Path
 from qioi.controller.hierarchy import find_hierarchy
-from qioi.slicing import slicing
+from qioi.slicing import SlicePeriod, slicing
 from qioi.types import Component, DelayReading, Role
 with slicing("required", True, Path(sys.argv[1]), find_hierarchy()) as slicer:
     one = Component("p", Role.PEER, sys.argv[2])
-    print(slicer.step(0.0, [one], {"p": DelayReading("p", 0.02, 0.1, 100, 1.0)}, True).slices, flush=True)
+    period = SlicePeriod(0.0, [one], {"p": DelayReading("p", 0.02, 0.1, 100, 1.0)}, {}, True)
+    print(slicer.step(period).slices, flush=True)
     time.sleep(1000)
 """
 
