@@ -145,14 +145,23 @@ def measure(delays: Mapping[str, DelayReading], stalls: Stalls, host: HostLoad |
     )
 
 
+def is_stalled(seen: Seen) -> bool:
+    """Whether a channel that has committed does so no more."""
+    return seen.commit_age is not None and seen.commit_age >= STALLED
+
+
+def suffers(seen: Seen) -> bool:
+    """Whether a channel does less than it should: only then can the disk be the bottleneck."""
+    error = shortfall(seen)
+    return is_stalled(seen) or (error is not None and error > SHORTFALL)
+
+
 def judge(times: Times, seen: Seen, before: Kind) -> Bottleneck:
     """Name the bottleneck. The disk and the quota go before the CPU: where they rule, a share moves nothing."""
-    error = shortfall(seen)
-    stalled = seen.commit_age is not None and seen.commit_age >= STALLED
-    suffers = stalled or (error is not None and error > SHORTFALL)
+    stalled, suffering = is_stalled(seen), suffers(seen)
     again = before is Kind.DISK
     if (
-        suffers
+        suffering
         and times.io >= (PRESSURE / 2 if again else PRESSURE)
         and times.blocked >= max(UNBLOCKED if again else BLOCKED, times.foreign / (2 if again else 1))
     ):
@@ -170,7 +179,7 @@ def judge(times: Times, seen: Seen, before: Kind) -> Bottleneck:
             Kind.CPU,
             f"the CPU: a component waits {times.need:.0%} of its runnable time behind foreign work",
         )
-    if not suffers:
+    if not suffering:
         return Bottleneck(Kind.NONE, "nothing is missing")
     if stalled:
         return Bottleneck(Kind.NONE, f"no commits for {seen.commit_age:.0f} s, and nothing waits: nobody sends")

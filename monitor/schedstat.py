@@ -35,8 +35,8 @@ _TOLERANCE = 1.1
 #: CPU time in ns, and its part of all, that a group may have used without any known thread: no reason to list it again.
 _SPARE = 200_000
 _SPARE_PART = 0.02
-#: Readings after which a group is listed anyway.
-_RELIST = 8
+#: Readings after which a group is listed anyway, where its CPU time is known: what moved it was mostly seen.
+RELIST = 30
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -126,7 +126,7 @@ class SchedstatReader:
         group.used = used
         group.unlisted += 1
         quiet = used is not None and used == before
-        overdue = used is None or before is None or interval is None or group.unlisted >= _RELIST
+        overdue = used is None or before is None or interval is None or group.unlisted >= RELIST
         run = wait = slices = 0
         if not quiet or overdue:
             run, wait, slices = self._read_threads(group, interval)
@@ -193,7 +193,8 @@ class SchedstatReader:
         if group.list_name is None:
             group.list_name = list_name(group.path)
         listed = list_threads(group.folder, group.list_name)
-        group.listed, group.unlisted = instant, 0
+        # Groups that were begun with at once are not to be listed at once ever after.
+        group.listed, group.unlisted = instant, 0 if fresh else sum(os.fsencode(group.folder)) % (RELIST // 2)
         if gone := group.kept.threads - listed:
             group.kept.forget(gone)
             self._open -= len(gone)

@@ -117,8 +117,10 @@ class Throughput:
         event = _Event(instant, commit.block, commit.transactions)
         before = channel.front
         self._believe(channel, commit.peer, event)
+        if channel.front == before:  # another peer's report of a block that counted, as most are
+            return False
         self._prune(channel, instant)
-        return channel.front != before
+        return True
 
     def forget(self, peer: str) -> None:
         """Drop what a peer reported that is no longer watched: it no longer holds up any front."""

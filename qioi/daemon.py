@@ -24,7 +24,7 @@ from qioi.controller.guard import Guard, Outcome
 from qioi.controller.law import HostLoad, Seen
 from qioi.controller.levels import Placement
 from qioi.controller.policy import Controller
-from qioi.diagnoses import Diagnoses
+from qioi.diagnoses import Diagnoses, anybody_suffers
 from qioi.instruments import Instruments
 from qioi.leaders import Leaders
 from qioi.slicing import SlicePeriod
@@ -127,7 +127,8 @@ class Daemon:
         owed = self.thresholds.step(now, self._config.components, channels, delays, host)
         for channel, threshold in owed.items():
             self._controller.owe(channel, threshold.value)
-        stalls = self._stalls.read(now, self._config.components, delays)
+        suffering = anybody_suffers(now, channels, owed)
+        stalls = self._stalls.read(now, self._config.components, delays, suffering)
         found = self._diagnoses.step(now, self._config.components, channels, owed, delays, host, stalls)
         placements = self._levels.read(now, self._config.components, delays, self._guard.raised())
         looks = self._look(before.components, placements)

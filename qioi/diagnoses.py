@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from qioi.controller.bottleneck import HOPELESS, Bottleneck, Diagnosis, Kind, Stalls
+from qioi.controller.bottleneck import HOPELESS, Bottleneck, Diagnosis, Kind, Stalls, suffers
 from qioi.controller.law import HostLoad, Seen
 from qioi.thresholds import Threshold
 from qioi.types import ChannelReading, Component, DelayReading, Role
@@ -37,18 +37,22 @@ class Diagnoses:
         self._known = {channel: self._known.get(channel, Diagnosis()) for channel in owed}
         for channel, before in self._known.items():
             its = [one.name for one in served if not one.channels or channel in one.channels]
-            reading = channels.get(channel)
-            seen = Seen(
-                now,
-                reading.throughput if reading else None,
-                owed[channel].value,
-                reading.age if reading else None,
-                host=host,
-            )
+            seen = see(now, channels.get(channel), owed[channel], host)
             after = before.step(seen, {name: delays[name] for name in its if name in delays}, stalls)
             self._known[channel] = after
             tell(channel, before.found, after.found)
         return {channel: one.found for channel, one in self._known.items()}
+
+
+def see(now: float, reading: ChannelReading | None, owed: Threshold, host: HostLoad | None = None) -> Seen:
+    """Put together what a channel does and what it is owed."""
+    throughput, age = (reading.throughput, reading.age) if reading else (None, None)
+    return Seen(now, throughput, owed.value, age, host=host)
+
+
+def anybody_suffers(now: float, channels: Mapping[str, ChannelReading], owed: Mapping[str, Threshold]) -> bool:
+    """Whether a channel does less than it should, as far as channels tell."""
+    return any(suffers(see(now, channels.get(channel), one)) for channel, one in owed.items())
 
 
 def tell(channel: str, before: Bottleneck, after: Bottleneck) -> None:

@@ -68,14 +68,14 @@ def run_loop(
 ) -> None:
     """Run one period after the other, each when it is due, until a signal to stop; look at the host in between."""
     snapshot = first
-    pace = Pace(time.monotonic())
+    pace, every = Pace(time.monotonic()), pause(looks, snapshot)
     while not signals.stopped:
         notifier.beat(time.monotonic())
         if signals.take_reload():
             snapshot = reload(snapshot)
             publish(snapshot)
             pace.sooner(time.monotonic(), snapshot.period)
-        every = pause(looks, snapshot)
+            every = pause(looks, snapshot)
         if signals.wait(min(pace.due - time.monotonic(), notifier.pause, every)):
             continue
         now = time.monotonic()
@@ -91,6 +91,7 @@ def run_loop(
             log.debug("a period begins before its turn: %s", pace.early)
         snapshot = replace(daemon.period(now, snapshot), lateness=now - pace.due, early=pace.early)
         publish(snapshot)
+        every = pause(looks, snapshot)
         daemon.count_late(pace.ended(time.monotonic(), snapshot.period))
 
 

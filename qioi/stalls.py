@@ -1,8 +1,8 @@
 """What else than other processes keeps components from running: I/O (PSI, blocked threads) and quotas.
 
 Looked at only where something hints at it, so that a healthy host pays for one small file: threads are sampled while
-I/O is waited for somewhere on the host, quotas are read of components that wait. Of very many threads, some components'
-are sampled in each period, in turn, since each takes about 10 us.
+I/O is waited for somewhere on the host and a channel suffers, quotas are read of components that wait. Of very many
+threads, some components' are sampled in each period, in turn, since each takes about 10 us.
 """
 
 from __future__ import annotations
@@ -44,22 +44,28 @@ class StallWatch:
         self._quotas: dict[str, tuple[float, float]] = {}
         self._blocked: dict[str, int] = {}  # the longest ago sampled first
 
-    def read(self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading]) -> Stalls:
-        """Say what was found since the last call; ``now`` is the monotonic time."""
+    def read(
+        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], suffering: bool = True
+    ) -> Stalls:
+        """Say what was found since the last call; ``now`` is the monotonic time.
+
+        ``suffering``: some channel does less than it should. While none does, nobody asks who is blocked.
+        """
         components = tuple(components)
         io = self._read_io(now)
-        blocked = self._sample(components) if io is None or io >= HINT else {}
+        blocked = self._sample(components) if suffering and (io is None or io >= HINT) else {}
+        quotas: dict[str, tuple[float, float]] = {}  # of those alone that wait now
         throttled = {}
-        there = {one.name for one in components}
-        self._quotas = {name: known for name, known in self._quotas.items() if name in there}
         for one in components:
             delay = delays.get(one.name)
             if delay is None or (delay.waiting_share or 0.0) < WAITS:
-                self._quotas.pop(one.name, None)
                 continue
-            part = self._read_quota(now, one)
-            if part is not None:
-                throttled[one.name] = part
+            stopped = self._read_quota(one)
+            if stopped is not None:
+                at, before = self._quotas.get(one.name, (now, stopped))
+                throttled[one.name] = min(1.0, max(0.0, (stopped - before) / (now - at))) if now > at else 0.0
+                quotas[one.name] = now, stopped
+        self._quotas = quotas
         return Stalls(io, blocked, throttled)
 
     def _sample(self, components: Iterable[Component]) -> dict[str, int]:
@@ -90,17 +96,12 @@ class StallWatch:
             return 0.0
         return min(1.0, max(0.0, (total - before) / (now - at)))
 
-    def _read_quota(self, now: float, component: Component) -> float | None:
-        """Give the part of the time for which the quota has stopped a component since the last call."""
+    def _read_quota(self, component: Component) -> float | None:
+        """Give for how long, in seconds, the quota has stopped a component so far."""
         try:
-            stopped = throttled_seconds(self._files.read(f"{self._mount}/{component.cgroup}/cpu.stat"))
+            return throttled_seconds(self._files.read(f"{self._mount}/{component.cgroup}/cpu.stat"))
         except OSError:
             return None
-        if stopped is None:
-            return None
-        at, before = self._quotas.get(component.name, (now, stopped))
-        self._quotas[component.name] = now, stopped
-        return min(1.0, max(0.0, (stopped - before) / (now - at))) if now > at else 0.0
 
 
 def throttled_seconds(stat: bytes) -> float | None:

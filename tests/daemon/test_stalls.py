@@ -98,6 +98,7 @@ def test_pressure_is_that_since_the_last_look_and_threads_are_looked_at_only_the
     assert watch.read(13.0, [PEER], {}) == Stalls(None, {"peer0": 1})
     pressure.unlink()
     assert watch.read(14.0, [PEER], {}) == Stalls(None, {"peer0": 1})
+    assert watch.read(15.0, [PEER], {}, suffering=False) == Stalls(None)
 
 
 def test_a_stat_file_without_quotas_says_nothing() -> None:

@@ -86,7 +86,9 @@ class ToyHost(ToyPart):
 
 
 class ToyStalls(ToyPart):
-    def read(self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading]) -> Stalls:
+    def read(
+        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], suffering: bool
+    ) -> Stalls:
         return self.toy.stalls
 
 

@@ -112,7 +112,7 @@ def test_a_commit_inside_another_message_does_not_count(layout: str) -> None:
         as_json(V142)[:-1],
         '{"broken": ' + NEW + V142,
         "[" * 4000 + V142,
-        '{"level":' + "[" * 3000 + " Committed",
+        '{"level":' + "[" * 3000 + " Committed block",
     ],
 )
 def test_look_alikes_do_not_count(line: str) -> None:

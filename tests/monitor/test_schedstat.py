@@ -12,6 +12,7 @@ from waiting import until
 from qioi.accounts import Accounts, find_accounts
 from qioi.controller.hierarchy import find_hierarchy
 from qioi.monitor import SchedstatReader
+from qioi.monitor.schedstat import RELIST
 from qioi.types import DelayReading
 
 BUSY = "while True: pass"
@@ -200,5 +201,6 @@ def test_a_group_is_listed_again_only_where_its_threads_do_not_explain_what_it_u
     assert reading.threads == 1
     assert reading.run == pytest.approx(used * 1e-9, rel=0.5)  # it was born since the listing
     groups.end(process)
-    assert [by_name(reader.read(3 + number))["a"].threads for number in range(8)][-1] == 0  # listed now and then anyway
+    later = [by_name(reader.read(3 + number))["a"].threads for number in range(RELIST)]
+    assert later[-1] == 0  # listed now and then anyway
     reader.close()
