@@ -4,7 +4,8 @@
 At a period of 1 s and of 0.1 s, five times each, every time at another instant of the period: from the first
 neighbour's start to the first share written (goal: 1 period + 100 ms; at 0.1 s, 300 ms), until throughput is back at
 95 % of what is offered (goal: 3 s), and from the neighbours' end until every share is at its default (goal: 30 s).
-Beside an idle ledger no share may move.
+Beside an idle ledger no share may move. What runs outside of the lab is interference too: how much that was from the
+neighbours' end on is measured with it, since shares that are raised for it are rightly not back.
 
     python benchmarks/bench_reaction.py [--sysbench 16] [--rate 600] [--period 1] [--repeats 5] [--output DIR]
 """
@@ -32,7 +33,7 @@ from qioi.lab.errors import LabError
 from qioi.lab.figures import Series
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan, LoadRun
-from qioi.lab.machine import machine
+from qioi.lab.machine import machine, snapshot
 from qioi.lab.network import Network
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.types import DEFAULT_SHARES
@@ -49,13 +50,19 @@ BACK = 0.95
 
 @dataclass(frozen=True)
 class Reaction:
-    """Times in s; ``None``: it did not happen while it was looked for. ``phase`` is 0..1 of the period."""
+    """Times in s; ``None``: it did not happen while it was looked for. ``phase`` is 0..1 of the period.
+
+    ``others`` is the most CPUs that were used outside of the lab in any second after the neighbours' end, ``early``
+    how many periods had begun before their turn until the neighbours came.
+    """
 
     period: float
     phase: float
     raised: float | None
     recovered: float | None
     back: float | None
+    others: float
+    early: int
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,24 @@ class Visit:
     came: float
     raised: float | None
     back: float | None
+    others: float
+    early: int
+
+
+class Others:
+    """What is used outside of the lab: the most CPUs in any second, as far as it is looked."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._before = snapshot(), lab.tree.root.cpu_seconds()
+        self.most = 0.0
+
+    def look(self) -> None:
+        now, used = snapshot(), self._lab.tree.root.cpu_seconds()
+        seconds = now.time - self._before[0].time
+        if seconds >= 1.0:
+            self.most = max(self.most, (now.busy - self._before[0].busy - (used - self._before[1])) / seconds)
+            self._before = now, used
 
 
 def shares_of(lab: Lab, network: Network) -> list[int]:
@@ -109,7 +134,8 @@ def react(
         after = one.came - result.start
         since = after + (one.raised or 0.0)
         recovered = None if one.raised is None else recovery(result.throughput, since, after + BESIDE, BACK * rate)
-        yield Reaction(period, phase, one.raised, None if recovered is None else recovered - after, one.back)
+        recovered = None if recovered is None else recovered - after
+        yield Reaction(period, phase, one.raised, recovered, one.back, one.others, one.early)
 
 
 def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, period: float, phase: float) -> Visit:
@@ -119,23 +145,30 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
     sysbench.prepare()
     with Daemon(lab, config, directory):
         look(lab, ALONE, lambda: False)
-        wait_for_phase(lab.directory / "daemon" / "qioi.sock", period, phase)
-        with ThreadPoolExecutor(1, initializer=be_prompt) as pool:  # the first of them is there before the last
+        early = wait_for_phase(lab.directory / "daemon" / "qioi.sock", period, phase)
+        with ThreadPoolExecutor(2, initializer=be_prompt) as pool:  # starting them is not to wait behind the first
             try:
                 came = time.time()
                 looking = pool.submit(look, lab, BESIDE, lambda: max(shares_of(lab, network)) > DEFAULT_SHARES)
-                sysbench.start()
+                pool.submit(sysbench.start).result()
                 raised = looking.result()
             finally:
                 sysbench.stop()
-        return Visit(came, raised, look(lab, AFTER, lambda: max(shares_of(lab, network)) == DEFAULT_SHARES))
+        others = Others(lab)
+
+        def is_back() -> bool:
+            others.look()
+            return max(shares_of(lab, network)) == DEFAULT_SHARES
+
+        return Visit(came, raised, look(lab, AFTER, is_back), others.most, early)
 
 
-def wait_for_phase(socket: Path, period: float, phase: float) -> None:
-    """Wait until a period has begun, and for its part ``phase``."""
+def wait_for_phase(socket: Path, period: float, phase: float) -> int:
+    """Wait until a period has begun, and for its part ``phase``; give how many began before their turn so far."""
     status = get_json(socket, "/status")
     begun = status["time"] - status["loop"]
     time.sleep((begun + phase * period - time.time()) % period)
+    return int(status["totals"]["early"])
 
 
 def recovery(throughput: Series, since: float, left: float, enough: float) -> float | None:
@@ -210,7 +243,8 @@ def main(
                         f"period {period:g} s, {offered:.0f} tps: raised after "
                         f"{told([one.raised for one in reactions])}, 95 % of the throughput after "
                         f"{told([one.recovered for one in reactions])}, all at the default after "
-                        f"{told([one.back for one in reactions])}"
+                        f"{told([one.back for one in reactions])}; outside of the lab up to "
+                        f"{', '.join(f'{one.others:.2f}' for one in reactions)} CPUs in a second"
                     )
             finally:
                 with uninterrupted():
