@@ -28,6 +28,10 @@ from qioi.types import DEFAULT_SHARES, Role
 
 #: cgroup v2 ``cpu.weight`` of a new group (kernel: cgroup-v2.rst).
 DEFAULT_WEIGHT = 100
+#: Seconds that killed processes have to end: on a busy host, or where they wait for a slow disk, that takes its time.
+DYING = 60.0
+#: Tries to remove a group whose last process has just ended, 20 ms apart.
+ATTEMPTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +252,7 @@ class Tree:
         for group in chosen:
             group.signal(signal.SIGTERM)
         wait_empty(chosen, grace)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + DYING
         while sum(group.signal(signal.SIGKILL) for group in chosen):
             wait_empty(chosen, 0.2)
             if time.monotonic() > deadline:
@@ -277,13 +281,13 @@ def remove_directories(group: Group) -> None:
     A process that was just being started when its starter was killed may still join: it is killed.
     """
     for directory in reversed(group.directories):
-        for attempt in range(100):
+        for attempt in range(ATTEMPTS):
             try:
                 directory.rmdir()
             except FileNotFoundError:
                 break
             except OSError:
-                if attempt == 99:
+                if attempt == ATTEMPTS - 1:
                     raise
                 group.signal(signal.SIGKILL)
                 time.sleep(0.02)

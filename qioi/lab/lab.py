@@ -44,7 +44,7 @@ STATE = "lab.json"
 #: Seconds that all nodes have to get ready. One that fails is noticed at once; on a busy host others are slow.
 PATIENCE = 180.0
 #: Seconds to wait for another command on the same lab.
-LOCK_PATIENCE = 1.0
+LOCK_PATIENCE = 5.0
 #: How a lab's programs run: as processes, or as containers of a real engine.
 Runtime = Literal["process", "docker"]
 RUNTIMES: tuple[Runtime, ...] = ("process", "docker")

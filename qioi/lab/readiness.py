@@ -11,6 +11,8 @@ from qioi.lab.errors import LabError
 from qioi.lab.network import Network, Node
 from qioi.types import Role
 
+#: Seconds that a node has to answer: one that is alive may wait long for a CPU.
+PATIENCE = 10.0
 _CONNECTED = re.compile(r'^qioi_orderer_kafka_connected\{channel="([^"]+)"\} 1$', re.MULTILINE)
 _LEADS = re.compile(r'^consensus_etcdraft_is_leader\{channel="([^"]+)"\} 1$', re.MULTILINE)
 
@@ -21,7 +23,7 @@ def serves(node: Node) -> bool:
         return ask(node.operations, "/healthz") is not None
     host, _, port = node.address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=1):
+        with socket.create_connection((host, int(port)), timeout=PATIENCE):
             return True
     except OSError:
         return False
@@ -43,7 +45,7 @@ def leaderless(network: Network) -> tuple[str, ...]:
 
 def ask(address: str, path: str) -> str | None:
     """Get a page of a node's operations endpoint; ``None`` unless it answers with 200."""
-    connection = http.client.HTTPConnection(address, timeout=1)
+    connection = http.client.HTTPConnection(address, timeout=PATIENCE)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import signal
@@ -18,7 +19,8 @@ from waiting import PATIENCE, until
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import DemoOptions, default_threshold, demo_directory
-from qioi.lab.errors import LabError
+from qioi.lab.errors import BusyError, LabError
+from qioi.lab.figures import ArmFigures
 from qioi.lab.flush import file_system
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan
@@ -55,12 +57,16 @@ def clean(lab: Lab) -> bool:
 
 
 def test_the_demo_measures_three_arms_and_writes_a_report(demo_lab: Lab, base_port: int, tmp_path: Path) -> None:
-    demo = start_demo(demo_lab, base_port, tmp_path)
-    output, _ = demo.communicate(timeout=3 * PATIENCE)
+    for number in range(5):
+        results = tmp_path / str(number)
+        demo = start_demo(demo_lab, base_port, results)
+        output, _ = demo.communicate(timeout=3 * PATIENCE)
+        if "the machine is too busy" not in output:
+            break
     assert demo.returncode == 0, output
     assert "2 sysbench, QiOi" in output
     assert clean(demo_lab)
-    result = json.loads((tmp_path / "result.json").read_text())
+    result = json.loads((results / "result.json").read_text())
     assert [arm["name"] for arm in result["arms"]] == ["alone", "together", "protected"]
     for arm in result["arms"]:
         assert arm["load"]["committed"] > 0
@@ -68,13 +74,13 @@ def test_the_demo_measures_three_arms_and_writes_a_report(demo_lab: Lab, base_po
         assert all(role["cores"] > 0 for role in arm["roles"].values())
         assert (arm["interferer"]["events"] > 0) == (arm["name"] != "alone")
         assert (arm["daemon_cores"] > 0) == (arm["name"] == "protected")
-        with (tmp_path / arm["name"] / "samples.csv").open() as file:
+        with (results / arm["name"] / "samples.csv").open() as file:
             names = {row["name"] for row in csv.DictReader(file)}
         assert {"client", "orderer1", "peer0-org1"} <= names
-    page = (tmp_path / "report.html").read_text()
+    page = (results / "report.html").read_text()
     assert page.count("<svg") == 5
     for link in page.split('href="')[1:]:
-        assert (tmp_path / link.split('"', 1)[0]).is_file()
+        assert (results / link.split('"', 1)[0]).is_file()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -109,15 +115,24 @@ def test_an_arm_without_interferers_and_one_with(lab: Lab, base_port: int, tmp_p
     runner = Runner(lab, network, tmp_path)
     load = LoadPlan(duration=3, warmup=1, rate=30)
     seconds: list[float] = []
-    alone = runner.run(Arm("alone", "alone", load), seconds.append)
+    alone = measured(runner, Arm("alone", "alone", load), seconds)
     assert seconds == sorted(seconds)
     assert alone.interferer.count == 0
     assert alone.load.offered == 30
-    together = runner.run(Arm("together", "beside one", load, sysbench=1))
+    together = measured(runner, Arm("together", "beside one", load, sysbench=1), [])
     assert together.interferer.cores > 0
     assert together.roles[Role.PEER].switches > 0
     assert not lab.tree.group("sysbench1").exists
     assert [entry.shares for entry in lab.status()] == [1024] * len(network.nodes)
+
+
+def measured(runner: Runner, arm: Arm, seconds: list[float]) -> ArmFigures:
+    """Run an arm; again, where the machine is too busy for a second sample within its few seconds."""
+    for _ in range(5):
+        with contextlib.suppress(BusyError):
+            seconds.clear()
+            return runner.run(arm, seconds.append)
+    return runner.run(arm)
 
 
 def test_a_load_that_fails_ends_the_arm_with_its_words(lab: Lab, base_port: int, tmp_path: Path) -> None:
