@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from toy_daemon import ToySite, peer
+from waiting import PATIENCE
 
 from qioi.api import serve_tcp
 from qioi.controller.hierarchy import find_hierarchy
@@ -20,7 +21,7 @@ def test_a_loop_that_hangs_is_told(tmp_path: Path) -> None:
     publisher = Publisher(snapshot, find_hierarchy(), Thresholds({}), lambda: now)
 
     def asked() -> tuple[int, bytes]:
-        with closing(http.client.HTTPConnection(*address, timeout=10)) as connection:
+        with closing(http.client.HTTPConnection(*address, timeout=PATIENCE)) as connection:
             connection.request("GET", "/healthz")
             answer = connection.getresponse()
             return answer.status, answer.read()
