@@ -166,7 +166,7 @@ def test_what_somebody_else_has_asked_for_is_left_alone(site: Site) -> None:
     until(lambda: site.request() == "2", "the request is moved")
     site.resize("300m")
     until(lambda: site.original() is None, "it is given up")
-    assert "somebody else" in str(site.resizer.takes(pod))
+    until(lambda: "somebody else" in str(site.resizer.takes(pod)), "it is said")
     site.resizer.close()
     assert site.request() == "300m"
 
@@ -266,7 +266,7 @@ def test_an_annotation_that_names_more_than_is_asked_for_is_not_believed(site: S
     site.resizer = site.make()
     until(lambda: site.original() is None, "it is given up")
     assert site.request() == "100m"
-    assert "somebody else" in str(site.resizer.takes(pod))
+    until(lambda: "somebody else" in str(site.resizer.takes(pod)), "it is said")
 
 
 def test_what_a_daemon_that_lives_has_changed_is_left_to_it(site: Site) -> None:
@@ -333,7 +333,7 @@ def test_a_kubelet_that_refuses_is_believed(site: Site, reason: str) -> None:
     pending = {"type": "PodResizePending", "status": "True", "reason": reason, "message": "Node didn't have enough"}
     site.write_status("peer0", {"conditions": [pending]})
     until(lambda: site.request() == "100m", "it is back")
-    assert str(site.resizer.takes(pod)).startswith(f"{reason}: Node didn't")
+    until(lambda: str(site.resizer.takes(pod)).startswith(f"{reason}: Node didn't"), "it is said")
 
 
 def test_a_server_that_refuses_is_believed(site: Site) -> None:
