@@ -13,10 +13,13 @@ import (
 	"github.com/qioi/qioi/ledger/internal/contracts"
 	"github.com/qioi/qioi/ledger/internal/inspect"
 	"github.com/qioi/qioi/ledger/internal/load"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer"
 	"github.com/qioi/qioi/ledger/internal/peer"
 	"github.com/qioi/qioi/ledger/internal/setup"
 )
+
+func init() { nodeconfig.MayRestart() }
 
 func main() {
 	root := &cobra.Command{

@@ -57,6 +57,8 @@ func Command() *cobra.Command {
 		Short: "Serve a contract (" + names() + ") as chaincode-as-a-service",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			nodeconfig.LimitProcessors(opts.processors)
+			nodeconfig.SlackenTimers()
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return run(ctx, args[0], opts)
@@ -81,7 +83,6 @@ func run(ctx context.Context, name string, opts options) error {
 	if !ok {
 		return fmt.Errorf("chaincode %q is not bundled: %s are accepted", name, names())
 	}
-	nodeconfig.LimitProcessors(opts.processors)
 	if opts.listen == "" {
 		return fmt.Errorf("chaincode %s: no address to listen on: give --listen host:port or CHAINCODE_SERVER_ADDRESS", name)
 	}

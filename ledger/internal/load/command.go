@@ -146,6 +146,7 @@ func (o *options) build() (*run, About, error) {
 		return nil, about, err
 	}
 	nodeconfig.LimitProcessors(net.processors(runtime.NumCPU()))
+	nodeconfig.SlackenTimers()
 	r := &run{plan: o.plan(), timeout: o.timeout, progress: newProgress(os.Stderr, o.progress)}
 	if about.Workload, r.work, err = findWorkload(o.chaincode, o.workload, o.knobs); err != nil {
 		return nil, about, err

@@ -22,13 +22,14 @@ func Command[N Node](role, short string, open func(*Config) (N, error)) *cobra.C
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
 			cfg, err := Load(path, role)
 			if err != nil {
 				return err
 			}
 			LimitProcessors(cfg.Processors)
+			SlackenTimers()
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
 			SpareCollections(ctx)
 			node, err := open(cfg)
 			if err != nil {
