@@ -24,8 +24,9 @@ FACTOR = 2.0
 #: Time constant in s of what is usual, and how long it is watched before it is known.
 USUAL = 5.0
 KNOWN = 2.0
-#: Seconds after an onset in which there is no other one: so often at most a period begins early.
-PAUSE = 5.0
+#: Seconds after an onset in which there is no other one: so often at most a period begins early. Neighbours that come
+#: in them, after an onset that was none, are left to the period.
+PAUSE = 2.5
 
 
 @dataclass(frozen=True, slots=True)
