@@ -74,7 +74,7 @@ def noticed(site: Site) -> bool:
     time.sleep(KNOWN)  # what is usual on this host, without them
     before = totals(site)["early"]
     with neighbours(24 + 2 * runnable(LOADAVG.read_bytes())):  # this host may have others already
-        deadline = time.monotonic() + 2 * PAUSE
+        deadline = time.monotonic() + 10
         while totals(site)["early"] < before + 2 and time.monotonic() < deadline:
             time.sleep(EVERY)
     if totals(site)["early"] < before + 2:
