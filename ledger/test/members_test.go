@@ -199,7 +199,9 @@ func TestKillOrderersAroundChanges(t *testing.T) {
 		for _, name := range g.named("orderer") {
 			g.start(name)
 		}
-		if err := <-done; err != nil { // it may have come into force all the same, or not have been sent yet
+		err := <-done
+		g.leader()      // they serve again
+		if err != nil { // it may have come into force all the same, or not have been sent yet
 			t.Logf("round %d, killed %s into it: %s", round, pause, out.String())
 			g.eventually("the change is accepted", func() bool {
 				return len(g.members()) == 4-round%2 || g.command(t.Context(), "config", "--network", g.path("network.json"), change, fourth).Run() == nil
