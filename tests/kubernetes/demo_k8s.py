@@ -22,7 +22,7 @@ from qioi.lab.kubernetes.images import daemon_image, ledger_image, sysbench_imag
 from qioi.lab.lab import LabOptions
 from qioi.lab.signals import uninterrupted
 
-PORT = 35200
+PORT = 18_800  # below those that the kernel gives to clients
 PROGRAMS = ["etcd", "openssl", "containerd", "runc", "ctr", "go", "ip", "conntrack", "socat"]
 
 

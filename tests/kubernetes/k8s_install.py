@@ -20,7 +20,7 @@ from k8s_tools import NRI_TOOLS, TOOLS, path
 
 ROOT = Path(__file__).parents[2]
 #: Where the daemon's metrics are, since it has no network of its own.
-METRICS = 35190
+METRICS = 18990
 #: Folders of this machine that the daemon's container runs from, since no image can be pulled here.
 HOST_FILES = ("/usr", "/lib", "/lib64", "/bin", str(ROOT), sys.prefix, sys.base_prefix)
 

@@ -108,6 +108,32 @@ def test_helm_has_nothing_to_complain_about() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_helm_installs_upgrades_and_uninstalls(installed: ControlPlane) -> None:
+    """No kubelet is there: what counts is what stands in the API afterwards."""
+
+    def run(*args: str | Path) -> None:
+        done = helm(*args, "--namespace", "by-helm", "--kubeconfig", installed.kubeconfig())
+        assert done.returncode == 0, done.stderr
+
+    def template() -> Any:
+        return installed.call("GET", "/apis/apps/v1/namespaces/by-helm/daemonsets/qioi")["spec"]["template"]
+
+    rights = ("clusterrole,clusterrolebinding", "qioi", "--ignore-not-found")
+    installed.kubectl("delete", *rights)  # kubectl's own; helm takes over nobody's objects
+    try:
+        run("install", "qioi", K8S / "chart", "--create-namespace")
+        before = template()
+        run("upgrade", "qioi", K8S / "chart", "--set", "dryRun=true")
+        assert template() != before  # daemons are replaced
+        run("uninstall", "qioi")
+        left = installed.kubectl("get", "ds,cm,sa,clusterroles,clusterrolebindings,crd", "-n", "by-helm", "-o", "name")
+        assert [one for one in left.split() if "qioi" in one] == [
+            "customresourcedefinition.apiextensions.k8s.io/isolationpolicies.qioi.io"  # with all policies
+        ]
+    finally:
+        installed.kubectl("apply", "-f", K8S / "base/rbac.yaml")
+
+
 @pytest.mark.parametrize("value", ["period=0", "metricsPort=0", "image.tag=", "surprise=1", "image.pullPolicy=Often"])
 def test_helm_refuses_wrong_values(value: str) -> None:
     done = helm("template", "qioi", K8S / "chart", "--set", value)

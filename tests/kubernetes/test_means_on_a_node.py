@@ -12,6 +12,7 @@ import pytest
 from k8s_cluster import until
 from k8s_install import daemon_processes, install, log, uninstall, whole_node
 from k8s_node import Node
+from ports import free_ports
 
 from qioi.api import get_json
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
@@ -25,7 +26,7 @@ STRATEGIC, MERGE = "application/strategic-merge-patch+json", "application/merge-
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
-    with whole_node(35_300, nri=True) as node:
+    with whole_node(free_ports(), nri=True) as node:
         yield node
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import os
 import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from k8s_cluster import until
 from k8s_install import METRICS, daemon_pod, install, kill_daemon, log, uninstall, whole_node
-from k8s_node import NODE, Node
+from k8s_node import CPU, NODE, Node
+from ports import free_ports
+
+from qioi.api import RefusedError, get_json
+from qioi.kubernetes.cgroups import Qos
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
 POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"
@@ -20,7 +26,7 @@ POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
-    with whole_node(35_100) as node:
+    with whole_node(free_ports()) as node:
         yield node
 
 
@@ -68,14 +74,17 @@ def peer(daemon: Node) -> Iterator[tuple[Path, Path]]:
         for name in names:
             node.plane.kubectl("delete", "pod", name, "-n", "default", "--ignore-not-found", "--grace-period=0",
                                "--force")  # fmt: skip
-        until(lambda: not any(one in str(daemon_view(node)) for one in names), "they are forgotten")
+        until(lambda: not any(one in str(daemon_view()) for one in names), "they are forgotten")
 
 
-def daemon_view(node: Node) -> Any:
-    import urllib.request
-
+def metrics(family: str) -> list[str]:
+    """Ask the daemon for one family's lines."""
     with urllib.request.urlopen(f"http://127.0.0.1:{METRICS}/metrics", timeout=10) as answer:
-        return [line for line in answer.read().decode().splitlines() if "qioi_component_shares{" in line]
+        return [line for line in answer.read().decode().splitlines() if line.startswith(f"{family}{{")]
+
+
+def daemon_view() -> list[str]:
+    return metrics("qioi_component_shares")
 
 
 def events(node: Node) -> set[str]:
@@ -99,6 +108,48 @@ def test_a_policys_life(daemon: Node, peer: tuple[Path, Path]) -> None:
     until(lambda: shares(pod) >= 2048, "the floor holds")
     daemon.plane.call("DELETE", f"{POLICIES}/pay")
     until(lambda: shares(pod) == 102 and shares(container) == 102, "without a policy all is as it was found")
+
+
+#: Request and limit of a container whose pod is to be of a class.
+RESOURCES: dict[Qos, tuple[str | None, str | None]] = {
+    Qos.GUARANTEED: ("500m", "500m"), Qos.BURSTABLE: ("100m", None), Qos.BEST_EFFORT: (None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("beside", list(Qos))
+@pytest.mark.parametrize("qos", list(Qos))
+def test_the_level_that_matters_is_shown(daemon: Node, qos: Qos, beside: Qos) -> None:
+    """A peer of each class beside hogs of each class; the pods of one class are never siblings of another's."""
+    names = [f"{qos}-beside-{beside}-{what}".lower() for what in ("peer", "hog0", "hog1")]
+    for name, args, (cpu, limit) in zip(
+        names, (["peer", "payments", "20"], ["hog"], ["hog"]), (RESOURCES[qos], *2 * (RESOURCES[beside],)), strict=True
+    ):
+        labels = {"qioi.io/role": "peer"} if args[0] == "peer" else None
+        daemon.run_pod(name, args, labels=labels, cpu=cpu, limit=limit)
+    try:
+        until(lambda: all(daemon.running(name) for name in names), "peer and hogs run")
+        write_policy(daemon)
+        pod, _ = daemon.groups(names[0])
+        group = str(pod.relative_to(CPU))
+        # Guaranteed pods stand beside the whole of the other classes, which part from one another above their pods.
+        parts_at = group if qos in (beside, Qos.GUARANTEED) else group.rpartition("/")[0]
+
+        def seen() -> Any:
+            with suppress(RefusedError):  # the pod is not watched yet
+                told = get_json(daemon.folder / "state/qioi.sock", "/explain", component=f"default/{names[0]}")
+                met = [level["group"] for level in told["levels"] if (level["foreign"] or 0.0) > 0.1]
+                return told if met[:1] == [parts_at] else None
+
+        told = until(seen, f"the hogs are met beside {parts_at}, and nowhere further in")
+        assert told["acted_at"] == [group]  # never the class's own
+        assert told["actuator"].startswith(f"files; {qos} pod, moved at: pod")
+        until(lambda: [bool(one.get("levelReason")) for one in status(daemon).get("components", ())] == [True],
+              "the policy's status tells")  # fmt: skip
+    finally:
+        daemon.plane.kubectl("delete", "isolationpolicies", "-n", "default", "--all")
+        for name in names:
+            daemon.delete_pod(name)
+        until(lambda: names[0] not in str(daemon_view()), "it is forgotten")
 
 
 def test_the_server_is_away_and_the_node_goes_on(daemon: Node, peer: tuple[Path, Path]) -> None:
@@ -184,14 +235,26 @@ def test_pods_come_and_go(daemon: Node) -> None:
         for name in names:
             daemon.run_pod(name, ["peer", "payments", "1"], labels={"qioi.io/role": "peer"}, cpu="10m")
         until(lambda names=names: all(daemon.running(name) for name in names), "all run")  # type: ignore[misc]
-        until(lambda names=names: all(any(f"/{name}\"" in line for line in daemon_view(daemon)) for name in names),
+        until(lambda names=names: all(any(f"/{name}\"" in line for line in daemon_view()) for name in names),
               "all are seen")  # type: ignore[misc]  # fmt: skip
         for name in names:
             daemon.delete_pod(name)
-    until(lambda: not daemon_view(daemon), "all are forgotten")
+    until(lambda: not daemon_view(), "all are forgotten")
     restarts = daemon.pod(daemon_pod(daemon), "qioi")["status"]["containerStatuses"][0]["restartCount"]
     assert restarts <= 1  # the one of the test before
     daemon.plane.kubectl("delete", "isolationpolicies", "-n", "default", "--all")
+
+
+def test_an_evicted_daemon_leaves_nothing_to_its_successor(daemon: Node, peer: tuple[Path, Path]) -> None:
+    pod, _ = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    before = daemon_pod(daemon)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": before, "namespace": "qioi"}}
+    daemon.plane.call("POST", f"/api/v1/namespaces/qioi/pods/{before}/eviction", eviction)
+    until(lambda: daemon_pod(daemon) not in ("", before), "the DaemonSet has made another one")
+    until(lambda: daemon.running(daemon_pod(daemon), "qioi") and "watching" in log(daemon), "it has begun")
+    assert "its original" not in log(daemon)  # as after a kill
+    until(lambda: shares(pod) > 300, "it goes on")
 
 
 def test_a_daemon_that_ends_restores_everything(daemon: Node, peer: tuple[Path, Path]) -> None:

@@ -218,7 +218,7 @@ class QiOi:
     """The DaemonSet of deploy/k8s with its one policy. Use it as a context manager: leaving it uninstalls."""
 
     #: Where its metrics are on a node without a pod network; in seconds, how long it has to begin and to restore.
-    PORT = 35190
+    PORT = 18_990
     BEGIN = 60.0
 
     def __init__(self, cluster: Cluster, policy: str, directory: Path, state: Path) -> None:
