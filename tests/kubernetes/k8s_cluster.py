@@ -21,6 +21,8 @@ from k8s_tools import missing, path
 
 #: Far longer than anything takes: nothing is decided by it but that the test has failed.
 PATIENCE = 150.0
+#: How a virtual machine of qemu's own network calls this machine's loopback.
+GUESTS_HOST = "10.0.2.2"
 ADMIN, ADMIN_TOKEN = "admin", "admin-token"
 
 
@@ -88,7 +90,11 @@ class ControlPlane:
         self.port = port
         self.server = f"https://127.0.0.1:{port}"
         self.processes = Processes(folder)
-        self.tokens = {ADMIN_TOKEN: (ADMIN, "system:masters")}
+        self.tokens = {
+            ADMIN_TOKEN: (ADMIN, "system:masters"),
+            "manager-token": ("system:kube-controller-manager", "system:masters"),
+            "scheduler-token": ("system:kube-scheduler", "system:kube-scheduler"),
+        }
         self.flags: list[str] = []
 
     @property
@@ -124,6 +130,26 @@ class ControlPlane:
              "--service-cluster-ip-range", "10.96.0.0/16", "--storage-media-type", "application/json", *self.flags],
         )  # fmt: skip
         until(self.ready, "the API server is ready")
+
+    def start_controllers(self) -> None:
+        """Start controller manager and scheduler, at the ports 7 and 8 above."""
+        common = ["--kubeconfig", self.kubeconfig("manager-token"), "--bind-address", "127.0.0.1",
+                  "--leader-elect=false"]  # fmt: skip
+        self.processes.start(
+            "manager",
+            [path("kube-controller-manager"), *common, "--secure-port", str(self.port + 7), "--cert-dir",
+             self.folder / "manager", "--service-account-private-key-file", self.folder / "accounts.key",
+             "--root-ca-file", self.ca, "--use-service-account-credentials=false"],
+        )  # fmt: skip
+        self.processes.start(
+            "scheduler",
+            [path("kube-scheduler"), *common, "--secure-port", str(self.port + 8), "--cert-dir",
+             self.folder / "scheduler"],
+        )  # fmt: skip
+
+    def stop_controllers(self) -> None:
+        for name in ("scheduler", "manager"):
+            self.processes.stop(name)
 
     def stop_server(self) -> None:
         self.processes.stop("apiserver", signal.SIGKILL)
@@ -183,7 +209,7 @@ class ControlPlane:
         openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=test-ca")
         openssl("req", *curve, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=kube-apiserver")
         openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "accounts.key")
-        names = "subjectAltName=IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc\n"
+        names = f"subjectAltName=IP:127.0.0.1,IP:{GUESTS_HOST},IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc\n"
         (self.folder / "names").write_text(names)
         openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
                 "-out", "server.crt", "-days", "2", "-extfile", "names")  # fmt: skip

@@ -6,16 +6,17 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from k8s_cluster import lacking, until
-from k8s_node import WORK, Node, image_archive
+from k8s_cluster import ControlPlane, lacking, until
+from k8s_node import Node, image_archive
 from k8s_nri import build_plugin
+from k8s_pods import WORK
 from k8s_tools import NRI_TOOLS, TOOLS, path
 
 ROOT = Path(__file__).parents[2]
@@ -48,40 +49,46 @@ def whole_node(port: int, *, nri: bool = False) -> Iterator[Node]:
 
 
 def installation(node: Node, folder: str = "base") -> str:
-    """Render the manifests of a folder of deploy/k8s."""
-    documents = list(yaml.safe_load_all(node.plane.kubectl("kustomize", ROOT / "deploy/k8s" / folder)))
-    for one in documents:
-        if one["kind"] == "ConfigMap":
-            settings = yaml.safe_load(one["data"]["qioi.yaml"])
-            settings["metrics"] = {"listen": "127.0.0.1", "port": METRICS}
-            one["data"]["qioi.yaml"] = yaml.safe_dump(settings)
-        if one["kind"] == "DaemonSet":
-            adapt(one["spec"]["template"]["spec"], node)
-    return yaml.safe_dump_all(documents)
-
-
-def adapt(pod: dict[str, Any], node: Node) -> None:
-    """Have the daemon run from this machine's files, on its network; a plugin's image is there."""
-    (container,) = pod["containers"]
-    pod["hostNetwork"] = True
-    container["ports"][0] = {"name": "metrics", "containerPort": METRICS, "hostPort": METRICS}
-    container["livenessProbe"]["httpGet"]["host"] = "127.0.0.1"
-    container |= {"image": WORK, "imagePullPolicy": "Never",
-                  "command": [sys.executable, "-m", "qioi.cli"]}  # fmt: skip
-    container["env"] += [
-        {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
-        {"name": "KUBERNETES_SERVICE_PORT", "value": str(node.port)},
-        {"name": "PYTHONPATH", "value": str(ROOT)},
-        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
-    ]
-    for number, place in enumerate(dict.fromkeys(HOST_FILES)):
-        pod["volumes"].append({"name": f"host{number}", "hostPath": {"path": os.path.realpath(place)}})
-        container["volumeMounts"].append({"name": f"host{number}", "mountPath": place, "readOnly": True})
+    """Render the manifests of a folder of deploy/k8s for a node of this machine."""
+    documents = rendered(node.plane, folder, HOST_FILES, sys.executable, "127.0.0.1", str(ROOT))
+    (pod,) = (one["spec"]["template"]["spec"] for one in documents if one["kind"] == "DaemonSet")
     for volume in pod["volumes"]:
         if volume["name"] == "state":
             volume["hostPath"]["path"] = str(node.folder / "state")
         if volume["name"] == "runtime":
             volume["hostPath"]["path"] = str(node.nri)
+    return yaml.safe_dump_all(documents)
+
+
+def rendered(
+    plane: ControlPlane, folder: str, files: Iterable[str], python: str, server: str, packages: str
+) -> list[dict[str, Any]]:
+    """Render the manifests of a folder of deploy/k8s, with a daemon that runs from its node's files, on its network.
+
+    ``python`` runs it from ``packages``; ``server`` is the API server's address there; a plugin's image is there.
+    """
+    documents: list[dict[str, Any]] = list(yaml.safe_load_all(plane.kubectl("kustomize", ROOT / "deploy/k8s" / folder)))
+    for one in documents:
+        if one["kind"] == "ConfigMap":
+            settings = yaml.safe_load(one["data"]["qioi.yaml"])
+            settings["metrics"] = {"listen": "127.0.0.1", "port": METRICS}
+            one["data"]["qioi.yaml"] = yaml.safe_dump(settings)
+    (pod,) = (one["spec"]["template"]["spec"] for one in documents if one["kind"] == "DaemonSet")
+    (container,) = pod["containers"]
+    pod["hostNetwork"] = True
+    container["ports"][0] = {"name": "metrics", "containerPort": METRICS, "hostPort": METRICS}
+    container["livenessProbe"]["httpGet"]["host"] = "127.0.0.1"
+    container |= {"image": WORK, "imagePullPolicy": "Never", "command": [python, "-m", "qioi.cli"]}
+    container["env"] += [
+        {"name": "KUBERNETES_SERVICE_HOST", "value": server},
+        {"name": "KUBERNETES_SERVICE_PORT", "value": str(plane.port)},
+        {"name": "PYTHONPATH", "value": packages},
+        {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+    ]
+    for number, place in enumerate(dict.fromkeys(files)):
+        pod["volumes"].append({"name": f"host{number}", "hostPath": {"path": os.path.realpath(place)}})
+        container["volumeMounts"].append({"name": f"host{number}", "mountPath": place, "readOnly": True})
+    return documents
 
 
 def install(node: Node, folder: str = "base") -> None:
@@ -89,7 +96,7 @@ def install(node: Node, folder: str = "base") -> None:
     node.plane.kubectl("apply", "-f", "-", text=installation(node, folder))
     until(lambda: daemon_pod(node), "the daemon's pod is there")
     try:
-        until(lambda: node.running(daemon_pod(node), "qioi") and "watching" in log(node), "the daemon has begun", 45)
+        until(lambda: daemon_runs(node) and "watching" in log(node), "the daemon has begun", 45)
     except AssertionError as error:
         raise AssertionError(node.plane.kubectl("describe", "pod", "-n", "qioi")[-3000:] + log(node)) from error
 
@@ -123,6 +130,12 @@ def daemon_pod(node: Node) -> str:
     found = node.plane.call("GET", "/api/v1/namespaces/qioi/pods")["items"]
     alive = [one["metadata"]["name"] for one in found if "deletionTimestamp" not in one["metadata"]]
     return alive[0] if alive else ""
+
+
+def daemon_runs(node: Node) -> bool:
+    """Whether it does; while it is replaced there may be no pod of it."""
+    name = daemon_pod(node)
+    return bool(name) and node.running(name, "qioi")
 
 
 def log(node: Node) -> str:

@@ -17,13 +17,13 @@ import tarfile
 import time
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 from k8s_cluster import ControlPlane, Processes, until
+from k8s_pods import WORK, Pods
 from k8s_tools import path
 
-NODE, NODE_TOKEN = "node-one", "node-token"
-PAUSE, WORK = "qioi.test/pause:1", "qioi.test/work:1"
+NODE, OTHER = "node-one", "node-two"
+PAUSE = "qioi.test/pause:1"
 #: What the kubelet sets for itself, and how to put it back.
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
 CPU = Path("/sys/fs/cgroup/cpu")
@@ -119,29 +119,39 @@ def own_address() -> str:
     return str(addresses[0])
 
 
-class Node:
-    """One node of one cluster. Ports from ``port`` on are used, 20 of them.
+class Node(Pods):
+    """A cluster of one node, or one more node of it ``beside`` the first. Ports from ``port`` on are used, 20 of them.
 
-    ``tools`` holds the containerd to take, with its shim; without, it is Debian's, which has no NRI.
+    ``tools`` holds the containerd to take, with its shim; without, it is Debian's, which has no NRI. The other node has
+    containerd and kubelet of its own on the same machine: its pods' groups are below one of its own, their logs too.
     """
 
-    def __init__(self, folder: Path, port: int, tools: Path = Path("/usr/bin")) -> None:
+    def __init__(self, folder: Path, port: int, tools: Path = Path("/usr/bin"), *, beside: Node | None = None) -> None:
         self.folder = folder
         self.nri = folder / "nri"
         self._tools = tools
         self.port = port
-        self.plane = ControlPlane(folder, port)
-        self.plane.tokens |= {
-            NODE_TOKEN: (f"system:node:{NODE}", "system:nodes"),
-            "manager-token": ("system:kube-controller-manager", "system:masters"),
-            "scheduler-token": ("system:kube-scheduler", "system:kube-scheduler"),
-        }
+        super().__init__(beside.plane if beside else ControlPlane(folder, port), OTHER if beside else NODE)
+        self.root = f"qioi-{OTHER}" if beside else ""
+        self.logs = Path(f"/var/log/pods-{OTHER}" if beside else "/var/log/pods")
+        self._first = beside is None
+        if self._first:
+            self.plane.tokens |= {f"{name}-token": (f"system:node:{name}", "system:nodes") for name in (NODE, OTHER)}
         self.processes = Processes(folder)
         self.sysctls = {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
         self.containerd_socket = folder / "containerd.sock"
 
+    @property
+    def _pods(self) -> str:
+        """The group of all its pods."""
+        return f"{self.root}/kubepods".lstrip("/")
+
     def start(self) -> None:
-        self.plane.start()
+        if self._first:
+            self.plane.start()
+        else:
+            for hierarchy in (one for one in Path("/sys/fs/cgroup").iterdir() if one.name != "unified"):
+                (hierarchy / self.root).mkdir(exist_ok=True)
         address = own_address()
         self._start_containerd()
         program = build_program(self.folder)
@@ -155,29 +165,20 @@ class Node:
             "authorization": {"mode": "AlwaysAllow"}, "clusterDomain": "cluster.local",
             "containerRuntimeEndpoint": f"unix://{self.containerd_socket}", "maxPods": 300,
             "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
-            "podLogsDir": "/var/log/pods", "containerLogMaxSize": "1Mi", "containerLogMonitorInterval": "3s",
+            "podLogsDir": str(self.logs), "cgroupRoot": f"/{self.root}",
+            "containerLogMaxSize": "1Mi", "containerLogMonitorInterval": "3s",
             "registerNode": True, "syncFrequency": "10s",
         }))  # fmt: skip
         self.address = address
         self.start_kubelet()
-        self.processes.start(
-            "manager", [path("kube-controller-manager"), "--kubeconfig", self.plane.kubeconfig("manager-token"),
-                        "--service-account-private-key-file", self.folder / "accounts.key",
-                        "--root-ca-file", self.plane.ca, "--use-service-account-credentials=false",
-                        "--secure-port", str(self.port + 7), "--bind-address", "127.0.0.1", "--leader-elect=false",
-                        "--cert-dir", self.folder / "manager"],
-        )  # fmt: skip
-        self.processes.start(
-            "scheduler", [path("kube-scheduler"), "--kubeconfig", self.plane.kubeconfig("manager-token"),
-                          "--secure-port", str(self.port + 8), "--bind-address", "127.0.0.1", "--leader-elect=false",
-                          "--cert-dir", self.folder / "scheduler"],
-        )  # fmt: skip
+        if self._first:
+            self.plane.start_controllers()
         until(self.is_ready, "the node is ready")
 
     def start_kubelet(self) -> None:
         self.processes.start(
-            "kubelet", [path("kubelet"), "--kubeconfig", self.plane.kubeconfig(NODE_TOKEN),
-                        "--config", self.folder / "kubelet.yaml", "--hostname-override", NODE,
+            "kubelet", [path("kubelet"), "--kubeconfig", self.plane.kubeconfig(f"{self.name}-token"),
+                        "--config", self.folder / "kubelet.yaml", "--hostname-override", self.name,
                         "--node-ip", self.address, "--root-dir", self.folder / "kubelet",
                         "--cert-dir", self.folder / "kubelet-certificates"],
         )  # fmt: skip
@@ -195,10 +196,9 @@ class Node:
         self.processes.stop("containerd", number)
 
     def is_ready(self) -> bool:
-        for name in ("containerd", "kubelet", "manager", "scheduler"):
+        for name in ("containerd", "kubelet"):
             self.processes.check(name)
-        nodes = self.plane.call("GET", "/api/v1/nodes")["items"]
-        return any(c["type"] == "Ready" and c["status"] == "True" for n in nodes for c in n["status"]["conditions"])
+        return super().is_ready()
 
     def _start_containerd(self) -> None:
         config = self.folder / "containerd.toml"
@@ -253,52 +253,23 @@ plugin_config_path = "{self.folder}/nri-config"
 
     # ---- what tests do with it
 
-    def run_pod(
-        self, name: str, args: list[str], *, namespace: str = "default", labels: dict[str, str] | None = None,
-        cpu: str | None = "100m", limit: str | None = None, beside: list[str] | None = None,
-    ) -> None:  # fmt: skip
-        """Start a pod; ``beside`` are the arguments of a second container in it."""
-        resources: dict[str, Any] = {"requests": {"cpu": cpu}} if cpu else {}
-        if limit:
-            resources = {"requests": {"cpu": cpu, "memory": "64Mi"}, "limits": {"cpu": limit, "memory": "64Mi"}}
-        self.plane.call("POST", f"/api/v1/namespaces/{namespace}/pods", {
-            "metadata": {"name": name, "labels": labels or {}},
-            "spec": {
-                "hostNetwork": True, "terminationGracePeriodSeconds": 1, "automountServiceAccountToken": False,
-                "containers": [
-                    {"name": one, "image": WORK, "imagePullPolicy": "Never", "args": its, "resources": resources}
-                    for one, its in (("main", args), ("second", beside)) if its
-                ],
-            },
-        })  # fmt: skip
-
-    def pod(self, name: str, namespace: str = "default") -> dict[str, Any]:
-        found: dict[str, Any] = self.plane.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
-        return found
-
-    def running(self, name: str, namespace: str = "default") -> bool:
-        statuses = self.pod(name, namespace)["status"].get("containerStatuses") or ()
-        return bool(statuses) and all("running" in one["state"] for one in statuses)
-
-    def delete_pod(self, name: str, namespace: str = "default") -> None:
-        self.plane.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
-
     def groups(self, name: str, namespace: str = "default") -> tuple[Path, Path]:
         """Give the pod's and its first container's control groups, as they are found on the disk."""
         pod = self.pod(name, namespace)
-        (group,) = CPU.glob(f"kubepods/**/pod{pod['metadata']['uid']}")
+        (group,) = CPU.glob(f"{self._pods}/**/pod{pod['metadata']['uid']}")
         first = pod["spec"]["containers"][0]["name"]
         (status,) = (one for one in pod["status"]["containerStatuses"] if one["name"] == first)
         return group, group / status["containerID"].partition("://")[2]
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
-            if "apiserver" in self.plane.processes.running:
+            if self._first and "apiserver" in self.plane.processes.running:
                 self.plane.kubectl("delete", "pods,daemonsets,deployments,statefulsets,jobs", "-A", "--all",
                                    "--force", "--grace-period=0", "--wait=false")  # fmt: skip
                 time.sleep(3)
-        for name in ("scheduler", "manager", "kubelet"):
-            self.processes.stop(name)
+        if self._first:
+            self.plane.stop_controllers()
+        self.processes.stop("kubelet")
         for process in self._containers():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
@@ -307,20 +278,23 @@ plugin_config_path = "{self.folder}/nri-config"
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self._unmount()
-        remove_groups("kubepods")
+        remove_groups(self.root or "kubepods")
         for name, value in self.sysctls.items():
             Path("/proc/sys", name).write_text(value)
         for link in list(Path("/var/log/containers").glob("*.log")):
-            if link.is_symlink() and str(link.readlink()).startswith("/var/log/pods/"):
+            if link.is_symlink() and str(link.readlink()).startswith(f"{self.logs}/"):
                 link.unlink()
-        shutil.rmtree("/var/log/pods", ignore_errors=True)
+        shutil.rmtree(self.logs, ignore_errors=True)
         with contextlib.suppress(OSError):
             Path("/var/log/containers").rmdir()
-        self.plane.close()
+        if self._first:
+            self.plane.close()
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _containers(self) -> list[int]:
         """Name every process that is in a pod's control group."""
-        return [int(line) for one in CPU.glob("kubepods/**/cgroup.procs") for line in one.read_text().split()]
+        return [int(line) for one in CPU.glob(f"{self._pods}/**/cgroup.procs") for line in one.read_text().split()]
 
     def _shims(self) -> list[int]:
         """Name the runtime's shims of this folder's containerd, by the address that each was given."""
