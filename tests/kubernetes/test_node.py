@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 from k8s_cluster import until
-from k8s_install import METRICS, daemon_pod, install, kill_daemon, log, uninstall, whole_node
+from k8s_install import METRICS, daemon_pod, daemon_runs, install, kill_daemon, log, uninstall, whole_node
 from k8s_node import CPU, NODE, Node
 from ports import free_ports
 
@@ -74,7 +76,7 @@ def peer(daemon: Node) -> Iterator[tuple[Path, Path]]:
         for name in names:
             node.plane.kubectl("delete", "pod", name, "-n", "default", "--ignore-not-found", "--grace-period=0",
                                "--force")  # fmt: skip
-        until(lambda: not any(one in str(daemon_view()) for one in names), "they are forgotten")
+        until(lambda: is_forgotten(*names), "they are forgotten")
 
 
 def metrics(family: str) -> list[str]:
@@ -83,8 +85,21 @@ def metrics(family: str) -> list[str]:
         return [line for line in answer.read().decode().splitlines() if line.startswith(f"{family}{{")]
 
 
+def verbs() -> set[str]:
+    """Name the verbs that the daemon has asked the API server with; counted until its last period."""
+    counted = metrics("qioi_kubernetes_requests_total")
+    return {verb for one in counted for verb in re.findall(r'verb="(\w+)"', one)}
+
+
 def daemon_view() -> list[str]:
     return metrics("qioi_component_shares")
+
+
+def is_forgotten(*names: str) -> bool:
+    """Whether there is a daemon, and it knows none of these pods."""
+    with suppress(URLError):  # refused while the daemon's pod is replaced
+        return not any(one in str(daemon_view()) for one in names)
+    return False
 
 
 def events(node: Node) -> set[str]:
@@ -96,12 +111,24 @@ def test_a_policys_life(daemon: Node, peer: tuple[Path, Path]) -> None:
     pod, container = peer
     until(lambda: shares(pod) > 300, "the pod is raised where it competes")
     assert shares(pod.parent) < 1000  # the class's own group is the kubelet's
-    seen = until(lambda: status(daemon).get("components"), "the status tells")
-    assert seen[0]["name"] == "peer0"
-    assert (seen[0]["original"], seen[0]["node"], seen[0]["level"]) == (102, NODE, "pod")
+    until(lambda: [one["level"] for one in status(daemon).get("components", ())] == ["pod"], "the status tells")
+    (seen,) = status(daemon)["components"]
+    assert (seen["name"], seen["original"], seen["node"]) == ("peer0", 102, NODE)
     until(lambda: status(daemon).get("throughput"), "the rate is seen in the pod's log")
     assert status(daemon)["threshold"] == 10000
     assert "InterferenceDetected" in until(lambda: events(daemon), "an event is on the pod")
+    (joined,) = metrics("qioi_pod_info")
+    for label in ('component="default/peer0"', 'namespace="default"', 'pod="peer0"', 'qos="Burstable"', 'level="pod"'):
+        assert label in joined
+    until(lambda: verbs() >= {"list", "watch", "apply", "post"}, "the requests are counted")
+    write_policy(daemon, "twin", threshold=1)
+    (verdict,) = until(
+        lambda: daemon.plane.call("GET", f"{POLICIES}/twin").get("status", {}).get("conditions"),
+        "a second one is judged",
+    )
+    assert (verdict["status"], verdict["reason"]) == ("False", "ChannelTaken")
+    assert shares(pod) > 300  # the first goes on
+    daemon.plane.call("DELETE", f"{POLICIES}/twin")
     change_policy(daemon, dryRun=True)
     until(lambda: shares(pod) == 102 and shares(container) == 102, "a dry run touches nothing")
     change_policy(daemon, dryRun=False, bounds={"floor": 2048})
@@ -149,7 +176,30 @@ def test_the_level_that_matters_is_shown(daemon: Node, qos: Qos, beside: Qos) ->
         daemon.plane.kubectl("delete", "isolationpolicies", "-n", "default", "--all")
         for name in names:
             daemon.delete_pod(name)
-        until(lambda: names[0] not in str(daemon_view()), "it is forgotten")
+        until(lambda: is_forgotten(names[0]), "it is forgotten")
+
+
+def test_no_commit_is_lost_while_the_kubelet_rotates_the_log(daemon: Node) -> None:
+    daemon.run_pod("chatty", ["peer", "payments", "4000"], labels={"qioi.io/role": "peer"}, cpu="500m")
+    try:
+        until(lambda: daemon.running("chatty"), "it runs")
+        write_policy(daemon)
+
+        def read() -> tuple[int, int] | None:
+            """The highest block, and how many commit lines were read until it."""
+            told = get_json(daemon.folder / "state/qioi.sock", "/status")
+            heights = [one["height"] for one in told["channels"] if one["height"] is not None]
+            return (heights[0], told["sources"][0]["commits"]) if heights else None
+
+        first = until(read, "it is read")
+        (logs,) = Path("/var/log/pods").glob("default_chatty_*/main")
+        until(lambda: len(list(logs.glob("0.log.*"))) >= 2, "it was rotated twice", 240)
+        rotated = read()
+        last = until(lambda: (now := read()) and now > rotated and now, "it is read on")
+        assert last[0] - first[0] == last[1] - first[1]
+    finally:
+        daemon.plane.kubectl("delete", "isolationpolicies", "-n", "default", "--all")
+        daemon.delete_pod("chatty")
 
 
 def test_the_server_is_away_and_the_node_goes_on(daemon: Node, peer: tuple[Path, Path]) -> None:
@@ -245,6 +295,18 @@ def test_pods_come_and_go(daemon: Node) -> None:
     daemon.plane.kubectl("delete", "isolationpolicies", "-n", "default", "--all")
 
 
+def test_an_upgrade_puts_back_and_goes_on(daemon: Node, peer: tuple[Path, Path]) -> None:
+    """A changed configuration is rolled out as a new image is; here one that only looks, and then the old one again."""
+    pod, container = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    before = daemon_pod(daemon)
+    install(daemon, "overlays/dry-run")
+    until(lambda: (shares(pod), shares(container)) == (102, 102), "the old daemon has put back, the new one only looks")
+    until(lambda: daemon_pod(daemon) not in ("", before), "the pod is another one")
+    install(daemon)
+    until(lambda: shares(pod) > 300, "and at work again")
+
+
 def test_an_evicted_daemon_leaves_nothing_to_its_successor(daemon: Node, peer: tuple[Path, Path]) -> None:
     pod, _ = peer
     until(lambda: shares(pod) > 300, "the pod is raised")
@@ -252,9 +314,20 @@ def test_an_evicted_daemon_leaves_nothing_to_its_successor(daemon: Node, peer: t
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": before, "namespace": "qioi"}}
     daemon.plane.call("POST", f"/api/v1/namespaces/qioi/pods/{before}/eviction", eviction)
     until(lambda: daemon_pod(daemon) not in ("", before), "the DaemonSet has made another one")
-    until(lambda: daemon.running(daemon_pod(daemon), "qioi") and "watching" in log(daemon), "it has begun")
+    until(lambda: daemon_runs(daemon) and "watching" in log(daemon), "it has begun")
     assert "its original" not in log(daemon)  # as after a kill
     until(lambda: shares(pod) > 300, "it goes on")
+
+
+def test_a_drained_node_has_nothing_left_of_its_pods(daemon: Node, peer: tuple[Path, Path]) -> None:
+    pod, _ = peer
+    until(lambda: shares(pod) > 300, "the pod is raised")
+    try:
+        daemon.plane.kubectl("drain", NODE, "--ignore-daemonsets", "--force", "--grace-period=1", "--timeout=60s")
+        until(lambda: not pod.exists() and is_forgotten("peer0"), "the pods are gone, and forgotten")
+        assert daemon_pod(daemon)  # a drain leaves DaemonSets where they are
+    finally:
+        daemon.plane.kubectl("uncordon", NODE)
 
 
 def test_a_daemon_that_ends_restores_everything(daemon: Node, peer: tuple[Path, Path]) -> None:
