@@ -15,7 +15,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -85,15 +86,15 @@ def kernel(cache: Path) -> Path:
     return folder
 
 
-def initial_disk(unpacked: Path, folder: Path) -> Path:
+def initial_disk(unpacked: Path, folder: Path, modules: Iterable[str]) -> Path:
     """Make the initramfs: busybox, the modules, and a script that goes on to systemd."""
     tree = folder / "initramfs"
     for name in ("bin", "proc", "dev", "mnt", "disk", "modules"):
         (tree / name).mkdir(parents=True)
     shutil.copy(shutil.which("busybox") or "", tree / "bin" / "busybox")
-    for module in MODULES:
+    for module in modules:
         shutil.copy(next(unpacked.rglob(f"{module}.ko")), tree / "modules")
-    (tree / "init").write_text(INIT.format(modules=" ".join(MODULES)))
+    (tree / "init").write_text(INIT.format(modules=" ".join(modules)))
     (tree / "init").chmod(0o755)
     names = "\n".join(str(path.relative_to(tree)) for path in tree.rglob("*"))
     packed = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], input=names.encode(), cwd=tree, check=True,
@@ -134,7 +135,12 @@ def packages(names: Iterable[str]) -> list[Distribution]:
 
 
 def source_disk(folder: Path, arguments: Iterable[str]) -> Path:
-    """Make the disk with the sources, the packages that they need, libcgroup, and the command."""
+    """Make the disk with the sources, the packages that they need, libcgroup, and the command that runs pytest."""
+    return command_disk(folder, COMMAND.format(arguments=shlex.join(arguments)), {}, 160)
+
+
+def command_disk(folder: Path, script: str, files: Mapping[str, Path], megabytes: int) -> Path:
+    """Make the disk with the sources, the packages that they need, libcgroup, these files, and this command."""
     tree = folder / "opt"
     for name in ("qioi", "monitor", "controller", "interference", "tests"):
         ignore = shutil.ignore_patterns("caliper*", "lab" if name == "tests" else "", "*.log")
@@ -149,15 +155,18 @@ def source_disk(folder: Path, arguments: Iterable[str]) -> Path:
     for library in Path("/usr/lib").glob("*/libcgroup.so.*"):
         shutil.copy(library, tree / "site")
     command = tree / "command"
-    command.write_text(COMMAND.format(arguments=shlex.join(arguments)))
+    command.write_text(script)
     command.chmod(0o755)
-    return disk(tree, folder / "opt.img", 160)
+    for name, file in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, tree / name)
+    return disk(tree, folder / "opt.img", megabytes)
 
 
 class Guest:
-    """One boot: runs pytest inside and powers off."""
+    """One boot: runs a command inside and powers off. ``modules`` are needed beyond those for the disks, in order."""
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, folder: Path, modules: Sequence[str] = ()) -> None:
         missing = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
         if missing:
             raise UnavailableError(f"not installed: apt-get install {' '.join(missing)}")
@@ -165,12 +174,27 @@ class Guest:
             raise UnavailableError(f"{root} has no python3.{sys.version_info.minor}")
         self._folder = folder
         self._kernel = kernel(root.parent)
-        self._initramfs = initial_disk(self._kernel, folder)
+        self._initramfs = initial_disk(self._kernel, folder, (*MODULES, *modules))
         self._root = root_disk(root.parent, root)
 
     def pytest(self, *arguments: str) -> tuple[int | None, str]:
         """Run pytest inside; give its exit status (``None``: it never got there) and all that was written."""
-        source = source_disk(self._folder, arguments)
+        with self.booted(source_disk(self._folder, arguments)) as process, suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE)  # the test says that it never got there, and shows what was written
+        text = self.text()
+        status = re.search(r"^guest: exit status (\d+)$", text, re.MULTILINE)
+        return int(status[1]) if status else None, text
+
+    @contextmanager
+    def booted(
+        self, source: Path, *, processors: int = 1, megabytes: int = 768, network: bool = False
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Boot, with a disk made by :func:`command_disk`; it is off afterwards.
+
+        With a ``network`` it reaches this machine's loopback at 10.0.2.2, and nobody reaches it.
+        """
+        image = next((self._kernel / "boot").glob("vmlinuz-*"))
+        card = ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]
         append = (
             "console=ttyS0 quiet panic=-1 cgroup_no_v1=all systemd.unified_cgroup_hierarchy=1 systemd.show_status=0 "
             "net.ifnames=0 systemd.run=/opt/command systemd.run_success_action=poweroff-force "
@@ -178,20 +202,19 @@ class Guest:
         )
         with (self._folder / "serial").open("wb") as serial:
             process = subprocess.Popen(
-                ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1", "-m",
-                 "768", "-nographic", "-no-reboot", "-nic", "none", "-kernel",
-                 str(next((self._kernel / "boot").glob("vmlinuz-*"))), "-initrd", str(self._initramfs),
+                ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp",
+                 str(processors), "-m", str(megabytes), "-nographic", "-no-reboot",
+                 *(card if network else ["-nic", "none"]), "-kernel", str(image), "-initrd", str(self._initramfs),
                  "-drive", f"file={self._root},format=raw,if=virtio,snapshot=on",
                  "-drive", f"file={source},format=raw,if=virtio,readonly=on", "-append", append],
                 stdin=subprocess.DEVNULL, stdout=serial, stderr=subprocess.STDOUT,
             )  # fmt: skip
             try:
-                process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                pass  # the test says that it never got there, and shows what was written
+                yield process
             finally:
                 process.kill()
                 process.wait()
-        text = (self._folder / "serial").read_text(errors="replace").replace("\r", "")
-        status = re.search(r"^guest: exit status (\d+)$", text, re.MULTILINE)
-        return int(status[1]) if status else None, text
+
+    def text(self) -> str:
+        """Give what was written to the serial line so far."""
+        return (self._folder / "serial").read_text(errors="replace").replace("\r", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from k8s_cluster import ControlPlane, lacking
 from ports import free_ports
 
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "guest"), str(TESTS / "daemon")]  # the emulated machine, and its root file system
 CRD = Path(__file__).parents[2] / "deploy/k8s/base/crd.yaml"
 _numbers = itertools.count()
 
