@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from k8s_cluster import until
 from k8s_install import daemon_processes, install, log, uninstall, whole_node
-from k8s_node import Node
+from k8s_node import CPU, Node
 from ports import free_ports
 
 from qioi.api import get_json
@@ -132,6 +132,18 @@ def test_nri_is_chosen_and_keeps_group_and_record_alike(plugged: Node, crowded: 
     until(lambda: plugged.running("after"), "it does its work")
     assert both(plugged, crowded) == (3000, 3000)
     change_policy(plugged, dryRun=True)
+    become(plugged, crowded, 716)
+
+
+def test_a_resize_of_memory_is_where_we_go_on_from(plugged: Node, crowded: Path) -> None:
+    """The kubelet has containerd set shares anew with it."""
+    become(plugged, crowded, 3000)
+    resize(plugged, requests={"memory": "96Mi"}, limits={"memory": "96Mi"})
+    limit = Path("/sys/fs/cgroup/memory", crowded.relative_to(CPU), "memory.limit_in_bytes")
+    until(lambda: int(limit.read_text()) == 96 << 20, "the kubelet has resized the container")
+    until(lambda: "is taken as it is now" in log(plugged), "what it has set for that is nobody's else")
+    until(lambda: "problem" not in entry(plugged), "the container is not given up")
+    plugged.plane.call("DELETE", f"{POLICIES}/pay")
     become(plugged, crowded, 716)
 
 
