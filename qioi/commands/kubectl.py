@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table
 
 from qioi.commands.failing import fail
 from qioi.kubernetes.pods import read_pod, slim
@@ -49,7 +51,7 @@ def status(kubectl: list[str], namespace: str | None, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(policies, indent=2))
     else:
-        show(policies)
+        show(policies, screen())
 
 
 @command.command()
@@ -75,7 +77,7 @@ def top(kubectl: list[str], namespace: str | None, every: float) -> None:
         while True:
             policies = ask(kubectl, namespace)
             click.clear()
-            show(policies)
+            show(policies, screen())
             time.sleep(every)
     except KeyboardInterrupt:
         return
@@ -178,38 +180,62 @@ def speak(kubectl: Sequence[str], *arguments: str) -> str:
     return done.stdout
 
 
-def show(policies: Sequence[Policy]) -> None:
-    """Print tables for people."""
-    from rich.console import Console
-    from rich.table import Table
+#: Columns that a terminal narrower than this has no room for.
+WIDE = 140
+WIDE_ONLY = {"Law", "Interference", "Role", "Class", "Level", "Why"}
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=160)
-    now = datetime.now(UTC)
-    channels = Table(
-        "Namespace", "Policy", "Channel", "Law", "Throughput", "Threshold", "Interference", "In force", "Seen"
-    )
-    components = Table("Policy", "Component", "Node", "Role", "Class", "Level", "Share", "Original", "Waiting", "Why")
+
+def show(policies: Sequence[Policy], console: Console) -> None:
+    """Print tables for people; where the terminal is narrow, with fewer columns, and the reasons below them."""
+    now, wide = datetime.now(UTC), console.width >= WIDE
+    channels: list[dict[str, str]] = []
+    components: list[dict[str, str]] = []
     for one in policies:
-        meta, spec, said = one["metadata"], one["spec"], one.get("status") or {}
-        channels.add_row(meta["namespace"], meta["name"], spec["channel"], spec["law"],
-                         known(said, "throughput", " tps"), known(said, "threshold", " tps"),
-                         known(said, "interference", " %"), verdict(said), freshest(said, now))  # fmt: skip
-        for part in said.get("components") or ():
-            components.add_row(f"{meta['namespace']}/{meta['name']}", part["name"], part["node"], known(part, "role"),
-                               known(part, "qosClass"), known(part, "level"), known(part, "shares"),
-                               known(part, "original"), known(part, "waitingPercent", " %"),
-                               f"! {part['problem']}" if part.get("problem") else known(part, "reason"))  # fmt: skip
-    console.print(channels)
-    console.print(components)
+        name, spec, said = full_name(one), one["spec"], one.get("status") or {}
+        channels.append({
+            "Policy": name, "Channel": spec["channel"], "Law": spec["law"],
+            "Throughput": known(said, "throughput", " tps"), "Threshold": known(said, "threshold", " tps"),
+            "Interference": known(said, "interference", " %"), "In force": verdict(said), "Seen": freshest(said, now),
+        })  # fmt: skip
+        components += [{
+            "Policy": name, "Component": part["name"], "Node": part["node"], "Role": known(part, "role"),
+            "Class": known(part, "qosClass"), "Level": known(part, "level"), "Share": known(part, "shares"),
+            "Original": known(part, "original"), "Waiting": known(part, "waitingPercent", " %"),
+            "Why": f"! {part['problem']}" if part.get("problem") else known(part, "reason"),
+        } for part in said.get("components") or ()]  # fmt: skip
+    for rows in filter(None, (channels, components)):
+        columns = [column for column in rows[0] if wide or column not in WIDE_ONLY]
+        table = Table(*columns)
+        for row in rows:
+            table.add_row(*(row[column] for column in columns))
+        console.print(table)
+    if not wide:
+        for row in components:
+            console.print(f"{row['Policy']} {row['Component']}: {row['Why']}")
+    if not policies:
+        console.print("no policies")
+
+
+def screen() -> Console:
+    """Give where tables go; a file or a pipe is taken as a wide one."""
+    console = Console(highlight=False, markup=False)
+    return console if console.is_terminal else Console(highlight=False, markup=False, width=160)
+
+
+def full_name(one: Policy) -> str:
+    """Give a policy's name with its namespace."""
+    return f"{one['metadata']['namespace']}/{one['metadata']['name']}"
+
+
+#: How an accepted policy is in force, by the condition's reason.
+ACCEPTED = {"InForce": "yes", "DryRun": "dry run"}
 
 
 def verdict(said: Mapping[str, Any]) -> str:
     """Say whether a policy is in force."""
     for one in said.get("conditions") or ():
         if one["type"] == "Accepted":
-            return str(one["reason"]) if one["status"] == "True" else f"no: {one['reason']}"
+            return ACCEPTED.get(one["reason"], one["reason"]) if one["status"] == "True" else f"no: {one['reason']}"
     return "no daemon has seen it"
 
 
@@ -236,13 +262,16 @@ def known(part: Mapping[str, Any], key: str, unit: str = "") -> str:
 def story(one: Policy, now: datetime) -> Iterator[str]:
     """Tell all that is known of one policy, line by line."""
     meta, spec, said = one["metadata"], one["spec"], one.get("status") or {}
-    yield f"{meta['namespace']}/{meta['name']}: channel {spec['channel']}, law {spec['law']}, {verdict(said)}"
+    yield f"{full_name(one)}: channel {spec['channel']}, law {spec['law']}, in force: {verdict(said)}"
     for condition in said.get("conditions") or ():
-        yield f"  {condition['type']} {condition['status']}: {condition['reason']}: {condition['message']}"
+        yield f"  {condition['type']}: {condition['status']} ({condition['reason']}): {condition['message']}"
     if said.get("observedGeneration") != meta.get("generation"):
         yield f"  the newest change (generation {meta.get('generation')}) has not been seen by any daemon yet"
-    yield (f"  throughput {known(said, 'throughput', ' tps')}, threshold {known(said, 'threshold', ' tps')} "
-           f"({known(said, 'thresholdSource')}), interference {known(said, 'interference', ' %')}")  # fmt: skip
+    if said.get("nodes"):
+        source = f" ({said['thresholdSource']})" if "thresholdSource" in said else ""
+        owed = f"threshold {known(said, 'threshold', ' tps')}{source}"
+        suffered = f"interference {known(said, 'interference', ' %')}"
+        yield f"  throughput {known(said, 'throughput', ' tps')}, {owed}, {suffered}"
     for node in said.get("nodes") or ():
         seen = age(node.get("observedAt"), now)
         rate = f"sees {node['throughput']} tps" if "throughput" in node else "sees no commits itself"

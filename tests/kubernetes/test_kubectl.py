@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 from k8s_cluster import ControlPlane
 from k8s_tools import path
+from rich.console import Console
 
-from qioi.commands.kubectl import KubectlError, command, speak
+from qioi.commands.kubectl import KubectlError, command, show, speak
 
 pytestmark = pytest.mark.slow
 WHERE = "/apis/qioi.io/v1alpha1/namespaces/{}/isolationpolicies"
@@ -54,15 +56,34 @@ def run(plane: ControlPlane, *args: str) -> Result:
 def test_status(plane: ControlPlane, policy: str) -> None:
     done = run(plane, "status", "-n", policy)
     assert done.exit_code == 0, done.output
-    for word in ("payments", "412.5 tps", "400 tps", "31 %", "InForce", "peer0", "4096", "1024", "Burstable"):
+    for word in ("payments", "412.5 tps", "400 tps", "31 %", "yes", "peer0", "4096", "1024", "Burstable"):
         assert word in done.output
     (one,) = json.loads(run(plane, "status", "-n", policy, "--output", "json").output)
     assert one["status"] == STATUS
 
 
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_tables_fit_the_terminal(width: int) -> None:
+    """No word is cut, and a reason takes no column of single words."""
+    reason = "waits 90% of its runnable time behind foreign work, 58% below its threshold, but is at its ceiling"
+    (part,) = STATUS["components"]
+    one = {"metadata": {"namespace": "payments", "name": "pay"}, "spec": {"channel": "payments", "law": "adaptive"},
+           "status": {**STATUS, "components": [{**part, "node": "node-one", "reason": reason}]}}  # fmt: skip
+    console = Console(width=width, file=StringIO())
+    show([one], console)
+    text = console.file.getvalue()
+    assert "…" not in text
+    for word in ("payments/pay", "412.5 tps", "400 tps", "yes", "peer0", "node-one", "4096", "1024", "31 %"):
+        assert word in text
+    assert len(text.splitlines()) <= 16
+
+
 def test_explain(plane: ControlPlane, policy: str) -> None:
     done = run(plane, "explain", "pay", "-n", policy)
     assert done.exit_code == 0, done.output
+    assert f"{policy}/pay: channel payments, law adaptive, in force: yes\n" in done.output
+    assert "  Accepted: True (InForce): in force\n" in done.output
+    assert "threshold 400 tps (configuration), interference 31 %" in done.output
     assert "node n1: sees 412.5 tps" in done.output
     assert "node n2: sees no commits itself" in done.output
     assert "shares 4096, found with 1024, moved at: pod, by nri" in done.output
