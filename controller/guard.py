@@ -365,18 +365,23 @@ def restore_entries(
             released[entry.owner] = len(outcomes) - 1, entry
     problems = owners.settle() if released else {}
     for owner, (place, entry) in released.items():
-        try:
-            if owner not in problems:
-                restore_entry(hierarchy, access, entry)  # what its owner was told last may have come after us
-                continue
-            message = f"{outcomes[place].message}; the record of its owner is not put back yet: {problems[owner]}"
-            outcomes[place] = replace(outcomes[place], message=message)
-        except CgroupGoneError:
-            continue
-        except CgroupError as error:
-            outcomes[place] = Outcome(entry.path, Result.FAILED, None, str(error))
-        left.append(entry)
+        outcomes[place] = _confirm(hierarchy, access, entry, outcomes[place], problems.get(owner))
+        if owner in problems or outcomes[place].result is Result.FAILED:
+            left.append(entry)
     return outcomes, left
+
+
+def _confirm(hierarchy: Hierarchy, access: Access, entry: Entry, outcome: Outcome, problem: str | None) -> Outcome:
+    """Look again after the owner was waited for: what it was told last may have come after us, also if it is silent."""
+    try:
+        restore_entry(hierarchy, access, entry)
+    except CgroupGoneError:
+        pass
+    except CgroupError as error:
+        outcome = Outcome(entry.path, Result.FAILED, None, str(error))
+    if problem is None:
+        return outcome
+    return replace(outcome, message=f"{outcome.message}; the record of its owner is not put back yet: {problem}")
 
 
 def restore_entry(hierarchy: Hierarchy, access: Access, entry: Entry, *, settled: bool = True) -> Outcome:

@@ -263,3 +263,25 @@ def test_a_value_that_came_late_and_cannot_be_put_back_stays_in_the_journal(
     (outcome,) = guard.restore()
     assert (outcome.result, outcome.message) == (Result.FAILED, "read-only")
     assert [(one.original, one.owner) for one in journal.load().entries] == [(original, OWNER)]
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "again and again"])
+def test_what_an_owner_that_cannot_be_reached_writes_over_the_original_is_seen(
+    host: Host, journal: Journal, owners: ToyOwners, times: int
+) -> None:
+    """As systemd does with what it was told just before, and then it gives no answer."""
+    guard, path, original, ours = raised(host, journal, owners)
+    owners.problem = "no answer"
+    write, left = host.access.write, iter(range(times))
+
+    def overwritten(group: str, value: int) -> None:
+        write(group, value)
+        if next(left, None) is not None:
+            host.set(path, ours)
+
+    guard._access.write = overwritten  # type: ignore[method-assign]
+    (outcome,) = guard.restore()
+    expected = (Result.OK, original) if times == 1 else (Result.FAILED, ours)
+    assert (outcome.result, host.get(path)) == expected
+    assert "no answer" in outcome.message
+    assert [(one.original, one.owner) for one in journal.load().entries] == [(original, OWNER)]
