@@ -106,24 +106,31 @@ class Service:
     def __init__(self, server: HTTPServer, name: str) -> None:
         self.address = server.server_address
         self._server = server
+        self._closed = False
         self._stop, self._stopper = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
-        """Answer until closed. ``serve_forever`` would wake up twice a second to see whether it is."""
+        """Answer until closed. ``serve_forever`` would wake up twice a second to see whether it is.
+
+        The sockets are closed here alone: while this thread waits for them, their numbers must stay theirs.
+        """
         events = select.poll()  # not select(), which takes no descriptor above 1,023
-        for one in (self._server, self._stop):
-            events.register(one, select.POLLIN)
-        while all(number != self._stop.fileno() for number, _ in events.poll()):
-            self._server.handle_request()
+        try:
+            for one in (self._server, self._stop):
+                events.register(one, select.POLLIN)
+            while events.poll() and not self._closed:
+                self._server.handle_request()
+        finally:
+            self._server.server_close()
+            self._stop.close()
 
     def close(self) -> None:
-        """Stop answering, and free the address."""
+        """Stop answering, and free the address; beside a client that takes longer, once that one is done."""
+        self._closed = True
         self._stopper.close()
         self._thread.join(TIMEOUT)
-        self._server.server_close()
-        self._stop.close()
 
 
 def serve_unix(path: Path, routes: Routes) -> Service:

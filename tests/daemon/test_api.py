@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
+import qioi.api
 from qioi.api import UnreachableError, get_json, serve_unix
 
 
@@ -37,3 +40,30 @@ def test_a_server_that_nobody_asks_sleeps_and_one_that_is_closed_ends(tmp_path: 
     assert not [one for one in threading.enumerate() if one.name == "status"]
     with pytest.raises(UnreachableError):
         get_json(tmp_path / "sock", "/status")
+
+
+def test_a_server_closed_while_it_is_busy_ends_when_its_client_lets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qioi.api, "TIMEOUT", 0.01)
+    failed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda its: failed.append(its.exc_value))
+    go_on = threading.Event()
+
+    def held(_: object) -> bytes:
+        go_on.wait(60)
+        return b"{}"
+
+    service = serve_unix(tmp_path / "sock", {"GET /status": ("application/json", held)})
+    (thread,) = [one for one in threading.enumerate() if one.name == "status"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(str(tmp_path / "sock"))
+        client.sendall(b"GET /status HTTP/1.0\r\n\r\n")
+        until(lambda: switches(thread.native_id or 0) > 0 and sleeps(thread.native_id or 0, 0.05))
+        service.close()  # its time is up before the answer is made
+        assert thread.is_alive()
+        go_on.set()
+        thread.join(60)
+        assert client.recv(4096).startswith(b"HTTP/1.0 200")
+    assert (thread.is_alive(), failed) == (False, [])
+    assert (service._server.fileno(), service._stop.fileno()) == (-1, -1)
