@@ -42,7 +42,8 @@ class StallWatch:
         self._at: float | None = None
         self._io: float | None = None
         self._quotas: dict[str, tuple[float, float]] = {}
-        self._blocked: dict[str, int] = {}  # the longest ago sampled first
+        # The longest ago sampled first; None: not since threads were last left alone for a period.
+        self._blocked: dict[str, int | None] = {}
 
     def read(
         self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], suffering: bool = True
@@ -53,7 +54,11 @@ class StallWatch:
         """
         components = tuple(components)
         io = self._read_io(now)
-        blocked = self._sample(components) if suffering and (io is None or io >= HINT) else {}
+        blocked: dict[str, int] = {}
+        if suffering and (io is None or io >= HINT):
+            blocked = self._sample(components)
+        else:  # the counts are of no use any more, the turns are
+            self._blocked = dict.fromkeys(self._blocked)
         quotas: dict[str, tuple[float, float]] = {}  # of those alone that wait now
         throttled = {}
         for one in components:
@@ -72,7 +77,8 @@ class StallWatch:
         """Count the blocked threads of those whose turn it is; the others' counts are those from before."""
         groups = {one.name: self._mount / one.cgroup for one in components}
         before = {name: count for name, count in self._blocked.items() if name in groups}
-        sampled, looked_at = {}, 0
+        sampled: dict[str, int | None] = {}
+        looked_at = 0
         for name in (*(groups.keys() - before.keys()), *before):
             if looked_at >= SAMPLED:
                 break
@@ -80,7 +86,7 @@ class StallWatch:
             sampled[name] = blocked_of(tids, self._proc)
             looked_at += len(tids)
         self._blocked = {name: count for name, count in before.items() if name not in sampled} | sampled
-        return dict(self._blocked)
+        return {name: count for name, count in self._blocked.items() if count is not None}
 
     def _read_io(self, now: float) -> float | None:
         """Give PSI's "some" since the last call, from the running total, whose averages would lag."""

@@ -30,3 +30,20 @@ def test_components_take_turns_where_threads_are_many(tmp_path: Path, monkeypatc
         blocked = watch.read(float(now), components, {}).blocked
     assert blocked == {f"c{number}": 1 for number in range(5)}
     assert watch.read(7.0, components[:1], {}).blocked == {"c0": 1}
+
+
+def test_counts_from_before_a_pause_are_not_shown_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.stalls, "SAMPLED", 1)
+    components = [Component(name, Role.PEER, name) for name in ("c0", "c1", "c2")]
+    for number in range(3):
+        (tmp_path / f"c{number}").mkdir()
+        (tmp_path / f"c{number}" / "tasks").write_text(f"{number}0\n")
+        (tmp_path / f"{number}0").mkdir()
+        (tmp_path / f"{number}0" / "stat").write_text("1 (a) D 1 1\n")
+    watch = StallWatch(tmp_path, tmp_path / "no-psi", tmp_path)
+    before = [set(watch.read(float(now), components, {}).blocked) for now in range(2)]
+    assert [len(names) for names in before] == [1, 2]
+    assert watch.read(2.0, components, {}, suffering=False).blocked == {}
+    after = set(watch.read(3.0, components, {}).blocked)
+    assert len(after) == 1
+    assert not after & before[1]  # turns go on where they were
