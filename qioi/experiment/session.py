@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from qioi.experiment.condense import CellFigures
@@ -16,7 +17,7 @@ from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.spec import NetworkSpec
 from qioi.experiment.store import Repeat, Store
 from qioi.lab import kafka
-from qioi.lab.arms import PROBE, PROBE_SECONDS
+from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.errors import BusyError, LabError
 from qioi.lab.lab import Lab, LabOptions
@@ -28,9 +29,7 @@ from qioi.profile_perf import ProfileError, perf_binary
 
 #: (what is being done, seconds done, seconds in all)
 Progress = Callable[[str, float, float], None]
-#: Block mode needs more clients than a block has transactions, or it waits for its timer.
-PROBE_CLIENTS = 64
-#: Repeats that the machine may be too busy for, however few were asked for.
+#: Repeats that the machine may be too busy for in one sitting, however few were asked for.
 LOSSES = 5
 #: What a smoke run takes for the maximum, in tps.
 SMOKE_MAXIMUM = 60.0
@@ -64,6 +63,7 @@ class Session:
         self._plan, self._store, self._directory, self._base_port = plan, store, directory, base_port
         self._progress = progress
         self._done = 0.0
+        self._lost = 0
         self._total = plan.probe_seconds + plan.repeats * plan.repeat_seconds
 
     def run(self, *, resume: bool = False) -> list[Repeat]:
@@ -91,10 +91,13 @@ class Session:
         return quiet < self._plan.repeats and len(finished) < 2 * self._plan.repeats
 
     def _lose(self, error: BusyError) -> None:
-        """Note a repeat that could not be measured; with as many as were asked for, or :data:`LOSSES`, the run ends."""
-        lost = [*self._store.document.get("lost", []), str(error)]
-        self._store.keep("lost", lost)
-        if len(lost) >= max(self._plan.repeats, LOSSES):
+        """Note a repeat that could not be measured; with as many as were asked for, or :data:`LOSSES`, the run ends.
+
+        Those lost before it was resumed don't count: the machine may have more time now.
+        """
+        self._store.keep("lost", [*self._store.document.get("lost", []), str(error)])
+        self._lost += 1
+        if self._lost >= max(self._plan.repeats, LOSSES):
             raise error
 
     @contextlib.contextmanager
@@ -135,8 +138,9 @@ class Session:
 
     def _probe(self, spec: NetworkSpec) -> LoadPlan:
         extra = ("--chaincode", spec.chaincodes[0].split("=", 1)[0])
-        clients = PROBE_CLIENTS + (2 * (spec.messages or 500) if spec.mode == "block" else 0)
-        return LoadPlan(PROBE.duration, PROBE.warmup, clients=clients, extra=extra)
+        # With fewer clients than a block has transactions, a block waits for its timer.
+        clients = FEW + (2 * (spec.messages or BLOCK) if spec.mode == "block" else 0)
+        return replace(PROBE, clients=clients, extra=extra)
 
     def _repeat(self, number: int, maxima: dict[str, float]) -> Repeat:
         """Measure every cell once."""

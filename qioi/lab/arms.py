@@ -27,10 +27,14 @@ from qioi.types import Role
 #: Called a few times a second with the seconds since the arm began.
 Tick = Callable[[float], None]
 
+#: Clients that look for the maximum where none of them waits for a block.
+FEW = 64
 #: How the ledger's maximum is looked for; times in seconds.
-PROBE = LoadPlan(duration=8, warmup=3, clients=64)
-#: In block mode every client waits for its block: so many that three blocks of 500 are under way.
-BLOCK_PROBE = replace(PROBE, clients=1500)
+PROBE = LoadPlan(duration=8, warmup=3, clients=FEW)
+#: Transactions in a block unless said otherwise, as Fabric cuts them.
+BLOCK = 500
+#: In block mode every client waits for its block: so many that three blocks are under way.
+BLOCK_PROBE = replace(PROBE, clients=3 * BLOCK)
 PROBE_SECONDS = PROBE.warmup + PROBE.duration + 1
 
 

@@ -211,3 +211,14 @@ def test_where_nothing_can_be_measured_a_run_ends(plan: Plan, tmp_path: Path, re
     session.every = 0
     with pytest.raises(BusyError, match=f"try {tries}:"):
         session.run()
+
+
+def test_a_run_that_is_resumed_may_lose_as_many_again(plan: Plan, tmp_path: Path) -> None:
+    one, store = replace(plan, repeats=1, smoke=True), Store(tmp_path / "toy")
+    session = Starved(one, store, tmp_path, 1024, lambda *_: None)
+    session.every = 0
+    with pytest.raises(BusyError):
+        session.run()
+    Starved(one, store, tmp_path, 1024, lambda *_: None).run(resume=True)
+    assert [repeat.number for repeat in store.repeats()] == [1]
+    assert len(store.document["lost"]) == LOSSES + 1  # all of them are told
