@@ -43,11 +43,20 @@ func Command() *cobra.Command {
 		Short: "Send transactions through the peers' gateways and measure",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			net, err := readNetwork(o.network)
+			if err != nil {
+				return err
+			}
+			nodeconfig.LimitProcessors(net.processors(runtime.NumCPU()))
+			nodeconfig.SlackenTimers() // before signals are caught: the program that begins anew would not know of them
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			// A second signal ends the process at once.
 			context.AfterFunc(ctx, stop)
-			return o.execute(ctx, cmd.OutOrStdout())
+			return o.execute(ctx, net, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -108,12 +117,9 @@ func (o *options) plan() plan {
 	return p
 }
 
-func (o *options) execute(ctx context.Context, stdout io.Writer) (err error) {
-	if err := o.check(); err != nil {
-		return err
-	}
+func (o *options) execute(ctx context.Context, net *description, stdout io.Writer) (err error) {
 	debug.SetGCPercent(gcPercent)
-	r, about, err := o.build()
+	r, about, err := o.build(net)
 	if err != nil {
 		return err
 	}
@@ -136,17 +142,11 @@ func (o *options) execute(ctx context.Context, stdout io.Writer) (err error) {
 }
 
 // build makes the parts of a run, and says what it is about.
-func (o *options) build() (*run, About, error) {
-	about := About{Chaincode: o.chaincode, Seed: o.knobs.seed}
-	net, err := readNetwork(o.network)
-	if err != nil {
-		return nil, about, err
-	}
+func (o *options) build(net *description) (_ *run, about About, err error) {
+	about = About{Chaincode: o.chaincode, Seed: o.knobs.seed}
 	if about.Channel, err = net.channel(o.channel); err != nil {
 		return nil, about, err
 	}
-	nodeconfig.LimitProcessors(net.processors(runtime.NumCPU()))
-	nodeconfig.SlackenTimers()
 	r := &run{plan: o.plan(), timeout: o.timeout, progress: newProgress(os.Stderr, o.progress)}
 	if about.Workload, r.work, err = findWorkload(o.chaincode, o.workload, o.knobs); err != nil {
 		return nil, about, err

@@ -1,0 +1,47 @@
+package load
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// commandEnv is set where this test's program is the command, to the network that it shall use.
+const commandEnv = "QIOI_TEST_LOAD"
+
+func TestMain(m *testing.M) {
+	if network := os.Getenv(commandEnv); network != "" {
+		cmd := Command()
+		cmd.SetArgs([]string{"--network", network, "--rate", "1"})
+		if cmd.Execute() != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestASignalWhileItBeginsIsNotLost: it may begin anew once it has read the network, and would not know any more of a
+// signal that it has caught before.
+func TestASignalWhileItBeginsIsNotLost(t *testing.T) {
+	program, err := os.Executable()
+	require.NoError(t, err)
+	for _, ending := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		network := filepath.Join(t.TempDir(), "network.json")
+		require.NoError(t, syscall.Mkfifo(network, 0o600))
+		cmd := exec.Command(program)
+		cmd.Env = append(os.Environ(), commandEnv+"="+network)
+		require.NoError(t, cmd.Start())
+		pipe, err := os.OpenFile(network, os.O_WRONLY, 0) // it has begun to read, and waits
+		require.NoError(t, err)
+		require.NoError(t, cmd.Process.Signal(ending))
+		_ = cmd.Wait() // it says that it was killed
+		require.NoError(t, pipe.Close())
+		assert.Equal(t, ending, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+	}
+}
