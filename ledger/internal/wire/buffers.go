@@ -10,14 +10,20 @@ import (
 
 // The buffers that are kept for use again have powers of two for sizes, from leastBuffer to mostBuffer.
 const (
-	leastBuffer = 8  // 256 bytes: an answer without content
-	mostBuffer  = 21 // 2 MiB: an entry of the order with all that may surround it
+	leastBuffer = 11 // 2 KiB: gRPC never gives back what has room for 1,024 bytes or less
+	mostBuffer  = 22 // 4 MiB: a block of the preferred size, which is 2 MiB, and what surrounds it
 )
 
 // gRPC's own pool has few sizes, so that a message of 33 KB takes a buffer of 1 MiB, and it clears the whole of a
 // buffer before each use: at each end of each connection, for each message. gRPC fills every buffer before it reads
 // from it, with this pool as with its own.
-func init() { experimental.SetDefaultBufferPool(&buffers{}) }
+//
+// The codec, which also puts the frames of a message together, and clients take this pool because it is the default.
+// Package grpc has noted a default for servers before this package begins: each is told of the pool, by serving.Server.
+func init() { experimental.SetDefaultBufferPool(Buffers) }
+
+// Buffers are those of all connections of this process.
+var Buffers mem.BufferPool = &buffers{}
 
 // buffers is a mem.BufferPool.
 type buffers struct {

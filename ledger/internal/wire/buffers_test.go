@@ -9,11 +9,11 @@ import (
 
 func TestABufferIsAtMostTwiceAsLargeAsItsContent(t *testing.T) {
 	var b buffers
-	for _, length := range []int{0, 1, 255, 256, 257, 33 << 10, 1 << 20, 1<<21 - 1, 1 << 21, 1<<21 + 1, 5 << 20} {
+	for _, length := range []int{0, 1, 2047, 2048, 2049, 33 << 10, 1 << 20, 1<<22 - 1, 1 << 22, 1<<22 + 1, 9 << 20} {
 		for range 3 {
 			got := b.Get(length)
 			assert.Len(t, *got, length)
-			assert.LessOrEqual(t, cap(*got), max(256, 2*length))
+			assert.LessOrEqual(t, cap(*got), max(2048, 2*length))
 			b.Put(got)
 		}
 	}
@@ -21,11 +21,11 @@ func TestABufferIsAtMostTwiceAsLargeAsItsContent(t *testing.T) {
 
 func TestBuffersOfOthersAreNotKept(t *testing.T) {
 	var b buffers
-	for _, size := range []int{0, 100, 300, 5000, 3 << 20, 4 << 20} {
+	for _, size := range []int{0, 100, 1024, 5000, 3 << 20, 8 << 20} {
 		odd := make([]byte, size)
 		b.Put(&odd)
 	}
-	for _, length := range []int{1, 100, 257, 5000, 2 << 20} {
+	for _, length := range []int{1, 100, 1024, 2049, 5000, 4 << 20} {
 		got := b.Get(length)
 		assert.Len(t, *got, length)
 		assert.Zero(t, cap(*got)&(cap(*got)-1), "a power of two: %d", cap(*got))
@@ -38,6 +38,11 @@ func TestABufferIsUsedAgain(t *testing.T) {
 	assert.Less(t, again, 1.0)
 }
 
-func TestAllConnectionsUseTheseBuffers(t *testing.T) {
-	assert.IsType(t, &buffers{}, mem.DefaultBufferPool())
+func TestClientsAndCodecUseTheseBuffers(t *testing.T) {
+	assert.Same(t, Buffers, mem.DefaultBufferPool())
+}
+
+// TestTheLeastBufferIsGivenBack: what gRPC keeps to itself would be new each time.
+func TestTheLeastBufferIsGivenBack(t *testing.T) {
+	assert.False(t, mem.IsBelowBufferPoolingThreshold(cap(*(&buffers{}).Get(1))))
 }
