@@ -29,6 +29,9 @@ func (n *Node) votes() bool {
 
 // proposeConfig proposes the configuration that waits, if it is time for it. It reports whether it did anything.
 func (n *Node) proposeConfig() bool {
+	if n.unheard != nil && n.config == nil && (!n.young() || len(n.alive()) > n.voices) {
+		n.config, n.unheard = n.unheard, nil
+	}
 	if n.config == nil || n.leads() && n.proposed > n.applied {
 		return false
 	}
@@ -39,8 +42,10 @@ func (n *Node) proposeConfig() bool {
 		return true
 	}
 	err := n.appendConfig(p.Tx)
-	if errors.Is(err, ErrQuorumLoss) && n.ticks-n.elected <= uint64(n.cfg.ElectionTick) {
-		n.config = p // we have heard only of those who elected us: the others have an election's time to answer
+	if errors.Is(err, ErrQuorumLoss) && n.unheard == nil && n.young() {
+		// We have heard only of those who elected us: the others have an election's time to answer. Transactions do not
+		// wait for that, nor does a second configuration, which is judged by who is alive now.
+		n.unheard, n.voices = p, len(n.alive())
 		return false
 	}
 	if err != nil {
@@ -48,6 +53,9 @@ func (n *Node) proposeConfig() bool {
 	}
 	return true
 }
+
+// young reports whether this leader has led for an election's time at most.
+func (n *Node) young() bool { return n.ticks-n.elected <= uint64(n.cfg.ElectionTick) }
 
 func (n *Node) appendConfig(tx []byte) error {
 	change, err := n.sm.Change(tx)

@@ -125,6 +125,8 @@ type Node struct {
 	pacer         pacer
 	paced         *time.Timer // ends what pacer asks for
 	config        *Proposal   // a configuration, which waits until all before it is applied
+	unheard       *Proposal   // a configuration that too few were alive for when there were as many voices
+	voices        int
 	ticks         uint64
 	elected       uint64            // tick at which the leader changed
 	heard         map[uint64]uint64 // tick at which another one last sent something

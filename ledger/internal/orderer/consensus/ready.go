@@ -167,10 +167,12 @@ func (n *Node) noteLeader(leader uint64) {
 	log.Infof("Raft leader changed: %d -> %d channel=%s node=%d", before, leader, n.cfg.Channel, n.cfg.ID)
 	n.proposed, n.timed, n.elected = 0, 0, n.ticks
 	n.pacer.forget()
-	if n.config != nil {
-		n.config.Fail(ErrNotLeader)
-		n.config = nil
+	for _, p := range []*Proposal{n.config, n.unheard} {
+		if p != nil {
+			p.Fail(ErrNotLeader)
+		}
 	}
+	n.config, n.unheard = nil, nil
 	n.holder.release() // it was the old term's
 	n.sm.LeaderChanged(leader)
 }
