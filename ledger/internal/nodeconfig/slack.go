@@ -30,18 +30,24 @@ const (
 var begun string
 
 // MayRestart lets SlackenTimers start this process's program anew. It is for the init function of the main package
-// alone: a test's program would begin all its tests again. It keeps main on the process's first thread.
+// alone: a test's program would begin all its tests again. It keeps main on the process's first thread until
+// SlackenTimers; what never calls that are subcommands that do little or only wait there.
 func MayRestart() {
-	begun, _ = os.Getwd() // where it has none, nothing is lost but some CPU
+	var err error
+	if begun, err = os.Getwd(); err != nil {
+		begun = "" // nothing is lost but some CPU
+		return
+	}
 	runtime.LockOSThread()
 }
 
 // SlackenTimers gives this process slack, where LimitProcessors has left it one thread for Go. (With several, a thread
 // that looks for work sleeps for 3 us at times; those sleeps must stay short.) A thread has the slack of the one that
 // made it, and the monitor is older than all of ours: so the program begins again, in the same process, with the
-// slack of this thread. More slack than usual that the process was started with (TimerSlackNSec= of systemd) is left as
-// it is. Where a sandbox forbids any of this the process goes on without. It is for main's goroutine: what a parent has
+// slack of this thread. As much slack or more that the process was started with (TimerSlackNSec= of systemd) is left as it
+// is, less is raised. Where a sandbox forbids any of this the process goes on without. It is for main's goroutine: what a parent has
 // set for the first thread, such as the signal that comes at its death, no other thread has, and would be lost.
+// What the program has read before is read again: a pipe for a file of its options would be empty then.
 func SlackenTimers() {
 	if begun == "" {
 		return
