@@ -91,7 +91,7 @@ func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers 
 		return status.Errorf(codes.InvalidArgument, "%s from another orderer", m.GetType())
 	}
 	group := ch.group.Load()
-	if _, is := group.members[m.GetFrom()]; !is {
+	if _, is := group.members[m.GetFrom()]; !is || m.GetFrom() == group.id {
 		return nil // without TLS it may call itself anything
 	}
 	// What is for another id comes too late, or too early: we have left, or do not know yet that we are a consenter.
