@@ -95,7 +95,7 @@ unit: setup $(STAMPS)/modules-test
 	cd deploy/k8s/nri && go test ./...
 
 # The race detector needs a C compiler, and nothing else here does.
-race: setup
+race: setup $(STAMPS)/modules-test
 	@command -v gcc >/dev/null || { $(call apt,gcc libc6-dev); }
 	@echo '== tests under the race detector: Go'
 	$(MAKE) --no-print-directory -C ledger race

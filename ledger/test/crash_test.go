@@ -196,6 +196,9 @@ func TestKillEverythingAtOnce(t *testing.T) {
 	for _, n := range g.file.Nodes {
 		g.awaitReady(n.Name)
 	}
+	for _, peer := range g.named("peer") { // for clients that have lived through it
+		g.progress(peer, 100)
+	}
 	told := w.stop()
 	g.agree(append(told, g.commits("--chaincode", "kv")...)) // it commits again
 }

@@ -28,6 +28,7 @@ func (g *grid) addOrderer() string {
 	require.NoError(g.t, err)
 	g.file = network.File{}
 	require.NoError(g.t, json.Unmarshal(raw, &g.file))
+	g.ownPorts()
 	g.start(name)
 	g.awaitReady(name)
 	return name

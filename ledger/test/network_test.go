@@ -48,6 +48,7 @@ func run(m *testing.M) int {
 
 // grid is a network of processes in a temporary folder.
 type grid struct {
+	base  int // the first of its ports
 	t     testing.TB
 	dir   string
 	file  network.File
@@ -67,10 +68,12 @@ func newGrid(t testing.TB, options ...string) *grid {
 		t.Skip("starts a network of processes")
 	}
 	g := &grid{t: t, dir: filepath.Join(t.TempDir(), "net"), nodes: map[string]*process{}}
-	g.must("init", append([]string{"--dir", g.dir, "--base-port", strconv.Itoa(porttest.Take(t))}, options...)...)
+	g.base = porttest.Take(t)
+	g.must("init", append([]string{"--dir", g.dir, "--base-port", strconv.Itoa(g.base)}, options...)...)
 	raw, err := os.ReadFile(filepath.Join(g.dir, network.FileName))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(raw, &g.file))
+	g.ownPorts()
 	t.Cleanup(func() {
 		for name := range g.nodes {
 			g.kill(name, syscall.SIGKILL)
@@ -86,6 +89,14 @@ func newGrid(t testing.TB, options ...string) *grid {
 		g.awaitReady(n.Name)
 	}
 	return g
+}
+
+// ownPorts requires that no node is on a port that another test may have.
+func (g *grid) ownPorts() {
+	g.t.Helper()
+	for _, n := range g.file.Nodes {
+		porttest.Within(g.t, g.base, n.Address, n.Operations, n.Controller)
+	}
 }
 
 func (g *grid) node(name string) network.Node {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -154,6 +155,7 @@ func TestTheSameEnvelopeToTwoOrderers(t *testing.T) {
 			left := u.broadcast(stream, envelopes)
 			for ; len(left) > 0 && u.ctx.Err() == nil; left = u.broadcast(stream, left) {
 				again.Add(int64(len(left)))
+				time.Sleep(20 * time.Millisecond) // they were refused at once: until there is a leader
 			}
 			assert.Empty(t, left)
 		})

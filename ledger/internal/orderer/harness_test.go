@@ -81,6 +81,9 @@ func newCluster(t testing.TB, change func(*setup.Options)) *testCluster {
 	o.BasePort = porttest.Take(t)
 	file, err := setup.Init(o)
 	require.NoError(t, err)
+	for _, n := range file.Nodes {
+		porttest.Within(t, o.BasePort, n.Address, n.Operations, n.Controller)
+	}
 	user := file.Clients[0]
 	client, err := identity.LoadSigner(user.MSPID, filepath.Join(o.Dir, user.Cert), filepath.Join(o.Dir, user.Key))
 	require.NoError(t, err)

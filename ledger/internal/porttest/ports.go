@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Size is how many neighbouring ports a test gets.
@@ -37,6 +39,21 @@ func Take(t testing.TB) int {
 	}
 	t.Fatal("no free ports")
 	return 0
+}
+
+// Within requires that addresses lie on the ports that Take gave; empty ones are none.
+func Within(t testing.TB, base int, addresses ...string) {
+	t.Helper()
+	for _, address := range addresses {
+		if address == "" {
+			continue
+		}
+		_, text, err := net.SplitHostPort(address)
+		require.NoError(t, err)
+		port, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		require.True(t, base <= port && port < base+Size, "%s is not on the %d ports from %d on", address, Size, base)
+	}
 }
 
 func free(base int) bool {
