@@ -235,7 +235,7 @@ def verdict(said: Mapping[str, Any]) -> str:
     """Say whether a policy is in force."""
     for one in said.get("conditions") or ():
         if one["type"] == "Accepted":
-            return ACCEPTED.get(one["reason"], one["reason"]) if one["status"] == "True" else f"no: {one['reason']}"
+            return ACCEPTED.get(one["reason"], one["reason"]) if one["status"] == "True" else f"no ({one['reason']})"
     return "no daemon has seen it"
 
 
