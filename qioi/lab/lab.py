@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from qioi.lab import kafka
+from qioi.lab import kafka, readiness
 from qioi.lab.cgroups import Group, Hierarchy, Tree, find_hierarchy
 from qioi.lab.containers import Containers
 from qioi.lab.engine import engine_socket
@@ -28,7 +28,7 @@ from qioi.lab.errors import LabError
 from qioi.lab.guard import Guard
 from qioi.lab.launch import Running, last_lines
 from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_network
-from qioi.lab.readiness import leaderless, refuse_busy_ports, serves
+from qioi.lab.readiness import GLANCE, leaderless, refuse_busy_ports, serves
 from qioi.lab.signals import uninterrupted
 from qioi.types import Role
 
@@ -41,7 +41,8 @@ CLIENT_GROUP = "client"
 #: Proof that a folder is a lab's and may be emptied.
 MARKER = ".qioi-lab"
 STATE = "lab.json"
-#: Seconds that all nodes have to get ready. One that fails is noticed at once; on a busy host others are slow.
+#: Seconds that all nodes have to get ready; on a busy host they are slow. One that fails is noticed as soon as the
+#: node that is being asked has answered, or had its time.
 PATIENCE = 180.0
 #: Seconds to wait for another command on the same lab.
 LOCK_PATIENCE = 5.0
@@ -228,22 +229,26 @@ class Lab:
         deadline = time.monotonic() + timeout
         waiting = list(network.nodes)
         while waiting:
-            self.check()
-            waiting = [node for node in waiting if not serves(node)]
-            if waiting and time.monotonic() > deadline:
-                node = waiting[0]
-                self.tree.save_logs()
-                raise LabError(
-                    f"{node.name} does not serve after {timeout:.0f} s; its log ends:\n{last_lines(node.log)}"
-                )
+            for node in tuple(waiting):
+                if serves(node, self._patience(deadline)):
+                    waiting.remove(node)
+                elif time.monotonic() >= deadline:
+                    self.tree.save_logs()
+                    raise LabError(
+                        f"{node.name} does not serve after {timeout:.0f} s; its log ends:\n{last_lines(node.log)}"
+                    )
             time.sleep(0.05)
-        while channels := leaderless(network):
-            self.check()
-            if time.monotonic() > deadline:
+        while channels := leaderless(network, lambda: self._patience(deadline)):
+            if time.monotonic() >= deadline:
                 raise LabError(
                     f"nothing can be ordered on {', '.join(channels)} after {timeout:.0f} s; see {self.directory}/log"
                 )
             time.sleep(0.05)
+
+    def _patience(self, deadline: float) -> float:
+        """Give the seconds that the next node has to answer; raise if one has ended."""
+        self.check()
+        return max(0.001, min(readiness.PATIENCE, deadline - time.monotonic()))
 
     def check(self) -> None:
         """Raise with the end of its log if a node that this process started has ended."""
@@ -372,7 +377,8 @@ class Lab:
         log, _ = self.tree.log_of(node.name) or (node.log, "")
         if not group.exists:
             return NodeStatus(node, group, (), False, None, None, log)
-        return NodeStatus(node, group, group.pids(), serves(node), group.shares(), group.cpu_seconds(), log)
+        ready = serves(node, GLANCE)
+        return NodeStatus(node, group, group.pids(), ready, group.shares(), group.cpu_seconds(), log)
 
     def load_command(self, arguments: Sequence[str]) -> list[str]:
         """Spell a load run against this network."""

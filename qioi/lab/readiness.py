@@ -6,6 +6,7 @@ import http.client
 import os
 import re
 import socket
+from collections.abc import Callable
 
 from qioi.lab.errors import LabError
 from qioi.lab.network import Network, Node
@@ -13,39 +14,42 @@ from qioi.types import Role
 
 #: Seconds that a node has to answer: one that is alive may wait long for a CPU.
 PATIENCE = 10.0
+#: The same where every node is asked once, whatever it says: those that hang add up.
+GLANCE = 2.0
 _CONNECTED = re.compile(r'^qioi_orderer_kafka_connected\{channel="([^"]+)"\} 1$', re.MULTILINE)
 _LEADS = re.compile(r'^consensus_etcdraft_is_leader\{channel="([^"]+)"\} 1$', re.MULTILINE)
 
 
-def serves(node: Node) -> bool:
-    """Whether a node answers: its health check, or, where it has none, its port."""
+def serves(node: Node, patience: float = PATIENCE) -> bool:
+    """Whether a node answers within ``patience`` seconds: its health check, or, where it has none, its port."""
     if node.operations:
-        return ask(node.operations, "/healthz") is not None
+        return ask(node.operations, "/healthz", patience) is not None
     host, _, port = node.address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=PATIENCE):
+        with socket.create_connection((host, int(port)), timeout=patience):
             return True
     except OSError:
         return False
 
 
-def leaderless(network: Network) -> tuple[str, ...]:
+def leaderless(network: Network, patience: Callable[[], float] = lambda: PATIENCE) -> tuple[str, ...]:
     """Name the channels on which transactions would fail: of Raft while nobody leads.
 
-    Of Kafka, where nobody does, while an orderer has not read the topic. Solo needs neither.
+    Of Kafka, where nobody does, while an orderer has not read the topic. Solo needs neither. Before each orderer is
+    asked, ``patience`` says how many seconds it has to answer.
     """
     if network.consenter == "solo":
         return ()
     pattern = _CONNECTED if network.consenter == "kafka" else _LEADS
     orderers = [node for node in network.nodes if node.role is Role.ORDERER]
-    able = [set(pattern.findall(ask(node.operations, "/metrics") or "")) for node in orderers]
+    able = [set(pattern.findall(ask(node.operations, "/metrics", patience()) or "")) for node in orderers]
     fit = set.intersection(*able) if network.consenter == "kafka" else set.union(*able)
     return tuple(channel for channel in network.channels if channel not in fit)
 
 
-def ask(address: str, path: str) -> str | None:
-    """Get a page of a node's operations endpoint; ``None`` unless it answers with 200."""
-    connection = http.client.HTTPConnection(address, timeout=PATIENCE)
+def ask(address: str, path: str, patience: float = PATIENCE) -> str | None:
+    """Get a page of a node's operations endpoint; ``None`` unless it answers with 200 within ``patience`` seconds."""
+    connection = http.client.HTTPConnection(address, timeout=patience)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

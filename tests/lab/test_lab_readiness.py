@@ -1,0 +1,75 @@
+"""Waiting for nodes: none that hangs keeps others' failures, or the deadline, from being noticed."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from qioi.lab.errors import LabError
+from qioi.lab.lab import Lab
+from qioi.lab.network import Network, Node
+from qioi.types import Role
+
+
+class Health(BaseHTTPRequestHandler):
+    """A health check that does something and then says no."""
+
+    asked: Callable[[], None]
+
+    def do_GET(self) -> None:
+        type(self).asked()
+        self.send_error(503)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def health(asked: Callable[[], None]) -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), type("Its", (Health,), {"asked": staticmethod(asked)}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def network(folder: Path, *operations: str) -> Network:
+    nodes = (Node(f"peer{n}", Role.PEER, "", at, (), folder / f"{n}.log") for n, at in enumerate(operations))
+    return Network(folder / "network.json", ("mychannel",), "stream", "solo", tuple(nodes))
+
+
+def test_a_node_that_ends_is_noticed_before_the_next_one_is_asked(tmp_path: Path) -> None:
+    process = subprocess.Popen(["sleep", "600"])
+    second: list[bool] = []
+
+    def end() -> None:
+        process.kill()
+        process.wait()
+
+    with health(end) as first, health(lambda: second.append(True)) as other:
+        nodes = network(tmp_path, first, other)
+        lab = Lab(tmp_path / "lab")
+        lab._processes = {"peer1": (nodes.nodes[1], process)}
+        with pytest.raises(LabError, match=r"peer1 ended \(status -9\)"):
+            lab._wait_ready(nodes, 600)
+    assert second == []
+
+
+def test_a_node_that_hangs_does_not_hold_up_the_deadline(tmp_path: Path) -> None:
+    second: list[bool] = []
+    with closing(socket.create_server(("127.0.0.1", 0))) as deaf, health(lambda: second.append(True)) as other:
+        nodes = network(tmp_path, f"127.0.0.1:{deaf.getsockname()[1]}", other)
+        with pytest.raises(LabError, match="peer0 does not serve after 0 s"):
+            Lab(tmp_path / "lab")._wait_ready(nodes, 0.2)
+    assert second == []
