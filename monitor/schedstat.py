@@ -10,8 +10,9 @@ to the number: reading it after the thread's end fails, so that a reused number 
 
 A group's ``tasks`` (v1) or ``cgroup.threads`` (v2) lists all its threads at once. Where the kernel accounts for the CPU
 time of whole groups, one number tells whether anything ran at all, since a thread's numbers move only when it is put on
-a CPU; and whether the known threads explain what was used, so that the group is listed only when they don't, or after
-a while. What a thread did before it was listed counts if it was born since the listing before.
+a CPU; and whether the known threads explain what was used since the listing before, so that the group is listed only
+when they don't, or after a while. What a thread did before it was listed counts if it was born since the listing
+before: its part of it if that was before this interval, since all of it at once would be more than time has passed.
 
 What it can't see: what a thread did between the last reading and its end.
 """
@@ -32,7 +33,8 @@ from qioi.types import DelayReading
 _NS = 1e-9
 #: A thread can't have run and waited for longer than it exists; this much is allowed for the clocks' difference.
 _TOLERANCE = 1.1
-#: CPU time in ns, and its part of all, that a group may have used without any known thread: no reason to list it again.
+#: CPU time in ns since the last listing, and its part of all in this interval, that a group may have used without any
+#: known thread: no reason to list it again. The two clocks' readings are as far apart in a busy group.
 _SPARE = 200_000
 _SPARE_PART = 0.02
 #: Readings after which a group is listed anyway, where its CPU time is known: what moved it was mostly seen.
@@ -67,6 +69,7 @@ class _Group:
         self.used: int | None = None  # CPU time at the last reading, in ns, where it is accounted for
         self.listed: int | None = None  # when, in clock ticks since boot
         self.unlisted = 0  # readings since then
+        self.unexplained = 0  # CPU time since then that the group used and no known thread, in ns
 
 
 class SchedstatReader:
@@ -130,9 +133,12 @@ class SchedstatReader:
         run = wait = slices = 0
         if not quiet or overdue:
             run, wait, slices = self._read_threads(group, interval)
-        if overdue or (used is not None and before is not None and not _explained(used - before, run)):
+        if used is not None and before is not None:
+            group.unexplained += used - before - run
+            overdue |= not quiet and not _explained(group.unexplained, used - before)
+        if overdue:
             try:
-                new = self._list(group, fresh=interval is not None)
+                new = self._list(group, interval)
             except OSError:
                 self._drop(group)
                 return None
@@ -183,18 +189,20 @@ class SchedstatReader:
         did = (ran - known.run + waited - known.wait) * _NS
         return (interval is not None and did <= interval * _TOLERANCE) or self._born(tid) == known.born
 
-    def _list(self, group: _Group, *, fresh: bool) -> Sums:
+    def _list(self, group: _Group, interval: float | None) -> Sums:
         """List the group's threads, drop those that have left, and begin with those that came. OSError: it is gone.
 
-        Give what these did so far, as far as they were born since the last listing: ``fresh`` says that there was one.
+        Give what these did in the interval, as far as they were born since the last listing; without an interval
+        there was none. Of one that is older than the interval nothing but the mean is known.
         """
-        since = group.listed if fresh else None
+        since = group.listed if interval is not None else None
         instant = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICK)
         if group.list_name is None:
             group.list_name = list_name(group.path)
         listed = list_threads(group.folder, group.list_name)
         # Groups that were begun with at once are not to be listed at once ever after.
-        group.listed, group.unlisted = instant, 0 if fresh else sum(os.fsencode(group.folder)) % (RELIST // 2)
+        first = sum(os.fsencode(group.folder)) % (RELIST // 2)
+        group.listed, group.unlisted, group.unexplained = instant, 0 if interval is not None else first, 0
         if gone := group.kept.threads - listed:
             group.kept.forget(gone)
             self._open -= len(gone)
@@ -203,8 +211,11 @@ class SchedstatReader:
         run = wait = slices = 0
         for tid in listed - group.kept.threads - group.others.keys():
             met = self._meet(tid, group)
-            if met is not None and since is not None and met.born >= since:
-                run, wait, slices = run + met.run, wait + met.wait, slices + met.slices
+            if met is not None and interval is not None and since is not None and met.born >= since:
+                part = min(1.0, interval * _TICK / max(1, instant - met.born))
+                run += int(part * met.run)
+                wait += int(part * met.wait)
+                slices += round(part * met.slices)
         return run, wait, slices
 
     def _meet(self, tid: bytes, group: _Group) -> _Thread | None:
@@ -256,6 +267,6 @@ class SchedstatReader:
         group.last = group.used = group.listed = None
 
 
-def _explained(used: int, run: int) -> bool:
-    """Whether the known threads account for what the group has used, both in ns."""
-    return abs(used - run) <= max(_SPARE, _SPARE_PART * used)
+def _explained(unexplained: int, used: int) -> bool:
+    """Whether the known threads account for what the group has used, in ns. They did more if one of them has left."""
+    return abs(unexplained) <= max(_SPARE, _SPARE_PART * used)

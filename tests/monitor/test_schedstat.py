@@ -204,3 +204,33 @@ def test_a_group_is_listed_again_only_where_its_threads_do_not_explain_what_it_u
     later = [by_name(reader.read(3 + number))["a"].threads for number in range(RELIST)]
     assert later[-1] == 0  # listed now and then anyway
     reader.close()
+
+
+def test_a_thread_that_uses_little_in_each_period_is_found_by_the_sum_of_it(groups: Groups) -> None:
+    group = groups.make()
+    used = 0
+    reader = SchedstatReader(used=lambda _: used)
+    reader.watch({"a": group})
+    reader.read(0)
+    groups.run(group, SLEEP)
+    threads = []
+    for period in range(1, 4):
+        used += 150_000  # of the account alone: too little to matter by itself
+        threads.append(by_name(reader.read(period))["a"].threads)
+    assert threads == [0, 1, 1]
+    reader.close()
+
+
+def test_what_a_thread_did_before_the_interval_is_not_all_of_this_interval(
+    groups: Groups, reader: SchedstatReader
+) -> None:
+    group, rival = groups.make(), groups.make()
+    watch(reader, {"a": group})
+    reader.read(0)
+    process = groups.run(group, BUSY)
+    groups.run(rival, BUSY)
+    until(lambda: kernels_sums(process)[1] > 0.5)
+    reading = by_name(reader.read(0.1))["a"]
+    assert 0 < reading.wait < 0.11  # it lives for longer than this, by clock ticks of 0.01 s
+    assert 0 < reading.run < 0.11
+    reader.close()
