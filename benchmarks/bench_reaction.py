@@ -52,8 +52,9 @@ BACK = 0.95
 class Reaction:
     """Times in s; ``None``: it did not happen while it was looked for. ``phase`` is 0..1 of the period.
 
-    ``others`` is the most CPUs that were used outside of the lab in any second after the neighbours' end, ``early``
-    how many periods had begun before their turn until the neighbours came.
+    ``others`` is the most CPUs that were used outside of the lab in any second from the neighbours' end until all was
+    back, or in the first one where that took less; ``early`` how many periods had begun before their turn until the
+    neighbours came.
     """
 
     period: float
@@ -61,7 +62,7 @@ class Reaction:
     raised: float | None
     recovered: float | None
     back: float | None
-    others: float
+    others: float | None
     early: int
 
 
@@ -72,24 +73,30 @@ class Visit:
     came: float
     raised: float | None
     back: float | None
-    others: float
+    others: float | None
     early: int
 
 
 class Others:
-    """What is used outside of the lab: the most CPUs in any second, as far as it is looked."""
+    """What is used outside of the lab: the most CPUs in any second, as far as it is looked; ``None``: in none yet.
 
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
-        self._before = snapshot(), lab.tree.root.cpu_seconds()
-        self.most = 0.0
+    ``inside`` gives the CPU seconds that the lab has used so far.
+    """
+
+    def __init__(self, inside: Callable[[], float]) -> None:
+        self._inside = inside
+        self._before = snapshot(), inside()
+        self._due = time.monotonic() + 1.0
+        self.most: float | None = None
 
     def look(self) -> None:
-        now, used = snapshot(), self._lab.tree.root.cpu_seconds()
-        seconds = now.time - self._before[0].time
-        if seconds >= 1.0:
-            self.most = max(self.most, (now.busy - self._before[0].busy - (used - self._before[1])) / seconds)
-            self._before = now, used
+        if time.monotonic() < self._due:
+            return
+        now, used = snapshot(), self._inside()
+        before, used_before = self._before
+        cpus = (now.busy - before.busy - (used - used_before)) / (now.time - before.time)
+        self.most = cpus if self.most is None else max(self.most, cpus)
+        self._before, self._due = (now, used), time.monotonic() + 1.0
 
 
 def shares_of(lab: Lab, network: Network) -> list[int]:
@@ -101,13 +108,15 @@ def be_prompt() -> None:
     os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
-def look(lab: Lab, seconds: float, condition: Callable[[], bool]) -> float | None:
-    """Look for something for so long, to the end; give when it was first so, in s."""
+def look(lab: Lab, seconds: float, condition: Callable[[], bool], others: Others | None = None) -> float | None:
+    """Look for something for so long, to the end; give when it was first so, in s. Until then look for others too."""
     begun = due = time.monotonic()
     found = None
     while time.monotonic() - begun < seconds:
         if found is None and condition():
             found = time.monotonic() - begun
+        if others is not None and (found is None or others.most is None):
+            others.look()
         lab.check()
         due += LOOK if found is None else 0.2
         time.sleep(max(0.0, due - time.monotonic()))
@@ -154,13 +163,9 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
                 raised = looking.result()
             finally:
                 sysbench.stop()
-        others = Others(lab)
-
-        def is_back() -> bool:
-            others.look()
-            return max(shares_of(lab, network)) == DEFAULT_SHARES
-
-        return Visit(came, raised, look(lab, AFTER, is_back), others.most, early)
+        others = Others(lab.tree.root.cpu_seconds)
+        back = look(lab, AFTER, lambda: max(shares_of(lab, network)) == DEFAULT_SHARES, others)
+        return Visit(came, raised, back, others.most, early)
 
 
 def wait_for_phase(socket: Path, period: float, phase: float) -> int:
@@ -239,12 +244,13 @@ def main(
                     folder = directory / f"period-{period:g}"
                     reactions = list(react(lab, network, folder, count, offered, period, repeats))
                     found += reactions
+                    others = ["-" if one.others is None else f"{one.others:.2f}" for one in reactions]
                     click.echo(
                         f"period {period:g} s, {offered:.0f} tps: raised after "
                         f"{told([one.raised for one in reactions])}, 95 % of the throughput after "
                         f"{told([one.recovered for one in reactions])}, all at the default after "
                         f"{told([one.back for one in reactions])}; outside of the lab up to "
-                        f"{', '.join(f'{one.others:.2f}' for one in reactions)} CPUs in a second"
+                        f"{', '.join(others)} CPUs in a second"
                     )
             finally:
                 with uninterrupted():

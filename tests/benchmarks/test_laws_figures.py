@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from bench_laws import ALONE, Row, due, movement, table, within
-from bench_reaction import recovery
+from bench_reaction import Others, recovery
 
 ROW = Row("fixed", 0, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 0.0, None, 0.0, 25.0, 0.0)
 
@@ -49,3 +50,12 @@ def test_recovered_is_when_two_seconds_together_have_enough() -> None:
     throughput = ((-1.0, 500.0), (0.0, 100.0), (1.0, 480.0), (2.0, 480.0), (3.0, 500.0), (4.0, 500.0))
     assert recovery(throughput, 0.0, 10.0, 475.0) == 1.0
     assert recovery(throughput, 0.0, 3.0, 490.0) is None
+
+
+def test_what_runs_outside_of_the_lab_is_told_by_whole_seconds() -> None:
+    begun = time.monotonic()
+    others = Others(lambda: 0.0)
+    while others.most is None:  # this test itself is what runs
+        others.look()
+    assert time.monotonic() - begun >= 1.0
+    assert others.most > 0.0
