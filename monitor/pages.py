@@ -28,6 +28,7 @@ class _Look:
 class _Channel:
     looks: dict[str, deque[_Look]] = field(default_factory=dict)
     moved: float | None = None
+    total: float = 0.0
 
 
 class PageThroughput:
@@ -52,6 +53,9 @@ class PageThroughput:
             if looks and (height < looks[-1].height or page.transactions[name] < looks[-1].transactions):
                 looks.clear()  # the process, or the ledger, began anew
             before = front(channel)
+            if looks and before is not None and height > before:  # of the peer's blocks, those beyond the front
+                grown = page.transactions[name] - looks[-1].transactions
+                channel.total += grown * (height - before) / (height - looks[-1].height)
             looks.append(_Look(now, height, page.transactions[name]))
             while len(looks) > 2 and looks[1].time <= now - self._window:
                 looks.popleft()
@@ -70,7 +74,8 @@ class PageThroughput:
         if channel is None or top is None:
             return ChannelReading(name, None, None)
         age = None if channel.moved is None else max(0.0, now - channel.moved)
-        return ChannelReading(name, rate(channel, top, now - self._window), age, top)
+        tps = rate(channel, top, now - self._window)
+        return ChannelReading(name, tps, age, top, round(channel.total), "metrics")
 
 
 def front(channel: _Channel) -> int | None:

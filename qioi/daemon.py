@@ -20,7 +20,7 @@ from qioi.config import Config
 from qioi.controller.adaptive import Tuning, has_room
 from qioi.controller.bottleneck import HOPELESS, Bottleneck, Kind
 from qioi.controller.errors import CgroupError, CgroupGoneError
-from qioi.controller.guard import Guard, Outcome
+from qioi.controller.guard import Guard, Outcome, Result
 from qioi.controller.law import HostLoad, Seen
 from qioi.controller.levels import Placement
 from qioi.controller.policy import Controller
@@ -144,11 +144,14 @@ class Daemon:
         states, wants = self._decide(now, before.components, looks, channels, delays, host, found, floors)
         states, wants = self._hold_down(now, states, wants, delays, host)
         states, wants, held = self._cap(now, states, wants)
+        written = self._totals.writes[Result.OK]
         states = self._act(states, wants)
+        moved = (
+            self._totals.writes[Result.OK] != written
+        )  # what is wanted may be less than one step of the kernel's file
         before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held)
         if not self._config.dry_run:
             disturbed = is_disturbed(now, channels, host)
-            moved = any(want.decision.changes and not self._guard.is_foreign(want.cgroup) for want in wants)
             waits = any(one.kind is Kind.CPU for one in found.values())
             before = replace(
                 before,

@@ -141,7 +141,7 @@ class MeteredChannels:
 
     def _choose(self, logged: ChannelReading, now: float) -> ChannelReading:
         metered = self._pages.reading(logged.channel, now)
-        return logged if metered.throughput is None else replace(metered, committed=logged.committed)
+        return logged if metered.throughput is None else metered
 
     def elections(self) -> list[LeaderChange]:
         """Give the Raft leader changes that orderers have logged since the call before."""

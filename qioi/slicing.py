@@ -19,8 +19,8 @@ from qioi.types import ChannelReading, Component, DelayReading, Role
 
 log = logging.getLogger("qioi")
 
-#: Seconds after its last commit in which a channel is at work: three of Fabric's default batch timeouts.
-AT_WORK = 6.0
+#: Seconds after its last commit in which a channel is at work: long enough for one that commits now and then to stay.
+AT_WORK = 60.0
 #: Verdicts that are remembered, one for each set of channels at work; the one used longest ago goes first.
 REMEMBERED = 16
 
@@ -39,7 +39,7 @@ class SliceState:
 class SlicePeriod:
     """What a slicer sees of one period, which ended at the monotonic time ``now``.
 
-    ``disturbed``: foreign work keeps the host full while commits are made. ``moved``: somebody's share is changed.
+    ``disturbed``: foreign work keeps the host full while commits are made. ``moved``: somebody's share was changed.
     """
 
     now: float
@@ -95,11 +95,13 @@ class Slicer:
     def _try(self, period: SlicePeriod, runnable: float) -> Trial:
         """Go on with the trial of the channels that are at work now; what is slow for one may be quick for others."""
         at_work = {name: one for name, one in period.channels.items() if one.age is not None and one.age <= AT_WORK}
-        before = self._trials.pop(key := frozenset(at_work), Trial())
-        counts = [one.committed for one in at_work.values() if one.committed is not None]
-        moved = period.moved or key != self._at_work  # a trial is not gone on with where it was left
+        key = frozenset(at_work)
+        if key != self._at_work and (left := self._trials.get(self._at_work)) is not None:
+            self._trials[self._at_work] = left.step(Look(period.now, False, runnable))  # not to be gone on with
         self._at_work = key
-        look = Look(period.now, period.disturbed, runnable, sum(counts) if counts else None, moved)
+        counts = {f"{one.channel} {one.source}": one.committed for one in at_work.values() if one.committed is not None}
+        before = self._trials.pop(key, Trial())
+        look = Look(period.now, period.disturbed, runnable, counts, period.moved)
         after = self._trials[key] = before.step(look)
         if after.verdict is not before.verdict and after.verdict is not None:
             log.info("slices: %s", after.text)

@@ -85,6 +85,7 @@ class ChannelReading:
     ``throughput`` is in transactions per second, ``None`` before the first window is full.
     ``age`` is the seconds since the channel's last commit was seen, ``None`` if there was none.
     ``committed`` counts the transactions since the daemon began to look, ``None`` where they are not counted.
+    ``source`` says who counts: counts of two sources can't be compared.
     """
 
     channel: str
@@ -92,6 +93,7 @@ class ChannelReading:
     age: float | None
     height: int | None = None
     committed: int | None = None
+    source: str = "log"
 
 
 @dataclass(frozen=True, slots=True)

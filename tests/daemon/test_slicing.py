@@ -16,13 +16,14 @@ from waiting import until
 from qioi.commands.explain import lines
 from qioi.config import load_config
 from qioi.controller.eevdf import Attributes, Kernel, SliceError, default_slice
+from qioi.controller.guard import Result
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.law import HostLoad
-from qioi.controller.slice_trial import LOSING_PAIRS, PHASE
+from qioi.controller.slice_trial import IN_FORCE, LOSING_PAIRS, PHASE
 from qioi.controller.slices import Counts
 from qioi.explain import explain
 from qioi.metrics import render
-from qioi.slicing import NoSlicer, SlicePeriod, Slicer, recover_slices, slicing
+from qioi.slicing import NoSlicer, SlicePeriod, Slicer, SliceState, recover_slices, slicing
 
 
 class ToyGuard:
@@ -91,6 +92,57 @@ def test_auto_counts_running_as_well(tmp_path: Path) -> None:
         on += bool(guard.wanted)
     assert site.snapshot.slices.text.startswith("not kept: ")
     assert 0 < on <= LOSING_PAIRS * PHASE
+
+
+def test_auto_takes_less_time_for_less_work_for_no_gain(tmp_path: Path) -> None:
+    site, guard = make(tmp_path, "auto")
+    rest(site)
+    for _ in range(100):
+        site.toy.waits["peer0"] = (0.02, 0.04 if guard.wanted else 0.1)
+        site.toy.tps["red"] = 20.0 if guard.wanted else 50.0
+        site.run(1)
+    assert site.snapshot.slices.text.startswith("not kept: ")
+
+
+class Listener(NoSlicer):
+    """Keeps what it is told of moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moved: list[bool] = []
+
+    def step(self, period: SlicePeriod) -> SliceState:
+        self.moved.append(period.moved)
+        return super().step(period)
+
+
+def test_a_share_that_is_wanted_but_rounded_by_the_kernel_has_not_moved(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {}})
+    site.daemon._slicer = listener = Listener()
+    site.toy.tps = {"red": 50.0}
+    site.toy.waits = {"peer0": (0.02, 0.013)}
+    site.run(1)
+    site.toy.waits = {"peer0": (0.02, 0.0011)}  # just enough; later a lower share is probed
+    site.run(120)
+    one = site.component("peer0")
+    assert one.share != one.wanted
+    assert site.snapshot.totals.decisions > 30  # each asked for what can't be had
+    assert sum(listener.moved) == site.snapshot.totals.writes[Result.OK] < 10
+
+
+@pytest.mark.parametrize("gap", [8, 20, 30, 100])
+def test_a_channel_that_commits_now_and_then_neither_hinders_a_trial_nor_draws_it_out(gap: int, tmp_path: Path) -> None:
+    site, guard = make(tmp_path, "auto")
+    rest(site)
+    site.toy.tps["blue"] = 0.0
+    on = 0
+    for second in range(600):
+        site.toy.ages["blue"] = float(second % gap)
+        site.toy.tps["blue"] = float(second % gap == 0)
+        site.run(1)
+        on += bool(guard.wanted)
+    assert site.snapshot.slices.text.startswith("not kept: ")
+    assert 0 < on <= 2 * IN_FORCE  # two sets of channels at the most
 
 
 def test_auto_remembers_what_it_found_of_each_set_of_channels_at_work(tmp_path: Path) -> None:

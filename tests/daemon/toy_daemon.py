@@ -34,6 +34,7 @@ class ToyInstruments:
     def __init__(self) -> None:
         self.tps: dict[str, float] = {}
         self.age = 0.1
+        self.ages: dict[str, float] = {}  # of channels that have one of their own
         self.waits: dict[str, tuple[float, float]] = {}  # run and wait in seconds per second
         self.host = HostLoad(0.0, 0.9)
         self.stalls = Stalls(0.0)
@@ -61,8 +62,17 @@ class ToyPart:
 
 
 class ToyChannels(ToyPart):
+    def __init__(self, toy: ToyInstruments) -> None:
+        super().__init__(toy)
+        self.committed: dict[str, float] = {}
+
     def read(self, now: float) -> dict[str, ChannelReading]:
-        return {name: ChannelReading(name, tps, self.toy.age) for name, tps in self.toy.tps.items()}
+        readings = {}
+        for name, tps in self.toy.tps.items():  # a period is a second
+            self.committed[name] = self.committed.get(name, 0.0) + tps
+            age = self.toy.ages.get(name, self.toy.age)
+            readings[name] = ChannelReading(name, tps, age, committed=int(self.committed[name]))
+        return readings
 
     def states(self) -> list[SourceState]:
         return []

@@ -105,3 +105,12 @@ def test_a_rate_is_never_negative(looks: list[tuple[str, int, int]]) -> None:
         pages.observe(peer, Page({"red": float(transactions)}, {"red": height}), float(second))
         throughput = pages.reading("red", float(second)).throughput
         assert throughput is None or throughput >= 0
+
+
+def test_transactions_are_counted_once_and_a_peer_that_begins_anew_takes_none_away() -> None:
+    pages = PageThroughput()
+    counted = []
+    for peer, height in (("a", 5), ("b", 3), ("b", 5), ("a", 7), ("b", 9), ("a", 1), ("a", 10), ("b", 10)):
+        pages.observe(peer, page(height), float(len(counted)))
+        counted.append(pages.reading("red", float(len(counted))).committed)
+    assert counted == [0, 0, 0, 20, 40, 40, 50, 50]
