@@ -146,9 +146,7 @@ class Daemon:
         states, wants, held = self._cap(now, states, wants)
         written = self._totals.writes[Result.OK]
         states = self._act(states, wants)
-        moved = (
-            self._totals.writes[Result.OK] != written
-        )  # what is wanted may be less than one step of the kernel's file
+        moved = self._totals.writes[Result.OK] != written  # a wish may be less than one step of the kernel's file
         before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held)
         if not self._config.dry_run:
             disturbed = is_disturbed(now, channels, host)
