@@ -217,7 +217,7 @@ def test_the_server_is_away_and_the_node_goes_on(daemon: Node, peer: tuple[Path,
     finally:
         daemon.plane.start_server()
     daemon.run_pod("late", ["peer", "payments", "5"], labels={"qioi.io/role": "peer"})
-    until(lambda: daemon.running("late"), "a pod that came since runs")
+    until(lambda: daemon.running("late"), "a pod that came since runs", 300)  # the kubelet waits longer than we do
     late, _ = daemon.groups("late")
     until(lambda: shares(late) > 300, "it is seen and raised")
     daemon.delete_pod("late")
