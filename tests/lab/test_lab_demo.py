@@ -169,18 +169,21 @@ def test_the_daemon_puts_every_share_back(lab: Lab, base_port: int, tmp_path: Pa
     network = lab.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port))
     # Owed far more than is offered, Algorithm 1 raises at once.
     config = daemon_config(lab, network, law="proportional", threshold=10_000.0)
-    peer = lab.tree.group("peer0-org1")
-    seen: list[int] = []
+    # Where others on the host are busy meanwhile, the weight that competes with them is the whole lab's.
+    lab_group, peer = lab.tree.root, lab.tree.group("peer0-org1")
+    seen: list[tuple[int, int]] = []
     for duration in (14, 100):  # on a busy host the daemon may take long to start, and to see a whole window
         load = LoadPlan(duration=duration, warmup=1, rate=30)
         figures = Runner(lab, network, tmp_path).run(
-            Arm(f"x{duration}", "x", load, config=config), lambda _seconds: seen.append(peer.shares())
+            Arm(f"x{duration}", "x", load, config=config),
+            lambda _seconds: seen.append((lab_group.shares(), peer.shares())),
         )
-        if max(seen) > 1024:
+        raised = [max(shares) > 1024 for shares in zip(*seen, strict=True)]
+        if any(raised):
             break
-    assert max(seen) > 1024
-    assert peer.shares() == 1024
-    assert max(share for _, share in dict(figures.series.shares)["peer"]) > 1024
+    assert any(raised)
+    assert (lab_group.shares(), peer.shares()) == (1024, 1024)
+    assert (max(share for _, share in dict(figures.series.shares)["peer"]) > 1024) == raised[1]
 
 
 def test_thresholds_are_chosen_by_the_law() -> None:
