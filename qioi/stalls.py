@@ -68,7 +68,7 @@ class StallWatch:
             stopped = self._read_quota(one)
             if stopped is not None:
                 at, before = self._quotas.get(one.name, (now, stopped))
-                throttled[one.name] = min(1.0, max(0.0, (stopped - before) / (now - at))) if now > at else 0.0
+                throttled[one.name] = part(stopped - before, now - at)
                 quotas[one.name] = now, stopped
         self._quotas = quotas
         return Stalls(io, blocked, throttled)
@@ -98,9 +98,7 @@ class StallWatch:
             return None
         before, self._io = self._io, total
         at, self._at = self._at, now
-        if at is None or before is None or now <= at:
-            return 0.0
-        return min(1.0, max(0.0, (total - before) / (now - at)))
+        return 0.0 if at is None or before is None else part(total - before, now - at)
 
     def _read_quota(self, component: Component) -> float | None:
         """Give for how long, in seconds, the quota has stopped a component so far."""
@@ -108,6 +106,11 @@ class StallWatch:
             return throttled_seconds(self._files.read(f"{self._mount}/{component.cgroup}/cpu.stat"))
         except OSError:
             return None
+
+
+def part(seconds: float, interval: float) -> float:
+    """Give the part of an interval that these seconds are, 0..1; 0 where no time has passed."""
+    return min(1.0, max(0.0, seconds / interval)) if interval > 0 else 0.0
 
 
 def throttled_seconds(stat: bytes) -> float | None:

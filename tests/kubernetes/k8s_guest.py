@@ -16,8 +16,8 @@ from pathlib import Path
 
 from guest_machine import Guest, UnavailableError, command_disk
 from k8s_cluster import GUESTS_HOST, ControlPlane
-from k8s_node import PAUSE, build_program, image_archive
-from k8s_pods import WORK, Pods
+from k8s_node import IMAGES, LOOPBACK, PAUSE, build_program, image_archive
+from k8s_pods import Pods
 from k8s_tools import path
 from systemd_machine import UnavailableError as NoRootError
 from systemd_machine import root_file_system
@@ -90,7 +90,7 @@ def node_of_v2(plane: ControlPlane, folder: Path) -> Iterator[tuple[Pods, Guest]
     written = {
         "containerd.toml": CONTAINERD,
         "kubelet.yaml": json.dumps(KUBELET),
-        "cni/10-loopback.conf": json.dumps({"cniVersion": "0.4.0", "name": "lo", "type": "loopback"}),
+        "cni/10-loopback.conf": LOOPBACK,
         "kubeconfig": plane.kubeconfig(f"{GUEST}-token").read_text().replace("127.0.0.1", GUESTS_HOST)
         .replace(str(plane.ca), "/opt/k8s/ca.crt"),
     }  # fmt: skip
@@ -100,7 +100,7 @@ def node_of_v2(plane: ControlPlane, folder: Path) -> Iterator[tuple[Pods, Guest]
         file = folder / name.replace("/", "-")
         file.write_text(text)
         files[f"k8s/{name}"] = file
-    for number, (name, entry) in enumerate(((PAUSE, ["/program", "pause"]), (WORK, ["/program"]))):
+    for number, (name, entry) in enumerate(IMAGES):
         archive = image_archive(folder, name, {"program": program}, entry)
         files[f"k8s/images/{number}.tar"] = archive.rename(folder / f"{number}.tar")
     disk = command_disk(folder, COMMAND, files, 500)

@@ -24,6 +24,10 @@ from k8s_tools import path
 
 NODE, OTHER = "node-one", "node-two"
 PAUSE = "qioi.test/pause:1"
+#: Both images of a node, with what their program is told to do by default.
+IMAGES = ((PAUSE, ["/program", "pause"]), (WORK, ["/program"]))
+#: The pods' network: none but the host's.
+LOOPBACK = json.dumps({"cniVersion": "0.4.0", "name": "lo", "type": "loopback"})
 #: What the kubelet sets for itself, and how to put it back.
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
 CPU = Path("/sys/fs/cgroup/cpu")
@@ -155,7 +159,7 @@ class Node(Pods):
         address = own_address()
         self._start_containerd()
         program = build_program(self.folder)
-        for name, entry in ((PAUSE, ["/program", "pause"]), (WORK, ["/program"])):
+        for name, entry in IMAGES:
             self.import_image(image_archive(self.folder, name, {"program": program}, entry))
         (self.folder / "kubelet.yaml").write_text(json.dumps({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -203,9 +207,7 @@ class Node(Pods):
     def _start_containerd(self) -> None:
         config = self.folder / "containerd.toml"
         (self.folder / "cni").mkdir()
-        (self.folder / "cni" / "10-loopback.conf").write_text(
-            json.dumps({"cniVersion": "0.4.0", "name": "lo", "type": "loopback"})
-        )
+        (self.folder / "cni" / "10-loopback.conf").write_text(LOOPBACK)
         config.write_text(f"""version = 2
 root = "{self.folder}/containerd-root"
 state = "{self.folder}/containerd-state"

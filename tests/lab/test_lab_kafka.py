@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from qioi.lab import kafka
 from qioi.lab.errors import LabError
@@ -80,24 +81,24 @@ class Faults:
     def progress(self, count: int) -> None:
         """Wait until every peer has committed so many more."""
         start = self.committed()
-        eventually(lambda: self.committed() >= start + count, "the ledger goes on")
+        until(lambda: self.committed() >= start + count, pause=0.1, what="the ledger goes on")
 
     def kill(self, name: str) -> None:
         (node,) = [node for node in self.network.nodes if node.name == name]
         group = self.lab.tree.group(name)
         assert group.signal(signal.SIGKILL) == 1
-        eventually(lambda: not group.pids(), f"{name} is gone")
+        until(lambda: not group.pids(), pause=0.1, what=f"{name} is gone")
         self.progress(20)
         command = self.brokers.command(node) if node.role is Role.BROKER else [str(find_binary()), *node.arguments]
         launch(command, group, log=node.log, cwd=self.lab.directory)
-        eventually(lambda: serves(node), f"{name} serves")
+        until(lambda: serves(node), pause=0.1, what=f"{name} serves")
         self.progress(20)
 
     def settle(self) -> list[str]:
         """End the load, wait until all peers have the same, and give what was told."""
         self.client.send_signal(signal.SIGINT)
         self.client.wait(60)
-        eventually(self.same_height, "all peers have the same height")
+        until(self.same_height, pause=0.1, what="all peers have the same height")
         return self.told.read_text().split("\n")[:-1]
 
     def same_height(self) -> bool:
@@ -147,11 +148,3 @@ def inspect(lab: Lab, network: Network, peer: str) -> dict[str, object]:
     report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert isinstance(report, dict)
     return report
-
-
-def eventually(reached: Callable[[], bool], what: str) -> None:
-    """Wait for what must come; the bound only ends a test that has failed."""
-    deadline = time.monotonic() + 90
-    while not reached():
-        assert time.monotonic() < deadline, f"it did not come about: {what}"
-        time.sleep(0.1)

@@ -44,10 +44,11 @@ func MayRestart() {
 // SlackenTimers gives this process slack, where LimitProcessors has left it one thread for Go. (With several, a thread
 // that looks for work sleeps for 3 us at times; those sleeps must stay short.) A thread has the slack of the one that
 // made it, and the monitor is older than all of ours: so the program begins again, in the same process, with the
-// slack of this thread. As much slack or more that the process was started with (TimerSlackNSec= of systemd) is left as it
-// is, less is raised. Where a sandbox forbids any of this the process goes on without. It is for main's goroutine: what a parent has
-// set for the first thread, such as the signal that comes at its death, no other thread has, and would be lost.
-// What the program has read before is read again: a pipe for a file of its options would be empty then.
+// slack of this thread. As much slack or more that the process was started with (TimerSlackNSec= of systemd) is left
+// as it is, less is raised. Where a sandbox forbids any of this the process goes on without. It is for main's
+// goroutine: what a parent has set for the first thread, such as the signal that comes at its death, no other thread
+// has, and would be lost. What the program has read before is read again: a pipe for a file of its options would be
+// empty then.
 func SlackenTimers() {
 	if begun == "" {
 		return
