@@ -22,6 +22,7 @@ def test_what_is_held_and_what_is_changed(host: Host, journal: Journal) -> None:
     assert guard.changed() == ()
     guard.apply({a: 4096})
     assert guard.changed() == (a,)
+    assert guard.raised() == {a}
     assert guard.raw(a, 4096) == host.get(a)
     assert guard.last(b) == guard.shares(b) == guard.last(b)
     guard.restore()

@@ -285,3 +285,39 @@ def test_what_an_owner_that_cannot_be_reached_writes_over_the_original_is_seen(
     assert (outcome.result, host.get(path)) == expected
     assert "no answer" in outcome.message
     assert [(one.original, one.owner) for one in journal.load().entries] == [(original, OWNER)]
+
+
+@pytest.mark.parametrize("host", ["files on a fake of v2"], indirect=True)
+def test_a_group_that_can_not_be_looked_at_after_its_owner_is_not_called_restored(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, original, _ = raised(host, journal, owners)
+    file = host.hierarchy.folder(path) / host.hierarchy.file
+    settle = owners.settle
+
+    def spoil() -> Mapping[str, str]:
+        file.write_text("no number")
+        return settle()
+
+    owners.settle = spoil  # type: ignore[method-assign]
+    (outcome,) = guard.restore()
+    assert outcome.result is Result.FAILED
+    assert "no number" in outcome.message
+    (entry,) = journal.load().entries
+    assert (entry.path, entry.original) == (path, original)
+
+
+def test_a_group_that_goes_while_its_owner_is_waited_for_is_no_failure(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, _, _ = raised(host, journal, owners)
+    settle = owners.settle
+
+    def go() -> Mapping[str, str]:
+        host.remove(path)
+        return settle()
+
+    owners.settle = go  # type: ignore[method-assign]
+    (outcome,) = guard.restore()
+    assert outcome.result is Result.OK
+    assert journal.load().entries == ()

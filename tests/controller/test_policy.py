@@ -130,3 +130,10 @@ def test_another_policy_goes_on_with_the_share_in_force() -> None:
     bounded = decide(controller, one, share=3072, red=100)
     assert bounded is not None
     assert bounded.shares == 2000
+
+
+def test_priority_and_law_of_a_channel_are_its_policys() -> None:
+    controller = Controller({"red": Policy("red", "adaptive", priority=7), "blue": PROPORTIONAL["blue"]})
+    channels = ("red", "blue", "green", None)
+    assert [controller.priority(channel) for channel in channels] == [7, 0, 0, 0]
+    assert [controller.is_literal(channel) for channel in channels] == [False, True, False, False]

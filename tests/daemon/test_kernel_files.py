@@ -8,9 +8,10 @@ import pytest
 from descriptors import open_files
 from running import Site
 
-from qioi.controller.errors import CgroupGoneError
+from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Files
 from qioi.controller.guard import Guard, Result
+from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Journal
 from qioi.kernel_files import KernelFiles
 
@@ -91,4 +92,21 @@ def test_a_group_that_is_replaced_before_it_is_opened_is_held_as_the_new_one(sit
     assert [outcome.result for outcome in guard.apply({path: 2 * found})] == [Result.OK]
     guard.restore()
     folder.rmdir()
+    files.close()
+
+
+def test_what_no_kernel_would_say_is_an_error_of_that_group(tmp_path: Path) -> None:
+    hierarchy, file = Hierarchy(2, tmp_path), tmp_path / "p" / "cpu.weight"
+    file.parent.mkdir()
+    file.write_text("100\n")
+    files = KernelFiles()
+    guard = Guard(hierarchy, Files(hierarchy), Journal(tmp_path), files=files)
+    guard.hold("p")
+    file.write_text("many\n")
+    with pytest.raises(CgroupError, match=r"cpu\.weight: no number"):
+        guard.shares("p")
+    files.forget(str(file))
+    file.unlink()
+    with pytest.raises(CgroupError, match=r"has no cpu\.weight"):
+        guard.shares("p")
     files.close()
