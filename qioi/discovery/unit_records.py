@@ -15,8 +15,8 @@ from pathlib import Path
 from qioi.discovery.systemd import UNSET, Systemd, SystemdError, Unit
 
 KIND = "systemd"
-#: Where set-property --runtime keeps what it is told.
-CONTROL = Path("/run/systemd/system.control")
+#: Where set-property --runtime keeps what it is told: of units that are in files, and of those that are in none.
+CONTROL, TRANSIENT = FOLDERS = Path("/run/systemd/system.control"), Path("/run/systemd/transient")
 #: Both are there on either version; CPUWeight goes before CPUShares (which is v1's, and older).
 WEIGHT, SHARES = "CPUWeight", "CPUShares"
 
@@ -26,13 +26,14 @@ def unit_owner(systemd: Systemd, unit: Unit) -> str:
     words = []
     for name in (WEIGHT, SHARES):
         value = systemd.get(unit, name)
-        words.append(f"{name}={'' if value == UNSET else value}{'+' if drop_in(unit.name, name).exists() else ''}")
+        kept = "+" if any(file.exists() for file in drop_ins(unit.name, name)) else ""
+        words.append(f"{name}={'' if value == UNSET else value}{kept}")
     return " ".join([KIND, unit.name, *words])
 
 
-def drop_in(unit: str, name: str) -> Path:
-    """Name the file that keeps a property."""
-    return CONTROL / f"{unit}.d" / f"50-{name}.conf"
+def drop_ins(unit: str, name: str) -> list[Path]:
+    """Name the files of which one keeps a property."""
+    return [folder / f"{unit}.d" / f"50-{name}.conf" for folder in FOLDERS]
 
 
 class UnitRecords:
@@ -79,10 +80,10 @@ class UnitRecords:
         self._systemd.set(name, values)
         for key, value in values.items():
             if key not in had_drop_in and value == int(originals[key] or UNSET):
-                file = drop_in(name, key)
-                with suppress(OSError):  # read-only to this process, or gone: it says what was there before
-                    file.unlink(missing_ok=True)
-                    file.parent.rmdir()
+                for file in drop_ins(name, key):
+                    with suppress(OSError):  # not this one; read-only to this process: it says what was there before
+                        file.unlink()
+                        file.parent.rmdir()
 
     def close(self) -> None:
         """Close the connection."""

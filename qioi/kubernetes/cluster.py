@@ -6,17 +6,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from qioi.controller.policy import Policy
 from qioi.kubernetes.actuators import NriNames
-from qioi.kubernetes.cgroups import Layout, find_layout
+from qioi.kubernetes.cgroups import Driver, Layout, find_layout
 from qioi.kubernetes.client import Api, Object
 from qioi.kubernetes.pods import Pod, component, read_pod, slim
 from qioi.kubernetes.policies import PATH, Judged, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import Reports
+from qioi.kubernetes.units import UnitNames
 from qioi.types import Component
 
 log = logging.getLogger("qioi")
@@ -35,11 +36,13 @@ class View:
     dry_run: frozenset[str] = frozenset()
     resized: frozenset[str] = frozenset()  # policies that want requests to be moved
     problems: Mapping[str, str] = field(default_factory=dict)
+    owners: Mapping[str, str] = field(default_factory=dict)  # by pods' groups: on whose record their shares are
+    reset: bool = False  # whether systemd, not told of shares, puts groups back to what it has on record
 
     def moves(self, other: View) -> bool:
         """Whether the daemon has to go on with other components or policies; not everything new asks for that."""
-        return (self.components, self.policies, self.dry_run, self.resized) != (
-            other.components, other.policies, other.dry_run, other.resized,
+        return (self.components, self.policies, self.dry_run, self.resized, self.owners) != (
+            other.components, other.policies, other.dry_run, other.resized, other.owners,
         )  # fmt: skip
 
 
@@ -54,6 +57,7 @@ class Cluster:
         logs: str,
         cgroup_root: str = "",
         naming: NriNames | None = None,
+        units: UnitNames | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.api = api
@@ -63,6 +67,7 @@ class Cluster:
         self._logs = logs
         self._root = cgroup_root
         self._naming = naming
+        self._units = units
         self._clock = clock
         self._layout: Layout | None = None
         self._lock = threading.Lock()
@@ -97,6 +102,8 @@ class Cluster:
         """Stop following."""
         self.pods.close()
         self.policies.close()
+        if self._units is not None:
+            self._units.close()
 
     # ---- in the reflectors' threads
 
@@ -129,10 +136,13 @@ class Cluster:
             self._layout = find_layout(self._mount, self._root)
         view = look(self._pods, self._judged, self._layout, self._logs, self._naming)
         followed = {"kubernetes pods": self.pods.problem, "kubernetes policies": self.policies.problem}
+        if self._units is not None and self._layout is not None and self._layout.driver is Driver.SYSTEMD:
+            view = named(view, self._units)
+            followed["systemd"] = self._units.problem
         problems = {**view.problems, **{about: why for about, why in followed.items() if why}}
         if self._layout is None and self._pods:
             problems["kubelet"] = f"no group `kubepods` below {self._mount}: is cgroup_root right?"
-        view = View(view.components, view.policies, view.pods, view.judged, view.dry_run, view.resized, problems)
+        view = replace(view, problems=problems)
         if view != self._view:
             self._view = view
 
@@ -161,3 +171,12 @@ def look(
     dry_run = frozenset(one.key for one in accepted if one.dry_run)
     resized = frozenset(one.key for one in accepted if one.resize and not one.dry_run)
     return View(tuple(found), policies, by_component, judged, dry_run, resized, problems)
+
+
+def named(view: View, units: UnitNames) -> View:
+    """Name the units' records of components and of the pods above them; a runtime's own record goes before."""
+    pods = {one.cgroup: one.cgroup.rpartition("/")[0] for one in view.components}
+    names = units.look((*pods, *dict.fromkeys(pods.values())))
+    components = tuple(replace(one, owner=one.owner or names.get(one.cgroup, "")) for one in view.components)
+    owners = {pod: names[pod] for pod in pods.values() if pod in names}
+    return replace(view, components=components, owners=owners, reset=units.problem is not None)

@@ -13,12 +13,14 @@ from qioi.controller.errors import CgroupError
 from qioi.controller.guard import Guard
 from qioi.controller.levels import Placement
 from qioi.daemon import Daemon
+from qioi.discovery.nri_records import KIND as NRI
 from qioi.discovery.owners import EngineOwners
 from qioi.instruments import Instruments
 from qioi.kubernetes.actuators import Means, Offer, choose
 from qioi.kubernetes.cluster import Cluster, View
 from qioi.kubernetes.events import EventWriter
 from qioi.kubernetes.pods import Pod
+from qioi.kubernetes.reloads import Reloads
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import LastDecision, Row, Sight
@@ -63,11 +65,13 @@ class KubernetesDaemon(Daemon):
         self._events = EventWriter(cluster.node)
         self._last: dict[str, LastDecision] = {}
         self._resized: dict[str, float] = {}
+        self._reloads = Reloads()
 
     def adopt(self, config: Config, before: Snapshot) -> Snapshot:
         """Go on with another configuration, and with what the cluster says now."""
         self._listed, self._view = config, self._cluster.view()
         view = self._view
+        self._actor.owners = view.owners
         return super().adopt(replace(config, components=view.components, policies=view.policies), before)
 
     def period(self, now: float, before: Snapshot) -> Snapshot:
@@ -81,7 +85,7 @@ class KubernetesDaemon(Daemon):
         if self._reporter.problem:
             problems["kubernetes status"] = self._reporter.problem
         if self._records is not None and (behind := self._records.problem()):
-            problems["nri"] = behind
+            problems["records"] = behind
         problems |= {f"resize of {name}": why for name, why in self._why_files.items()}
         for about in {**self._told, **problems}:
             self._say(about, problems.get(about))
@@ -178,14 +182,30 @@ class KubernetesDaemon(Daemon):
     def _accept_resizes(self, now: float) -> None:
         """Take what the kubelet has set for a resize as found; any other foreign value is left alone for good."""
         self._resized = {name: at for name, at in self._resized.items() if now - at < RESIZE}
-        for component in self._view.components:
-            if component.name not in self._resized:
-                continue
-            for group in (component.cgroup, component.cgroup.rpartition("/")[0]):
-                if self._guard.is_foreign(group):
+        if not self._resized and not self._view.reset:
+            return
+        groups = {one: (one.cgroup, one.cgroup.rpartition("/")[0]) for one in self._view.components}
+        self._reloads.keep_only({group for both in groups.values() for group in both})
+        for component, both in groups.items():
+            for group in both:
+                if not self._guard.is_foreign(group):
+                    continue
+                if component.name in self._resized:
                     log.info("%s: resized: %s is taken as it is now", component.name, group)
-                    self._actor.let_go(group)
-                    self._controller.forget(component.name)
+                elif self._is_reset(group, now):
+                    log.info("%s: %s is as it was found: by systemd, which could not be told", component.name, group)
+                else:
+                    continue
+                self._actor.let_go(group)
+                self._controller.forget(component.name)
+
+    def _is_reset(self, group: str, now: float) -> bool:
+        """Whether a reload of a systemd that can't be told has put a group back, so that it may be raised anew."""
+        try:
+            at_original = self._view.reset and self._guard.last(group) == self._guard.found(group)
+        except CgroupError:
+            return False  # the next look says why
+        return at_original and self._reloads.is_over(group, now)
 
     # ---- what there is to be said
 
@@ -223,7 +243,7 @@ class KubernetesDaemon(Daemon):
         """Say by which means one component is acted on."""
         if self._resizer is not None and self._resizer.record(pod.uid) is not None:
             return Means.RESIZE
-        return Means.NRI if self._owners.get(state.cgroup) else Means.FILES
+        return Means.NRI if self._owners.get(state.cgroup, "").startswith(f"{NRI} ") else Means.FILES
 
     def _state(self, snapshot: Snapshot) -> KubernetesState:
         """Say what metrics and `qioi status` show of the cluster."""

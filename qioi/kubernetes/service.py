@@ -21,6 +21,7 @@ from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.resizer import Resizer
 from qioi.kubernetes.section import KubernetesConfig
+from qioi.kubernetes.units import UnitNames
 
 log = logging.getLogger("qioi")
 
@@ -69,7 +70,8 @@ def make_daemon(
     for one in found:
         log.info("actuator %s: %s%s", one.means, one.text, " (chosen)" if one is chosen else "")
     naming = NriNames(section.nri, hierarchy) if chosen.means is Means.NRI and section.nri else None
-    cluster = Cluster(api, node, hierarchy.mount, section.logs, section.cgroup_root, naming)
+    units = UnitNames(guard.owners()) if owners is not None else None
+    cluster = Cluster(api, node, hierarchy.mount, section.logs, section.cgroup_root, naming, units)
     cleanup.callback(cluster.close)
     channels = ClusterChannels(cluster.reports)
     cleanup.callback(channels.close)

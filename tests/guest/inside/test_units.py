@@ -15,7 +15,7 @@ from waiting import until
 
 from qioi.controller.hierarchy import find_hierarchy
 from qioi.discovery.systemd import Systemd, unescape
-from qioi.discovery.unit_records import CONTROL
+from qioi.discovery.unit_records import FOLDERS
 from qioi.monitor.journald import JournalTail
 
 #: Writes a peer's log as Fabric does, in colours, to the journal; blocks go on where a former process ended.
@@ -126,7 +126,7 @@ def record(peer: Peer) -> list[tuple[str, str]]:
 
 def back(peer: Peer, before: list[tuple[str, str]]) -> bool:
     """Whether share and record are as they were, also after systemd has written its own value once more."""
-    left = [str(file) for file in CONTROL.rglob("50-CPU*.conf")] if CONTROL.exists() else []
+    left = [str(file) for folder in FOLDERS if folder.exists() for file in folder.rglob("50-CPU*.conf")]
     assert (peer.share, peer.slice.share, record(peer), left) == (peer.original, peer.slice.original, before, [])
     systemctl("daemon-reload")
     assert (peer.share, peer.slice.share, record(peer)) == (peer.original, peer.slice.original, before)
