@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from qioi.controller.law import UNBOUNDED, Bounds, Seen, Verdict
+from qioi.controller.law import UNBOUNDED, Bounds, HostLoad, Seen, Verdict
 from qioi.types import DEFAULT_SHARES, DelayReading, Working
 
 
@@ -141,8 +141,7 @@ class Adaptive:
         memory, tuning, delay, now = self.memory, self.tuning, seen.delay, seen.now
         fast, slow, input_at, asked_at = memory.fast, memory.slow, memory.input_at, memory.asked_at
         if delay is not None and delay.interval > 0:
-            part = foreign_part(seen)
-            run, wait = within_reach(*rates(delay, part), part)
+            run, wait = rates(delay, seen.host)
             fast = fast.add(run, wait, weight(delay.interval, tuning.fast))
             slow = slow.add(run, wait, weight(delay.interval, tuning.slow))
             if seen.commit_age is not None and seen.commit_age <= tuning.active_for:
@@ -169,7 +168,7 @@ class Adaptive:
             return memory, f"{missing}: default share"
         if memory.input_at is not None and seen.now - memory.input_at <= self.tuning.hold:
             return memory, f"{missing} for {seen.now - memory.input_at:.0f} s: share held"
-        return self._towards_rest(seen), f"{missing}: back towards the default"
+        return self._towards_rest(), f"{missing}: back towards the default"
 
     def _raise(self, seen: Seen) -> tuple[Memory, str] | None:
         """Raise where foreign work is waited for, by the need, at most by the step cap."""
@@ -228,14 +227,16 @@ class Adaptive:
             return None
         if seen.now < memory.blocked_until:
             return memory, f"room on the host, but a release hurt lately: held {memory.blocked_until - seen.now:.0f} s"
-        return self._towards_rest(seen), "the neighbour is gone: back towards the default"
+        # A release for want of input is not marked: what is needed when commits come back says nothing about it.
+        gone = self._towards_rest()._replace(released_at=seen.now)
+        return gone, "the neighbour is gone: back towards the default"
 
-    def _towards_rest(self, seen: Seen) -> Memory:
+    def _towards_rest(self) -> Memory:
         """Shrink the distance to the default exponentially; the last of it goes at once."""
         share = self.rest + (self.memory.share - self.rest) * math.exp(-self.memory.elapsed / self.tuning.release)
         if abs(share - self.rest) <= self.tuning.dead_band * self.rest:
             share = self.rest
-        return self.memory._replace(share=share, released_at=seen.now, probe_wait=0.0)
+        return self.memory._replace(share=share, probe_wait=0.0)
 
     def _probe(self, seen: Seen) -> tuple[Memory, str]:
         """While the neighbour stays: hold, and rarely try a slightly lower share."""
@@ -265,25 +266,29 @@ def odds(need: float) -> float:
     return need / (1 - need) if need < 1 else math.inf
 
 
-def foreign_part(seen: Seen) -> float:
+def foreign_part(host: HostLoad | None) -> float:
     """Part of the busy CPU time that foreigners had, 0..1; all of it where the host's load is unknown."""
-    if seen.host is None:
+    if host is None:
         return 1.0
-    busy = 1.0 - seen.host.idle
-    return min(1.0, max(0.0, seen.host.foreign / busy)) if busy > 0 else 0.0
+    busy = 1.0 - host.idle
+    return min(1.0, max(0.0, host.foreign / busy)) if busy > 0 else 0.0
 
 
-def rates(delay: DelayReading, foreign: float) -> tuple[float, float]:
-    """Give run time and foreign-caused waiting time per second of wall time."""
-    return max(0.0, delay.run) / delay.interval, max(0.0, delay.wait) * foreign / delay.interval
+def rates(delay: DelayReading, host: HostLoad | None) -> tuple[float, float]:
+    """Give run time and foreign-caused waiting time per second of wall time, as a component's, not its threads'.
 
-
-def within_reach(run: float, wait: float, part: float) -> tuple[float, float]:
-    """Take threads' waiting for their component's: no share can bring it more than the part that foreigners have.
-
-    Fifty threads in line behind each other wait fifty times a moment that somebody else has the CPU for.
+    No share can bring a component a greater part of its runnable time than foreigners have of the busy time. Fifty
+    threads in line behind each other wait fifty times a moment that somebody else has the CPU for.
     """
-    return run, min(wait, run * part / (1.0 - part)) if part < 1.0 else wait
+    part = foreign_part(host)
+    run, wait = max(0.0, delay.run) / delay.interval, max(0.0, delay.wait) * part / delay.interval
+    most = part * (run + wait)
+    return (run, wait) if wait <= most else (run + wait - most, most)
+
+
+def need_of(delay: DelayReading, host: HostLoad | None) -> float:
+    """Give the share of a component's runnable time that it spent waiting behind foreign work, in one period."""
+    return Filter(*rates(delay, host)).need
 
 
 def weight(interval: float, constant: float) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from qioi.controller.adaptive import foreign_part, rates, shortfall, weight
+from qioi.controller.adaptive import foreign_part, need_of, shortfall, weight
 from qioi.controller.law import HostLoad, Seen
 from qioi.types import DelayReading
 
@@ -124,13 +124,12 @@ class Diagnosis:
 
 def measure(delays: Mapping[str, DelayReading], stalls: Stalls, host: HostLoad | None) -> Times | None:
     """Sum up one period; ``None`` if none of the components ran or waited at all."""
-    part = foreign_part(Seen(0.0, host=host))
+    part = foreign_part(host)
     foreign = need = waiting = 0.0
     for delay in delays.values():
         if delay.interval > 0 and delay.waiting_share is not None:
-            run, behind = rates(delay, part)
-            foreign += behind
-            need = max(need, behind / (run + behind) if run + behind > 0 else 0.0)
+            foreign += part * max(0.0, delay.wait) / delay.interval  # threads, as those that are blocked
+            need = max(need, need_of(delay, host))
             waiting = max(waiting, delay.waiting_share)
     if not any(delay.run + delay.wait > 0 and delay.interval > 0 for delay in delays.values()):
         return None

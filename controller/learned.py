@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from qioi.controller.adaptive import foreign_part, rates
-from qioi.controller.law import HostLoad, Seen
+from qioi.controller.adaptive import need_of
+from qioi.controller.law import HostLoad
 from qioi.types import ChannelReading, DelayReading
 
 #: Samples that are kept; at one a second, the last five minutes without waiting.
@@ -62,7 +62,7 @@ class Learner:
             return
         if reading is None or not reading.throughput or reading.age is None or reading.age > ACTIVE:
             return
-        needs = [need(delay, host) for delay in delays]
+        needs = [need_of(delay, host) if delay.interval > 0 else 1.0 for delay in delays]
         if needs and max(needs) <= QUIET:
             self._samples.append(reading.throughput)
             self._last = now
@@ -73,11 +73,3 @@ class Learner:
             return Evidence(0, ENOUGH)
         age = None if self._last is None else now - self._last
         return Evidence(len(self._samples), ENOUGH, min(self._samples), max(self._samples), age)
-
-
-def need(delay: DelayReading, host: HostLoad | None) -> float:
-    """Give the share of a component's runnable time that it spent waiting behind foreign work."""
-    if delay.interval <= 0:
-        return 1.0
-    run, wait = rates(delay, foreign_part(Seen(0.0, host=host)))
-    return wait / (run + wait) if run + wait > 0 else 0.0

@@ -71,6 +71,17 @@ def test_many_threads_that_wait_for_the_same_moment_are_no_reason() -> None:
     assert law.memory.share > 1024
 
 
+@pytest.mark.parametrize("interval", [0.1, 1.0])
+def test_what_does_not_run_at_all_beside_foreign_work_is_raised(interval: float) -> None:
+    starved = DelayReading("peer0", 0.0, interval, 0, interval)
+    law, _ = run(
+        Adaptive.start(bounds=LIMITS),
+        *(seen(i * interval, 0.02, host=ROOMY) for i in range(10)),
+        *(replace(seen((10 + i) * interval, host=CROWDED), delay=starved) for i in range(10)),
+    )
+    assert law.memory.share == 16384
+
+
 def test_a_host_that_did_nothing_has_no_foreign_part() -> None:
     assert run(Adaptive.start(bounds=LIMITS), seen(1, 0.8, host=HostLoad(1.0, 0.0)))[0].memory.share == 1024
 

@@ -51,6 +51,7 @@ SLOW_DISK = Stalls(0.9, {"peer0": 1})
         (delay(0.2, 0.3), None, QUIET, Kind.CPU),  # a host that is not known may be full of foreigners
         (delay(0.2, 0.3), ALONE, QUIET, Kind.LEDGER),  # it waits, but for its own
         (delay(0.2, 0.01), HostLoad(0.02, 0.02), QUIET, Kind.LEDGER),  # no CPU is left, and nobody foreign has it
+        (delay(1.0, 50.0), HostLoad(0.0, 0.05), QUIET, Kind.LEDGER),  # fifty threads in line for the same moment
         (delay(0.2, 0.0), IDLE, QUIET, Kind.ELSEWHERE),
         (delay(0.2, 0.0), None, QUIET, Kind.ELSEWHERE),
         (delay(0.2, 0.3), BESIDE, SLOW_DISK, Kind.DISK),  # more is blocked than waits

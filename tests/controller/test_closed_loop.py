@@ -124,6 +124,23 @@ def test_when_sending_stops_the_raise_ends_although_the_neighbour_stays(seed: in
     assert at_default(loop)
 
 
+def test_a_load_that_paused_does_not_put_off_the_way_back(seed: int) -> None:
+    """A share let go of since nobody sent says nothing about what a release beside the neighbour would do."""
+    loop = Loop(ToyHost(demand=dict(DEMAND), hogs=8, seed=seed))
+    for _ in range(4):
+        loop.load, loop.host.demand = 100.0, dict(DEMAND)
+        loop.run(20)
+        assert not at_default(loop)
+        loop.load, loop.host.demand = 0.0, dict.fromkeys(DEMAND, 0.005)
+        loop.run(15)
+    loop.load, loop.host.demand = 100.0, dict(DEMAND)
+    loop.run(20)
+    assert not at_default(loop)
+    loop.host.hogs = 0
+    loop.run(30)
+    assert at_default(loop)
+
+
 def test_a_neighbour_that_comes_and_goes_is_met_each_time() -> None:
     loop = Loop(ToyHost(demand=dict(DEMAND)))
     for _ in range(4):

@@ -53,6 +53,15 @@ def test_waiting_behind_the_ledger_itself_is_no_interference() -> None:
     assert learner.threshold == 80.0
 
 
+def test_many_threads_in_line_behind_a_little_foreign_work_are_no_interference() -> None:
+    """Fifty wait for the same moment, while others have a twentieth of the time."""
+    learner = Learner()
+    for now in range(ENOUGH):
+        crowd = DelayReading("peer0", run=1.0, wait=50.0, slices=10, interval=1.0)
+        learner.observe(float(now), reading(80.0), [crowd], HostLoad(idle=0.0, foreign=0.05))
+    assert learner.threshold == 80.0
+
+
 def test_silence_and_the_unknown_teach_nothing() -> None:
     learner = Learner()
     for now, (seen, delays) in enumerate(
