@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from qioi.controller.errors import CgroupError
 from qioi.controller.guard import Guard, Outcome, Result
 from qioi.controller.levels import Placement
+from qioi.names import few
 from qioi.news import Said, news
 from qioi.types import MAX_SHARES, Decision
 
@@ -185,7 +186,7 @@ class Actor:
         level, what = (logging.INFO, what) if what else (logging.DEBUG, "moved")
         who = first.component
         if outcome.path != behind[0].cgroup:
-            who = f"{outcome.path} (for {', '.join(want.decision.component for want in behind)})"
+            who = f"{outcome.path} (for {few(want.decision.component for want in behind)})"
         log.log(level, "%s: %s: %d -> %s: %s", who, what, first.previous, shares, first.reason)
 
     def release(self, cgroup: str) -> Outcome | None:

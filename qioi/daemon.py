@@ -27,6 +27,7 @@ from qioi.controller.policy import Controller
 from qioi.diagnoses import Diagnoses, anybody_suffers
 from qioi.instruments import Instruments
 from qioi.leaders import Leaders
+from qioi.names import few
 from qioi.slicing import SlicePeriod
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.thresholds import Threshold, Thresholds
@@ -339,7 +340,7 @@ def is_disturbed(now: float, channels: Mapping[str, ChannelReading], host: HostL
 
 def why_not(component: Component) -> str:
     """Say why no law is asked about a component."""
-    return f"no policy raises a {component.role.value} that serves {', '.join(component.channels) or 'every channel'}"
+    return f"no policy raises a {component.role.value} that serves {few(component.channels) or 'every channel'}"
 
 
 def absent(state: ComponentState, problem: str) -> ComponentState:

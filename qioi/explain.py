@@ -9,17 +9,20 @@ from typing import Any
 
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.levels import Placement
+from qioi.names import few
 from qioi.snapshot import ComponentState, Snapshot
 
 #: Siblings named at one level; the rest is summed up.
 NAMED = 8
+#: Names that a refusal offers.
+ACCEPTED = 20
 
 
 def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, Any]:
     """Give the last decision about a component as plain values; KeyError says which names are accepted."""
     state = next((one for one in snapshot.components if one.name == name), None)
     if state is None:
-        known = ", ".join(one.name for one in snapshot.components)
+        known = few((one.name for one in snapshot.components), ACCEPTED)
         raise KeyError(f"component {name!r}: not watched: accepted are {known or 'none: nothing is watched'}")
     channel = next((one for one in snapshot.channels if one.name == state.channel), None)
     working = state.working

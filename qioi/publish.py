@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from qioi.api import Query, RefusedError, Routes, StalledError
 from qioi.controller.hierarchy import Hierarchy
-from qioi.explain import explain
+from qioi.explain import ACCEPTED, explain
 from qioi.metrics import CONTENT_TYPE, Meter, render
+from qioi.names import few
 from qioi.snapshot import Snapshot
 from qioi.thresholds import Thresholds
 from qioi.thresholds import parse as parse_threshold
@@ -81,7 +82,7 @@ class Publisher:
     def _order(self, query: Query) -> bytes:
         channel, known = query.get("channel", ""), [one.name for one in self._snapshot.channels]
         if channel not in known:
-            raise RefusedError(f"channel {channel!r}: not watched: accepted are {', '.join(known)}")
+            raise RefusedError(f"channel {channel!r}: not watched: accepted are {few(known, ACCEPTED)}")
         try:
             value = parse_threshold(query.get("tps", ""))
         except ValueError as error:

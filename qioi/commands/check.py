@@ -20,9 +20,12 @@ from qioi.controller.journal import Journal
 from qioi.discovery.choose import UnwatchableError, libraries, look
 from qioi.discovery.offers import offers
 from qioi.kubernetes.section import KubernetesConfig
+from qioi.names import few
 
 #: Seconds that all that is asked for components has together.
 PATIENCE = 5.0
+#: Components named in one line.
+NAMED = 20
 
 
 @click.command()
@@ -85,7 +88,7 @@ def config_facts(config: Config) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "configuration": str(config.file),
         "period": f"{config.period:g} s",
-        "components": ", ".join(f"{one.name} ({one.role.value})" for one in config.components),
+        "components": few((f"{one.name} ({one.role.value})" for one in config.components), NAMED),
         "state": f"{config.state_dir}, socket {config.socket}",
         "metrics": f"http://{config.metrics.listen}:{config.metrics.port}/metrics" if config.metrics.port else "off",
     }
@@ -94,7 +97,7 @@ def config_facts(config: Config) -> dict[str, Any]:
         raised = [c.name for c in config.components if c.role in one.roles and (not c.channels or name in c.channels)]
         facts[f"channel {name}"] = (
             f"law {one.law}, threshold {threshold}, shares {one.floor or one.default or 'as found'}..{one.ceiling}"
-            f"{f', k {one.k:g}' if one.law == 'proportional' else ''}; may raise {', '.join(raised) or 'nothing'}"
+            f"{f', k {one.k:g}' if one.law == 'proportional' else ''}; may raise {few(raised, NAMED) or 'nothing'}"
         )
     return facts
 
@@ -105,7 +108,7 @@ def found_facts(config: Config, hierarchy: Hierarchy) -> dict[str, Any]:
         found = look(config, hierarchy, PATIENCE)
     except UnwatchableError as error:
         return {"found": str(error)}
-    names = ", ".join(f"{one.name} ({one.role.value}) at {one.cgroup}" for one in found.components)
+    names = few((f"{one.name} ({one.role.value}) at {one.cgroup}" for one in found.components), NAMED)
     return {"found": names or "nothing yet"} | {f"found, {about}": text for about, text in found.problems.items()}
 
 

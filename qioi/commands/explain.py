@@ -13,6 +13,7 @@ from qioi.api import RefusedError, UnreachableError, get_json
 from qioi.commands.completion import components
 from qioi.commands.failing import fail
 from qioi.commands.options import evidence, socket_of
+from qioi.names import few
 
 
 @click.command()
@@ -80,7 +81,7 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         bounded = "bounded" if clamp["bounded"] else "within bounds"
         yield "clamp", f"{clamp['wanted']:.1f} in {clamp['floor']}..{clamp['ceiling']}: {bounded}"
     if document["idle_groups"]:
-        yield "idle", f"best-effort neighbours made idle: {', '.join(document['idle_groups'])}"
+        yield "idle", f"best-effort neighbours made idle: {few(document['idle_groups'])}"
     slices = document["slices"]
     if slices["mode"] != "off":
         length = None if slices["nanoseconds"] is None else slices["nanoseconds"] / 1e6

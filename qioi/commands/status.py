@@ -12,6 +12,7 @@ import click
 from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
 from qioi.commands.options import evidence, socket_of
+from qioi.names import few
 
 
 @click.command()
@@ -77,7 +78,7 @@ def surroundings(document: dict[str, Any]) -> Iterator[str]:
         cluster = document["kubernetes"]
         yield f"Kubernetes node {cluster['node']}; actuator {cluster['actuator']}"
     if document["idle_groups"]:
-        yield f"Idle by our doing, as best effort: {', '.join(document['idle_groups'])}"
+        yield f"Idle by our doing, as best effort: {few(document['idle_groups'])}"
     if document["slices"]["mode"] != "off":
         slices = document["slices"]
         yield f"Slices: {slices['mode']}, now {'on' if slices['on'] else 'off'}: {slices['text']}"

@@ -18,7 +18,7 @@ from qioi.discovery.owners import EngineOwners
 from qioi.instruments import Instruments
 from qioi.kubernetes.actuators import Means, Offer, choose
 from qioi.kubernetes.cluster import Cluster, View
-from qioi.kubernetes.events import EventWriter
+from qioi.kubernetes.events import Teller
 from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.reloads import Reloads
 from qioi.kubernetes.remote import ClusterChannels
@@ -62,7 +62,7 @@ class KubernetesDaemon(Daemon):
         self._why_files: dict[str, str] = {}  # why a pod whose policy wants resizes is acted on by its files
         self._view = View()
         self._told: dict[str, str] = {}
-        self._events = EventWriter(cluster.node)
+        self._teller = Teller()
         self._last: dict[str, LastDecision] = {}
         self._resized: dict[str, float] = {}
         self._reloads = Reloads()
@@ -92,6 +92,7 @@ class KubernetesDaemon(Daemon):
         self._told = problems
         after = super().period(now, before)
         self._accept_resizes(now)
+        self._reporter.tell(self._teller.step(after.components, view.pods, now, after.time))
         self._reporter.offer({one.judged.path: one for one in self._sights(after)})
         return replace(after, kubernetes=self._state(after))
 
@@ -141,12 +142,12 @@ class KubernetesDaemon(Daemon):
             after[name] = replace(after[name], reason=f"{after[name].reason}; {why}")
         for one in wet:
             if one.component in resized and one.changes and one.shares != states[one.component].wanted:
-                self._note(one, states[one.component], one.shares)
+                self._note(one, one.shares)
         for one in wet:
             share = after[one.component].share
             if not one.changes or share is None or share != one.shares or share == states[one.component].share:
                 continue
-            self._note(one, states[one.component], share)
+            self._note(one, share)
         return after
 
     def _dry_out(self, names: Iterable[str], states: Mapping[str, ComponentState]) -> None:
@@ -156,19 +157,11 @@ class KubernetesDaemon(Daemon):
             if states[name].cgroup in changed:
                 self._release(name, states[name].cgroup)
 
-    def _note(self, decision: Decision, state: ComponentState, share: int) -> None:
-        """Remember a change for the policy's status, and post it on the pod if it is news."""
-        pod, wall = self._view.pods.get(decision.component), time.time()
-        if pod is None:
-            return
+    def _note(self, decision: Decision, share: int) -> None:
+        """Remember a change for the policy's status."""
         name = decision.component.partition("/")[2]
         message = f"shares {decision.previous} -> {share}: {decision.reason}"
-        self._last[decision.channel or ""] = LastDecision(wall, name, message)
-        event = self._events.change(
-            decision.component, pod, state.original or share, decision.previous, share, decision.reason, wall
-        )
-        if event is not None:
-            self._reporter.post(event)
+        self._last[decision.channel or ""] = LastDecision(time.time(), name, message)
 
     # ---- what the kubelet rewrites
 

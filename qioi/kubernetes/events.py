@@ -1,75 +1,82 @@
-"""Events on the pods whose shares are moved, few enough to be read.
+"""What is told on the pods whose shares are moved: once for each change of state, however many steps it takes.
 
-One when interference is answered, one when a share has doubled since or its release has begun, one when it is back; per
-pod at most one in :data:`PAUSE` seconds, but the last one always.
+Interference is detected at a pod's first raise. Its shares are told as raised once they are twice what was told last
+and have stood for :data:`STANDS` seconds, and it is released when they have been as found for as long: what is
+released and raised again sooner is one and the same interference. How tellings become objects is the correlator's.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from qioi.kubernetes.pods import Pod
-from qioi.kubernetes.reports import stamp
+from qioi.snapshot import ComponentState
 
-PAUSE = 2.0
+#: Seconds after which a state counts as lasting.
+STANDS = 10.0
 #: A share by this factor above the last one told is told again.
 TELL = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What was told of one component last."""
+class Telling:
+    """Something to be told on a pod; ``reason`` is one word of the API's, ``wall`` in seconds since the epoch."""
 
-    share: int
-    at: float
+    pod: Pod
+    reason: str
+    message: str
+    wall: float
 
 
-class EventWriter:
-    """Makes events of changes of shares; whoever posts them does so in its own time."""
+@dataclass(slots=True)
+class _Raised:
+    """A pod that has more than it was found with: the share told last, the most of all, and since when it has that."""
 
-    def __init__(self, node: str) -> None:
-        self._node = node
-        self._told: dict[str, Told] = {}
-        self._number = 0
+    pod: Pod
+    told: int
+    most: int
+    since: float
+    back: float | None = None  # since when its share is as found again
 
-    def change(
-        self, component: str, pod: Pod, original: int, before: int, share: int, reason: str, wall: float
-    ) -> tuple[str, dict[str, Any]] | None:
-        """Give the event for a change, and where it is to be posted; ``None`` if it is no news."""
-        told = self._told.get(component)
-        if share == original:
-            if told is None:
-                return None
-            del self._told[component]
-            return self._event(pod, "InterferenceReleased", f"shares {before} -> {share}, as found", wall)
-        if told is not None and (share < TELL * told.share or wall - told.at < PAUSE):
-            return None
-        self._told[component] = Told(share, wall)
-        what = "InterferenceDetected" if told is None else "SharesRaised"
-        return self._event(pod, what, f"shares {before} -> {share}: {reason}", wall)
 
-    def forget(self, component: str) -> None:
-        """Forget a component that is gone."""
-        self._told.pop(component, None)
+class Teller:
+    """Looks at every period's outcome; remembers nothing of pods that have what they were found with."""
 
-    def _event(self, pod: Pod, reason: str, message: str, wall: float) -> tuple[str, dict[str, Any]]:
-        self._number += 1
-        name = f"{pod.name[:200]}.{int(wall * 1e6):x}{os.getpid() & 0xFFF:x}{self._number & 0xFFF:x}"
-        return f"/api/v1/namespaces/{pod.namespace}/events", {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": pod.namespace},
-            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
-                               "uid": pod.uid},
-            "reason": reason,
-            "message": message[:1024],
-            "type": "Normal",
-            "count": 1,
-            "firstTimestamp": stamp(wall),
-            "lastTimestamp": stamp(wall),
-            "source": {"component": "qioi", "host": self._node},
-            "reportingComponent": "qioi.io/daemon",
-            "reportingInstance": self._node,
-        }  # fmt: skip
+    def __init__(self) -> None:
+        self._raised: dict[str, _Raised] = {}
+
+    def step(
+        self, components: Iterable[ComponentState], pods: Mapping[str, Pod], now: float, wall: float
+    ) -> list[Telling]:
+        """Say what is news at the monotonic time ``now``. A share that somebody else has changed is no news of ours."""
+        for gone in [name for name, one in self._raised.items() if name not in pods or pods[name].uid != one.pod.uid]:
+            del self._raised[gone]
+        told = []
+        for one in components:
+            if one.share is None or one.original is None or one.problem is not None:
+                continue
+            known = self._raised.get(one.name)
+            if known is None:
+                if one.share > one.original and one.name in pods:
+                    self._raised[one.name] = _Raised(pods[one.name], one.share, one.share, now)
+                    message = f"shares {one.original} -> {one.share}: {one.reason}"
+                    told.append(Telling(pods[one.name], "InterferenceDetected", message, wall))
+            elif one.share <= one.original:
+                known.back = now if known.back is None else known.back
+                if now - known.back >= STANDS:
+                    del self._raised[one.name]
+                    message = f"shares {known.most} -> {one.share}, as found"
+                    told.append(Telling(known.pod, "InterferenceReleased", message, wall))
+            elif self._has_grown(known, one.share, now):
+                message = f"shares {known.told} -> {one.share}: {one.reason}"
+                known.told = one.share
+                told.append(Telling(known.pod, "SharesRaised", message, wall))
+        return told
+
+    def _has_grown(self, known: _Raised, share: int, now: float) -> bool:
+        """Take in a raised share; say whether it is far above the one told, and has stopped growing a while ago."""
+        known.back = None
+        if share > known.most:
+            known.most, known.since = share, now
+        return share >= TELL * known.told and now - known.since >= STANDS

@@ -6,12 +6,14 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from qioi.kubernetes.absence import Absences
 from qioi.kubernetes.client import Api, ApiError
+from qioi.kubernetes.correlator import Correlator, Write
+from qioi.kubernetes.events import Telling
 from qioi.kubernetes.policies import Judged
 from qioi.kubernetes.reports import Said, Sight, document, due
 
@@ -19,12 +21,9 @@ log = logging.getLogger("qioi")
 
 #: Seconds between two looks at what is due.
 EVERY = 1.0
-#: Events that wait for the server; beyond it the oldest are thrown away.
-EVENTS = 256
+#: HTTP's: an event that is no longer there, and a request that may be repeated later.
+NOT_FOUND = 404
 TOO_MANY = 429
-JSON = "application/json"
-
-Event = tuple[str, dict[str, Any]]
 
 
 def manager_of(node: str) -> str:
@@ -43,7 +42,8 @@ class Reporter:
         self._sights: Mapping[str, Sight] = {}
         self._said: dict[str, Said] = {}
         self._judged: dict[str, Judged] = {}
-        self._events: deque[Event] = deque(maxlen=EVENTS)
+        self._events = Correlator(node)
+        self._told: deque[Telling] = deque()  # by the loop's thread, for the correlator in this one
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-reporter", daemon=True)
         #: Why something could not be written; ``None`` while all is well.
@@ -57,12 +57,12 @@ class Reporter:
         """Replace what there is to be said, by the policies' paths."""
         self._sights = sights
 
-    def post(self, event: Event) -> None:
-        """Have an event posted."""
-        self._events.append(event)
+    def tell(self, tellings: Iterable[Telling]) -> None:
+        """Have events on pods say something."""
+        self._told.extend(tellings)
 
     def close(self) -> None:
-        """Post what waits, take back what this node has said, and end; at most a few seconds."""
+        """Post what waits and may be sent, take back what this node has said, and end; at most a few seconds."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=12.0)
@@ -104,11 +104,24 @@ class Reporter:
         self._api.apply_status(path, new, self._manager)
 
     def _post_events(self) -> None:
-        while self._events:
-            path, event = self._events[0]
-            if not self._try(partial(self._api.request, "post", "POST", path, {}, event, JSON)):
+        while self._told:
+            self._events.take(self._told.popleft())
+        while (write := self._events.next(self._clock())) is not None:
+            if not self._try(partial(self._post, write)):
                 return
-            self._events.popleft()
+
+    def _post(self, write: Write) -> None:
+        """Make one request for an event. ApiError: it is to be made again later, or will be refused for ever."""
+        try:
+            self._api.request(write.verb, write.method, write.path, {}, write.body, write.kind)
+        except ApiError as error:
+            if write.method == "PATCH" and error.status == NOT_FOUND:
+                self._events.lost(write)
+                return
+            if is_final(error):
+                self._events.sent(write, self._clock())
+            raise
+        self._events.sent(write, self._clock())
 
     def _try(self, write: Callable[[], object]) -> bool:
         """Write; what the server refuses for good is dropped, what it may take later is not."""
@@ -116,6 +129,11 @@ class Reporter:
             write()
         except ApiError as error:
             self.problem = str(error)
-            return 400 <= error.status < 500 and error.status != TOO_MANY
+            return is_final(error)
         self.problem = None
         return True
+
+
+def is_final(error: ApiError) -> bool:
+    """Whether the server would refuse the same request again."""
+    return 400 <= error.status < 500 and error.status != TOO_MANY

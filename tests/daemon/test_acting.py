@@ -66,6 +66,19 @@ def test_one_ancestor_of_several_gets_the_most_that_any_of_them_needs(tmp_path: 
     assert site.weight("docker") == 500
 
 
+def test_a_line_about_an_ancestor_names_a_few_of_those_it_is_raised_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    numbers = range(10, 22)
+    site = ToySite(tmp_path, [peer(f"peer{one}", f"docker/p{one}") for one in reversed(numbers)], channels=OWED)
+    site.toy.used = {"": 2.0, "docker": 0.2, **{f"docker/p{one}": 0.01 for one in numbers}}
+    site.toy.tps = {"red": 25.0}
+    with caplog.at_level("INFO", "qioi"):
+        site.run(2)
+    (line,) = [one for one in caplog.messages if one.startswith("docker (for")]
+    assert line.startswith("docker (for peer10, peer11, peer12, peer13, peer14 and 7 more): raised: ")
+
+
 def test_an_ancestor_is_raised_by_the_waiting_at_its_own_level_alone(tmp_path: Path) -> None:
     site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
     # Most of the foreign work is beside the peer in docker, some is beside docker.

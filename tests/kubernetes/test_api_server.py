@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,6 +14,8 @@ from k8s_cluster import ADMIN_TOKEN, ControlPlane, until
 from qioi.kubernetes.absence import LOST, SPREAD
 from qioi.kubernetes.client import Access, Api, ApiError
 from qioi.kubernetes.cluster import Cluster
+from qioi.kubernetes.events import Telling
+from qioi.kubernetes.pods import read_pod
 from qioi.kubernetes.policies import PATH, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import FORGET, ClusterChannels
@@ -265,27 +266,29 @@ def test_a_node_without_peers_acts_on_what_another_sees(
             until(lambda: key not in channels.read(time.monotonic()), "what is taken back is not believed")
 
 
-def test_an_event_is_on_the_pod(plane: ControlPlane, namespace: str, access: Access) -> None:
-    from qioi.kubernetes.events import EventWriter
-    from qioi.kubernetes.pods import read_pod
-
+def test_a_pod_has_one_event_for_each_reason_that_counts(plane: ControlPlane, namespace: str, api: Api) -> None:
     plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
     pod(plane, namespace, "peer0", f"{namespace}-here", {"qioi.io/role": "peer"})
     found = read_pod(plane.call("GET", f"/api/v1/namespaces/{namespace}/pods/peer0"))
     assert found is not None
-    writer = EventWriter("node-a")
-    changes = [(1024, 4096, 0.0), (4096, 4200, 20.0), (4200, 9000, 21.0), (9000, 9001, 40.0), (9001, 1024, 41.0)]
-    events = [writer.change("c", found, 1024, old, new, "waits", 1.8e9 + at) for old, new, at in changes]
-    told = [event for event in events if event is not None]
-    with closing(Api(access)) as api:
-        reporter = Reporter(api, "node-a")
-        for event in told:
-            reporter.post(event)
-        reporter.close()
-    text = plane.kubectl("get", "events", "-n", namespace, "-o", "json", "--field-selector=involvedObject.name=peer0")
-    seen = [(one["reason"], one["message"]) for one in json.loads(text)["items"]]
-    assert sorted(seen) == [
-        ("InterferenceDetected", "shares 1024 -> 4096: waits"),
-        ("InterferenceReleased", "shares 9001 -> 1024, as found"),
-        ("SharesRaised", "shares 4200 -> 9000: waits"),
-    ]
+    path = f"/api/v1/namespaces/{namespace}/events"
+
+    def there() -> list[tuple[str, int, str]]:
+        return [(one["reason"], one["count"], one["message"]) for one in plane.call("GET", path)["items"]]
+
+    def tell(*messages: str) -> None:
+        reporter.tell([Telling(found, "SharesRaised", message, time.time()) for message in messages])
+
+    with closing(Reporter(api, "node-a")) as reporter:
+        reporter.start()
+        tell("a")
+        until(lambda: there() == [("SharesRaised", 1, "a")], "an event is on the pod")
+        tell("b", "c", "d")
+        until(lambda: there() == [("SharesRaised", 4, "d")], "what is told again is counted in it")
+        assert "SharesRaised" in plane.kubectl("describe", "pod", "peer0", "-n", namespace)
+        (event,) = plane.call("GET", path)["items"]
+        plane.call("DELETE", f"{path}/{event['metadata']['name']}")
+        tell("e")
+        until(lambda: there() == [("SharesRaised", 1, "e")], "where it is gone, another one is made")
+        assert api.requests["post", "201"] == 2
+        assert api.requests["patch", "404"] == 1

@@ -14,7 +14,7 @@ import yaml
 from k8s_cluster import ControlPlane
 from k8s_tools import HELM, KUBERNETES, missing, path
 
-from qioi.kubernetes.client import Access, Api, ApiError
+from qioi.kubernetes.client import STRATEGIC, Access, Api, ApiError
 from qioi.kubernetes.cluster import PODS
 from qioi.kubernetes.policies import PATH
 
@@ -169,6 +169,7 @@ def allowed(plane: ControlPlane, verb: str, resource: str, group: str = "", sub:
 
 def test_rights_are_those_that_are_needed_and_no_others(installed: ControlPlane) -> None:
     needed = {("list", "pods", "", ""), ("watch", "pods", "", ""), ("create", "events", "", ""),
+              ("patch", "events", "", ""),
               ("list", "isolationpolicies", "qioi.io", ""), ("watch", "isolationpolicies", "qioi.io", ""),
               ("patch", "isolationpolicies", "qioi.io", "status")}  # fmt: skip
     verbs = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -214,7 +215,9 @@ def test_the_daemon_does_its_work_with_these_rights(installed: ControlPlane, nam
         api.list(PATH, {})
         api.watch(PATH, {"resourceVersion": "0", "timeoutSeconds": "1"}).close()
         api.apply_status(f"{where}/p", {**one, "status": {"throughput": 1.5}}, "qioi-n")
-        api.request("post", "POST", f"/api/v1/namespaces/{namespace}/events", {}, event, "application/json")
+        events = f"/api/v1/namespaces/{namespace}/events"
+        api.request("post", "POST", events, {}, event, "application/json")
+        api.request("patch", "PATCH", f"{events}/e", {}, {"count": 2}, STRATEGIC)
         with pytest.raises(ApiError) as refused:
             api.request("get", "GET", "/api/v1/namespaces/qioi/secrets", {})
         assert refused.value.status == 403
