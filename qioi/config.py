@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
@@ -22,10 +22,8 @@ from qioi.sections import (
     DockerConfig,
     PodmanConfig,
     RoleName,
-    SelectConfig,
     Strict,
     SystemdConfig,
-    UnitConfig,
 )
 from qioi.thresholds import AUTO
 from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
@@ -313,29 +311,26 @@ def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> st
     if error["type"] == "missing":
         return f"{path}: {key}: missing"
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    if isinstance(error["input"], dict) and error["type"] == "value_error":  # about several keys: its words name them
+        return f"{path}: {key}: {message}"
     message = message if message.startswith("accepted") else f"accepted is {message}"
     return f"{path}: {key}: {shorten(error['input'])}: {message}"
 
 
 def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
     """Names of the keys that are accepted at a place in the document."""
-    sections: list[tuple[str, type[BaseModel]]] = [
-        ("components", ComponentConfig),
-        ("docker", DockerConfig),
-        ("podman", PodmanConfig),
-        ("containerd", ContainerdConfig),
-        ("systemd", SystemdConfig),
-        ("kubernetes", KubernetesConfig),
-        ("channels", PolicyConfig),
-        ("defaults", PolicyConfig),
-        ("metrics", MetricsConfig),
-        ("own", OwnConfig),
-    ]
-    if location[1:2] == ["select"]:
-        return list(SelectConfig.model_fields)
-    if location[:2] == ["systemd", "units"]:
-        return list(UnitConfig.model_fields)
-    return list((dict(sections)[location[0]] if location else model).model_fields)
+    for part in location:  # the parts that are no fields are numbers of a list, or keys that people choose
+        if part in model.model_fields:
+            model = next(section_of(model.model_fields[part].annotation), model)
+    return list(model.model_fields)
+
+
+def section_of(annotation: object) -> Iterator[type[BaseModel]]:
+    """Find the sections that a field's type speaks of: itself, or what it is a list, a mapping or a choice of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from section_of(inner)
 
 
 def shorten(value: object) -> str:

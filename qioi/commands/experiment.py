@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import subprocess
 import time
@@ -48,15 +49,16 @@ def list_(output: str) -> None:
     if output == "json":
         click.echo(json.dumps([as_json(plan) for plan in plans], indent=2))
         return
-    table = Table(box=None, header_style="bold")
-    for heading in ("name", "of", "what", "cells"):
-        table.add_column(heading)
-    table.add_column("minutes", justify="right")
-    for plan in plans:
-        entry = as_json(plan)
-        table.add_row(*(str(entry[key]) for key in ("name", "paper", "title", "cells", "minutes")))
     console = Console()
-    console.print(table)
+    for work, its in itertools.groupby(plans, lambda plan: plan.spec.paper.partition(",")[0]):
+        console.print(work, style="bold", highlight=False)
+        table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
+        table.add_column(min_width=max(len(plan.spec.name) for plan in plans) + 2)
+        table.add_column(justify="right", no_wrap=True, min_width=6)
+        table.add_column(overflow="fold")
+        for plan in its:
+            table.add_row(f"  {plan.spec.name}", f"{as_json(plan)['minutes']} min", plan.spec.title)
+        console.print(table)
     hours = sum(map(seconds_of, plans)) / 3600
     console.print(f"all: about {hours:.1f} hours. {RULE}; `--paper-size` keeps the paper's numbers", highlight=False)
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-import yaml
-from pydantic import ValidationError
-
+from qioi import config
 from qioi.experiment.errors import SpecError
 from qioi.experiment.metrics import known_metric, known_series
-from qioi.experiment.spec import ExperimentSpec, FigureSpec
+from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, LoadSpec
+from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
+from qioi.lab.errors import LabError
 
 DIRECTORY = Path(__file__).parent / "catalogue"
 #: Every "with" needs its "without" often enough for a spread to be seen.
@@ -42,18 +42,9 @@ def find(name: str) -> ExperimentSpec:
 def load(path: Path) -> ExperimentSpec:
     """Read and check a file; SpecError names every problem found."""
     try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise SpecError([f"{path}: {error.strerror}"]) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError([f"{path} is not YAML: {' '.join(str(error).split())}"]) from error
-    try:
-        spec = ExperimentSpec.model_validate(document)
-    except ValidationError as error:
-        raise SpecError(
-            f"{path}: {'.'.join(map(str, one['loc'])) or 'the file'}: {one['msg'].removeprefix('Value error, ')}"
-            for one in error.errors()
-        ) from error
+        spec = config.check(ExperimentSpec, config.read_yaml(path), path)
+    except config.ConfigError as error:
+        raise SpecError(error.problems) from error
     problems = [f"{path}: {problem}" for problem in check(spec)]
     if problems:
         raise SpecError(problems)
@@ -98,7 +89,17 @@ def _check_arms(spec: ExperimentSpec) -> Iterator[str]:
             yield f"arms.{number}.against: every arm but the first names the arm that it is held against"
         if arm.neighbours.go is not None and arm.neighbours.go > spec.timing.duration:
             yield f"arms.{number}.neighbours.go: accepted is at most the duration, {spec.timing.duration:g}"
+        if arm.protection is not None and arm.protection.law is not None:
+            yield from (f"arms.{number}.protection.daemon.{one}" for one in _check_daemon(arm.protection.daemon))
         seen.add(arm.name)
+
+
+def _check_daemon(laid_over: Mapping[str, object]) -> Iterator[str]:
+    """Say what the daemon would refuse of its own configuration, before it is started beside a ledger."""
+    try:
+        config.check(config.FileConfig, laid_over, Path())
+    except config.ConfigError as error:
+        yield from (problem.removeprefix(f"{Path()}: ") for problem in error.problems)
 
 
 def _check_loads(spec: ExperimentSpec) -> Iterator[str]:
@@ -107,8 +108,21 @@ def _check_loads(spec: ExperimentSpec) -> Iterator[str]:
             offered = {chaincode.split("=", 1)[0] for chaincode in network.chaincodes}
             if load.driver == "load" and load.chaincode not in offered:
                 yield f"loads.{name}.chaincode: {load.chaincode} is not among the chaincodes of network {title}"
+            if load.driver == "caliper":
+                yield from (f"loads.{name}: {problem}" for problem in _check_round(load, network.channels[0], offered))
             for channel in load.tenants.keys() - set(network.channels):
                 yield f"loads.{name}.tenants: {channel} is no channel of network {title}"
+
+
+def _check_round(load: LoadSpec, channel: str, contracts: Iterable[str]) -> Iterator[str]:
+    """Say why Caliper could not run a load's round against these contracts."""
+    has = [{"channelName": channel, "contracts": [{"id": contract} for contract in contracts]}]
+    known = {"channels": has, "organizations": []}
+    try:
+        configs = find_configs()
+        benchmark(find_benchmark(str(load.benchmark), configs), configs, known, Overrides(rounds=(str(load.round),)))
+    except LabError as error:
+        yield str(error)
 
 
 def _check_figure(spec: ExperimentSpec, figure: FigureSpec) -> Iterator[str]:
@@ -118,6 +132,11 @@ def _check_figure(spec: ExperimentSpec, figure: FigureSpec) -> Iterator[str]:
             yield f"metrics: there is no {'series' if figure.kind == 'time' else 'metric'} {metric!r}"
     if figure.kind == "lines" and figure.x != "axis" and not known_metric(figure.x):
         yield f"x: accepted are axis and a metric, not {figure.x!r}"
+    panels = len(figure.arms or spec.arms)
+    panels *= len(spec.networks) if figure.network is None else 1
+    panels *= len(figure.loads or spec.loads) if figure.load is None else 1
+    if figure.kind == "time" and panels > PANELS:
+        yield f"kind: time: {panels} panels: at most {PANELS} fit beside each other: name a network, a load or arms"
     places = [("arms", arm, _arms(spec)) for arm in figure.arms]
     places += [("loads", load, set(spec.loads)) for load in figure.loads]
     yield from _unknown("", [*places, ("load", figure.load, set(spec.loads))])

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from qioi.experiment.metrics import SERIES, metric
 from qioi.experiment.plan import Cell
-from qioi.experiment.spec import FigureSpec
+from qioi.experiment.spec import PANELS, FigureSpec
 from qioi.experiment.summary import Spread, Summary
 from qioi.lab.plots import COLOURS, GRID, INK, QUIET, add_legend, finish_scale
 from qioi.lab.table import short
@@ -26,8 +26,6 @@ WIDTH = 9.9
 #: How numbers are spelled, and where the curves' names stand, as a part of the width.
 NUMBERS = ",g"
 LEGEND_LEFT = 0.91
-#: More bars or panels than these side by side cannot be read.
-PANELS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +108,21 @@ def lines(summary: Summary, spec: FigureSpec) -> Figure:
         axis.set_xlabel(x_title(spec), color=QUIET)
         tidy(axis, "y")
         finish_scale(axis, spec.log, NUMBERS)
+        span_x(axis, summary, spec, groups)
     add_legend(figure, axes, LEGEND_LEFT)
     return figure
+
+
+def span_x(axis: Axes, summary: Summary, spec: FigureSpec, groups: Sequence[tuple[str, str | None]]) -> None:
+    """Begin the x axis at zero, and end it where the last cell is, measured or not: panels side by side compare."""
+    cells = [cell for network, load in groups for cell in summary.cells(network, load, spec.arms, spec.loads)]
+    if spec.x == "axis":
+        most = max((cell.arm.axis or 0.0 for cell in cells), default=0.0)
+        axis.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    else:
+        most = max((value.median for cell in cells if (value := summary.value(cell, spec.x))), default=0.0)
+    axis.set_xlim(-0.03 * (most or 1.0), 1.05 * (most or 1.0))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
 
 
 def point(summary: Summary, cell: Cell, spec: FigureSpec, name: str) -> tuple[float, Spread] | None:

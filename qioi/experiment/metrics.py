@@ -58,12 +58,19 @@ METRICS: dict[str, Metric] = {
         )
     },
 }
-#: Metrics of which there are as many as the client or the nodes have stages, or the load channels.
+#: Metrics of which there are as many as the client or the nodes have stages (_STAGES), or the load channels.
 _OPEN = {
     "stage": Metric("client's mean time", "ms", -1),
     "node": Metric("mean time", "ms", -1),
-    "busy": Metric("busiest", "%", 0),
+    "busy": Metric("of its time the busiest node's stage works", "%", 0),
     "tenant": Metric("tenant", ""),
+}
+
+#: The client's stages, the nodes', and those that say how much of its time a node spends in them.
+_STAGES = {
+    "stage": ("endorse", "submit", "commit"),
+    "node": ("endorse", "order", "validate", "flush"),
+    "busy": ("order", "verify", "commit", "flush"),
 }
 
 #: What can be drawn over time, and its axis' title.
@@ -93,7 +100,7 @@ def known_metric(name: str) -> bool:
     kind, _, rest = name.partition(".")
     if kind == "tenant":
         return rest.rpartition(".")[2] in METRICS and "." in rest
-    return name in METRICS or (kind in _OPEN and bool(rest))
+    return name in METRICS or rest in _STAGES.get(kind, ())
 
 
 def known_series(name: str) -> bool:

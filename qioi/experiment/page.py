@@ -147,11 +147,16 @@ def section(summary: Summary) -> Section:
         goals=tuple(goal(outcome, summary) for outcome in outcomes),
         raw=tuple(f"{folder.name}/{name}" for name in files),
         counts=(
-            f"{sum(repeat.quiet for repeat in summary.repeats)} of {summary.plan.repeats}",
+            "smoke" if summary.plan.smoke else f"{quiet_ones(summary)} of {summary.plan.repeats}",
             tally([verdict.agrees for verdict in verdicts if summary.trusted]),
             tally([outcome.reached for outcome in outcomes if summary.trusted]),
         ),
     )
+
+
+def quiet_ones(summary: Summary) -> int:
+    """Count the quiet repeats."""
+    return sum(repeat.quiet for repeat in summary.repeats)
 
 
 def table(summary: Summary, figure: FigureSpec) -> Table:
@@ -206,7 +211,8 @@ def claim(verdict: Verdict, summary: Summary) -> Claim:
     if verdict.values is not None:
         unit = unit_of(summary, verdict.metric)
         values = " to ".join(short(value) for value in verdict.values) + f" {unit}"
-    bound, ours = times(verdict.paper), ranged(verdict.ours, times)
+    # The paper's own digits are not rounded away.
+    bound, ours = max(times(verdict.paper), f"{verdict.paper:.3g}x", key=len), ranged(verdict.ours, times)
     return Claim(verdict.what, bound, ours, values.strip(), word, graded(verdict.agrees, summary))
 
 
@@ -289,9 +295,9 @@ def warnings(summary: Summary) -> list[str]:
     if summary.plan.smoke:
         found.append("A smoke run: everything is real, and too short for any figure to mean something.")
     elif not summary.trusted:
-        quiet = sum(repeat.quiet for repeat in summary.repeats)
         found.append(
-            f"Not to be trusted: {counted(quiet, 'quiet repeat')} of {summary.plan.repeats} that were asked for."
+            f"Not to be trusted: {counted(quiet_ones(summary), 'quiet repeat')} of {summary.plan.repeats} that were "
+            "asked for."
         )
     if summary.noisy:
         shown = (

@@ -128,10 +128,14 @@ def make_plan(
     seed: int = 1,
     smoke: bool = False,
 ) -> Plan:
-    """Scale an experiment to this host and lay its cells out."""
+    """Scale an experiment to this host and lay its cells out. SpecError if its neighbours outstay the window."""
+    timing = timing or spec.timing
+    gone = max(arm.neighbours.go or 0.0 for arm in spec.arms)
+    if gone > timing.duration:
+        raise SpecError([f"{spec.name}: duration {timing.duration:g}: accepted from {gone:g} s on: neighbours go then"])
     arms, same = scale_arms(spec, 24 if paper_size else cores)
     cells = tuple(
-        Cell(network_name, network, load_name, load, arm, timing or spec.timing)
+        Cell(network_name, network, load_name, load, arm, timing)
         for network_name, network in spec.networks.items()
         for load_name, load in spec.loads.items()
         for arm in arms
@@ -237,8 +241,11 @@ def _soon(neighbours: NeighbourSpec) -> NeighbourSpec:
 
 
 def _slow(load: LoadSpec) -> LoadSpec:
-    if load.clients is not None:
-        return load.model_copy(update={"clients": min(load.clients, SMOKE_CLIENTS)})
     if load.tenants:
         return load
-    return load.model_copy(update={"part": None, "rate": SMOKE_RATE})
+    if load.clients is not None:
+        clients = min(load.clients, SMOKE_CLIENTS)
+        small, said = load.model_copy(update={"clients": clients}), "1 client" if clients == 1 else f"{clients} clients"
+    else:
+        small, said = load.model_copy(update={"part": None, "rate": SMOKE_RATE}), f"{SMOKE_RATE:g} tps"
+    return small.model_copy(update={"title": f"{load.title or 'the load'}: here {said}"})

@@ -16,12 +16,33 @@ from qioi.lab.lab import Runtime
 
 #: Parts of folder names, and keys of results.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+#: Fabric's rule for channels' names.
+_CHANNEL = re.compile(r"[a-z][a-z0-9.-]{0,248}")
+#: More panels than these side by side cannot be read.
+PANELS = 4
+#: The bundled contracts, and of those that the bundled load client drives its workloads.
+CONTRACTS = ("fabcoin", "kv", "marbles", "simple", "smallbank")
+WORKLOADS = {"smallbank": ("create", "mix"), "kv": ("put", "update", "ycsb50")}
 
 
 def _named(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError("accepted are small letters, digits and _, a letter or digit first")
     return name
+
+
+def _distinct_channels(names: list[str]) -> list[str]:
+    wrong = [name for name in names if not _CHANNEL.fullmatch(name)]
+    if wrong or len(set(names)) < len(names):
+        raise ValueError("accepted are distinct names of small letters, digits, dots and dashes, a letter first")
+    return names
+
+
+def _distinct_contracts(names: list[str]) -> list[str]:
+    bare = [name.split("=", 1)[0] for name in names]
+    if set(bare) - set(CONTRACTS) or len(set(bare)) < len(bare):
+        raise ValueError(f"accepted are {', '.join(CONTRACTS)}, each once")
+    return names
 
 
 Name = Annotated[str, AfterValidator(_named)]
@@ -49,8 +70,8 @@ class NetworkSpec(Strict):
     orgs: Annotated[int, Field(ge=1, le=20)] = 2
     peers_per_org: Annotated[int, Field(ge=1, le=20)] = 2
     orderers: Annotated[int, Field(ge=1, le=9)] = 3
-    channels: Annotated[list[str], Field(min_length=1)] = ["mychannel"]
-    chaincodes: Annotated[list[str], Field(min_length=1)] = ["smallbank"]
+    channels: Annotated[list[str], Field(min_length=1), AfterValidator(_distinct_channels)] = ["mychannel"]
+    chaincodes: Annotated[list[str], Field(min_length=1), AfterValidator(_distinct_contracts)] = ["smallbank"]
     messages: Annotated[int, Field(ge=1)] | None = None
     timeout: Positive | None = None
     workers: Annotated[int, Field(ge=1, le=64)] | None = None
@@ -103,6 +124,11 @@ class LoadSpec(Strict):
             raise ValueError("the driver caliper needs a benchmark, a round of it and clients (transactions in flight)")
         if self.driver == "load" and (self.benchmark is not None or self.round is not None):
             raise ValueError("benchmark and round are of the driver caliper")
+        if self.driver == "load" and self.chaincode not in WORKLOADS:
+            raise ValueError(f"chaincode {self.chaincode}: the driver load drives {' and '.join(WORKLOADS)}")
+        if self.workload is not None and self.workload not in WORKLOADS[self.chaincode]:
+            accepted = ", ".join(WORKLOADS[self.chaincode])
+            raise ValueError(f"workload {self.workload}: accepted for {self.chaincode} are {accepted}")
         return self
 
 
@@ -158,6 +184,8 @@ class ProtectionSpec(Strict):
             raise ValueError("exactly one of law and shares is accepted")
         if self.shares is not None and (self.k is not None or self.daemon or self.threshold is not None):
             raise ValueError("k, threshold and daemon are of a law")
+        if self.k is not None and self.law == "adaptive":
+            raise ValueError("k is of the law proportional")
         return self
 
 
@@ -195,6 +223,8 @@ class Timing(Strict):
     def _long_enough(self) -> Self:
         if self.duration < 2 * self.sample + 1:
             raise ValueError("a duration of at least one second and two samples is accepted")
+        if self.profile > self.duration:
+            raise ValueError("profile is accepted up to the duration")
         return self
 
 

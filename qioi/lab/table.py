@@ -122,7 +122,8 @@ def percent(ratio: float) -> str:
 
 def times(ratio: float) -> str:
     """Spell a multiple."""
-    return f"{ratio:.0f}x" if ratio >= 10 else f"{ratio:.2f}x" if ratio < 2 else f"{ratio:.1f}x"
+    digits = 0 if ratio >= 10 else 1 if ratio >= 2 else 2 if ratio >= 0.1 else 3
+    return f"{ratio:.{digits}f}x"
 
 
 def verdict(good: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,10 @@ from toy_experiment import load
 
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
+from qioi.experiment.spec import CONTRACTS, WORKLOADS
+from qioi.lab.network import find_binary
+
+CALIPER = {"driver": "caliper", "benchmark": "simple", "round": "transfer", "clients": 2}
 
 
 def test_every_experiment_of_the_papers_is_there_and_right() -> None:
@@ -69,10 +75,24 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("arms", 1, "neighbours"), {"quota": 0.5}, "need a neighbour"),
         (("arms", 2, "protection"), {"law": "adaptive", "shares": 5}, "exactly one of law and shares"),
         (("arms", 2, "protection"), {"shares": 5, "k": 4.0}, "of a law"),
-        (("arms", 2, "nmae"), "x", "Extra inputs"),
+        (("arms", 2, "nmae"), "x", "arms.2.nmae: unknown key: accepted are name, title, neighbours"),
         (("arms", 2, "name"), "../x", "small letters"),
         (("arms", 2, "name"), "s1", "there twice"),
         (("timing", "duration"), 0.5, "at least one second"),
+        (("timing", "profile"), 5.0, "up to the duration"),
+        (("networks", "tiny", "channels"), ["a", "a"], "distinct names"),
+        (("networks", "tiny", "channels"), ["My Channel"], "distinct names"),
+        (("networks", "tiny", "chaincodes"), ["smalbank"], "accepted are fabcoin, kv, marbles, simple, smallbank"),
+        (("loads", "slow", "chaincode"), "marbles", "the driver load drives smallbank and kv"),
+        (("loads", "slow", "workload"), "put", "accepted for smallbank are create, mix"),
+        (("loads", "slow"), {**CALIPER, "benchmark": "tpcc"}, "loads.slow: benchmark tpcc: marbles, simple, smallbank"),
+        (("loads", "slow"), {**CALIPER, "round": "x"}, "no round x; open, query, transfer are accepted"),
+        (("loads", "slow"), CALIPER, "calls contract simple; the network has smallbank"),
+        (("arms", 2, "protection", "k"), 4.0, "k is of the law proportional"),
+        (("arms", 2, "protection", "daemon"), {"slice": "auto"}, "arms.2.protection.daemon.slice: unknown key"),
+        (("arms", 2, "protection", "daemon"), {"slices": "may"}, 'daemon.slices: "may": accepted is'),
+        (("figures", 0, "metrics"), ["stage.nosuch"], "no metric 'stage.nosuch'"),
+        (("loads", "fast"), {"rate": 60.0}, "figures.3: kind: time: 6 panels: at most 4"),
         (("figures", 0, "load"), "fast", "accepted are slow"),
         (("goals",), [{"what": "x", "metric": "p95", "arm": "qioi"}], "exactly one of least and most"),
         (("goals",), [{"what": "x", "metric": "p95", "arm": "qio", "most": 1.0}], "goals.0.arm: qio: accepted are"),
@@ -86,15 +106,27 @@ def test_what_is_not_accepted_is_said(
     for key in path[:-1]:
         inner = inner[key]
     inner[path[-1]] = value
-    with pytest.raises(SpecError, match=said):
+    with pytest.raises(SpecError, match=said) as caught:
         load(document, tmp_path)
+    assert all("\n" not in problem for problem in caught.value.problems)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="No such file"):
         catalogue.load(tmp_path / "x.yaml")
     (tmp_path / "x.yaml").write_text("a: [")
-    with pytest.raises(SpecError, match="not YAML"):
+    with pytest.raises(SpecError, match=r"line 1: .*: accepted is YAML"):
+        catalogue.load(tmp_path / "x.yaml")
+    (tmp_path / "x.yaml").write_text("name: a\nname: b\n")
+    with pytest.raises(SpecError, match="'name' stands twice"):
         catalogue.load(tmp_path / "x.yaml")
     with pytest.raises(SpecError, match="no experiment 'fig_99': accepted are"):
         catalogue.find("fig_99")
+
+
+@pytest.mark.parametrize(("command", "words"), [(["chaincode", "--help"], CONTRACTS), (["load", "--help"], WORKLOADS)])
+def test_contracts_and_workloads_are_those_that_the_ledger_has(command: list[str], words: Collection[str]) -> None:
+    said = subprocess.run([find_binary(), *command], capture_output=True, text=True, check=True).stdout
+    assert ", ".join(words) in said or " or ".join(words) in said
+    for workloads in WORKLOADS.values() if words is WORKLOADS else ():
+        assert ", ".join(workloads) in said

@@ -63,6 +63,25 @@ def test_panels_over_time_are_named_and_their_shades_explained(report: Path) -> 
     assert ">ledger<" not in drawn  # the only curve of its row, whose title names it
 
 
+def test_panels_over_the_arms_share_an_axis_of_whole_neighbours(report: Path) -> None:
+    drawn = (report.parent / "toy" / "pictures" / "3-lines.svg").read_text()
+    assert drawn.count(">0<") == 2
+    assert drawn.count(">1<") >= 2
+    assert ">0.2<" not in drawn
+
+
+def test_a_ratio_of_the_paper_is_spelled_as_it_is(document: dict[str, Any], tmp_path: Path) -> None:
+    document["papers"] = [
+        {"what": what, "metric": "throughput", "arm": "qioi", "value": value}
+        for what, value in (("slower", 11.5), ("faster", 0.026), ("a little", 0.991))
+    ]
+    plan = make_plan(load(document, tmp_path), 2)
+    filled(Store(tmp_path / "run" / "toy"), plan, [row(100, 50, 100)] * 3)
+    text = Page(write_report(tmp_path / "run")).text
+    for bound in ("slower11.5x", "faster0.026x", "a little0.991x"):
+        assert bound in text
+
+
 def test_ratios_name_what_they_are_to(report: Path) -> None:
     page = Page(report)
     for text in ("against alone", "against 1 sysbench", "2.0x", "1.00x alone"):
@@ -108,6 +127,7 @@ def test_a_smoke_run_says_that_it_means_nothing(plan: Plan, tmp_path: Path) -> N
     filled(Store(tmp_path / "run" / "toy"), smoke, [row(100, 50, 100)])
     page = Page(write_report(tmp_path / "run"))
     assert "A smoke run" in page.text
+    assert "A toynonesmoke-" in page.text
     assert "agrees (not trusted)" in page.text
 
 

@@ -79,6 +79,14 @@ def test_a_smoke_version_keeps_pairs_together(name: str) -> None:
     assert plan.probed == ()
     assert plan.cells[-1].arm.name == catalogue.find(name).arms[-1].name
     assert plan.repeat_seconds < 120
+    # What is written on the page is what was sent: the load's own title speaks of the whole version.
+    assert all("here " in cell.load.title for cell in plan.cells if not cell.load.tenants)
+
+
+def test_a_window_that_ends_before_the_neighbours_go_is_refused() -> None:
+    spec = catalogue.find("comes_and_goes")
+    with pytest.raises(SpecError, match="comes_and_goes: duration 4: accepted from 25 s on"):
+        make_plan(spec, 2, timing=spec.timing.model_copy(update={"duration": 4.0}))
 
 
 def test_some_of_the_loads_bring_their_figures_and_sentences_alone() -> None:

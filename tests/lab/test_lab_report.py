@@ -102,6 +102,7 @@ def test_times_are_spelt_with_about_three_digits(value: float, text: str) -> Non
 
 def test_ratios_are_spelt_for_people() -> None:
     assert (times(1.234), times(5.67), times(123.4), percent(0.987)) == ("1.23x", "5.7x", "123x", "99 %")
+    assert (times(0.985), times(0.0263)) == ("0.98x", "0.026x")
 
 
 def test_noise_from_outside_is_said(arms: list[ArmFigures]) -> None:
