@@ -203,6 +203,7 @@ def show(policies: Sequence[Policy], console: Console) -> None:
             "Original": known(part, "original"), "Waiting": known(part, "waitingPercent", " %"),
             "Why": f"! {part['problem']}" if part.get("problem") else known(part, "reason"),
         } for part in said.get("components") or ()]  # fmt: skip
+    lost = [one for one in policies if not served(one)]
     for rows in filter(None, (channels, components)):
         columns = [column for column in rows[0] if wide or column not in WIDE_ONLY]
         table = Table(*columns)
@@ -212,6 +213,8 @@ def show(policies: Sequence[Policy], console: Console) -> None:
     if not wide:
         for row in components:
             console.print(f"{row['Policy']} {row['Component']}: {row['Why']}")
+    for one in lost:
+        console.print(f"{full_name(one)}: {UNSERVED}")
     if not policies:
         console.print("no policies")
 
@@ -237,6 +240,19 @@ def verdict(said: Mapping[str, Any]) -> str:
         if one["type"] == "Accepted":
             return ACCEPTED.get(one["reason"], one["reason"]) if one["status"] == "True" else f"no ({one['reason']})"
     return "no daemon has seen it"
+
+
+#: What a policy in force without a component lacks.
+UNSERVED = (
+    "no daemon sees a pod of it: pods of its namespace are known by the labels qioi.io/role and qioi.io/channel, or by "
+    "spec.selectors, where a daemon runs on their node"
+)
+
+
+def served(one: Policy) -> bool:
+    """Whether a policy that is in force has a component, or is not in force anyway."""
+    said = one.get("status") or {}
+    return bool(said.get("components")) or verdict(said) not in ACCEPTED.values()
 
 
 def freshest(said: Mapping[str, Any], now: datetime) -> str:
@@ -277,6 +293,8 @@ def story(one: Policy, now: datetime) -> Iterator[str]:
         rate = f"sees {node['throughput']} tps" if "throughput" in node else "sees no commits itself"
         when = "-" if seen is None else f"{seen:.0f} s ago"
         yield f"  node {node['name']}: {rate}, said {when}, {known(node, 'actuator')}"
+    if not served(one):
+        yield f"  {UNSERVED}"
     for part in said.get("components") or ():
         yield f"  {part['name']} ({known(part, 'role')}, {known(part, 'qosClass')}) on {part['node']}"
         shares, original = known(part, "shares"), known(part, "original")

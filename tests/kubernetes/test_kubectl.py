@@ -91,6 +91,22 @@ def test_explain(plane: ControlPlane, policy: str) -> None:
     assert "last change: 2026-01-01T00:00:00Z peer0 on n1: shares 1 -> 2" in done.output
 
 
+def test_a_policy_in_force_that_no_pod_serves_says_what_it_looks_for(plane: ControlPlane, namespace: str) -> None:
+    one = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": "pay"},
+           "spec": {"channel": "payments"}}  # fmt: skip
+    plane.call("POST", WHERE.format(namespace), one)
+    for asked in (("status",), ("explain", "pay")):
+        said = run(plane, *asked, "-n", namespace).output
+        assert "no daemon has seen it" in said
+        assert "qioi.io/role" not in said  # it is not in force yet: labels are not what is missing
+    status = {"conditions": STATUS["conditions"]}
+    plane.call("PATCH", f"{WHERE.format(namespace)}/pay/status", {"status": status},
+               kind="application/merge-patch+json")  # fmt: skip
+    for asked in (("status",), ("explain", "pay")):
+        said = run(plane, *asked, "-n", namespace).output
+        assert " ".join(said.split()).count("labels qioi.io/role and qioi.io/channel") == 1
+
+
 def test_what_is_not_there_is_one_line(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     done = run(plane, "explain", "none", "-n", namespace)
     assert (done.exit_code, done.output.count("\n")) == (1, 1)

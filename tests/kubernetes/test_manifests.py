@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from contextlib import closing
 from operator import itemgetter
@@ -32,6 +33,15 @@ def documents(text: str) -> Documents:
 
 def render(plane: ControlPlane, folder: str) -> Documents:
     return documents(plane.kubectl("kustomize", K8S / folder))
+
+
+def test_an_overlay_of_ones_own_names_the_registry(plane: ControlPlane, tmp_path: Path) -> None:
+    """As docs/kubernetes.md says; a folder outside of the repository, by a relative path."""
+    base = os.path.relpath(K8S / "base", tmp_path)
+    own = {"resources": [base], "images": [{"name": "qioi", "newName": "registry.example/qioi"}]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(own))
+    pod = documents(plane.kubectl("kustomize", tmp_path))["DaemonSet", "qioi"]["spec"]["template"]["spec"]
+    assert [one["image"] for one in pod["containers"]] == ["registry.example/qioi:0.1.0"]
 
 
 def helm(*args: str | Path) -> subprocess.CompletedProcess[str]:
@@ -91,7 +101,7 @@ def sets(made: Documents) -> Documents:
 
 def test_the_server_takes_what_helm_makes_of_other_values(installed: ControlPlane) -> None:
     sets = ["--set", "dryRun=true,metricsPort=9999,image.tag=x,nodeSelector.a=b,tolerations=null",
-            "--set-json", "period=0.5"]  # fmt: skip
+            "--set-json", "period=0.5", "--set-json", 'imagePullSecrets=[{"name":"registry"}]']  # fmt: skip
     done = helm("template", "qioi", K8S / "chart", "--namespace", "qioi", *sets)
     assert done.returncode == 0, done.stderr
     made = documents(done.stdout)
@@ -100,6 +110,7 @@ def test_the_server_takes_what_helm_makes_of_other_values(installed: ControlPlan
     assert made["DaemonSet", "qioi"]["spec"]["template"]["spec"]["nodeSelector"] == {
         "a": "b", "kubernetes.io/os": "linux",
     }  # fmt: skip
+    assert made["DaemonSet", "qioi"]["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "registry"}]
     installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", text=done.stdout)
 
 
@@ -134,7 +145,10 @@ def test_helm_installs_upgrades_and_uninstalls(installed: ControlPlane) -> None:
         installed.kubectl("apply", "-f", K8S / "base/rbac.yaml")
 
 
-@pytest.mark.parametrize("value", ["period=0", "metricsPort=0", "image.tag=", "surprise=1", "image.pullPolicy=Often"])
+@pytest.mark.parametrize(
+    "value",
+    ["period=0", "metricsPort=0", "image.tag=", "surprise=1", "image.pullPolicy=Often", "imagePullSecrets=registry"],
+)
 def test_helm_refuses_wrong_values(value: str) -> None:
     done = helm("template", "qioi", K8S / "chart", "--set", value)
     assert done.returncode != 0
