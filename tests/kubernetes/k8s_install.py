@@ -15,7 +15,7 @@ import pytest
 import yaml
 from k8s_cluster import ControlPlane, lacking, until
 from k8s_node import Node, image_archive
-from k8s_nri import build_plugin
+from k8s_nri import PLUGIN, build_plugin
 from k8s_pods import WORK
 from k8s_tools import NRI_TOOLS, TOOLS, path
 
@@ -41,7 +41,7 @@ def whole_node(port: int, *, nri: bool = False) -> Iterator[Node]:
         node.start()
         if nri:
             files = {"qioi-nri": build_plugin(folder)}
-            node.import_image(image_archive(folder, "docker.io/library/qioi-nri:0.1.0", files, ["/qioi-nri"]))
+            node.import_image(image_archive(folder, PLUGIN, files, ["/qioi-nri"]))
         until(lambda: node.plane.kubectl("get", "sa", "-n", "default", "-o", "name"), "accounts are made")
         yield node
     finally:
@@ -77,7 +77,8 @@ def rendered(
     (container,) = pod["containers"]
     pod["hostNetwork"] = True
     container["ports"][0] = {"name": "metrics", "containerPort": METRICS, "hostPort": METRICS}
-    container["livenessProbe"]["httpGet"]["host"] = "127.0.0.1"
+    for probe in ("startupProbe", "livenessProbe"):
+        container[probe]["httpGet"]["host"] = "127.0.0.1"
     container |= {"image": WORK, "imagePullPolicy": "Never", "command": [python, "-m", "qioi.cli"]}
     container["env"] += [
         {"name": "KUBERNETES_SERVICE_HOST", "value": server},
