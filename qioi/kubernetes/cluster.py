@@ -138,7 +138,7 @@ class Cluster:
         followed = {"kubernetes pods": self.pods.problem, "kubernetes policies": self.policies.problem}
         if self._units is not None and self._layout is not None and self._layout.driver is Driver.SYSTEMD:
             view = named(view, self._units)
-            followed["systemd"] = self._units.problem
+            followed["reloads"] = self._units.problem
         problems = {**view.problems, **{about: why for about, why in followed.items() if why}}
         if self._layout is None and self._pods:
             problems["kubelet"] = f"no group `kubepods` below {self._mount}: is cgroup_root right?"

@@ -40,7 +40,7 @@ class UnitNames:
                         self._names[unit] = self._ask(unit)
                 except RecordError as error:
                     self.close()
-                    self.problem = f"{error}: it is not told of shares, and undoes them at a daemon-reload"
+                    self.problem = f"systemd is not told of shares, and undoes them: {error}"
                     break  # the others would have the same answer
         return {group: self._names[unit] for group, unit in units.items() if unit in self._names}
 

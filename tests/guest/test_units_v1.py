@@ -1,4 +1,4 @@
-"""systemd's units as components on cgroup v1: the tests in inside/, in a container; and QiOi's own unit beside them."""
+"""Units, and pods that are units, on cgroup v1: what is in inside/, in a container; and QiOi's own unit beside them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     machine.close()
 
 
-def test_everything_passes_on_cgroup_v1(machine: Machine) -> None:
+@pytest.mark.parametrize("tests", ["test_units.py", "test_kubepods.py"])
+def test_everything_passes_on_cgroup_v1(machine: Machine, tests: str) -> None:
+    inside = "/opt/qioi/source/tests/guest/inside"
     done = machine.run(
         "env", "PYTHONPATH=/opt/qioi/source:/opt/qioi/site", "PYTHONDONTWRITEBYTECODE=1", "QIOI_IN_GUEST=1",
-        "python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", "/opt/qioi/source/tests/guest/inside/test_units.py",
-        check=False, patience=560,
+        "python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{inside}/{tests}", check=False, patience=560,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
     assert "skipped" not in done.stdout

@@ -310,5 +310,5 @@ def test_what_a_reload_has_undone_is_done_again_where_systemd_cannot_be_told(nod
     node.commit_until(node.raised)
     code, text = end(process)
     assert code == 0, text
-    assert "it is not told of shares, and undoes them at a daemon-reload" in text
+    assert "reloads: systemd is not told of shares, and undoes them: " in text
     assert (node.weights(), node.record(), left(node)) == (found, record, files)
