@@ -7,54 +7,7 @@
 //   node gateway-session.js DESCRIPTION.json CHANNEL     (network.json, as the ledger's init writes it)
 
 const crypto = require('crypto');
-const fs = require('fs');
-const path = require('path');
-const grpc = require('@grpc/grpc-js');
-const { connect, signers } = require('@hyperledger/fabric-gateway');
-
-const [file, channelName] = process.argv.slice(2);
-const network = JSON.parse(fs.readFileSync(file));
-const read = (name) => fs.readFileSync(path.resolve(path.dirname(file), name));
-
-function open(mspId, claimed = mspId) {
-    const user = network.clients.find((client) => client.msp_id === mspId);
-    const peer = network.nodes.find((node) => node.role === 'peer' && node.msp_id === mspId);
-    const client = new grpc.Client(peer.address, grpc.credentials.createSsl(read(network.tls_ca[mspId])));
-    const gateway = connect({
-        client,
-        identity: { mspId: claimed, credentials: read(user.cert) },
-        signer: signers.newPrivateKeySigner(crypto.createPrivateKey(read(user.key))),
-    });
-    return { gateway, channel: gateway.getNetwork(channelName), close: () => { gateway.close(); client.close(); } };
-}
-
-const normal = (text) => String(text)
-    .replaceAll(channelName, 'CHANNEL')
-    .replace(/[0-9a-f]{64}/g, 'TXID')
-    .replace(/(127\.0\.0\.1|localhost|peer\d[\w.-]*):\d+/g, 'ADDRESS');
-
-function say(step, what) {
-    console.log(`${step}: ${normal(what)}`);
-}
-
-/** What a client learns of an error: its class, gRPC's code and message, and who said what behind it. */
-function spell(error) {
-    // Fabric asks every peer of an organisation, and sets what a remote one said behind gRPC's own words.
-    const said = ({ mspId, message }) => `${mspId} says "${message.replace(/^rpc error: code = \w+ desc = /, '')}"`;
-    const details = [...new Set((error.details || []).map(said))].sort();
-    return [`${error.constructor.name} "${error.message}"`, ...details].join('; ');
-}
-
-async function refused(step, attempt) {
-    try {
-        await attempt();
-        say(step, 'accepted');
-    } catch (error) {
-        say(step, spell(error));
-    }
-}
-
-const text = (bytes) => Buffer.from(bytes).toString();
+const { identityOf, open, say, refused, text, first, headerHash, run } = require('./client.js');
 
 async function results(contract) {
     const marbles = [['m1', 'blue'], ['m2', 'red'], ['m3', 'blue'], ['m4', 'green']];
@@ -83,7 +36,7 @@ async function wrongChannel(gateway) {
 }
 
 async function wrongIdentity() {
-    const foreign = open('Org1MSP', 'Org2MSP');
+    const foreign = open('Org1MSP', identityOf('Org1MSP', 'Org2MSP'));
     const contract = foreign.channel.getContract('marbles');
     await refused('certificate of another organisation', () => contract.evaluateTransaction('readMarble', 'm1'));
     await refused('submit with it', () => contract.submitTransaction('transferMarble', 'm1', 'eve'));
@@ -109,30 +62,9 @@ async function codes(contract) {
     say('who has it', JSON.parse(text(await contract.evaluateTransaction('readMarble', 'm2'))).owner);
 }
 
-/** The first `count` items of an endless stream. */
-async function first(stream, count) {
-    const items = [];
-    try {
-        for await (const item of stream) {
-            if (items.push(item) === count) break;
-        }
-    } finally {
-        stream.close();
-    }
-    return items;
-}
-
 async function events(channel) {
     const seen = await first(await channel.getChaincodeEvents('marbles', { startBlock: BigInt(0) }), 5);
     say('events', seen.map(({ chaincodeName, eventName, payload }) => `${chaincodeName} ${eventName} ${text(payload)}`).join(', '));
-}
-
-/** Fabric's block hash: SHA-256 of the ASN.1 SEQUENCE of number, previous hash and data hash. */
-function headerHash(header) {
-    const der = (tag, bytes) => Buffer.concat([Buffer.from([tag, bytes.length]), bytes]);
-    const number = Buffer.from([header.getNumber()]);
-    const parts = [der(2, number), der(4, Buffer.from(header.getPreviousHash())), der(4, Buffer.from(header.getDataHash()))];
-    return crypto.createHash('sha256').update(der(0x30, Buffer.concat(parts))).digest('hex');
 }
 
 /** The first `count` blocks of the channel; transactions go on until there are that many, however few a block may hold. */
@@ -160,7 +92,7 @@ async function blocks(channel, contract) {
     say('filtered', filtered.map((block) => `${block.getChannelId()} ${block.getNumber()}`));
 }
 
-async function main() {
+run(async () => {
     const { gateway, channel, close } = open('Org1MSP');
     const contract = channel.getContract('marbles');
     await results(contract);
@@ -171,9 +103,4 @@ async function main() {
     await events(channel);
     await blocks(channel, contract);
     close();
-}
-
-main().catch((error) => {
-    console.error(error);
-    process.exit(1); // an event stream that is still open would keep the process
 });

@@ -60,12 +60,12 @@ def test_the_stock_connector(network: BundledNetwork, configs: Path, tmp_path: P
     assert any("submitted" in line for line in said)
 
 
-def session(script: str, network: BundledNetwork, configs: Path) -> list[str]:
+def session(script: str, network: BundledNetwork, configs: Path, channel: str = "session") -> list[str]:
     """What a session of the unmodified Node client prints."""
     node, _ = find_node()
     try:
         done = subprocess.run(
-            [node, "--no-deprecation", str(Path(__file__).with_name(script)), str(network.description), "session"],
+            [node, "--no-deprecation", str(Path(__file__).with_name(script)), str(network.description), channel],
             env={**os.environ, "NODE_PATH": str(install(configs))},
             capture_output=True,
             text=True,
@@ -84,6 +84,12 @@ def test_a_client_sees_what_fabric_shows(network: BundledNetwork, configs: Path,
     """The same session as was recorded with Fabric 2.5.16: results, errors, validation codes, events, blocks."""
     found = session("gateway-session.js", network, configs)
     assert found == (data / "gateway-session.txt").read_text().splitlines()
+
+
+def test_a_client_reads_the_ledger_as_fabrics(network: BundledNetwork, configs: Path, data: Path) -> None:
+    """qscc and cscc, checkpoints, blocks with private data, signing elsewhere, calls whose time is over."""
+    found = session("ledger-session.js", network, configs, "mychannel")
+    assert found == (data / "ledger-session.txt").read_text().splitlines()
 
 
 def test_all_that_a_chaincode_can_ask_for(network: BundledNetwork, configs: Path) -> None:

@@ -5,34 +5,9 @@
 //
 //   node tour-session.js DESCRIPTION.json CHANNEL     (network.json, as the ledger's init writes it)
 
-const crypto = require('crypto');
-const fs = require('fs');
-const path = require('path');
-const grpc = require('@grpc/grpc-js');
-const { connect, signers } = require('@hyperledger/fabric-gateway');
+const { open, say, text, run } = require('./client.js');
 
-const [file, channelName] = process.argv.slice(2);
-const network = JSON.parse(fs.readFileSync(file));
-const read = (name) => fs.readFileSync(path.resolve(path.dirname(file), name));
-const text = (bytes) => Buffer.from(bytes).toString();
-
-function open(mspId) {
-    const user = network.clients.find((client) => client.msp_id === mspId);
-    const peer = network.nodes.find((node) => node.role === 'peer' && node.msp_id === mspId);
-    const client = new grpc.Client(peer.address, grpc.credentials.createSsl(read(network.tls_ca[mspId])));
-    const gateway = connect({
-        client,
-        identity: { mspId, credentials: read(user.cert) },
-        signer: signers.newPrivateKeySigner(crypto.createPrivateKey(read(user.key))),
-    });
-    return { channel: gateway.getNetwork(channelName), close: () => { gateway.close(); client.close(); } };
-}
-
-function say(step, what) {
-    console.log(`${step}: ${what}`);
-}
-
-async function main() {
+run(async () => {
     const one = open('Org1MSP');
     const contract = one.channel.getContract('tour');
     const submit = async (...call) => text(await contract.submitTransaction(...call));
@@ -92,9 +67,4 @@ async function main() {
         say('unknown chaincode', error.constructor.name);
     }
     one.close();
-}
-
-main().catch((error) => {
-    console.error(error);
-    process.exit(1); // a connection that is still open would keep the process
 });

@@ -74,6 +74,7 @@ type Chaincode struct {
 	Name, Version string
 	Sequence      uint64
 	Policy        policy.Evaluator
+	Rule          []byte // the policy as it is defined, a marshalled protos.ApplicationPolicy
 	// Layouts are the sets of endorsers that suffice, the smallest first.
 	Layouts []policy.Layout
 }
@@ -308,7 +309,7 @@ func (b *Bundle) decodeApplication(group *commonpb.ConfigGroup, orgs *[]identity
 }
 
 func (b *Bundle) chaincode(wire *streampb.ChaincodeDefinition) (*Chaincode, error) {
-	cc := &Chaincode{Name: wire.GetName(), Version: wire.GetVersion(), Sequence: wire.GetSequence()}
+	cc := &Chaincode{Name: wire.GetName(), Version: wire.GetVersion(), Sequence: wire.GetSequence(), Rule: wire.GetEndorsementPolicy()}
 	var pol peerpb.ApplicationPolicy
 	if err := protoutil.Unmarshal(wire.GetEndorsementPolicy(), &pol); err != nil {
 		return nil, err
@@ -329,7 +330,10 @@ func (b *Bundle) chaincode(wire *streampb.ChaincodeDefinition) (*Chaincode, erro
 	default:
 		return nil, fmt.Errorf("no endorsement policy")
 	}
-	return cc, nil
+	if err := CheckChaincodeName(cc.Name); err != nil {
+		return nil, err
+	}
+	return cc, checkChaincodeVersion(cc.Version)
 }
 
 func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (identity.OrgConfig, error) {

@@ -183,6 +183,15 @@ func TestInvalidConfigurations(t *testing.T) {
 	}
 	_, err := FromBlock(&commonpb.Block{})
 	require.ErrorIs(t, err, ErrInvalid)
+	for name, want := range map[string]string{
+		"qscc": "the name of a system chaincode", "_lifecycle": "letters and digits", "a--b": "letters and digits", "a/b": "letters and digits", "": "letters and digits",
+	} {
+		require.ErrorContains(t, CheckChaincodeName(name), want, name)
+	}
+	require.NoError(t, CheckChaincodeName("asset-transfer_2"))
+	for _, version := range []string{"", "1:0", "1 0"} {
+		require.ErrorContains(t, checkChaincodeVersion(version), "letters, digits and _.+- are accepted", version)
+	}
 	_, err = FromBlock(&commonpb.Block{Data: &commonpb.BlockData{Data: [][]byte{{0xff}}}})
 	require.ErrorIs(t, err, ErrInvalid)
 	g.Chaincodes[0].Policy = "EITHER('x')"

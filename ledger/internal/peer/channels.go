@@ -8,6 +8,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
 	"github.com/qioi/qioi/ledger/internal/peer/deliver"
 	"github.com/qioi/qioi/ledger/internal/peer/endorser"
+	"github.com/qioi/qioi/ledger/internal/peer/syscc"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -29,6 +30,15 @@ func (c channels) delivering(id string) deliver.Chain {
 		return ch
 	}
 	return nil
+}
+
+// asked are the channels as system chaincodes see them.
+func (c channels) asked() map[string]syscc.Channel {
+	out := map[string]syscc.Channel{}
+	for id, ch := range c {
+		out[id] = ch
+	}
+	return out
 }
 
 func (c channels) joined(id string) (*chain.Chain, error) {

@@ -23,6 +23,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/endorser"
 	"github.com/qioi/qioi/ledger/internal/peer/follow"
 	"github.com/qioi/qioi/ledger/internal/peer/gateway"
+	"github.com/qioi/qioi/ledger/internal/peer/syscc"
 	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
@@ -102,7 +103,8 @@ func (n *Node) openServices() error {
 	if n.chaincodes, err = cchost.New(cchost.Config{Chaincodes: chaincodes, Pace: n.pace}); err != nil {
 		return err
 	}
-	n.endorser = endorser.New(n.signer, n.channels.endorsing, n.chaincodes, endorser.NewMetrics(n.ops.Registry()))
+	system := syscc.New(n.cfg.MSPID, n.channels.asked())
+	n.endorser = endorser.New(n.signer, n.channels.endorsing, n.chaincodes, system, endorser.NewMetrics(n.ops.Registry()))
 	n.gateway, err = gateway.New(gateway.Config{
 		MSPID: n.cfg.MSPID, Address: n.cfg.KnownAs(), Channels: n.channels, Endorser: n.endorser, Commits: n.channels, Blocks: n.channels,
 		TLS: n.cfg.TLS.Enabled, Certificate: n.certificate, Pace: n.pace, Registry: n.ops.Registry(),

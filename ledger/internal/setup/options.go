@@ -140,8 +140,11 @@ func (o *Options) chaincodes() ([]channelconfig.GenesisChaincode, error) {
 		if !ok {
 			rule = "OR(" + strings.Join(anyone, ",") + ")"
 		}
-		if name == "" || seen[name] || strings.ContainsAny(name, "/\\: ") {
+		if seen[name] {
 			return nil, fmt.Errorf("--chaincode %q: distinct names, as NAME or NAME=POLICY, are accepted", text)
+		}
+		if err := channelconfig.CheckChaincodeName(name); err != nil {
+			return nil, fmt.Errorf("--chaincode %q: %w", text, err)
 		}
 		if _, err := policy.Parse(rule); err != nil {
 			return nil, fmt.Errorf("--chaincode %s: %w", name, err)

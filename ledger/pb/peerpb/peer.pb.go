@@ -2889,6 +2889,147 @@ func (x *QueryResponseMetadata) GetBookmark() string {
 	return ""
 }
 
+// ProcessedTransaction is what qscc tells of a transaction: its envelope, and the verdict on it.
+type ProcessedTransaction struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	TransactionEnvelope *commonpb.Envelope     `protobuf:"bytes,1,opt,name=transactionEnvelope,proto3" json:"transactionEnvelope,omitempty"`
+	ValidationCode      int32                  `protobuf:"varint,2,opt,name=validationCode,proto3" json:"validationCode,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *ProcessedTransaction) Reset() {
+	*x = ProcessedTransaction{}
+	mi := &file_peer_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProcessedTransaction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProcessedTransaction) ProtoMessage() {}
+
+func (x *ProcessedTransaction) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProcessedTransaction.ProtoReflect.Descriptor instead.
+func (*ProcessedTransaction) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ProcessedTransaction) GetTransactionEnvelope() *commonpb.Envelope {
+	if x != nil {
+		return x.TransactionEnvelope
+	}
+	return nil
+}
+
+func (x *ProcessedTransaction) GetValidationCode() int32 {
+	if x != nil {
+		return x.ValidationCode
+	}
+	return 0
+}
+
+type ChannelQueryResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Channels      []*ChannelInfo         `protobuf:"bytes,1,rep,name=channels,proto3" json:"channels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChannelQueryResponse) Reset() {
+	*x = ChannelQueryResponse{}
+	mi := &file_peer_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChannelQueryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChannelQueryResponse) ProtoMessage() {}
+
+func (x *ChannelQueryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChannelQueryResponse.ProtoReflect.Descriptor instead.
+func (*ChannelQueryResponse) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ChannelQueryResponse) GetChannels() []*ChannelInfo {
+	if x != nil {
+		return x.Channels
+	}
+	return nil
+}
+
+type ChannelInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ChannelId     string                 `protobuf:"bytes,1,opt,name=channel_id,json=channelId,proto3" json:"channel_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChannelInfo) Reset() {
+	*x = ChannelInfo{}
+	mi := &file_peer_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChannelInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChannelInfo) ProtoMessage() {}
+
+func (x *ChannelInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChannelInfo.ProtoReflect.Descriptor instead.
+func (*ChannelInfo) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ChannelInfo) GetChannelId() string {
+	if x != nil {
+		return x.ChannelId
+	}
+	return ""
+}
+
 var File_peer_proto protoreflect.FileDescriptor
 
 const file_peer_proto_rawDesc = "" +
@@ -3112,7 +3253,15 @@ const file_peer_proto_rawDesc = "" +
 	"\bmetadata\x18\x04 \x01(\fR\bmetadata\"g\n" +
 	"\x15QueryResponseMetadata\x122\n" +
 	"\x15fetched_records_count\x18\x01 \x01(\x05R\x13fetchedRecordsCount\x12\x1a\n" +
-	"\bbookmark\x18\x02 \x01(\tR\bbookmark*\xab\x05\n" +
+	"\bbookmark\x18\x02 \x01(\tR\bbookmark\"\x82\x01\n" +
+	"\x14ProcessedTransaction\x12B\n" +
+	"\x13transactionEnvelope\x18\x01 \x01(\v2\x10.common.EnvelopeR\x13transactionEnvelope\x12&\n" +
+	"\x0evalidationCode\x18\x02 \x01(\x05R\x0evalidationCode\"G\n" +
+	"\x14ChannelQueryResponse\x12/\n" +
+	"\bchannels\x18\x01 \x03(\v2\x13.protos.ChannelInfoR\bchannels\",\n" +
+	"\vChannelInfo\x12\x1d\n" +
+	"\n" +
+	"channel_id\x18\x01 \x01(\tR\tchannelId*\xab\x05\n" +
 	"\x10TxValidationCode\x12\t\n" +
 	"\x05VALID\x10\x00\x12\x10\n" +
 	"\fNIL_ENVELOPE\x10\x01\x12\x0f\n" +
@@ -3167,7 +3316,7 @@ func file_peer_proto_rawDescGZIP() []byte {
 }
 
 var file_peer_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_peer_proto_goTypes = []any{
 	(TxValidationCode)(0),                    // 0: protos.TxValidationCode
 	(ChaincodeSpec_Type)(0),                  // 1: protos.ChaincodeSpec.Type
@@ -3216,69 +3365,74 @@ var file_peer_proto_goTypes = []any{
 	(*QueryResultBytes)(nil),                 // 44: protos.QueryResultBytes
 	(*QueryResponse)(nil),                    // 45: protos.QueryResponse
 	(*QueryResponseMetadata)(nil),            // 46: protos.QueryResponseMetadata
-	nil,                                      // 47: protos.ChaincodeProposalPayload.TransientMapEntry
-	nil,                                      // 48: protos.ChaincodeInput.DecorationsEntry
-	(*timestamppb.Timestamp)(nil),            // 49: google.protobuf.Timestamp
-	(*commonpb.SignaturePolicyEnvelope)(nil), // 50: common.SignaturePolicyEnvelope
-	(commonpb.HeaderType)(0),                 // 51: common.HeaderType
-	(commonpb.Status)(0),                     // 52: common.Status
-	(*commonpb.Block)(nil),                   // 53: common.Block
-	(*commonpb.Envelope)(nil),                // 54: common.Envelope
+	(*ProcessedTransaction)(nil),             // 47: protos.ProcessedTransaction
+	(*ChannelQueryResponse)(nil),             // 48: protos.ChannelQueryResponse
+	(*ChannelInfo)(nil),                      // 49: protos.ChannelInfo
+	nil,                                      // 50: protos.ChaincodeProposalPayload.TransientMapEntry
+	nil,                                      // 51: protos.ChaincodeInput.DecorationsEntry
+	(*timestamppb.Timestamp)(nil),            // 52: google.protobuf.Timestamp
+	(*commonpb.SignaturePolicyEnvelope)(nil), // 53: common.SignaturePolicyEnvelope
+	(commonpb.HeaderType)(0),                 // 54: common.HeaderType
+	(commonpb.Status)(0),                     // 55: common.Status
+	(*commonpb.Block)(nil),                   // 56: common.Block
+	(*commonpb.Envelope)(nil),                // 57: common.Envelope
 }
 var file_peer_proto_depIdxs = []int32{
 	8,  // 0: protos.ChaincodeHeaderExtension.chaincode_id:type_name -> protos.ChaincodeID
-	47, // 1: protos.ChaincodeProposalPayload.TransientMap:type_name -> protos.ChaincodeProposalPayload.TransientMapEntry
-	48, // 2: protos.ChaincodeInput.decorations:type_name -> protos.ChaincodeInput.DecorationsEntry
+	50, // 1: protos.ChaincodeProposalPayload.TransientMap:type_name -> protos.ChaincodeProposalPayload.TransientMapEntry
+	51, // 2: protos.ChaincodeInput.decorations:type_name -> protos.ChaincodeInput.DecorationsEntry
 	1,  // 3: protos.ChaincodeSpec.type:type_name -> protos.ChaincodeSpec.Type
 	8,  // 4: protos.ChaincodeSpec.chaincode_id:type_name -> protos.ChaincodeID
 	9,  // 5: protos.ChaincodeSpec.input:type_name -> protos.ChaincodeInput
 	10, // 6: protos.ChaincodeInvocationSpec.chaincode_spec:type_name -> protos.ChaincodeSpec
 	15, // 7: protos.ChaincodeAction.response:type_name -> protos.Response
 	8,  // 8: protos.ChaincodeAction.chaincode_id:type_name -> protos.ChaincodeID
-	49, // 9: protos.ProposalResponse.timestamp:type_name -> google.protobuf.Timestamp
+	52, // 9: protos.ProposalResponse.timestamp:type_name -> google.protobuf.Timestamp
 	15, // 10: protos.ProposalResponse.response:type_name -> protos.Response
 	17, // 11: protos.ProposalResponse.endorsement:type_name -> protos.Endorsement
 	19, // 12: protos.Transaction.actions:type_name -> protos.TransactionAction
 	21, // 13: protos.ChaincodeActionPayload.action:type_name -> protos.ChaincodeEndorsedAction
 	17, // 14: protos.ChaincodeEndorsedAction.endorsements:type_name -> protos.Endorsement
-	50, // 15: protos.ApplicationPolicy.signature_policy:type_name -> common.SignaturePolicyEnvelope
+	53, // 15: protos.ApplicationPolicy.signature_policy:type_name -> common.SignaturePolicyEnvelope
 	24, // 16: protos.AnchorPeers.anchor_peers:type_name -> protos.AnchorPeer
 	26, // 17: protos.FilteredBlock.filtered_transactions:type_name -> protos.FilteredTransaction
-	51, // 18: protos.FilteredTransaction.type:type_name -> common.HeaderType
+	54, // 18: protos.FilteredTransaction.type:type_name -> common.HeaderType
 	0,  // 19: protos.FilteredTransaction.tx_validation_code:type_name -> protos.TxValidationCode
 	27, // 20: protos.FilteredTransaction.transaction_actions:type_name -> protos.FilteredTransactionActions
 	28, // 21: protos.FilteredTransactionActions.chaincode_actions:type_name -> protos.FilteredChaincodeAction
 	13, // 22: protos.FilteredChaincodeAction.chaincode_event:type_name -> protos.ChaincodeEvent
-	52, // 23: protos.DeliverResponse.status:type_name -> common.Status
-	53, // 24: protos.DeliverResponse.block:type_name -> common.Block
+	55, // 23: protos.DeliverResponse.status:type_name -> common.Status
+	56, // 24: protos.DeliverResponse.block:type_name -> common.Block
 	25, // 25: protos.DeliverResponse.filtered_block:type_name -> protos.FilteredBlock
 	30, // 26: protos.DeliverResponse.block_and_private_data:type_name -> protos.BlockAndPrivateData
-	53, // 27: protos.BlockAndPrivateData.block:type_name -> common.Block
+	56, // 27: protos.BlockAndPrivateData.block:type_name -> common.Block
 	2,  // 28: protos.ChaincodeMessage.type:type_name -> protos.ChaincodeMessage.Type
-	49, // 29: protos.ChaincodeMessage.timestamp:type_name -> google.protobuf.Timestamp
+	52, // 29: protos.ChaincodeMessage.timestamp:type_name -> google.protobuf.Timestamp
 	4,  // 30: protos.ChaincodeMessage.proposal:type_name -> protos.SignedProposal
 	13, // 31: protos.ChaincodeMessage.chaincode_event:type_name -> protos.ChaincodeEvent
 	34, // 32: protos.ChaincodeMessage.writes:type_name -> protos.WriteBatchState
 	3,  // 33: protos.WriteRecord.type:type_name -> protos.WriteRecord.Type
 	33, // 34: protos.WriteBatchState.rec:type_name -> protos.WriteRecord
 	44, // 35: protos.QueryResponse.results:type_name -> protos.QueryResultBytes
-	4,  // 36: protos.Endorser.ProcessProposal:input_type -> protos.SignedProposal
-	54, // 37: protos.Deliver.Deliver:input_type -> common.Envelope
-	54, // 38: protos.Deliver.DeliverFiltered:input_type -> common.Envelope
-	54, // 39: protos.Deliver.DeliverWithPrivateData:input_type -> common.Envelope
-	31, // 40: protos.ChaincodeSupport.Register:input_type -> protos.ChaincodeMessage
-	31, // 41: protos.Chaincode.Connect:input_type -> protos.ChaincodeMessage
-	14, // 42: protos.Endorser.ProcessProposal:output_type -> protos.ProposalResponse
-	29, // 43: protos.Deliver.Deliver:output_type -> protos.DeliverResponse
-	29, // 44: protos.Deliver.DeliverFiltered:output_type -> protos.DeliverResponse
-	29, // 45: protos.Deliver.DeliverWithPrivateData:output_type -> protos.DeliverResponse
-	31, // 46: protos.ChaincodeSupport.Register:output_type -> protos.ChaincodeMessage
-	31, // 47: protos.Chaincode.Connect:output_type -> protos.ChaincodeMessage
-	42, // [42:48] is the sub-list for method output_type
-	36, // [36:42] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	57, // 36: protos.ProcessedTransaction.transactionEnvelope:type_name -> common.Envelope
+	49, // 37: protos.ChannelQueryResponse.channels:type_name -> protos.ChannelInfo
+	4,  // 38: protos.Endorser.ProcessProposal:input_type -> protos.SignedProposal
+	57, // 39: protos.Deliver.Deliver:input_type -> common.Envelope
+	57, // 40: protos.Deliver.DeliverFiltered:input_type -> common.Envelope
+	57, // 41: protos.Deliver.DeliverWithPrivateData:input_type -> common.Envelope
+	31, // 42: protos.ChaincodeSupport.Register:input_type -> protos.ChaincodeMessage
+	31, // 43: protos.Chaincode.Connect:input_type -> protos.ChaincodeMessage
+	14, // 44: protos.Endorser.ProcessProposal:output_type -> protos.ProposalResponse
+	29, // 45: protos.Deliver.Deliver:output_type -> protos.DeliverResponse
+	29, // 46: protos.Deliver.DeliverFiltered:output_type -> protos.DeliverResponse
+	29, // 47: protos.Deliver.DeliverWithPrivateData:output_type -> protos.DeliverResponse
+	31, // 48: protos.ChaincodeSupport.Register:output_type -> protos.ChaincodeMessage
+	31, // 49: protos.Chaincode.Connect:output_type -> protos.ChaincodeMessage
+	44, // [44:50] is the sub-list for method output_type
+	38, // [38:44] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_peer_proto_init() }
@@ -3305,7 +3459,7 @@ func file_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_peer_proto_rawDesc), len(file_peer_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   45,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

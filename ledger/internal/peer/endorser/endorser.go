@@ -18,6 +18,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
+	"github.com/qioi/qioi/ledger/internal/peer/syscc"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -30,6 +31,9 @@ const (
 	errorThreshold = 400
 	statusError    = 500
 )
+
+// systemVersion is what Fabric's system chaincodes call themselves.
+const systemVersion = "syscc"
 
 // maxRemote bounds the proposals of other peers and clients that run at once (Fabric's default).
 const maxRemote = 2500
@@ -47,6 +51,13 @@ type Chaincodes interface {
 	Execute(ctx context.Context, in cchost.Invocation, ledger cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error)
 }
 
+// System is the system chaincodes, which run within the peer.
+type System interface {
+	Answer(ctx context.Context, q syscc.Query) *peerpb.Response
+	// Local is a configuration that knows the peer's own organisation; nil when there is none.
+	Local() *channelconfig.Bundle
+}
+
 // Signer is the peer's identity. What SignOwn has signed, this process knows again when it validates it.
 type Signer interface {
 	Serialized() []byte
@@ -58,12 +69,13 @@ type Endorser struct {
 	signer     Signer
 	channel    func(id string) Channel // nil when the peer has not joined
 	chaincodes Chaincodes
+	system     System
 	metrics    *Metrics
 }
 
 // New makes an endorser; metrics may be nil.
-func New(signer Signer, channel func(id string) Channel, chaincodes Chaincodes, metrics *Metrics) *Endorser {
-	return &Endorser{signer: signer, channel: channel, chaincodes: chaincodes, metrics: metrics}
+func New(signer Signer, channel func(id string) Channel, chaincodes Chaincodes, system System, metrics *Metrics) *Endorser {
+	return &Endorser{signer: signer, channel: channel, chaincodes: chaincodes, system: system, metrics: metrics}
 }
 
 // ProcessProposal simulates and endorses. A refused proposal is an error; what went wrong in
@@ -78,12 +90,19 @@ func (e *Endorser) ProcessProposal(ctx context.Context, signed *peerpb.SignedPro
 		return nil, err
 	}
 	id := p.channel.ChannelId
+	if id == "" {
+		return e.withoutChannel(ctx, p)
+	}
 	ch := e.channel(id)
 	if ch == nil {
 		return failed(fmt.Sprintf("channel '%s' not found", id)), nil
 	}
 	bundle := ch.Bundle()
 	if err := p.check(bundle); err != nil {
+		e.metrics.refused()
+		return nil, fmt.Errorf("error validating proposal: %w", err)
+	}
+	if err := p.checkMayPropose(bundle); err != nil {
 		e.metrics.refused()
 		return nil, fmt.Errorf("error validating proposal: %w", err)
 	}
@@ -106,21 +125,56 @@ func failed(message string) *peerpb.ProposalResponse {
 	return &peerpb.ProposalResponse{Response: &peerpb.Response{Status: statusError, Message: message}}
 }
 
-func (e *Endorser) endorse(ctx context.Context, p *proposal, ch Channel, bundle *channelconfig.Bundle) (*peerpb.ProposalResponse, error) {
+// withoutChannel answers what is asked of the peer itself. As in Fabric only members of its
+// organisation may, and nothing is endorsed.
+func (e *Endorser) withoutChannel(ctx context.Context, p *proposal) (*peerpb.ProposalResponse, error) {
+	bundle := e.system.Local()
+	if bundle == nil {
+		return failed("the peer has joined no channel"), nil
+	}
+	if err := p.check(bundle); err != nil {
+		e.metrics.refused()
+		return nil, fmt.Errorf("error validating proposal: %w", err)
+	}
+	if !channelconfig.IsSystemChaincode(p.chaincode) {
+		return failed(fmt.Sprintf("chaincode %s: a proposal without a channel can only go to a system chaincode", p.chaincode)), nil
+	}
+	return &peerpb.ProposalResponse{Response: e.system.Answer(ctx, p.query())}, nil
+}
+
+func (p *proposal) query() syscc.Query {
+	return syscc.Query{Chaincode: p.chaincode, ChannelID: p.channel.ChannelId, Creator: p.signature.Creator, Args: p.input.Args}
+}
+
+// run executes a proposal's chaincode; version is that of its definition.
+func (e *Endorser) run(
+	ctx context.Context, p *proposal, sim *rwset.Simulator, bundle *channelconfig.Bundle,
+) (response *peerpb.Response, event *peerpb.ChaincodeEvent, version string, err error) {
+	if channelconfig.IsSystemChaincode(p.chaincode) {
+		return e.system.Answer(ctx, p.query()), nil, systemVersion, nil
+	}
 	definition := bundle.Chaincodes[p.chaincode]
 	if definition == nil {
-		return nil, fmt.Errorf("make sure the chaincode %s has been successfully defined on channel %s and try again: chaincode %s not found",
+		return nil, nil, "", fmt.Errorf("make sure the chaincode %s has been successfully defined on channel %s and try again: chaincode %s not found",
 			p.chaincode, bundle.ChannelID, p.chaincode)
 	}
-	sim := rwset.NewSimulator(ch.Snapshot())
-	response, event, err := e.chaincodes.Execute(ctx, cchost.Invocation{
+	response, event, err = e.chaincodes.Execute(ctx, cchost.Invocation{
 		ChannelID: bundle.ChannelID, TxID: p.channel.TxId, Chaincode: p.chaincode, SignedProposal: p.signed, Input: p.input,
 		Defined: func(name string) bool { return bundle.Chaincodes[name] != nil },
 	}, ledgerView{sim})
 	if err != nil {
-		return nil, fmt.Errorf("error in simulation: %w", err)
+		return nil, nil, "", fmt.Errorf("error in simulation: %w", err)
 	}
-	payload, err := p.respond(sim, response, event, definition.Version)
+	return response, event, definition.Version, nil
+}
+
+func (e *Endorser) endorse(ctx context.Context, p *proposal, ch Channel, bundle *channelconfig.Bundle) (*peerpb.ProposalResponse, error) {
+	sim := rwset.NewSimulator(ch.Snapshot())
+	response, event, version, err := e.run(ctx, p, sim, bundle)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := p.respond(sim, response, event, version)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create the proposal response: %w", err)
 	}

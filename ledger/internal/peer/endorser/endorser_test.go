@@ -12,6 +12,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/internal/peer/endorser"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/internal/peer/syscc"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -45,7 +46,7 @@ func setup(t *testing.T, run script) (*peertest.World, *fakeChannel, *endorser.E
 		}
 		return nil
 	}
-	return w, ch, endorser.New(w.Signer("Org1MSP", "peer"), lookup, run, nil)
+	return w, ch, endorser.New(w.Signer("Org1MSP", "peer"), lookup, run, syscc.New("Org1MSP", nil), nil)
 }
 
 // TestWhatIsEndorsedIsValid: the stages that follow accept what the endorser made.
@@ -163,7 +164,7 @@ func FuzzProcessProposal(f *testing.F) {
 	signed, _ := w.Propose(peertest.Proposal{Args: []string{"a"}})
 	f.Add(signed.ProposalBytes)
 	ch := &fakeChannel{bundle: w.Bundle, state: statedb.New()}
-	e := endorser.New(w.Signer("Org1MSP", "peer"), func(string) endorser.Channel { return ch }, script(nil), nil)
+	e := endorser.New(w.Signer("Org1MSP", "peer"), func(string) endorser.Channel { return ch }, script(nil), syscc.New("Org1MSP", nil), nil)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		// Whatever was changed, the signature is not of it.
 		_, err := e.ProcessProposal(context.Background(), &peerpb.SignedProposal{ProposalBytes: data, Signature: []byte("x")})

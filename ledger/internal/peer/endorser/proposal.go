@@ -28,6 +28,7 @@ type proposal struct {
 	chaincode string
 	input     *peerpb.ChaincodeInput
 	hash      []byte
+	creator   *identity.Identity // once it is checked
 }
 
 // open reads a proposal; what it says is not checked yet.
@@ -69,9 +70,11 @@ func open(signed *peerpb.SignedProposal) (*proposal, error) {
 	return p, nil
 }
 
-// check refuses what Fabric refuses, in its words.
+// check refuses what Fabric refuses, in its words, by the organisations that a configuration knows.
 func (p *proposal) check(bundle *channelconfig.Bundle) error {
-	if kind := commonpb.HeaderType(p.channel.Type); kind != commonpb.HeaderType_ENDORSER_TRANSACTION {
+	// Fabric's tools call cscc's JoinChain a configuration.
+	joining := p.channel.ChannelId == "" && p.chaincode == channelconfig.ChannelQueries
+	if kind := commonpb.HeaderType(p.channel.Type); kind != commonpb.HeaderType_ENDORSER_TRANSACTION && !(joining && kind == commonpb.HeaderType_CONFIG) {
 		return fmt.Errorf("invalid header type %s", kind)
 	}
 	if p.channel.Epoch != 0 {
@@ -87,24 +90,33 @@ func (p *proposal) check(bundle *channelconfig.Bundle) error {
 	p.key = key
 	creator, err := bundle.MSP.Deserialize(p.signature.Creator)
 	if errors.Is(err, identity.ErrUnknownMSP) || errors.Is(err, identity.ErrMalformed) || errors.Is(err, identity.ErrUntrusted) {
-		return fmt.Errorf("access denied: channel [%s] creator org unknown, creator is malformed", bundle.ChannelID)
+		return fmt.Errorf("access denied: channel [%s] creator org unknown, creator is malformed", p.channel.ChannelId)
 	}
 	if err != nil {
-		log.Debugf("[%s] proposal %s: %s", bundle.ChannelID, p.channel.TxId, err)
+		log.Debugf("[%s] proposal %s: %s", p.channel.ChannelId, p.channel.TxId, err)
 		var claimed msppb.SerializedIdentity
 		_ = protoutil.Unmarshal(p.signature.Creator, &claimed) // it was read once already
-		return fmt.Errorf("access denied: channel [%s] creator org [%s]", bundle.ChannelID, claimed.Mspid)
+		return fmt.Errorf("access denied: channel [%s] creator org [%s]", p.channel.ChannelId, claimed.Mspid)
 	}
 	// The transaction will be judged by the proposal's time, so that must be a time at which the creator may act.
 	if dated := p.channel.GetTimestamp().AsTime(); !creator.ValidAt(dated) {
 		return fmt.Errorf("access denied: channel [%s] creator org [%s], the certificate is not valid at the proposal's time %s",
-			bundle.ChannelID, creator.MSPID, dated.Format(time.RFC3339))
+			p.channel.ChannelId, creator.MSPID, dated.Format(time.RFC3339))
 	}
 	if creator.Verify(p.signed.ProposalBytes, p.signed.Signature) != nil {
-		return fmt.Errorf("access denied: channel [%s] creator org [%s]", bundle.ChannelID, creator.MSPID)
+		return fmt.Errorf("access denied: channel [%s] creator org [%s]", p.channel.ChannelId, creator.MSPID)
 	}
-	if !bundle.Policy(proposers).Evaluate([]*identity.Identity{creator}) {
-		return fmt.Errorf("access denied: channel [%s] creator org [%s], policy %s is not satisfied", bundle.ChannelID, creator.MSPID, proposers)
+	p.creator = creator
+	return nil
+}
+
+// checkMayPropose is for chaincodes of the channel: system chaincodes have policies of their own.
+func (p *proposal) checkMayPropose(bundle *channelconfig.Bundle) error {
+	if channelconfig.IsSystemChaincode(p.chaincode) {
+		return nil
+	}
+	if !bundle.Policy(proposers).Evaluate([]*identity.Identity{p.creator}) {
+		return fmt.Errorf("access denied: channel [%s] creator org [%s], policy %s is not satisfied", bundle.ChannelID, p.creator.MSPID, proposers)
 	}
 	return nil
 }

@@ -179,6 +179,12 @@ func TestWhatAQueryCannotReach(t *testing.T) {
 	request.ProposedTransaction, _ = f.Propose(peertest.Proposal{Change: func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.ChannelId = "other" }})
 	_, err = f.client.Evaluate(context.Background(), evaluate(request))
 	assert.Equal(t, "Unavailable: failed to get config for channel [other]: could not get last config for channel other", f.described(err))
+	// Our own peer answers for system chaincodes, and only queries go there.
+	request = f.request(peertest.Proposal{Chaincode: "qscc", Args: []string{"GetChainInfo", "other"}})
+	_, err = f.client.Evaluate(context.Background(), evaluate(request))
+	assert.Contains(t, f.described(err), "Unknown: evaluate call to endorser returned error: chaincode response 500, Invalid chain ID, other")
+	_, err = f.client.Endorse(context.Background(), request)
+	assert.Contains(t, f.described(err), "FailedPrecondition: no combination of peers can be derived which satisfy the endorsement policy")
 }
 
 // A chaincode that another one called has its own policy.

@@ -28,7 +28,7 @@ func (s *Server) Evaluate(ctx context.Context, request *gatewaypb.EvaluateReques
 		return nil, status.Errorf(codes.Unavailable, "failed to get config for channel [%s]: could not get last config for channel %s", p.channel, p.channel)
 	}
 	var candidates []node
-	if bundle.Chaincodes[p.chaincode] != nil {
+	if bundle.Chaincodes[p.chaincode] != nil || channelconfig.IsSystemChaincode(p.chaincode) {
 		candidates = s.evaluators(bundle, p, request.GetTargetOrganizations())
 	}
 	if len(candidates) == 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/endorser"
 	"github.com/qioi/qioi/ledger/internal/peer/gateway"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/internal/peer/syscc"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -297,7 +298,7 @@ func startIn(t *testing.T, mode channelconfig.Mode, change func(*gateway.Config)
 			return state{f.Bundle}
 		}, contract(func(ctx context.Context, in cchost.Invocation, ledger cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
 			return (*f.peers[name])(ctx, in, ledger)
-		}), nil)
+		}), syscc.New(msp, nil), nil)
 		if name == "peer0-org1" {
 			config.Endorser = e
 			continue

@@ -1,0 +1,105 @@
+// Package syscc answers what clients ask Fabric's system chaincodes: qscc (blocks and
+// transactions), cscc (channels and their configuration) and _lifecycle (definitions of
+// chaincodes). What would change something is refused: a peer's channels stand in its file, and
+// chaincodes in the channel's configuration.
+package syscc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
+)
+
+// Fabric's policies for these queries.
+const (
+	readers = "/Channel/Application/Readers"
+	writers = "/Channel/Application/Writers"
+)
+
+// Channel is what the queries need of a channel; *chain.Chain is one.
+type Channel interface {
+	Bundle() *channelconfig.Bundle
+	Height() uint64
+	Block(number uint64) (*commonpb.Block, error)
+	Find(txID string) (chain.Status, bool)
+	UntilChanged() <-chan struct{}
+	Stopped() <-chan struct{}
+}
+
+// Query is one call. Who made it, its signature included, has been checked.
+type Query struct {
+	Chaincode string
+	ChannelID string // of the proposal; empty where it names none
+	Creator   []byte
+	Args      [][]byte
+}
+
+// System is safe for concurrent use.
+type System struct {
+	mspID    string
+	channels map[string]Channel
+}
+
+// New makes the system chaincodes of a peer of the organisation mspID, with the channels that it has joined.
+func New(mspID string, channels map[string]Channel) *System {
+	return &System{mspID: mspID, channels: channels}
+}
+
+// Local is a configuration that knows the peer's own organisation, whose members may ask without
+// a channel; nil when the peer has joined none.
+func (s *System) Local() *channelconfig.Bundle {
+	for _, id := range slices.Sorted(maps.Keys(s.channels)) {
+		return s.channels[id].Bundle()
+	}
+	return nil
+}
+
+// errNotDefined is Fabric's 404: the thing itself is missing, not the call wrong.
+var errNotDefined = errors.New("is not defined")
+
+// Answer runs a query. Its response has the status and the words of Fabric's.
+func (s *System) Answer(ctx context.Context, q Query) *peerpb.Response {
+	var answer proto.Message
+	var err error
+	switch q.Chaincode {
+	case channelconfig.LedgerQueries:
+		answer, err = s.ledgerQuery(ctx, q)
+	case channelconfig.ChannelQueries:
+		answer, err = s.channelQuery(q)
+	case channelconfig.Lifecycle:
+		answer, err = s.lifecycleQuery(q)
+	default:
+		err = fmt.Errorf("%q is no system chaincode", q.Chaincode)
+	}
+	var payload []byte
+	if err == nil {
+		payload, err = proto.Marshal(answer)
+	}
+	switch {
+	case errors.Is(err, errNotDefined):
+		return &peerpb.Response{Status: http.StatusNotFound, Message: err.Error()}
+	case err != nil:
+		return &peerpb.Response{Status: http.StatusInternalServerError, Message: err.Error()}
+	default:
+		return &peerpb.Response{Status: http.StatusOK, Payload: payload}
+	}
+}
+
+// fabrics makes an error in Fabric's own words, which begin and end as they like.
+func fabrics(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
+// admits checks that the one who asks may, by the policy of the channel that is asked about.
+func (q *Query) admits(ch Channel, policy string) error {
+	_, err := ch.Bundle().Admits(q.Creator, policy)
+	return err
+}
