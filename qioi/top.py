@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import compress
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-#: Values that one sparkline shows.
+#: Values that one sparkline shows, and as many as fit beside the other columns on a terminal narrower than ROOMY.
 WIDTH = 30
+FEW = 10
+ROOMY = 200
+#: Columns that a terminal narrower than this has no room for.
+WIDE = 140
+WIDE_ONLY = {"Role", "Delay over time", "Last decision"}
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -36,9 +42,9 @@ class History:
         for key, value in new.items():
             self._values[key].append(value)
 
-    def line(self, what: str, whose: str) -> str:
-        """Give a sparkline."""
-        return sparkline(self._values.get((what, whose), ()))
+    def line(self, what: str, whose: str, most: int = WIDTH) -> str:
+        """Give a sparkline of the last values."""
+        return sparkline(list(self._values.get((what, whose), ()))[-most:])
 
 
 def sparkline(values: Iterable[float | None]) -> str:
@@ -53,9 +59,10 @@ def bar(part: float) -> str:
     return BARS[min(len(BARS) - 1, int(part * len(BARS)))]
 
 
-def view(document: dict[str, Any], history: History) -> RenderableType:
-    """Draw one status."""
-    return Group(head(document), channels(document, history), components(document, history), *notes(document))
+def view(document: dict[str, Any], history: History, width: int) -> RenderableType:
+    """Draw one status on so many columns."""
+    rows = components(document, history, width)
+    return Group(head(document), channels(document, history), rows, *notes(document, wide=width >= WIDE))
 
 
 def head(document: dict[str, Any]) -> Text:
@@ -87,31 +94,37 @@ def channels(document: dict[str, Any], history: History) -> Table:
     return table
 
 
-def components(document: dict[str, Any], history: History) -> Table:
+def components(document: dict[str, Any], history: History, width: int) -> Table:
     """Draw the components; one that is raised is yellow, one with a problem red."""
-    table = Table(
-        "Component", "Role", right("Share"), "Share over time", right("Delay"), "Delay over time", right("Waiting"),
-        right("Cores"), Column("Last decision", ratio=1, no_wrap=True, overflow="ellipsis"), expand=True,
+    wide, most = width >= WIDE, WIDTH if width >= ROOMY else FEW
+    heads = (
+        Column("Component", no_wrap=True), Column("Role"), right("Share"), Column("Share over time"), right("Delay"),
+        Column("Delay over time"), right("Waiting"), right("Cores"),
+        Column("Last decision", ratio=1, no_wrap=True, overflow="ellipsis"),
     )  # fmt: skip
+    shown = [wide or head.header not in WIDE_ONLY for head in heads]
+    table = Table(*compress(heads, shown), expand=wide)
     for one in document["components"]:
         raised = None not in (one["share"], one["original"]) and one["share"] > one["original"]
-        table.add_row(
+        row = (
             one["name"],
             one["role"],
             Text(number(one["share"], "{}"), style="yellow" if raised else ""),
-            history.line("share", one["name"]),
+            history.line("share", one["name"], most),
             number(None if one["delay"] is None else 1000 * one["delay"], "{:.2f} ms"),
-            history.line("delay", one["name"]),
+            history.line("delay", one["name"], most),
             number(one["waiting_share"], "{:.0%}"),
             number(one["cores"], "{:.2f}"),
             Text(one["problem"] or one["reason"], style="red" if one["problem"] else ""),
         )
+        table.add_row(*compress(row, shown))
     return table
 
 
-def notes(document: dict[str, Any]) -> list[Text]:
-    """Say what is wrong elsewhere."""
-    lines = [f"{one['kind']} of {one['component']}: {one['problem']}" for one in document["sources"] if one["problem"]]
+def notes(document: dict[str, Any], *, wide: bool) -> list[Text]:
+    """Say what is wrong elsewhere; and with components, where the table has no room for it."""
+    lines = [f"{one['name']}: {one['problem']}" for one in document["components"] if one["problem"] and not wide]
+    lines += [f"{one['kind']} of {one['component']}: {one['problem']}" for one in document["sources"] if one["problem"]]
     lines += [f"reload refused: {problem}" for problem in document["configuration"]["problems"]]
     return [Text(line, style="red") for line in lines]
 

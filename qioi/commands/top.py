@@ -28,7 +28,7 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
     from rich.live import Live
     from rich.text import Text
 
-    from qioi.top import History, view
+    from qioi.top import WIDE, History, view
 
     where = socket or socket_of(config)
     try:
@@ -38,8 +38,12 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
     history = History()
     history.take(first)
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDE)
     try:
-        with Live(view(first, history), console=console, screen=console.is_terminal, auto_refresh=False) as live:
+        with Live(
+            view(first, history, console.width), console=console, screen=console.is_terminal, auto_refresh=False
+        ) as live:
             for _ in itertools.repeat(None) if count is None else range(count - 1):
                 time.sleep(interval)
                 try:
@@ -48,6 +52,6 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
                     live.update(Text(str(error), style="red"), refresh=True)
                     continue
                 history.take(document)
-                live.update(view(document, history), refresh=True)
+                live.update(view(document, history, console.width), refresh=True)
     except KeyboardInterrupt:
         return

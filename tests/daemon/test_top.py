@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from running import Site, end
 from toy_daemon import ToySite, peer
 from waiting import PATIENCE
@@ -15,7 +16,7 @@ from waiting import PATIENCE
 from qioi.commands.explain import lines
 from qioi.commands.status import show
 from qioi.explain import explain
-from qioi.top import BARS, WIDTH, History, head, sparkline
+from qioi.top import BARS, WIDE, WIDTH, History, head, sparkline, view
 
 
 def status(periods: int, share: int | None, name: str = "peer0") -> dict[str, object]:
@@ -54,6 +55,24 @@ def test_a_daemon_of_an_older_version_is_shown(tmp_path: Path, capsys: pytest.Ca
     assert "1 periods, - early, 0 late" in capsys.readouterr().out
     assert "1 periods, - early, 0 late" in head(document).plain
     assert dict(lines(explained))["component"] == "peer0 (peer)"
+
+
+@pytest.mark.parametrize(("width", "whole"), [(80, False), (WIDE, True)])
+def test_whose_it_is_can_be_read_on_a_terminal_of_any_width(tmp_path: Path, width: int, whole: bool) -> None:
+    name = "cc-smallbank-peer0-org1"
+    site = ToySite(tmp_path, [peer(name, "g/p")], channels={"red": {"threshold": 100}})
+    history = History()
+    for _ in range(WIDTH):
+        history.take(document := site.run(1).document())
+    document["components"][0]["problem"] = "it is gone"
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(view(document, history, width))
+    text = capture.get()
+    assert name in text
+    assert all(len(line) <= width for line in text.splitlines())
+    assert "it is gone" in text
+    assert ("Last decision" in text) == whole
 
 
 @pytest.mark.slow
