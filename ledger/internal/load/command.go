@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -19,9 +18,6 @@ import (
 
 // ErrNothingCommitted ends a run without a single valid commit.
 var ErrNothingCommitted = errors.New("nothing was committed")
-
-// gcPercent trades a few megabytes for CPU: the live heap of a load client is tiny.
-const gcPercent = 800
 
 type options struct {
 	network, channel, chaincode, workload string
@@ -118,7 +114,7 @@ func (o *options) plan() plan {
 }
 
 func (o *options) execute(ctx context.Context, net *description, stdout io.Writer) (err error) {
-	debug.SetGCPercent(gcPercent)
+	nodeconfig.SpareCollections(ctx)
 	r, about, err := o.build(net)
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
@@ -79,8 +79,8 @@ func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers 
 	if ch == nil || err != nil {
 		return err
 	}
-	var m raftpb.Message
-	if err := proto.Unmarshal(consensus.GetPayload(), &m); err != nil {
+	m, err := cluster.ParseMessage(consensus.GetPayload())
+	if err != nil {
 		return status.Error(codes.InvalidArgument, "not a Raft message")
 	}
 	if certificate != nil && m.GetFrom() != id {
@@ -96,7 +96,7 @@ func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers 
 	}
 	// What is for another id comes too late, or too early: we have left, or do not know yet that we are a consenter.
 	if raft := ch.raft.Load(); raft != nil && m.GetTo() == group.id {
-		raft.Step(&m)
+		raft.Step(m)
 	}
 	return nil
 }

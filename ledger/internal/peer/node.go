@@ -35,6 +35,7 @@ var log = ops.Logger("nodeCmd")
 const (
 	maxMessageBytes = 100 << 20 // Fabric's
 	maxStreams      = 4096      // calls at once on one connection
+	callWorkers     = 64        // goroutines that take one call after the other, whose stacks have grown; calls beyond have their own
 	// minPing lets clients keep their connections alive through firewalls.
 	minPing = 10 * time.Second
 )
@@ -147,7 +148,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 func (n *Node) newServer() *grpc.Server {
 	server := serving.Server(serving.Limits{MessageBytes: maxMessageBytes, Streams: maxStreams, MinPing: minPing},
-		serving.Secured(n.certificate, tls.NoClientCert))
+		serving.Secured(n.certificate, tls.NoClientCert), grpc.NumStreamWorkers(callWorkers))
 	peerpb.RegisterEndorserServer(server, &endorser.Service{Endorser: n.endorser})
 	peerpb.RegisterDeliverServer(server, deliver.New(n.channels.delivering))
 	gatewaypb.RegisterGatewayServer(server, n.gateway)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/qioi/qioi/ledger/internal/protoview"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
@@ -33,8 +34,13 @@ type Signer interface {
 }
 
 // Unmarshal is proto.Unmarshal with a bound on nesting; errors wrap ErrMalformed
-// and name the message's type.
+// and name the message's type. The bytes in the message may be those of raw (package protoview): it must not change
+// any more, and who keeps a small part of it for long keeps a copy.
 func Unmarshal(raw []byte, into proto.Message) error {
+	proto.Reset(into)
+	if protoview.Read(raw, into) {
+		return nil
+	}
 	if err := (proto.UnmarshalOptions{RecursionLimit: maxNesting}).Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("%w: not a %s", ErrMalformed, into.ProtoReflect().Descriptor().Name())
 	}

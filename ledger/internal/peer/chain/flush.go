@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
@@ -60,7 +61,17 @@ func (p *pipeline) write(group []done) error {
 			return err
 		}
 	}
+	letAnswer()
 	return store.Sync()
+}
+
+// letAnswer lets those run who have something to say. The system call that syncs may keep this process's only thread
+// until it returns, and the orderer's word that a transaction is ordered comes with the transaction: its client would
+// hear of it, and ask for the outcome, only after the sync. Twice, because what is written to a connection steps back
+// once for more to come (package wire).
+func letAnswer() {
+	runtime.Gosched()
+	runtime.Gosched()
 }
 
 // publish tells everybody who waits that the group is durable.

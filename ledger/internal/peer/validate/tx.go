@@ -5,6 +5,7 @@
 package validate
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 
@@ -112,7 +113,6 @@ func whyMalformed(raw []byte) Code {
 func (tx *Tx) parseActions() Code {
 	var body peerpb.Transaction
 	var payload peerpb.ChaincodeActionPayload
-	var sigHeader commonpb.SignatureHeader
 	var response peerpb.ProposalResponsePayload
 	var action peerpb.ChaincodeAction
 	if protoutil.Unmarshal(tx.Message.Data, &body) != nil {
@@ -121,7 +121,7 @@ func (tx *Tx) parseActions() Code {
 	if len(body.Actions) != 1 {
 		return peerpb.TxValidationCode_INVALID_ENDORSER_TRANSACTION
 	}
-	if protoutil.Unmarshal(body.Actions[0].Header, &sigHeader) != nil || !proto.Equal(&sigHeader, tx.Message.Signature) ||
+	if !tx.signedAs(body.Actions[0].Header) ||
 		protoutil.Unmarshal(body.Actions[0].Payload, &payload) != nil || payload.Action == nil {
 		return peerpb.TxValidationCode_INVALID_ENDORSER_TRANSACTION
 	}
@@ -149,6 +149,15 @@ func (tx *Tx) parseActions() Code {
 	}
 	tx.Set = set
 	return peerpb.TxValidationCode_VALID
+}
+
+// signedAs reports whether that is the transaction's own signature header.
+func (tx *Tx) signedAs(header []byte) bool {
+	if _, own, ok := rawHeaders(tx.Message.Envelope.Payload); ok && bytes.Equal(own, header) {
+		return true
+	}
+	var other commonpb.SignatureHeader
+	return protoutil.Unmarshal(header, &other) == nil && proto.Equal(&other, tx.Message.Signature)
 }
 
 func (tx *Tx) parseEvent(raw []byte) Code {

@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/protoview"
+)
+
+// ParseMessage reads a Raft message, without copying its entries where it is one that appends them: they are part of
+// raw from then on.
+func ParseMessage(raw []byte) (*raftpb.Message, error) {
+	m := &raftpb.Message{}
+	if appended(raw, m) {
+		return m, nil
+	}
+	m.Reset()
+	return m, proto.Unmarshal(raw, m)
+}
+
+// appended leaves every other message to the library.
+func appended(raw []byte, m *raftpb.Message) bool {
+	return protoview.Fields(raw, func(tag protoview.Tag, bytes []byte, value uint64) bool {
+		switch tag {
+		case protoview.Number(1):
+			kind := raftpb.MessageType(int32(value))
+			m.Type = &kind
+			return kind == raftpb.MsgApp
+		case protoview.Number(2):
+			m.To = &value
+		case protoview.Number(3):
+			m.From = &value
+		case protoview.Number(4):
+			m.Term = &value
+		case protoview.Number(5):
+			m.LogTerm = &value
+		case protoview.Number(6):
+			m.Index = &value
+		case protoview.Chunk(7):
+			e := &raftpb.Entry{}
+			m.Entries = append(m.Entries, e)
+			return entry(bytes, e)
+		case protoview.Number(8):
+			m.Commit = &value
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+func entry(raw []byte, e *raftpb.Entry) bool {
+	return protoview.Fields(raw, func(tag protoview.Tag, bytes []byte, value uint64) bool {
+		switch tag {
+		case protoview.Number(1):
+			kind := raftpb.EntryType(int32(value))
+			e.Type = &kind
+			return kind == raftpb.EntryNormal
+		case protoview.Number(2):
+			e.Term = &value
+		case protoview.Number(3):
+			e.Index = &value
+		case protoview.Chunk(4):
+			e.Data = bytes
+		default:
+			return false
+		}
+		return true
+	})
+}
