@@ -115,10 +115,10 @@ func (ch *channel) openRaft() error {
 	cfg := consensus.Config{
 		Channel: ch.name, ID: g.id, Dir: ch.logDir(g.id), CutInterval: ch.cutInterval,
 		TickInterval: o.Raft.TickInterval, ElectionTick: o.Raft.ElectionTick, HeartbeatTick: o.Raft.HeartbeatTick, SnapshotInterval: o.Raft.SnapshotInterval,
-		Pace: pace, MostPace: mostPace, Hold: hold,
+		Pace: pace, MostPace: mostPace, Hold: hold, SpareHold: spareHold,
 	}
 	if o.Mode == channelconfig.Block {
-		cfg.Pace, cfg.MostPace, cfg.Hold = blockPace, blockPace, blockHold
+		cfg.Pace, cfg.MostPace, cfg.Hold, cfg.SpareHold = blockPace, blockPace, blockHold, blockSpareHold
 	}
 	if o.ConsensusType == channelconfig.Solo {
 		cfg.TickInterval, cfg.ElectionTick, cfg.HeartbeatTick, cfg.SnapshotInterval = soloTick, 10, 1, soloSnapshot
@@ -150,9 +150,11 @@ const (
 	pace         = 4 * time.Millisecond
 	mostPace     = 12 * time.Millisecond
 	hold         = 5 * time.Millisecond
+	spareHold    = 10 * time.Millisecond
 	// In block mode a transaction waits for its block far longer.
-	blockPace = 20 * time.Millisecond
-	blockHold = 25 * time.Millisecond
+	blockPace      = 20 * time.Millisecond
+	blockHold      = 25 * time.Millisecond
+	blockSpareHold = 50 * time.Millisecond
 )
 
 func (ch *channel) cutInterval() time.Duration {

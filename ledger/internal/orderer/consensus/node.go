@@ -89,6 +89,7 @@ type Config struct {
 	Pace             time.Duration        // between two entries while transactions come in crowds; 0: none
 	MostPace         time.Duration        // the same where entries take long
 	Hold             time.Duration        // that a message without entries may wait for one with; 0: none
+	SpareHold        time.Duration        // that entries may wait for more on the way to a follower that no majority needs; 0: none
 }
 
 // Proposal is one transaction on its way into the log. Fail is called, at most
@@ -131,6 +132,7 @@ type Node struct {
 	elected       uint64            // tick at which the leader changed
 	heard         map[uint64]uint64 // tick at which another one last sent something
 	holder        holder
+	spares        spares
 	release       *time.Timer // of what is held
 }
 
@@ -150,7 +152,8 @@ func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
 		cfg: cfg, log: l, sm: sm, transport: transport,
 		proposals: make(chan Proposal, queuedProposals), messages: make(chan *raftpb.Message, queuedMessages), heard: map[uint64]uint64{},
 		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: stopped(),
-		pacer: pacer{interval: cfg.Pace, most: cfg.MostPace}, paced: stopped(), holder: holder{atMost: cfg.Hold}, release: stopped(),
+		pacer: pacer{interval: cfg.Pace, most: cfg.MostPace}, paced: stopped(), holder: holder{atMost: cfg.Hold},
+		spares: spares{atMost: cfg.SpareHold}, release: stopped(),
 	}
 	return n, nil
 }
@@ -276,7 +279,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			woke = time.Now()
 		case <-n.release.C:
 			woke = time.Now()
-			n.releaseHeld()
+			n.releaseHeld(woke)
 		case r := <-n.reports:
 			woke = time.Now()
 			n.stepReport(r)
@@ -316,6 +319,7 @@ func (n *Node) close() error {
 func (n *Node) step(m *raftpb.Message) {
 	for {
 		n.heard[m.GetFrom()] = n.ticks
+		n.spares.acknowledged(m)
 		// An error means that the message is not for us or out of date: nothing to do about it.
 		if err := n.raft.Step(m); err != nil {
 			log.Debugf("[channel: %s] message %s from %d: %s", n.cfg.Channel, m.GetType(), m.GetFrom(), err)
@@ -332,6 +336,8 @@ func (n *Node) stepReport(r report) {
 	switch {
 	case !r.snapshot:
 		delete(n.heard, r.to)
+		n.spares.unreachable(r.to)
+		n.releaseSpares() // one of them may be needed now
 		n.raft.ReportUnreachable(r.to)
 	case r.ok:
 		n.raft.ReportSnapshot(r.to, raft.SnapshotFinish)

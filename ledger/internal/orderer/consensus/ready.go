@@ -103,18 +103,64 @@ func (n *Node) send(messages []*raftpb.Message) {
 		n.holder.atMost = max(n.cfg.Hold, n.pacer.spacing()+time.Millisecond)
 	}
 	for _, m := range messages {
-		if m.GetTo() != n.cfg.ID && !n.repeats(m, now) && !n.holder.hold(m, now) {
+		if m.GetTo() != n.cfg.ID && !n.repeats(m, now) && !n.holds(m, now) {
 			n.transport.Send(m.GetTo(), m)
 		}
 	}
-	if wait, holds := n.holder.wait(now); holds {
+	n.armRelease(now)
+}
+
+// holds keeps back what may wait. What already waits for a spare follower goes before what may not.
+func (n *Node) holds(m *raftpb.Message, now time.Time) bool {
+	if m.GetType() != raftpb.MsgApp {
+		return false
+	}
+	if n.spares.atMost > 0 && n.spares.spare(m.GetTo(), n.cfg.ID, n.sm.Members()) && n.spares.hold(m, now) {
+		return true
+	}
+	for _, before := range n.spares.take(m.GetTo()) {
+		n.transport.Send(before.GetTo(), before)
+	}
+	return n.holder.hold(m, now)
+}
+
+func (n *Node) armRelease(now time.Time) {
+	wait, holds := n.holder.wait(now)
+	if other, also := n.spares.wait(now); also && (!holds || other < wait) {
+		wait, holds = other, true
+	}
+	if holds {
 		n.release.Reset(wait)
 	}
 }
 
-func (n *Node) releaseHeld() {
+// releaseHeld sends what has waited long enough.
+func (n *Node) releaseHeld(now time.Time) {
+	if wait, holds := n.holder.wait(now); holds && wait <= 0 {
+		n.releaseNotices()
+	}
+	if wait, holds := n.spares.wait(now); holds && wait <= 0 {
+		n.releaseSpares()
+	}
+	n.armRelease(now)
+}
+
+func (n *Node) releaseAll() {
+	n.releaseNotices()
+	n.releaseSpares()
+}
+
+func (n *Node) releaseNotices() {
 	for to, m := range n.holder.release() {
 		n.transport.Send(to, m)
+	}
+}
+
+func (n *Node) releaseSpares() {
+	for to, messages := range n.spares.release() {
+		for _, m := range messages {
+			n.transport.Send(to, m)
+		}
 	}
 }
 
@@ -174,6 +220,7 @@ func (n *Node) noteLeader(leader uint64) {
 	}
 	n.config, n.unheard = nil, nil
 	n.holder.release() // it was the old term's
+	n.spares.forget()
 	n.sm.LeaderChanged(leader)
 }
 

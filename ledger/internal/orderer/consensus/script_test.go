@@ -25,7 +25,8 @@ import (
 // TestScripts runs groups of nodes step by step, in one goroutine: nothing happens but what
 // the script says, so no clock and no chance decide. Commands:
 //
-//	new voters=N                starts a group; with hold, messages without entries are held back
+//	new voters=N                starts a group; with hold, messages without entries are held back; with spare, those to
+//	                            followers that no majority needs
 //	campaign node=N             stands for election, as if its election timeout had run out
 //	forget node=N               has not heard of its leader for that long
 //	tick node=N count=N         lets its clock go on
@@ -34,6 +35,7 @@ import (
 //	deliver                     messages travel, and what they cause, until there are none
 //	release node=N              what it holds back has waited long enough
 //	isolate node=N, heal        messages from and to N are lost
+//	unreachable node=N to=M     N's connection to M breaks
 //	restart node=N              SIGKILL: what was not in a sealed block comes from the log
 //	join node=N                 starts a node that is no member yet, with the blocks of the others
 //	alive node=N                says whom this leader has heard of
@@ -52,7 +54,7 @@ func TestScripts(t *testing.T) {
 			if d.Cmd == "new" {
 				var voters int
 				d.ScanArgs(t, "voters", &voters)
-				g = newGroup(t, voters, d.HasArg("hold"))
+				g = newGroup(t, voters, d.HasArg("hold"), d.HasArg("spare"))
 				return g.changes()
 			}
 			g.t = t
@@ -61,6 +63,8 @@ func TestScripts(t *testing.T) {
 		})
 	})
 }
+
+const heldFor = time.Hour
 
 func (g *group) do(d *datadriven.TestData, id uint64, count int) {
 	n := g.nodes[id]
@@ -81,7 +85,11 @@ func (g *group) do(d *datadriven.TestData, id uint64, count int) {
 	case "deliver":
 		g.deliver()
 	case "release":
-		n.releaseHeld()
+		n.releaseHeld(time.Now().Add(2 * heldFor))
+	case "unreachable":
+		var to int
+		d.ScanArgs(g.t, "to", &to)
+		n.stepReport(report{to: uint64(to)})
 	case "isolate":
 		g.lost[id] = true
 	case "heal":
@@ -115,6 +123,7 @@ type group struct {
 	dir      string
 	voters   []uint64
 	hold     bool
+	spare    bool
 	nodes    map[uint64]*Node
 	machines []*machine // by id - 1
 	mail     []*raftpb.Message
@@ -123,8 +132,8 @@ type group struct {
 	shown    map[string]string
 }
 
-func newGroup(t *testing.T, voters int, hold bool) *group {
-	g := &group{t: t, hold: hold, dir: t.TempDir(), nodes: map[uint64]*Node{}, lost: map[uint64]bool{}, shown: map[string]string{}}
+func newGroup(t *testing.T, voters int, hold, spare bool) *group {
+	g := &group{t: t, hold: hold, spare: spare, dir: t.TempDir(), nodes: map[uint64]*Node{}, lost: map[uint64]bool{}, shown: map[string]string{}}
 	for id := range voters {
 		g.voters = append(g.voters, uint64(id)+1)
 		g.machines = append(g.machines, &machine{group: g, id: uint64(id) + 1})
@@ -137,9 +146,12 @@ func newGroup(t *testing.T, voters int, hold bool) *group {
 
 func (g *group) open(id uint64) {
 	m := g.machines[id-1]
-	var hold time.Duration
+	var hold, spareHold time.Duration
 	if g.hold {
-		hold = time.Hour
+		hold = heldFor
+	}
+	if g.spare {
+		spareHold = heldFor
 	}
 	var voters []uint64 // one who joins names none
 	if slices.Contains(g.voters, id) {
@@ -148,7 +160,7 @@ func (g *group) open(id uint64) {
 	n, err := Open(Config{
 		Channel: "ch", ID: id, Voters: voters, Dir: filepath.Join(g.dir, strconv.Itoa(int(id))),
 		TickInterval: time.Hour, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1 << 30,
-		CutInterval: func() time.Duration { return time.Hour }, Hold: hold,
+		CutInterval: func() time.Duration { return time.Hour }, Hold: hold, SpareHold: spareHold,
 	}, m, m)
 	require.NoError(g.t, err)
 	require.NoError(g.t, n.start(context.Background()))

@@ -67,11 +67,12 @@ func (p *pipeline) write(group []done) error {
 
 // letAnswer lets those run who have something to say. The system call that syncs may keep this process's only thread
 // until it returns, and the orderer's word that a transaction is ordered comes with the transaction: its client would
-// hear of it, and ask for the outcome, only after the sync. Twice, because what is written to a connection steps back
-// once for more to come (package wire).
+// hear of it, and ask for the outcome, only after the sync. Thrice, because gRPC's writer and the connection (package
+// wire) each step back once for more to come.
 func letAnswer() {
-	runtime.Gosched()
-	runtime.Gosched()
+	for range 3 {
+		runtime.Gosched()
+	}
 }
 
 // publish tells everybody who waits that the group is durable.
