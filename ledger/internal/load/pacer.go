@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 )
 
 // plan is when a run sends and what of it is measured.
@@ -65,6 +67,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true
 	}
+	nodeconfig.PreciseTimers()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

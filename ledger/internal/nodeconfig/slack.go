@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -12,13 +13,15 @@ import (
 
 var log = ops.Logger("nodeconfig")
 
-// timerSlack is how much later than asked for the kernel may end a sleep of a process that runs Go on one thread.
+// timerSlack is how much later than asked for the kernel may end a sleep of the Go runtime's monitor, in a process that
+// runs Go on one thread. Its last digit tells it from what anybody else has set.
 //
-// The Go runtime's monitor thread wakes with every system call of a process that was idle, and then every 20 us until
-// the process is idle again. Where several nodes share few cores each of these wake-ups takes a core from somebody
-// who has work: they were a fifth of the CPU of a transaction. With slack it still does its work (it takes the
-// processor from a system call that does not end, and from a goroutine that runs too long), only less often.
-const timerSlack = time.Millisecond
+// The monitor wakes with every system call of a process that was idle, and then every 20 us until the process is idle
+// again. Where several nodes share few cores each of these wake-ups takes a core from somebody who has work: they
+// were a fifth of the CPU of a transaction. With slack it still does its work (it takes the processor from a system
+// call that does not end, and from a goroutine that runs too long), only less often: while a slow disk syncs, the rest
+// of a process waits for up to twice this time.
+const timerSlack = 3*time.Millisecond + time.Nanosecond
 
 // prctl(2)
 const (
@@ -41,14 +44,14 @@ func MayRestart() {
 	runtime.LockOSThread()
 }
 
-// SlackenTimers gives this process slack, where LimitProcessors has left it one thread for Go. (With several, a thread
-// that looks for work sleeps for 3 us at times; those sleeps must stay short.) A thread has the slack of the one that
-// made it, and the monitor is older than all of ours: so the program begins again, in the same process, with the
-// slack of this thread. As much slack or more that the process was started with (TimerSlackNSec= of systemd) is left
-// as it is, less is raised. Where a sandbox forbids any of this the process goes on without. It is for main's
-// goroutine: what a parent has set for the first thread, such as the signal that comes at its death, no other thread
-// has, and would be lost. What the program has read before is read again: a pipe for a file of its options would be
-// empty then.
+// SlackenTimers gives this process's monitor slack, where LimitProcessors has left it one thread for Go. (With several,
+// a thread that looks for work sleeps for 3 us at times; those sleeps must stay short.) A thread has the slack of the one
+// that made it, and the monitor is older than all of ours: so the program begins again, in the same process, with the
+// slack of this thread, which is then as it was. As much slack or more that the process was started with
+// (TimerSlackNSec= of systemd) is left as it is, less is raised. Where a sandbox forbids any of this the process goes on
+// without. It is for main's goroutine: what a parent has set for the first thread, such as the signal that comes at its
+// death, no other thread has, and would be lost. What the program has read before is read again: a pipe for a file of
+// its options would be empty then.
 func SlackenTimers() {
 	if begun == "" {
 		return
@@ -58,12 +61,28 @@ func SlackenTimers() {
 		return
 	}
 	usual := slack()
-	if usual <= 0 || usual >= timerSlack || !setSlack(timerSlack) {
+	if usual == timerSlack { // the monitor has it
+		setSlack(0)
+		precise.Store(int64(slack()))
+		return
+	}
+	if usual <= 0 || usual > timerSlack || !setSlack(timerSlack) {
 		return
 	}
 	if err := restart(); err != nil {
 		log.Warnf("no slack for timers, which costs CPU: %s", err)
 		setSlack(usual)
+	}
+}
+
+// precise is the slack of threads that are not the monitor, in nanoseconds; 0: that of all is as it was.
+var precise atomic.Int64
+
+// PreciseTimers is for a goroutine that is about to wait for a timer which others wait for. A thread that the monitor
+// has made has its slack; the one that runs this goroutine, and sleeps next, has none from now on.
+func PreciseTimers() {
+	if usual := precise.Load(); usual > 0 {
+		setSlack(time.Duration(usual))
 	}
 }
 
@@ -92,6 +111,7 @@ func slack() time.Duration {
 	return time.Duration(ns)
 }
 
+// setSlack sets this thread's; 0 stands for that of the thread that made it.
 func setSlack(d time.Duration) bool {
 	_, _, failed := syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerSlack, uintptr(d), 0)
 	return failed == 0

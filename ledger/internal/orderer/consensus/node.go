@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
@@ -357,6 +358,7 @@ func (n *Node) accepting() <-chan Proposal {
 		return nil
 	}
 	if wait := n.pacer.wait(time.Now()); wait > 0 {
+		nodeconfig.PreciseTimers()
 		n.paced.Reset(wait)
 		return nil
 	}
