@@ -130,10 +130,12 @@ class Adaptive:
 
     def _rule(self, seen: Seen) -> tuple[str, tuple[Memory, str]]:
         """Name and apply the first rule that has something to say."""
-        for rule, apply in (("no input", self._without_input), ("raise", self._raise), ("room", self._room)):
-            applied = apply(seen)
-            if applied is not None:
-                return rule, applied
+        if (applied := self._without_input(seen)) is not None:
+            return "no input", applied
+        if (applied := self._raise(seen)) is not None:
+            return "raise", applied
+        if (applied := self._room(seen)) is not None:
+            return "room", applied
         return "probe", self._probe(seen)
 
     def _remember(self, seen: Seen) -> Memory:
@@ -147,15 +149,24 @@ class Adaptive:
             if seen.commit_age is not None and seen.commit_age <= tuning.active_for:
                 input_at = now
         since = now if memory.room_since is None else memory.room_since
-        return memory._replace(
-            wanted=None,
-            begun_at=now if asked_at is None else memory.begun_at,
-            asked_at=now,
-            elapsed=0.0 if asked_at is None else max(0.0, now - asked_at),
-            input_at=input_at,
-            fast=fast,
-            slow=slow,
-            room_since=since if has_room(seen, tuning) else None,
+        return Memory(  # by place, all of it: naming what changes takes three times as long
+            memory.share,
+            None,
+            now if asked_at is None else memory.begun_at,
+            now,
+            0.0 if asked_at is None else max(0.0, now - asked_at),
+            input_at,
+            fast,
+            slow,
+            memory.raised_at,
+            memory.urgent_at,
+            since if has_room(seen, tuning) else None,
+            memory.released_at,
+            memory.blocked_until,
+            memory.block,
+            memory.probed_at,
+            memory.probe_at,
+            memory.probe_wait,
         )
 
     def _without_input(self, seen: Seen) -> tuple[Memory, str] | None:

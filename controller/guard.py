@@ -19,7 +19,7 @@ from qioi.controller.files import Access, explain
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Entry, Journal
 from qioi.controller.owner import Nobody, Owners
-from qioi.kernel_files import KernelFiles, is_gone
+from qioi.kernel_files import NUMBER, KernelFiles, is_gone
 
 
 class Result(StrEnum):
@@ -55,6 +55,7 @@ class Guard:
     ) -> None:
         """Begin with nothing held; ``files``, of a kernel's control groups only, make looking cheap."""
         self._hierarchy = hierarchy
+        self._prefix, self._suffix = f"{hierarchy.mount}/", f"/{hierarchy.file}"
         self._files = files
         self._access = access
         self._journal = journal
@@ -96,7 +97,9 @@ class Guard:
 
     def look(self, path: str, owner: str = "") -> int:
         """Hold a group and read the share in force; where it was replaced meanwhile, those of the new one."""
-        self.hold(path, owner)
+        held = self._held.get(path)
+        if held is None or (owner and not held.owner) or self._files is None or not self._files.keeps(self._file(path)):
+            self.hold(path, owner)
         try:
             return self.shares(path)
         except CgroupGoneError:
@@ -117,8 +120,7 @@ class Guard:
 
     def found(self, path: str) -> int:
         """Give the share that a held group was found with, in v1 units."""
-        entry = self._held[path]
-        return self._hierarchy.shares(entry.original, entry.original)
+        return self._hierarchy.found(self._held[path].original)
 
     def raw(self, path: str, shares: int) -> int:
         """Convert a share of a held group into its file's own unit."""
@@ -156,7 +158,7 @@ class Guard:
             return self._access.read(entry.path)
         kept = self._files.keeps(file)
         try:
-            current = int(self._files.read(file))
+            current = int(self._files.read(file, NUMBER))
         except OSError as error:
             if kept and is_gone(error):
                 raise CgroupGoneError(f"{self._hierarchy.folder(entry.path)}: the control group is gone") from None
@@ -172,7 +174,7 @@ class Guard:
         return current
 
     def _file(self, path: str) -> str:
-        return f"{self._hierarchy.mount}/{path}/{self._hierarchy.file}"
+        return f"{self._prefix}{path}{self._suffix}"
 
     def last(self, path: str) -> int:
         """Give what :meth:`shares` said last, or was written or found since; only if there is none, ask the kernel."""

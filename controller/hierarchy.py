@@ -49,6 +49,10 @@ class Hierarchy:
             return raw
         return max(MIN_SHARES, min(MAX_SHARES, round(raw * DEFAULT_SHARES / found)))
 
+    def found(self, raw: int) -> int:
+        """Give in v1 units what a group was found with: ``shares(raw, raw)``."""
+        return raw if self.version == 1 else DEFAULT_SHARES
+
 
 def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
     """Find the CPU controller. A controller that v1 has is not in v2, so v1 is looked at first."""

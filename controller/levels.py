@@ -81,7 +81,19 @@ class Levels:
             parent: tuple(Level(level, self._foreign.get(parent_of(level))) for level in chain(parent) if level)
             for parent in parents
         }
-        return {group: place(group, self._foreign, above[parent_of(group)], cpus, raised) for group in groups}
+        quiet = {parent for parent in parents if self._is_quiet(parent, above[parent], cpus, raised)}
+        return {
+            group: nowhere(group, self._foreign.get(parent), above[parent])
+            if (parent := parent_of(group)) in quiet and group not in raised
+            else place(group, self._foreign, above[parent], cpus, raised)
+            for group in groups
+        }
+
+    def _is_quiet(self, parent: str, above: Iterable[Level], cpus: int, raised: Collection[str]) -> bool:
+        """Whether a group's children have no foreign work at any level, nor anything raised above them."""
+        return (self._foreign.get(parent) or 0.0) < LEAST * cpus and all(
+            (level.foreign or 0.0) < LEAST * cpus and level.group not in raised for level in above
+        )
 
 
 def chain(group: str) -> tuple[str, ...]:
@@ -127,11 +139,17 @@ def place(
     if not busy:
         if held:
             return Placement(tuple(held), "no foreign work beside it any more: where it was raised", levels)
-        unknown = all(level.foreign is None for level in levels)
-        return Placement((group,), "where foreign work runs is not known" if unknown else "no foreign work", levels)
+        return nowhere(group, foreign.get(parent_of(group)), above)
     chosen = [allowed(level.group, group) for level in busy]
     ordered = tuple(level.group for level in levels if level.group in chosen or level.group in held)
     return Placement(ordered, "; ".join(said(busy, group)), levels)
+
+
+def nowhere(group: str, beside: float | None, above: tuple[Level, ...]) -> Placement:
+    """Place a component at its own group, for want of foreign work that would tell a level."""
+    unknown = beside is None and all(level.foreign is None for level in above)
+    why = "where foreign work runs is not known" if unknown else "no foreign work"
+    return Placement((group,), why, (Level(group, beside), *above))
 
 
 def allowed(level: str, group: str) -> str:

@@ -27,7 +27,6 @@ Event = Commit | LeaderChange
 #: What a line must hold to be looked at at all.
 COMMIT_MARKER = b"Committed block"  # the longer, the faster it is searched for
 LEADER_MARKER = b"Raft leader changed"
-MARKERS = (COMMIT_MARKER, LEADER_MARKER)
 
 _CHANNEL = rb"[A-Za-z][A-Za-z0-9._-]{0,248}"  # Fabric: at most 249 characters (configtx.validateChannelID)
 _COMMIT = re.compile(
@@ -69,9 +68,15 @@ class CommitParser:
     """
 
     def __init__(
-        self, component: str = "", channels: Collection[str] = (), counters: SourceCounters | None = None
+        self,
+        component: str = "",
+        channels: Collection[str] = (),
+        counters: SourceCounters | None = None,
+        elections: bool = True,
     ) -> None:
+        """Begin; without ``elections`` no line is searched for leader changes: only orderers log them."""
         self.component = component
+        self._elections = elections
         self.counters = counters if counters is not None else SourceCounters()
         self._channels = frozenset(channels)
         self._headers_seen = False
@@ -79,15 +84,14 @@ class CommitParser:
     def scan(self, lines: bytes) -> list[Event]:
         """Read a run of complete lines, the fast way: only lines that hold a marker are looked at."""
         self.counters.lines += len(lines) - len(lines.replace(b"\n", b""))  # what count() says, in a third of the time
-        found: list[Event] = []
-        for start, end in sorted(_marked_lines(lines)):
-            if (event := self.parse(lines[start:end])) is not None:
-                found.append(event)
-        return found
+        marked = _lines_with(COMMIT_MARKER, lines)
+        if self._elections and LEADER_MARKER in lines:
+            marked = sorted({*marked, *_lines_with(LEADER_MARKER, lines)})
+        return [event for start, end in marked if (event := self.parse(lines[start:end])) is not None]
 
     def line(self, line: bytes) -> Event | None:
         """Read one line that a wrapper was taken off; a line without a marker costs two searches."""
-        if COMMIT_MARKER in line or LEADER_MARKER in line:
+        if COMMIT_MARKER in line or (self._elections and LEADER_MARKER in line):
             return self.parse(line)
         return None
 
@@ -167,15 +171,15 @@ def parse_line(line: bytes, component: str = "") -> Event | None:
     return CommitParser(component).line(line)
 
 
-def _marked_lines(lines: bytes) -> set[tuple[int, int]]:
-    found: set[tuple[int, int]] = set()
-    for marker in MARKERS:
-        position = lines.find(marker)
-        while position >= 0:
-            end = lines.find(b"\n", position)
-            end = len(lines) if end < 0 else end
-            found.add((lines.rfind(b"\n", 0, position) + 1, end))
-            position = lines.find(marker, end)
+def _lines_with(marker: bytes, lines: bytes) -> list[tuple[int, int]]:
+    """Say where the lines that hold a marker begin and end."""
+    found: list[tuple[int, int]] = []
+    position = lines.find(marker)
+    while position >= 0:
+        end = lines.find(b"\n", position)
+        end = len(lines) if end < 0 else end
+        found.append((lines.rfind(b"\n", 0, position) + 1, end))
+        position = lines.find(marker, end)
     return found
 
 

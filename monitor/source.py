@@ -22,9 +22,10 @@ class LineReader:
         log_format: LogFormat | str = LogFormat.PLAIN,
         channels: Collection[str] = (),
         counters: SourceCounters | None = None,
+        elections: bool = True,
     ) -> None:
         self.counters = counters if counters is not None else SourceCounters()
-        self._parser = CommitParser(component, channels, self.counters)
+        self._parser = CommitParser(component, channels, self.counters, elections)
         self._unwrapper = _unwrapper(LogFormat(log_format), self.counters)
 
     def feed(self, block: bytes) -> list[Event]:
@@ -43,7 +44,7 @@ class LineReader:
 class LogSource:
     """Follows the log of one component; ask it once per period. No thread, one open file in the usual case.
 
-    ``path`` is the file's, or the systemd unit's name.
+    ``path`` is the file's, or the systemd unit's name; without ``elections`` leader changes are not searched for.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class LogSource:
         log_format: LogFormat | str = LogFormat.PLAIN,
         channels: Collection[str] = (),
         from_start: bool = False,
+        elections: bool = True,
     ) -> None:
         self.component = component
         self.counters = SourceCounters()
-        self._reader = LineReader(component, log_format, channels, self.counters)
+        self._reader = LineReader(component, log_format, channels, self.counters, elections)
         self._tail: FileTail | JournalTail
         if log_format == LogFormat.JOURNALD:
             self._tail = JournalTail(str(path), self.counters)

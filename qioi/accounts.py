@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from qioi.controller.hierarchy import MOUNTINFO, Hierarchy, unescape
-from qioi.kernel_files import KernelFiles
+from qioi.kernel_files import NUMBER, KernelFiles
 
 
 def find_accounts(hierarchy: Hierarchy, mountinfo: Path = MOUNTINFO) -> Path | None:
@@ -38,7 +38,7 @@ class Accounts:
             return None
         try:
             if self._version == 1:
-                return int(self._files.read(f"{self._mount}/{group}/cpuacct.usage"))
+                return int(self._files.read(f"{self._mount}/{group}/cpuacct.usage", NUMBER))
             name, number = self._files.read(f"{self._mount}/{group}/cpu.stat").split(None, 2)[:2]
             return int(number) * 1000 if name == b"usage_usec" else None
         except (OSError, ValueError):

@@ -65,9 +65,9 @@ class Actor:
         ``above`` collects what is wrong, if anything, with each group above components that was looked at already.
         """
         guard = self._guard
-        guard.look(cgroup, owner)
+        share = guard.look(cgroup, owner)
         if placement.groups == (cgroup,) and not guard.is_foreign(cgroup):  # the usual case, made short
-            return InForce(guard.last(cgroup), guard.found(cgroup), placement)
+            return InForce(share, guard.found(cgroup), placement)
         problems = []
         for group in placement.groups:
             if group != cgroup:

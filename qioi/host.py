@@ -31,10 +31,9 @@ class CpuTimes:
 
 def read_cpu_times(path: Path = STAT) -> CpuTimes:
     """Read the first line, and count the CPUs. Time that waits for I/O is idle: nobody used the CPU."""
-    lines = path.read_bytes().split(b"\n")
-    user, nice, system, idle, iowait, irq, softirq, steal = (int(field) for field in lines[0].split()[1:9])
-    cpus = sum(line.startswith(b"cpu") for line in lines) - 1
-    return CpuTimes(user + nice + system + idle + iowait + irq + softirq + steal, idle + iowait, cpus)
+    text = path.read_bytes()
+    user, nice, system, idle, iowait, irq, softirq, steal = map(int, text[: text.index(b"\n")].split()[1:9])
+    return CpuTimes(user + nice + system + idle + iowait + irq + softirq + steal, idle + iowait, text.count(b"\ncpu"))
 
 
 class HostWatch:

@@ -13,7 +13,7 @@ from qioi.accounts import Accounts
 from qioi.monitor.schedstat import SchedstatReader
 from qioi.monitor.source import LogSource
 from qioi.monitor.throughput import Throughput, commit_instant
-from qioi.types import ChannelReading, Commit, Component, DelayReading, LeaderChange
+from qioi.types import ChannelReading, Commit, Component, DelayReading, LeaderChange, Role
 
 #: Leader changes that are kept between two periods; a log may be forged, so there is a bound.
 MAX_ELECTIONS = 256
@@ -86,19 +86,21 @@ class LogChannels:
         self._channels: tuple[str, ...] = ()
         self._throughput = Throughput()
         self._elections: deque[LeaderChange] = deque(maxlen=MAX_ELECTIONS)
-        self._sources: dict[tuple[str, str, str, tuple[str, ...]], LogSource] = {}
+        self._sources: dict[tuple[str, str, str, tuple[str, ...], bool], LogSource] = {}
         self.watch(components, channels)
 
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
         """Open the logs that are new, at their end, and close those that are not wanted any more."""
         self._channels = tuple(channels)
-        wanted = dict.fromkeys((one.name, one.log, one.log_format, one.channels) for one in components if one.log)
+        wanted = dict.fromkeys(
+            (one.name, one.log, one.log_format, one.channels, one.role is Role.ORDERER) for one in components if one.log
+        )
         for key in [key for key in self._sources if key not in wanted]:
             self._sources.pop(key).close()
             self._throughput.forget(key[0])
         for key in [key for key in wanted if key not in self._sources]:
-            name, path, form, serves = key
-            self._sources[key] = LogSource(path, name, log_format=form, channels=serves)
+            name, path, form, serves, orders = key
+            self._sources[key] = LogSource(path, name, log_format=form, channels=serves, elections=orders)
 
     def read(self, now: float) -> dict[str, ChannelReading]:
         """Read on in every log, then ask every channel's window."""

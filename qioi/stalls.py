@@ -1,8 +1,8 @@
 """What else than other processes keeps components from running: I/O (PSI, blocked threads) and quotas.
 
 Looked at only where something hints at it, so that a healthy host pays for one small file: threads are sampled while
-I/O is waited for somewhere on the host and a channel suffers, quotas are read of components that wait. Of very many
-threads, some components' are sampled in each period, in turn, since each takes about 10 us.
+I/O is waited for somewhere on the host and a channel suffers, quotas are read of components that wait and have one. Of
+very many threads, some components' are sampled in each period, in turn, since each takes about 10 us.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping
+from math import inf
 from pathlib import Path
 
 from qioi.controller.bottleneck import Stalls
@@ -27,6 +28,9 @@ WAITS = 0.08
 #: Threads sampled in one period, but for the last component's that are: 1 ms of work.
 SAMPLED = 100
 THROTTLED = re.compile(rb"^throttled_(time|usec) (\d+)$", re.MULTILINE)
+#: In a group's cpu.stat: no quota was ever in force. And after how many seconds such a group is asked again.
+NO_QUOTA = b"nr_periods 0\n"
+ASK_AGAIN = 10.0
 
 
 class StallWatch:
@@ -42,6 +46,7 @@ class StallWatch:
         self._at: float | None = None
         self._io: float | None = None
         self._quotas: dict[str, tuple[float, float]] = {}
+        self._without: dict[str, float] = {}  # when a component was last found to have no quota
         # The longest ago sampled first; None: not since threads were last left alone for a period.
         self._blocked: dict[str, int | None] = {}
 
@@ -65,12 +70,15 @@ class StallWatch:
             delay = delays.get(one.name)
             if delay is None or (delay.waiting_share or 0.0) < WAITS:
                 continue
-            stopped = self._read_quota(one)
+            if now - self._without.get(one.name, -inf) < ASK_AGAIN:
+                continue
+            stopped = self._read_quota(one, now)
             if stopped is not None:
                 at, before = self._quotas.get(one.name, (now, stopped))
                 throttled[one.name] = part(stopped - before, now - at)
                 quotas[one.name] = now, stopped
         self._quotas = quotas
+        self._without = {name: at for name, at in self._without.items() if now - at < ASK_AGAIN}
         return Stalls(io, blocked, throttled)
 
     def _sample(self, components: Iterable[Component]) -> dict[str, int]:
@@ -100,12 +108,16 @@ class StallWatch:
         at, self._at = self._at, now
         return 0.0 if at is None or before is None else part(total - before, now - at)
 
-    def _read_quota(self, component: Component) -> float | None:
-        """Give for how long, in seconds, the quota has stopped a component so far."""
+    def _read_quota(self, component: Component, now: float) -> float | None:
+        """Give for how long, in seconds, the quota has stopped a component so far; ``None`` where it has none."""
         try:
-            return throttled_seconds(self._files.read(f"{self._mount}/{component.cgroup}/cpu.stat"))
+            stat = self._files.read(f"{self._mount}/{component.cgroup}/cpu.stat")
         except OSError:
             return None
+        if NO_QUOTA in stat:
+            self._without[component.name] = now
+            return None
+        return throttled_seconds(stat)
 
 
 def part(seconds: float, interval: float) -> float:

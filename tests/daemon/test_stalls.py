@@ -19,7 +19,7 @@ from qioi.commands.status import notes
 from qioi.controller.bottleneck import Kind, Stalls
 from qioi.explain import explain
 from qioi.metrics import render
-from qioi.stalls import StallWatch, count_blocked, throttled_seconds
+from qioi.stalls import ASK_AGAIN, StallWatch, count_blocked, throttled_seconds
 from qioi.types import Component, DelayReading, Role
 
 #: A parent in vfork(2) sleeps uninterruptibly until its child ends: blocked for real, and nothing is needed for it.
@@ -57,6 +57,20 @@ def test_a_component_that_goes_while_it_waits_leaves_nothing_to_the_next_of_its_
     assert watch.read(10.0, [PEER], delays).throttled == {"peer0": 0.0}
 
 
+def test_a_group_that_never_had_a_quota_is_asked_again_after_a_while_only(tmp_path: Path) -> None:
+    stat = tmp_path / "peer0" / "cpu.stat"
+    stat.parent.mkdir()
+    delays = {"peer0": DelayReading("peer0", 0.02, 0.98, 10, 1.0)}
+    watch = StallWatch(tmp_path)
+    stat.write_text("nr_periods 0\nthrottled_time 0\n")
+    assert watch.read(0.0, [PEER], delays).throttled == {}
+    stat.write_text("nr_periods 9\nthrottled_time 5000000000\n")
+    assert watch.read(ASK_AGAIN - 1, [PEER], delays).throttled == {}
+    assert watch.read(ASK_AGAIN, [PEER], delays).throttled == {"peer0": 0.0}
+    stat.write_text("nr_periods 19\nthrottled_time 5500000000\n")
+    assert watch.read(ASK_AGAIN + 1, [PEER], delays).throttled == {"peer0": 0.5}
+
+
 @pytest.mark.slow
 def test_a_group_that_its_quota_stops(site: Site) -> None:
     group = site.component("peer0").parent
@@ -69,6 +83,7 @@ def test_a_group_that_its_quota_stops(site: Site) -> None:
     (group / "cgroup.procs").write_text(str(process.pid))
     watch = StallWatch(site.hierarchy.folder(site.parent))
     delays = {"peer0": DelayReading("peer0", 0.02, 0.98, 10, 1.0)}
+    until(lambda: b"nr_periods 0\n" not in (group / "cpu.stat").read_bytes())
     watch.read(0.0, [PEER], delays)
     begin = throttled_seconds((group / "cpu.stat").read_bytes())
     assert begin is not None

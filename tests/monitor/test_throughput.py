@@ -259,3 +259,39 @@ def test_whatever_is_reported_the_reading_is_a_number(reports: list[tuple[int, i
         value = meter.reading("c", number * 0.3).throughput
         assert value is None or 0 <= value < float("inf")
         assert meter.transactions("c") >= 0
+
+
+class LongWay(Throughput):
+    """Knows no short way."""
+
+    def _is_nothing_new(self, *_: object) -> bool:
+        return False
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 0, 0, 0, 1, 2, 5, -1, 100]),
+            st.sampled_from([1, 10]),
+            st.sampled_from("pqr"),
+            st.sampled_from([0.0, 0.1, 1.0, -0.5, 200.0]),
+            st.sampled_from([None, None, None, None, "p", "q"]),
+        ),
+        max_size=80,
+    )
+)
+def test_the_short_way_comes_to_the_same(steps: list[tuple[int, int, str, float, str | None]]) -> None:
+    """Peers go on where they are, jump, go back, are late or forgotten."""
+    short, long = Throughput(), LongWay()
+    heads = dict.fromkeys("pqr", 0)
+    now = 0.0
+    for jump, transactions, peer, gap, gone in steps:
+        heads[peer] = max(0, heads[peer] + 1 + jump)
+        now += gap
+        one = commit(heads[peer], transactions, peer)
+        assert short.observe(one, now) == long.observe(one, now)
+        if gone is not None:
+            short.forget(gone)
+            long.forget(gone)
+        assert short.reading("c", now) == long.reading("c", now)
+        assert short.transactions("c") == long.transactions("c")
