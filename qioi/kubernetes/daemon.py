@@ -93,8 +93,9 @@ class KubernetesDaemon(Daemon):
         after = super().period(now, before)
         self._accept_resizes(now)
         self._reporter.tell(self._teller.step(after.components, view.pods, now, after.time))
-        self._reporter.offer({one.judged.path: one for one in self._sights(after)})
-        return replace(after, kubernetes=self._state(after))
+        pods = self._pod_states(after)
+        self._reporter.offer({one.judged.path: one for one in self._sights(after, pods)})
+        return replace(after, kubernetes=self._state(pods))
 
     def _look_at(
         self, state: ComponentState, placement: Placement | None, above: dict[str, str | None]
@@ -202,7 +203,17 @@ class KubernetesDaemon(Daemon):
 
     # ---- what there is to be said
 
-    def _sights(self, snapshot: Snapshot) -> Iterable[Sight]:
+    def _pod_states(self, snapshot: Snapshot) -> dict[str, PodState]:
+        """Say of every component which pod it is, and how that is acted on."""
+        return {
+            one.name: PodState(
+                one.name, pod.namespace, pod.name, pod.main, pod.qos.value, level(one), self._means(one, pod).value
+            )
+            for one in snapshot.components
+            if (pod := self._view.pods.get(one.name)) is not None
+        }
+
+    def _sights(self, snapshot: Snapshot, pods: Mapping[str, PodState]) -> Iterable[Sight]:
         """Put together what this node has to say, one for each policy."""
         channels = {one.name: one for one in snapshot.channels}
         serves = {one.name: one.channels for one in self._view.components}
@@ -210,7 +221,9 @@ class KubernetesDaemon(Daemon):
         for judged in self._view.judged:
             channel = channels.get(judged.key) if judged.accepted else None
             rows = tuple(
-                self._row(one) for one in snapshot.components if judged.accepted and judged.key in serves[one.name]
+                row(one, pods[one.name])
+                for one in snapshot.components
+                if judged.accepted and judged.key in serves[one.name]
             )
             committing = (
                 channel is not None
@@ -222,12 +235,6 @@ class KubernetesDaemon(Daemon):
                 self._cluster.node, self._actuator(), judged, channel, rows, committing, self._last.get(judged.key)
             )
 
-    def _row(self, state: ComponentState) -> Row:
-        pod = self._view.pods[state.name]
-        means = self._means(state, pod)
-        where = "pod, container" if means is Means.RESIZE else level(state)
-        return Row(state.name.partition("/")[2], state.role, pod.qos.value, where, state, means.value)
-
     def _actuator(self) -> str:
         """Say what was chosen at the start."""
         return f"{self._chosen.means}: {self._chosen.text}"
@@ -238,19 +245,18 @@ class KubernetesDaemon(Daemon):
             return Means.RESIZE
         return Means.NRI if self._owners.get(state.cgroup, "").startswith(f"{NRI} ") else Means.FILES
 
-    def _state(self, snapshot: Snapshot) -> KubernetesState:
+    def _state(self, pods: Mapping[str, PodState]) -> KubernetesState:
         """Say what metrics and `qioi status` show of the cluster."""
-        pods = tuple(
-            PodState(
-                one.name, pod.namespace, pod.name, pod.main, pod.qos.value, level(one), self._means(one, pod).value
-            )
-            for one in snapshot.components
-            if (pod := self._view.pods.get(one.name)) is not None
-        )
         requests = {f"{verb} {code}": count for (verb, code), count in sorted(self._cluster.api.requests.items())}
         refused = tuple(f"{one.namespace}/{one.name}: {one.message}" for one in self._view.judged if not one.accepted)
         means = tuple(f"{one.means}: {one.text}" for one in self._offers)
-        return KubernetesState(self._cluster.node, self._actuator(), pods, requests, refused, means)
+        return KubernetesState(self._cluster.node, self._actuator(), tuple(pods.values()), requests, refused, means)
+
+
+def row(state: ComponentState, pod: PodState) -> Row:
+    """Say how one component is, for a policy's status."""
+    where = "pod, container" if pod.actuator == Means.RESIZE.value else pod.level
+    return Row(state.name.partition("/")[2], state.role, pod.qos, where, state, pod.actuator)
 
 
 def level(state: ComponentState) -> str:

@@ -90,7 +90,7 @@ class Reporter:
             said = self._said.setdefault(path, Said())
             self._judged[path] = sight.judged
             if self._try(partial(self._apply, path, new)):
-                said.body, said.at = new, now
+                said.body, said.rows, said.at = new, sight.rows, now
             else:
                 said.failed_at = now
                 return

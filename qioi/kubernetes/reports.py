@@ -92,11 +92,23 @@ def speaks(sight: Sight, now: float) -> bool:
 
 def body(sight: Sight, now: float) -> dict[str, Any]:
     """Make the document to apply."""
+    return with_components(frame(sight, now), sight)
+
+
+def with_components(framed: dict[str, Any], sight: Sight) -> dict[str, Any]:
+    """Put into a document how each component is, where it speaks of them."""
+    status = framed.get("status", {})
+    if "nodes" not in status:
+        return framed
+    return {**framed, "status": {**status, "components": [component_entry(row, sight.node) for row in sight.rows]}}
+
+
+def frame(sight: Sight, now: float) -> dict[str, Any]:
+    """Make the document to apply, but for its components."""
     judged = sight.judged
     status: dict[str, Any] = {"observedGeneration": judged.generation, "conditions": [condition(judged, now)]}
     if sight.concerned and judged.accepted:
         status["nodes"] = [node_entry(sight, now)]
-        status["components"] = [component_entry(row, sight.node) for row in sight.rows]
         if sight.decision is not None and newer(sight, sight.decision):
             decision = sight.decision
             status["lastDecision"] = {"time": stamp(decision.time), "node": sight.node,
@@ -196,6 +208,7 @@ class Said:
     """What was last applied to one policy, and when (seconds since the epoch; monotonic)."""
 
     body: Mapping[str, Any] = field(default_factory=dict)
+    rows: tuple[Row, ...] = ()
     at: float = float("-inf")
     failed_at: float = float("-inf")
 
@@ -204,13 +217,30 @@ def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, A
     """Give the document that is to be applied now, if any."""
     if said is not None and now - max(said.at, said.failed_at) < PAUSE:
         return None
-    new = body(sight, wall)
     if said is None or not said.body:
-        return new if sight.concerned or not settled(sight.judged) else None
-    changed = differs(said.body["status"], new["status"])
+        return body(sight, wall) if sight.concerned or not settled(sight.judged) else None
+    new = frame(sight, wall)  # its components only if they are to be written: they are the most of it
+    changed = moved(said.rows) != moved(sight.rows) or differs(without_components(said.body["status"]), new["status"])
     active = sight.committing and sight.channel is not None and (sight.channel.age or 0.0) < IDLE
     renew = sight.concerned and now - said.at >= (RENEW if active else HEARTBEAT)
-    return new if changed or renew else None
+    return with_components(new, sight) if changed or renew else None
+
+
+def moved(rows: Iterable[Row]) -> list[tuple[object, ...]]:
+    """Take of components what is worth a write: no clocks, nothing that moves in every period, and no reasons.
+
+    Reasons count only together with what they have led to.
+    """
+    return [
+        (one.name, one.role, one.qos, one.level, one.actuator, state.share, state.original, state.wanted, state.problem)
+        for one in rows
+        for state in (one.state,)
+    ]
+
+
+def without_components(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave a status' components out."""
+    return {key: value for key, value in status.items() if key != "components"}
 
 
 def settled(judged: Judged) -> bool:
@@ -222,10 +252,8 @@ def settled(judged: Judged) -> bool:
     )
 
 
-#: Of a component: they count only together with what they have led to.
-_REASONS = frozenset({"reason", "levelReason"})
-#: Fields that may differ without being worth a write: clocks, and what moves in every period.
-_RESTLESS = frozenset({"observedAt", "commitAgeSeconds", "delayMicroseconds", "waitingPercent", "lastTransitionTime"})
+#: Fields that may differ without being worth a write: clocks.
+_RESTLESS = frozenset({"observedAt", "commitAgeSeconds", "lastTransitionTime"})
 
 
 def differs(old: Any, new: Any, name: str = "") -> bool:
@@ -233,14 +261,11 @@ def differs(old: Any, new: Any, name: str = "") -> bool:
     if name in _RESTLESS:
         return False
     if isinstance(old, dict) and isinstance(new, dict):
-        if name == "component":
-            old, new = ({key: value for key, value in one.items() if key not in _REASONS} for one in (old, new))
         return (set(old) - _RESTLESS) != (set(new) - _RESTLESS) or any(
             differs(old[key], new[key], key) for key in old if key in new
         )
     if isinstance(old, list) and isinstance(new, list):
-        inner = "component" if name == "components" else name
-        return len(old) != len(new) or any(differs(a, b, inner) for a, b in zip(old, new, strict=True))
+        return len(old) != len(new) or any(differs(a, b, name) for a, b in zip(old, new, strict=True))
     if name in ("throughput", "threshold") and all(isinstance(one, int | float) for one in (old, new)):
         return bool(abs(new - old) > MOVED * max(abs(old), abs(new), 1.0))
     if name == "interference" and isinstance(old, int) and isinstance(new, int):

@@ -29,7 +29,7 @@ def sight(node: str = "n1", *, tps: float = 100.0, shares: int = 1024, age: floa
 
 
 def said(one: Sight, at: float = 0.0) -> Said:
-    return Said(body(one, WALL), at)
+    return Said(body(one, WALL), one.rows, at)
 
 
 def test_the_first_word() -> None:
