@@ -124,21 +124,22 @@ class Diagnosis:
 
 def measure(delays: Mapping[str, DelayReading], stalls: Stalls, host: HostLoad | None) -> Times | None:
     """Sum up one period; ``None`` if none of the components ran or waited at all."""
-    part = foreign_part(host)
-    foreign = need = waiting = 0.0
+    threads, waiting = 0.0, -1.0
+    worst: DelayReading | None = None
     for delay in delays.values():
-        if delay.interval > 0 and delay.waiting_share is not None:
-            foreign += part * max(0.0, delay.wait) / delay.interval  # threads, as those that are blocked
-            need = max(need, need_of(delay, host))
-            waiting = max(waiting, delay.waiting_share)
-    if not any(delay.run + delay.wait > 0 and delay.interval > 0 for delay in delays.values()):
+        share = delay.waiting_share
+        if delay.interval > 0 and share is not None:
+            threads += max(0.0, delay.wait) / delay.interval
+            if share > waiting:
+                worst, waiting = delay, share
+    if worst is None:
         return None
     return Times(
-        foreign,
+        foreign_part(host) * threads,  # as those that are blocked
         float(sum(stalls.blocked.get(name, 0) for name in delays)),
         max((stalls.throttled.get(name, 0.0) for name in delays), default=0.0),
         stalls.io if stalls.io is not None else 1.0,  # not known: the blocked threads alone are asked
-        need,
+        need_of(worst, host),  # the more of its time one waits, the more behind foreigners
         waiting,
         host.idle if host else 1.0,
     )
