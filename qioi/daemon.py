@@ -28,6 +28,7 @@ from qioi.diagnoses import Diagnoses, anybody_suffers
 from qioi.instruments import Instruments
 from qioi.leaders import Leaders
 from qioi.names import few
+from qioi.news import Said, news
 from qioi.slicing import SlicePeriod
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.thresholds import Threshold, Thresholds
@@ -61,6 +62,7 @@ class Daemon:
         self._ancestry = Ancestry(guard, self._controller.is_literal)
         self._owners = {one.cgroup: one.owner for one in config.components}
         self._said: dict[str, str] = {}
+        self._would: dict[str, Said | None] = {}  # in a dry run
         self._totals = Totals()
         self.thresholds = Thresholds(config.policies)
 
@@ -116,6 +118,7 @@ class Daemon:
         outcome = self._actor.release(cgroup)
         self._controller.forget(name)
         self._say(name, None)
+        self._would.pop(name, None)
         if outcome is not None:
             self._count(outcome)
             log.info("%s: let go: %s: %s", name, outcome.result, outcome.message)
@@ -267,10 +270,7 @@ class Daemon:
         changes = [one.decision for one in wants if one.decision.changes and not self._guard.is_foreign(one.cgroup)]
         self._totals = replace(self._totals, decisions=self._totals.decisions + len(changes))
         if self._config.dry_run:
-            for one in changes:
-                self._say(
-                    one.component, f"dry run: would set {one.previous} -> {one.shares}: {one.reason}", problem=False
-                )
+            self._pretend(one.decision for one in wants if not self._guard.is_foreign(one.cgroup))
             return after
         shares, problems = self._actor.act(wants)
         for name, share in shares.items():
@@ -281,6 +281,13 @@ class Daemon:
             if not self._guard.holds(after[name].cgroup):
                 self._controller.forget(name)
         return after
+
+    def _pretend(self, decisions: Iterable[Decision]) -> None:
+        """Say what would have been set, where that is news."""
+        for one in decisions:
+            self._would[one.component], what = news(self._would.get(one.component), one.previous, one.shares)
+            if what is not None:
+                log.info("%s: dry run: would set %d -> %d: %s", one.component, one.previous, one.shares, one.reason)
 
     def _count(self, outcome: Outcome) -> None:
         writes = {**self._totals.writes, outcome.result: self._totals.writes[outcome.result] + 1}
@@ -311,8 +318,8 @@ class Daemon:
             totals=self._totals,
         )
 
-    def _say(self, about: str, message: str | None, *, problem: bool = True) -> None:
-        """Log what is new about somebody, once; and when a problem is over, that."""
+    def _say(self, about: str, message: str | None) -> None:
+        """Log what is new about somebody's problem, once; and when it is over, that."""
         if message == self._said.get(about):
             return
         if message is None:
@@ -320,7 +327,7 @@ class Daemon:
             del self._said[about]
             return
         self._said[about] = message
-        log.log(logging.WARNING if problem else logging.INFO, "%s: %s", about, message)
+        log.warning("%s: %s", about, message)
 
     def count_early(self) -> None:
         """Note a period that began before its turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -173,6 +174,19 @@ def test_a_dry_run_touches_no_level(tmp_path: Path) -> None:
     site.run(2)
     assert (site.weight("docker"), site.weight("docker/p")) == (100, 100)
     assert site.component("peer0").wanted == 4096
+
+
+def test_a_dry_run_says_once_what_it_would_set(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels=OWED, dry_run=True)
+    with caplog.at_level(logging.INFO, logger="qioi"):
+        for tps in (50.0, 49.0, 51.0, 25.0, 99.99, 99.99):
+            site.toy.tps = {"red": tps}
+            site.run(2)
+    assert [one.getMessage() for one in caplog.records] == [
+        "peer0: dry run: would set 1024 -> 3072: A 50.0 < T 100.0 tps: 1024 + 1024*4*0.500",
+        "peer0: dry run: would set 1024 -> 4096: A 25.0 < T 100.0 tps: 1024 + 1024*4*0.750",
+        "peer0: dry run: would set 1024 -> 1024: A 100.0 < T 100.0 tps: 1024 + 1024*4*0.000",
+    ]
 
 
 def test_a_cap_bounds_all_boosts_together_by_priority(tmp_path: Path) -> None:
