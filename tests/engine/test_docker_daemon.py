@@ -17,6 +17,7 @@ from waiting import PATIENCE, until
 
 from qioi.api import UnreachableError, get_json
 from qioi.controller.hierarchy import find_hierarchy
+from qioi.controller.journal import seal, unseal
 
 pytestmark = [pytest.mark.slow, pytest.mark.host]
 
@@ -201,3 +202,21 @@ def test_an_engine_that_is_required_and_not_there(daemon: Daemon) -> None:
     done = daemon.qioi("run", "-c", str(daemon.config()))
     assert done.returncode == 1
     assert "none.sock: No such file or directory" in done.stderr.splitlines()[-1]
+
+
+def test_after_a_power_cut_a_journal_on_a_disk_puts_the_record_back(daemon: Daemon, engine: EngineSite) -> None:
+    """The engine's record outlives the host's boot: what it says is put back before the container starts again."""
+    container = raise_peer(daemon, engine)
+    daemon.end(signal.SIGKILL)
+    with contextlib.closing(engine.client()) as client:
+        client.api.kill("peer0")
+    journal = daemon.state / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([seal({**unseal(lines[0]), "boot": "another"}).encode(), *lines[1:]]))
+    assert engine.record("peer0") > 1024
+    done = daemon.qioi("restore", "--state-dir", str(daemon.state))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert engine.record("peer0") in (0, 1024)
+    with contextlib.closing(engine.client()) as client:
+        client.api.start("peer0")
+    until(lambda: share(container) == 1024)
