@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import logging
 import os
 import select
 import socket
@@ -16,8 +18,10 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-#: Seconds a client may take; the next one waits behind it.
-TIMEOUT = 2.0
+log = logging.getLogger("qioi")
+
+#: Seconds a client may take over any step, and over all of them; the next one waits behind it.
+TIMEOUT, LONGEST = 2.0, 5.0
 #: Seconds that a client waits for its answer: where CPU is short, and that is where it is asked, it may come late.
 PATIENCE = 30.0
 
@@ -48,6 +52,23 @@ class Handler(BaseHTTPRequestHandler):
 
     timeout = TIMEOUT
     routes: Routes = MappingProxyType({})
+
+    def setup(self) -> None:
+        """Hang up on a client that takes too long as a whole, however busy it looks."""
+        super().setup()
+        self._limit = threading.Timer(LONGEST, self._hang_up)
+        self._limit.daemon = True
+        self._limit.start()
+
+    def finish(self) -> None:
+        """End with a client."""
+        self._limit.cancel()
+        with contextlib.suppress(OSError):  # it has hung up, or was hung up on
+            super().finish()
+
+    def _hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
         """Answer a question."""
@@ -84,7 +105,21 @@ class Handler(BaseHTTPRequestHandler):
         return "local"
 
 
-class UnixServer(HTTPServer):
+class Server(HTTPServer):
+    """HTTP whose clients cannot write tracebacks into the daemon's log by hanging up."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Note what went wrong with one client, for those who look closely."""
+        log.debug("a client of the HTTP side", exc_info=True)
+
+
+class Server6(Server):
+    """The same on an IPv6 address."""
+
+    address_family = socket.AF_INET6
+
+
+class UnixServer(Server):
     """HTTP on a Unix socket that only root, or the daemon's own user, may connect to."""
 
     address_family = socket.AF_UNIX
@@ -150,7 +185,7 @@ def serve_unix(path: Path, routes: Routes) -> Service:
 def serve_tcp(host: str, port: int, routes: Routes) -> Service:
     """Serve on a TCP address."""
     try:
-        server = HTTPServer((host, port), handler(routes))
+        server = (Server6 if ":" in host else Server)((host, port), handler(routes))
     except OSError as error:
         raise BusyError(
             f"metrics {host}:{port}: {error.strerror or error}; name a free one with `metrics.port`, or 0 for none"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 from waiting import until
 
 import qioi.api
-from qioi.api import UnreachableError, get_json, serve_unix
+from qioi.api import UnreachableError, get_json, serve_tcp, serve_unix
 
 
 def switches(thread: int) -> int:
@@ -40,6 +42,52 @@ def test_a_server_that_nobody_asks_sleeps_and_one_that_is_closed_ends(tmp_path: 
     assert not [one for one in threading.enumerate() if one.name == "status"]
     with pytest.raises(UnreachableError):
         get_json(tmp_path / "sock", "/status")
+
+
+def test_metrics_may_listen_on_an_ipv6_address() -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this host has no IPv6")
+    service = serve_tcp("::1", 0, {"GET /healthz": ("text/plain", lambda _: b"OK")})
+    with urllib.request.urlopen(f"http://[::1]:{service.address[1]}/healthz") as answer:
+        assert answer.read() == b"OK"
+    service.close()
+
+
+def test_a_client_that_dribbles_does_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.api, "LONGEST", 0.3)
+    service = serve_unix(tmp_path / "sock", {"GET /status": ("application/json", lambda _: b"{}")})
+    answered = threading.Event()
+
+    def dribble(client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while not answered.wait(0.05):
+                client.send(b"G")
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(str(tmp_path / "sock"))
+        slow = threading.Thread(target=dribble, args=(client,))
+        slow.start()
+        try:
+            assert get_json(tmp_path / "sock", "/status") == {}
+        finally:
+            answered.set()
+            slow.join()
+    service.close()
+
+
+def test_a_client_that_hangs_up_leaves_nothing_in_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    body = b"x" * 10_000_000
+    service = serve_unix(tmp_path / "sock", {"GET /status": ("text/plain", lambda _: body)})
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(str(tmp_path / "sock"))
+        client.sendall(b"GET /status HTTP/1.0\r\n\r\n")
+        client.recv(10)
+    with pytest.raises(UnreachableError, match="404"):  # it goes on
+        get_json(tmp_path / "sock", "/other")
+    service.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_server_closed_while_it_is_busy_ends_when_its_client_lets_it(
