@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
+from qioi.contradictions import contradictions
 from qioi.controller.policy import Policy
 from qioi.kubernetes.section import KubernetesConfig
 from qioi.sections import (
+    DISCOVERIES,
     ContainerdConfig,
     DockerConfig,
     PodmanConfig,
@@ -25,12 +27,12 @@ from qioi.sections import (
     Strict,
     SystemdConfig,
 )
+from qioi.sifting import Model, Place, sift
 from qioi.thresholds import AUTO
 from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
 
 Shares = Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class ConfigError(Exception):
@@ -135,10 +137,6 @@ class FileConfig(Strict):
     dry_run: bool = False
 
 
-#: The sections that may find more components than those that are listed.
-DISCOVERIES = ("docker", "podman", "containerd", "systemd", "kubernetes")
-
-
 class LabFile(BaseModel):
     """The part of a lab's lab.json that the daemon reads."""
 
@@ -181,30 +179,54 @@ class Config:
 
 def load_config(path: Path) -> Config:
     """Read and check a configuration file; ConfigError names every problem found."""
-    document = read_yaml(path)
-    raw = check(FileConfig, document, path)
+    config, problems = survey(path)
+    if config is None or problems:
+        raise ConfigError(problems)
+    return config
+
+
+def survey(path: Path) -> tuple[Config | None, list[str]]:
+    """Read a file and name every problem. The configuration is without what is wrong; ``None``: nothing is left."""
+    try:
+        document = read_yaml(path)
+    except ConfigError as error:
+        return None, list(error.problems)
+    raw, wrong, left_out = sift(FileConfig, document)
+    problems = [describe(path, one, FileConfig) for one in wrong]
+    if raw is None:
+        return None, problems
     listed = list(raw.components)
     if raw.lab is not None:
-        listed += read_lab(path.parent / raw.lab)
+        try:
+            listed += read_lab(path.parent / raw.lab)
+        except ConfigError as error:
+            problems, left_out = [*problems, *error.problems], {*left_out, ("lab",)}
     components = tuple(component(one, path.parent) for one in listed)
     policies = {
         channel: policy(channel, raw.channels.get(channel, PolicyConfig()), raw.defaults)
         for channel in dict.fromkeys([*raw.channels, *(name for one in components for name in one.channels)])
     }
-    problems = [f"{path}: {problem}" for problem in contradictions(components, policies, discovers(raw))]
-    if raw.kubernetes is not None and (listed or raw.channels or raw.docker is not None or raw.systemd is not None):
-        others = "components, lab, docker, systemd and channels"
-        problems.append(f"{path}: kubernetes: {others}: accepted without a cluster only: there, components are pods "
-                        "and channels IsolationPolicy objects")  # fmt: skip
-    if raw.actuator == "docker" and raw.docker is None:
-        problems.append(f"{path}: actuator: docker: accepted together with a section `docker` only")
-    problems += [
-        f"{path}: components: {one.name}: source metrics: accepted together with a `metrics_url` only"
-        for one in listed
-        if one.source == "metrics" and one.metrics_url is None
-    ]
-    if problems:
-        raise ConfigError(problems)
+    found = contradictions(components, policies, discovers(raw), left_out)
+    problems += [f"{path}: {problem}" for problem in (*found, *conflicts(raw, listed, left_out))]
+    return complete(path, raw, components, policies), problems
+
+
+def conflicts(raw: FileConfig, listed: Iterable[ComponentConfig], left_out: Set[Place]) -> Iterator[str]:
+    """Find keys that do not go together; what was ``left_out``, being wrong by itself, may have been meant well."""
+    elsewhere = (raw.docker, raw.podman, raw.containerd, raw.systemd)
+    if raw.kubernetes is not None and (listed or raw.channels or any(one is not None for one in elsewhere)):
+        others = "components, lab, docker, podman, containerd, systemd and channels"
+        yield f"kubernetes: {others}: accepted without a cluster only: there, components are pods and channels " \
+              "IsolationPolicy objects"  # fmt: skip
+    if raw.actuator == "docker" and raw.docker is None and ("docker",) not in left_out:
+        yield "actuator: docker: accepted together with a section `docker` only"
+    for one in listed if not any(place[-1] == "metrics_url" for place in left_out) else ():
+        if one.source == "metrics" and one.metrics_url is None:
+            yield f"components: {one.name}: source metrics: accepted together with a `metrics_url` only"
+
+
+def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], policies: Mapping[str, Policy]) -> Config:
+    """Put everything into one value; paths begin at the file's folder."""
     state_dir = path.parent / raw.state_dir
     return Config(
         file=path,
@@ -259,29 +281,6 @@ def discovers(config: FileConfig | Config) -> bool:
     return any(getattr(config, section) is not None for section in DISCOVERIES)
 
 
-def contradictions(
-    components: tuple[Component, ...], policies: Mapping[str, Policy], discovering: bool
-) -> Iterable[str]:
-    """Find what is wrong although each value by itself is right. When ``discovering``, more may be found later."""
-    if not components and not discovering:
-        sections = " or ".join(f"`{section}`" for section in DISCOVERIES)
-        yield f"components: none: accepted is at least one, here, in the folder named by `lab`, or a section {sections}"
-    for key, names in (("name", [c.name for c in components]), ("cgroup", [c.cgroup for c in components])):
-        for name in (name for name, count in Counter(names).items() if count > 1):
-            yield f"components: {key} {name!r}: more than once: accepted is one component each"
-    if components and not policies and not discovering:
-        yield "channels: none: accepted is at least one, here or among the channels of a component"
-    for channel, one in policies.items():
-        key = f"channels.{channel}"
-        if not discovering and one.law == "proportional" and one.threshold is None and not one.auto:
-            yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
-        if one.floor is not None and one.floor > one.ceiling:
-            yield f"{key}.floor: {one.floor}: accepted is at most the ceiling, {one.ceiling}"
-        logged = [c for c in components if (c.log or c.metrics_url) and (not c.channels or channel in c.channels)]
-        if components and not discovering and not logged:
-            yield f"{key}: no component with a `log` serves it, nor one with a `metrics_url`: accepted is either"
-
-
 def read_lab(folder: Path) -> list[ComponentConfig]:
     """Read the components of a running lab."""
     path = folder / "lab.json"
@@ -296,10 +295,10 @@ def read_lab(folder: Path) -> list[ComponentConfig]:
 
 def check(model: type[Model], document: object, path: Path) -> Model:
     """Validate a document, or report every problem in it."""
-    try:
-        return model.model_validate(document)
-    except ValidationError as error:
-        raise ConfigError(describe(path, one, model) for one in error.errors(include_url=False)) from None
+    found, wrong, _ = sift(model, document)
+    if found is None or wrong:
+        raise ConfigError(describe(path, one, model) for one in wrong)
+    return found
 
 
 def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> str:

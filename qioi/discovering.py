@@ -45,14 +45,15 @@ class DiscoveringDaemon(Daemon):
 
     def period(self, now: float, before: Snapshot) -> Snapshot:
         """Take in what has come or gone, then do one period's work."""
-        told = self._found.problems
+        told = before.problems
         if self._discovery.found() is not self._found or self._channels.seen() != self._seen:
             before = self.adopt(self._listed, before)
-        for about in {**told, **self._found.problems}:
-            self._say(about, self._found.problems.get(about))
-        if self._records is not None:
-            self._say("docker update", self._records.problem())
-        return super().period(now, before)
+        problems = dict(self._found.problems)
+        if self._records is not None and (behind := self._records.problem()):
+            problems["docker update"] = behind
+        for about in {**told, **problems}:
+            self._say(about, problems.get(about))
+        return super().period(now, replace(before, problems=problems))
 
 
 def merge(config: Config, found: Found, seen: Iterable[str]) -> Config:

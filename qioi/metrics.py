@@ -89,6 +89,16 @@ class SnapshotCollector:
         yield counter("qioi_raft_leader_changes", "Raft leader changes seen in the component's log", label,
                       (([s.component], s.leader_changes) for s in sources))  # fmt: skip
 
+        skipped = (([s.component, reason], count) for s in sources for reason, count in s.skipped.items())
+        yield counter("qioi_log_skipped", "Lines on commits that were not believed", ["component", "reason"], skipped)
+        yield counter("qioi_log_rotations", "Times that the log's name came to point to another file", label,
+                      (([s.component], s.rotations) for s in sources))  # fmt: skip
+        yield counter("qioi_log_truncations", "Times that the log was truncated", label,
+                      (([s.component], s.truncations) for s in sources))  # fmt: skip
+        yield counter("qioi_log_lost_files", "Files rotated away faster than they are read", label,
+                      (([s.component], s.lost_files) for s in sources))  # fmt: skip
+        yield gauge("qioi_log_behind", "Whether the log is written faster than it is read", label,
+                    (([s.component], float(s.behind)) for s in sources))  # fmt: skip
         yield gauge("qioi_endpoint_up", "Whether the component's metrics endpoint answers", label,
                     (([s.component], float(s.problem is None)) for s in endpoints))  # fmt: skip
         yield counter("qioi_endpoint_pages", "Pages read from it", label, (([s.component], s.lines) for s in endpoints))
@@ -114,6 +124,8 @@ class SnapshotCollector:
                       ((["accepted"], configuration.reloads), (["refused"], configuration.refused)))  # fmt: skip
         yield gauge("qioi_config_loaded_timestamp_seconds", "When the configuration in force was read", [],
                     [([], configuration.loaded)])  # fmt: skip
+        yield gauge("qioi_discovery_problems", "What could not be found or told, as `qioi status` says it", [],
+                    [([], len(snapshot.problems))])  # fmt: skip
         yield gauge("qioi_dry_run", "Whether nothing is written", [], [([], float(snapshot.dry_run))])
         yield gauge("qioi_host_io_pressure_ratio", "Part of the time in which somebody on the host waited for I/O", [],
                     [([], snapshot.io_pressure)])  # fmt: skip

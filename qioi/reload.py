@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from qioi.config import DISCOVERIES, Config, ConfigError
+from qioi.config import Config, ConfigError
 from qioi.daemon import Daemon
 from qioi.notify import Notifier
+from qioi.sections import DISCOVERIES
 from qioi.snapshot import Snapshot
 
 log = logging.getLogger("qioi")

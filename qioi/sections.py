@@ -13,6 +13,8 @@ from qioi.discovery.units import UnitRule
 from qioi.types import Role
 
 RoleName = Literal["peer", "orderer", "chaincode", "broker", "client"]
+#: The sections that may find more components than those that are listed.
+DISCOVERIES = ("docker", "podman", "containerd", "systemd", "kubernetes")
 Pattern = Annotated[str, Field(min_length=1)]
 
 

@@ -118,25 +118,30 @@ def threads_of(hierarchy: Hierarchy) -> Callable[[str], Iterable[int]]:
     return lambda group: [int(tid) for tid in threads(hierarchy.folder(group))]
 
 
+def find_slices(*, early: bool) -> tuple[Kernel, int]:
+    """Give the way to slices, and the default one in ns. SliceError: this kernel has none, or not for us."""
+    if (problem := why_not(os.uname().release, early=early)) is not None:
+        raise SliceError(problem)
+    kernel = Kernel()
+    default = default_slice(kernel)
+    if default is None:
+        raise SliceError("this kernel takes no slices")
+    return kernel, default
+
+
 @contextmanager
 def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> Iterator[AnySlicer]:
     """Give the slicer for this host, and put every slice back at the end. SliceError: required, and not to be had."""
     if mode == "off":
         yield NoSlicer()
         return
-    problem = why_not(os.uname().release, early=early)
-    default = None
     try:
-        kernel = Kernel()
-        default = None if problem else default_slice(kernel)
+        kernel, default = find_slices(early=early)
     except SliceError as error:
-        problem = str(error)
-    if default is None:
-        problem = problem or "this kernel takes no slices"
         if mode == "required":
-            raise SliceError(f"slices: required: {problem}")
-        log.warning("slices: %s: left out", problem)
-        yield NoSlicer(SliceState(mode, False, problem))
+            raise SliceError(f"slices: required: {error}") from None
+        log.warning("slices: %s: left out", error)
+        yield NoSlicer(SliceState(mode, False, str(error)))
         return
     guard = SliceGuard(kernel, Journal(state_dir, name=NAME), threads_of(hierarchy), default)
     try:

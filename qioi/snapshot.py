@@ -100,6 +100,7 @@ class Snapshot:
     """After one period. ``time`` is the wall clock's, ``loop`` the seconds that the period's work took.
 
     ``lateness`` is how many seconds after it was due the period began, ``early`` why it was due before its turn.
+    ``problems`` say, by what they are about, what could not be found or told; each is one line.
     """
 
     version: str
@@ -113,6 +114,7 @@ class Snapshot:
     components: tuple[ComponentState, ...]
     configuration: ConfigState
     sources: tuple[SourceState, ...] = ()
+    problems: Mapping[str, str] = field(default_factory=dict)
     host: HostLoad | None = None
     slices: SliceState = NO_SLICES
     idle_groups: tuple[str, ...] = ()  # best-effort neighbours that are idle by our doing

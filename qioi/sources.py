@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +24,8 @@ class SourceState:
     """How one component's log, or its metrics endpoint, is doing. ``problem`` is ``None`` while it can be read.
 
     Of an endpoint, ``lines`` counts the pages and ``commits`` the valid transactions on the last one.
+    ``skipped`` counts by reason what a log said of commits and was not believed; ``lost_files`` were rotated away
+    faster than they are read; ``behind``: more was written than one look takes, so that the readings lag.
     """
 
     component: str
@@ -33,6 +35,11 @@ class SourceState:
     commits: int
     leader_changes: int
     kind: str = "log"  # or metrics
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    rotations: int = 0
+    truncations: int = 0
+    lost_files: int = 0
+    behind: bool = False
 
 
 class Channels(Protocol):
@@ -133,6 +140,12 @@ class LogChannels:
                 source.counters.lines,
                 source.counters.commits,
                 source.counters.leader_changes,
+                "log",
+                {str(reason): count for reason, count in source.counters.skipped.items()},
+                source.counters.rotations,
+                source.counters.truncations,
+                source.counters.lost_files,
+                source.backlog,
             )
             for source in self._sources.values()
         ]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from itertools import compress
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-#: Values that one sparkline shows, and as many as fit beside the other columns on a terminal narrower than ROOMY.
+from qioi.remarks import remarks
+
+#: Values that one sparkline shows.
 WIDTH = 30
-FEW = 10
-ROOMY = 200
-#: Columns that a terminal narrower than this has no room for.
-WIDE = 140
-WIDE_ONLY = {"Role", "Delay over time", "Last decision"}
 BARS = "▁▂▃▄▅▆▇█"
+#: Columns that a terminal must have for delays, for sparklines, for the reasons of decisions, and for long sparklines.
+WITH_DELAYS, WITH_SPARKLINES, WITH_REASONS, WIDE = 60, 72, 110, 160
+#: Lines of a table beside its rows.
+FRAME = 4
 
 
 class History:
@@ -42,9 +42,9 @@ class History:
         for key, value in new.items():
             self._values[key].append(value)
 
-    def line(self, what: str, whose: str, most: int = WIDTH) -> str:
+    def line(self, what: str, whose: str, width: int = WIDTH) -> str:
         """Give a sparkline of the last values."""
-        return sparkline(list(self._values.get((what, whose), ()))[-most:])
+        return sparkline([*self._values.get((what, whose), ())][-width:])
 
 
 def sparkline(values: Iterable[float | None]) -> str:
@@ -59,10 +59,40 @@ def bar(part: float) -> str:
     return BARS[min(len(BARS) - 1, int(part * len(BARS)))]
 
 
-def view(document: dict[str, Any], history: History, width: int) -> RenderableType:
-    """Draw one status on so many columns."""
-    rows = components(document, history, width)
-    return Group(head(document), channels(document, history), rows, *notes(document, wide=width >= WIDE))
+def view(document: dict[str, Any], history: History, width: int = 200, height: int | None = None) -> RenderableType:
+    """Draw one status for a terminal of so many columns and lines."""
+    first, below = head(document), notes(document)
+    if width < WITH_REASONS:  # then they stand in no column
+        below += [problem(one) for one in document["components"] if one["problem"]]
+    shown = document["components"]
+    if height is not None:
+        taken = 1 + len(first.plain) // max(1, width - 12)  # it is wrapped between words
+        taken += len(below) + len(document["channels"]) + 2 * FRAME
+        shown = most_wanted(shown, max(1, height - taken - 1))
+    if len(shown) < len(document["components"]):
+        below.insert(0, Text(f"and {len(document['components']) - len(shown)} more components", style="dim"))
+    return Group(first, channels(document, history, width), components(shown, history, width), *below)
+
+
+def most_wanted(components: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """Choose for whom there is room: for those with a problem first, then for the raised, then for who waits most."""
+    if len(components) <= room:
+        return components
+    ranked = sorted(
+        components, key=lambda one: (not one["problem"], not is_raised(one), -(one["waiting_share"] or 0.0))
+    )
+    chosen = {one["name"] for one in ranked[:room]}
+    return [one for one in components if one["name"] in chosen]
+
+
+def is_raised(component: dict[str, Any]) -> bool:
+    """Whether a component has more than it was found with."""
+    return None not in (component["share"], component["original"]) and component["share"] > component["original"]
+
+
+def problem(component: dict[str, Any]) -> Text:
+    """Say what a component's problem is."""
+    return line(f"{component['name']}: {component['problem']}")
 
 
 def head(document: dict[str, Any]) -> Text:
@@ -78,55 +108,84 @@ def head(document: dict[str, Any]) -> Text:
     )
 
 
-def channels(document: dict[str, Any], history: History) -> Table:
+def channels(document: dict[str, Any], history: History, width: int) -> Table:
     """Draw the channels; one below its threshold is red."""
-    table = Table("Channel", "Law", right("A, tps"), right("T, tps"), right("Commit"), "A over time", expand=True)
+    room = sparkline_room(width)
+    columns = {
+        "Channel": Column("Channel", no_wrap=True),
+        "Law": Column("Law", no_wrap=True),
+        "A, tps": right("A, tps"),
+        "T, tps": right("T, tps"),
+        "Commit": right("Commit"),
+        "A over time": Column("A over time", no_wrap=True, min_width=room),
+    }
+    hidden = set() if width >= WITH_SPARKLINES else {"Law", "A over time"}
+    table = Table(*(column for name, column in columns.items() if name not in hidden), expand=True)
     for one in document["channels"]:
         short = None not in (one["throughput"], one["threshold"]) and one["throughput"] < one["threshold"]
-        table.add_row(
-            one["name"],
-            one["law"],
-            Text(number(one["throughput"], "{:.1f}"), style="red" if short else "green"),
-            number(one["threshold"], "{:.1f}") + (" auto" if one["source"] == "auto" else ""),
-            number(one["age"], "{:.1f} s ago"),
-            history.line("throughput", one["name"]),
-        )
+        cells: dict[str, RenderableType] = {
+            "Channel": one["name"],
+            "Law": one["law"],
+            "A, tps": Text(number(one["throughput"], "{:.1f}"), style="red" if short else "green"),
+            "T, tps": number(one["threshold"], "{:.1f}") + (" auto" if one["source"] == "auto" else ""),
+            "Commit": number(one["age"], "{:.1f} s ago"),
+            "A over time": history.line("throughput", one["name"], room),
+        }
+        table.add_row(*(cell for name, cell in cells.items() if name not in hidden))
     return table
 
 
-def components(document: dict[str, Any], history: History, width: int) -> Table:
-    """Draw the components; one that is raised is yellow, one with a problem red."""
-    wide, most = width >= WIDE, WIDTH if width >= ROOMY else FEW
-    heads = (
-        Column("Component", no_wrap=True), Column("Role"), right("Share"), Column("Share over time"), right("Delay"),
-        Column("Delay over time"), right("Waiting"), right("Cores"),
-        Column("Last decision", ratio=1, no_wrap=True, overflow="ellipsis"),
-    )  # fmt: skip
-    shown = [wide or head.header not in WIDE_ONLY for head in heads]
-    table = Table(*compress(heads, shown), expand=wide)
-    for one in document["components"]:
-        raised = None not in (one["share"], one["original"]) and one["share"] > one["original"]
-        row = (
-            one["name"],
-            one["role"],
-            Text(number(one["share"], "{}"), style="yellow" if raised else ""),
-            history.line("share", one["name"], most),
-            number(None if one["delay"] is None else 1000 * one["delay"], "{:.2f} ms"),
-            history.line("delay", one["name"], most),
-            number(one["waiting_share"], "{:.0%}"),
-            number(one["cores"], "{:.2f}"),
-            Text(one["problem"] or one["reason"], style="red" if one["problem"] else ""),
-        )
-        table.add_row(*compress(row, shown))
+def components(shown: list[dict[str, Any]], history: History, width: int) -> Table:
+    """Draw components; one that is raised is yellow, one with a problem red."""
+    room = sparkline_room(width)
+    columns = {
+        "Component": Column("Component", no_wrap=True),
+        "Role": Column("Role", no_wrap=True),
+        "Share": right("Share"),
+        "Share over time": Column("Share over time" if room >= WIDTH else "", no_wrap=True, min_width=room),
+        "Delay": right("Delay"),
+        "Delay over time": Column("Delay over time" if room >= WIDTH else "", no_wrap=True, min_width=room),
+        "Waiting": right("Waiting"),
+        "Cores": right("Cores"),
+        "Last decision": Column("Last decision", ratio=1, no_wrap=True, overflow="ellipsis"),
+    }
+    hidden: set[str] = set()
+    if width < WITH_REASONS:
+        hidden |= {"Role", "Cores", "Last decision"}
+    if width < WITH_SPARKLINES:
+        hidden |= {"Share over time", "Delay over time"}
+    if width < WITH_DELAYS:
+        hidden.add("Delay")
+    table = Table(*(column for name, column in columns.items() if name not in hidden), expand=True)
+    for one in shown:
+        cells: dict[str, RenderableType] = {
+            "Component": one["name"],
+            "Role": one["role"],
+            "Share": Text(number(one["share"], "{}"), style="yellow" if is_raised(one) else ""),
+            "Share over time": history.line("share", one["name"], room),
+            "Delay": number(None if one["delay"] is None else 1000 * one["delay"], "{:.2f} ms"),
+            "Delay over time": history.line("delay", one["name"], room),
+            "Waiting": number(one["waiting_share"], "{:.0%}"),
+            "Cores": number(one["cores"], "{:.2f}"),
+            "Last decision": Text(one["problem"] or one["reason"], style="red" if one["problem"] else ""),
+        }
+        table.add_row(*(cell for name, cell in cells.items() if name not in hidden))
     return table
 
 
-def notes(document: dict[str, Any], *, wide: bool) -> list[Text]:
-    """Say what is wrong elsewhere; and with components, where the table has no room for it."""
-    lines = [f"{one['name']}: {one['problem']}" for one in document["components"] if one["problem"] and not wide]
-    lines += [f"{one['kind']} of {one['component']}: {one['problem']}" for one in document["sources"] if one["problem"]]
-    lines += [f"reload refused: {problem}" for problem in document["configuration"]["problems"]]
-    return [Text(line, style="red") for line in lines]
+def sparkline_room(width: int) -> int:
+    """Give the columns that a sparkline has in a terminal of a width."""
+    return WIDTH if width >= WIDE else 8
+
+
+def notes(document: dict[str, Any]) -> list[Text]:
+    """Say what is wrong elsewhere."""
+    return [line(text) for text in remarks(document)]
+
+
+def line(text: str) -> Text:
+    """Write one line below the tables; `qioi status` has all of one that is too long."""
+    return Text(text, style="red", no_wrap=True, overflow="ellipsis")
 
 
 def right(name: str) -> Column:

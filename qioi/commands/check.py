@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
+from qioi.api import BusyError, UnreachableError, get_json, serve_tcp
 from qioi.commands.failing import fail
-from qioi.commands.options import configuration
-from qioi.config import Config
+from qioi.config import Config, survey
 from qioi.controller.actuator import choose_access
+from qioi.controller.eevdf import SliceError
 from qioi.controller.errors import CgroupError
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
+from qioi.controller.idle import FILE
 from qioi.controller.journal import Journal
 from qioi.discovery.choose import UnwatchableError, libraries, look
 from qioi.discovery.offers import offers
 from qioi.kubernetes.section import KubernetesConfig
 from qioi.names import few
+from qioi.slicing import find_slices
+from qioi.stalls import PRESSURE
 
 #: Seconds that all that is asked for components has together.
 PATIENCE = 5.0
@@ -36,8 +41,7 @@ def command(path: Path | None, output: str) -> None:
 
     Exit status 1 if `qioi run` would not start.
     """
-    config = configuration(path) if path else None
-    problems: list[str] = []
+    config, problems = survey(path) if path else (None, [])
     try:
         hierarchy = find_hierarchy()
     except CgroupError as error:
@@ -46,13 +50,14 @@ def command(path: Path | None, output: str) -> None:
     if config is not None:
         from qioi.service import absent
 
-        facts |= config_facts(config)
+        facts |= {} if problems else config_facts(config)
         try:
             actuator = "auto" if config.actuator == "docker" else config.actuator
             problems += absent(config, hierarchy, choose_access(actuator, hierarchy))
         except CgroupError as error:
             problems.append(f"{config.file}: {error}")
         problems += journal_problems(config.state_dir)
+        problems += obstacles(config)
         problems += libraries(config)
         if config.kubernetes is not None:
             facts |= cluster_facts(config.kubernetes, hierarchy, problems)
@@ -63,6 +68,8 @@ def command(path: Path | None, output: str) -> None:
     else:
         for key, value in facts.items():
             click.echo(f"{key}: {value}")
+        if path and not problems:
+            click.echo("problems: none")
     if problems:
         fail(*problems)
 
@@ -79,8 +86,48 @@ def host_facts(hierarchy: Hierarchy) -> dict[str, Any]:
         "cpu controller": f"cgroup v{hierarchy.version} at {hierarchy.mount} ({hierarchy.file})",
         "libcgroup": libcgroup,
         "schedstat": "readable" if os.access("/proc/self/schedstat", os.R_OK) else "missing (CONFIG_SCHED_INFO)",
+        "I/O pressure": "readable" if os.access(PRESSURE, os.R_OK) else f"missing ({PRESSURE})",
+        "slices": slices(),
+        "cpu.idle": "there" if any(hierarchy.mount.glob(f"*/{FILE}")) else f"no group has a {FILE} (Linux 5.15)",
         "root": os.geteuid() == 0,
     }
+
+
+def slices() -> str:
+    """Say whether the kernel has EEVDF slices."""
+    try:
+        return f"there, by default {find_slices(early=False)[1] / 1e6:g} ms"
+    except SliceError as error:
+        return f"none: {error}"
+
+
+def obstacles(config: Config) -> Iterator[str]:
+    """Name what a start would stumble over: slices, the state folder, the metrics port."""
+    if config.slices == "required" and not config.dry_run:
+        try:
+            find_slices(early=config.slices_before_6_15)
+        except SliceError as error:
+            yield f"{config.file}: slices: required: {error}"
+    there = next(one for one in (config.state_dir, *config.state_dir.absolute().parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        yield f"{config.file}: state_dir {config.state_dir}: {there}: accepted is a folder that can be made and written"
+    listen, port = config.metrics.listen, config.metrics.port
+    if port and not runs(config):
+        try:
+            serve_tcp(listen, port, {}).close()
+        except BusyError as error:
+            yield f"{config.file}: {error}"
+
+
+def runs(config: Config) -> bool:
+    """Whether this configuration's daemon runs already, so that the port is its own."""
+    if config.socket.exists() and not os.access(config.socket, os.W_OK):
+        return True  # root's: nobody else may ask it
+    try:
+        get_json(config.socket, "/status")
+    except UnreachableError:
+        return False
+    return True
 
 
 def config_facts(config: Config) -> dict[str, Any]:

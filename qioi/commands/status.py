@@ -13,6 +13,10 @@ from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
 from qioi.commands.options import evidence, socket_of
 from qioi.names import few
+from qioi.remarks import remarks
+
+#: Columns of a terminal from which on there is room for what was decided beside a component's numbers.
+WIDE = 110
 
 
 @click.command()
@@ -32,13 +36,16 @@ def command(config: Path | None, socket: Path | None, output: str) -> None:
 
 
 def show(document: dict[str, Any]) -> None:
-    """Print tables for people; they are as wide as the terminal, or 140 columns where there is none."""
+    """Print tables for people; they are as wide as the terminal, or 140 columns where there is none.
+
+    Where the terminal is narrow, decisions stand below the table.
+    """
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=140)
+        console = Console(highlight=False, markup=False, emoji=False, width=140)
     totals = document["totals"]
     writes = ", ".join(f"{count} {result}" for result, count in totals["writes"].items())
     dry = " (dry run)" if document["dry_run"] else ""
@@ -56,17 +63,26 @@ def show(document: dict[str, Any]) -> None:
                          threshold(one), number(one["age"], "{:.1f} s ago"),
                          number(one["height"], "{}"))  # fmt: skip
     console.print(channels)
-    components = Table("Component", "Role", *right("Share", "Original", "Delay", "Waiting", "Cores"), "Last decision")
+    wide = console.width >= WIDE
+    columns = [*right("Share", "Original", "Delay", "Waiting"), *(right("Cores") if wide else [])]
+    components = Table("Component", "Role", *columns, *(["Last decision"] if wide else []))
     for one in document["components"]:
-        reason = f"! {one['problem']}" if one["problem"] else one["reason"]
-        if one["wanted"] is not None and one["wanted"] != one["share"]:
-            reason = f"wants {one['wanted']}: {reason}"
+        last = [number(one["cores"], "{:.2f}"), reason(one)] if wide else []
         components.add_row(one["name"], one["role"], number(one["share"], "{}"), number(one["original"], "{}"),
-                           milliseconds(one["delay"]), number(one["waiting_share"], "{:.0%}"),
-                           number(one["cores"], "{:.2f}"), reason)  # fmt: skip
+                           milliseconds(one["delay"]), number(one["waiting_share"], "{:.0%}"), *last)  # fmt: skip
     console.print(components)
+    if not wide:
+        for one in document["components"]:
+            console.print(f"{one['name']}: {reason(one)}")
     for note in notes(document):
         console.print(note)
+
+
+def reason(component: dict[str, Any]) -> str:
+    """Say what was decided last, or what is wrong."""
+    text = f"! {component['problem']}" if component["problem"] else str(component["reason"])
+    wanted = component["wanted"]
+    return text if wanted is None or wanted == component["share"] else f"wants {wanted}: {text}"
 
 
 def surroundings(document: dict[str, Any]) -> Iterator[str]:
@@ -99,14 +115,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
             )
         if one["bottleneck"]["kind"] not in ("none", "unknown"):
             yield f"Channel {one['name']}: {one['bottleneck']['text']}"
-    for one in document["sources"]:
-        if one["problem"]:
-            yield f"{one['kind']} of {one['component']}: {one['problem']}"
-    configuration = document["configuration"]
-    for problem in configuration["problems"]:
-        yield f"Reload refused, the configuration from before is in force: {problem}"
-    if configuration["at_next_start"]:
-        yield f"Takes effect at the next start only: {', '.join(configuration['at_next_start'])}"
+    yield from remarks(document)
 
 
 def threshold(channel: dict[str, Any]) -> str:

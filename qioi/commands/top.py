@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import click
@@ -28,30 +31,31 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
     from rich.live import Live
     from rich.text import Text
 
-    from qioi.top import WIDE, History, view
+    from qioi.top import History, view
 
     where = socket or socket_of(config)
     try:
-        first = get_json(where, "/status")
+        document = get_json(where, "/status")
     except UnreachableError as error:
         fail(str(error))
     history = History()
-    history.take(first)
-    console = Console()
+    console = Console(markup=False, emoji=False, highlight=False)
+    looks = itertools.repeat(None) if count is None else range(count)
     if not console.is_terminal:
-        console = Console(width=WIDE)
-    try:
-        with Live(
-            view(first, history, console.width), console=console, screen=console.is_terminal, auto_refresh=False
-        ) as live:
-            for _ in itertools.repeat(None) if count is None else range(count - 1):
+        console = Console(markup=False, emoji=False, highlight=False, width=140)
+    with contextlib.suppress(KeyboardInterrupt), ExitStack() as screen:
+        show = console.print
+        if console.is_terminal:
+            live = screen.enter_context(Live(console=console, screen=True, auto_refresh=False))
+            show = partial(live.update, refresh=True)
+        for number, _ in enumerate(looks):
+            if number:
                 time.sleep(interval)
                 try:
                     document = get_json(where, "/status")
                 except UnreachableError as error:
-                    live.update(Text(str(error), style="red"), refresh=True)
+                    show(Text(str(error), style="red"))
                     continue
-                history.take(document)
-                live.update(view(document, history, console.width), refresh=True)
-    except KeyboardInterrupt:
-        return
+            history.take(document)
+            height = console.height if console.is_terminal else None
+            show(view(document, history, console.width, height))

@@ -61,7 +61,6 @@ class KubernetesDaemon(Daemon):
         self._records = owners
         self._why_files: dict[str, str] = {}  # why a pod whose policy wants resizes is acted on by its files
         self._view = View()
-        self._told: dict[str, str] = {}
         self._teller = Teller()
         self._last: dict[str, LastDecision] = {}
         self._resized: dict[str, float] = {}
@@ -87,10 +86,9 @@ class KubernetesDaemon(Daemon):
         if self._records is not None and (behind := self._records.problem()):
             problems["records"] = behind
         problems |= {f"resize of {name}": why for name, why in self._why_files.items()}
-        for about in {**self._told, **problems}:
+        for about in {**before.problems, **problems}:
             self._say(about, problems.get(about))
-        self._told = problems
-        after = super().period(now, before)
+        after = super().period(now, replace(before, problems=problems))
         self._accept_resizes(now)
         self._reporter.tell(self._teller.step(after.components, view.pods, now, after.time))
         pods = self._pod_states(after)

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qioi.config import ConfigError, load_config
+from qioi.config import ConfigError, load_config, survey
 from qioi.types import Role
 
 GOOD: dict[str, Any] = {
@@ -139,6 +139,65 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
     assert keys == {
         "period", "nope", "components.0.name", "components.0.role", "components.0.cgroup", "metrics.port"
     }  # fmt: skip
+
+
+def test_what_is_wrong_hides_no_other_problem(tmp_path: Path) -> None:
+    peer1 = {"name": "peer1", "role": "peer", "cgroup": "fab/peer1"}
+    bad = {
+        "perod": 1,
+        "components": [
+            {**GOOD["components"][0], "role": "pear"},
+            {**peer1, "lgo": "x"},
+            {**peer1, "cgroup": "/fab/peer2"},
+            {**peer1, "role": "orderer"},
+        ],
+        "channels": {"red": {"threshold": -1, "floor": 5000, "ceiling": 300}, "blue": {"law": "proportional"},
+                     "green": {"law": "proportional", "threshold": 0}, "grey": {"floor": 20000, "ceiling": "high"}},
+        "actuator": "docker",
+        "lab": "nowhere",
+    }  # fmt: skip
+    path = write(tmp_path, bad)
+    config, found = survey(path)
+    keys = [problem.removeprefix(f"{path}: ").partition(": ")[0] for problem in found]
+    assert sorted(key for key in keys if "lab.json" not in key) == [
+        "actuator", "channels.blue.threshold", "channels.green.threshold", "channels.grey.ceiling",
+        "channels.red.floor", "channels.red.threshold", "components", "components", "components.0.role",
+        "components.1.lgo", "components.2.cgroup", "perod",
+    ]  # fmt: skip
+    assert len([one for one in found if "lab.json: No such file" in one]) == 1
+    assert "components: name 'peer1': more than once: accepted is one component each" in "".join(found)
+    assert config is not None
+    assert [one.cgroup for one in config.components] == ["fab/peer1", "fab/peer1"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {
+            "docker": {"sock": "/x"},
+            "actuator": "docker",
+            "components": [],
+            "channels": {"red": {"law": "proportional"}},
+        },
+        {"components": [{**GOOD["components"][0], "source": "metrics", "metrics_url": "host:9443"}]},
+        {"components": [{**GOOD["components"][0], "log": 5}]},
+        {"defaults": {"threshold": -1}, "channels": {"red": {"law": "proportional"}}},
+        {"defaults": {"ceiling": 1}, "channels": {"red": {"law": "proportional", "threshold": 5, "floor": 20_000}}},
+        {"channels": {"red": []}},
+        {"channels": 5},
+        {"components": "none"},
+        {"components": [5]},
+    ],
+)
+def test_what_follows_from_a_wrong_value_is_no_problem_of_its_own(tmp_path: Path, change: dict[str, Any]) -> None:
+    assert len(problems(tmp_path, {**GOOD, **change})) == 1
+
+
+@pytest.mark.parametrize("section", ["docker", "podman", "containerd", "systemd"])
+def test_a_cluster_has_no_other_discovery(tmp_path: Path, section: str) -> None:
+    other = {"units": [{"unit": "p.service", "role": "peer"}]} if section == "systemd" else {}
+    (found,) = problems(tmp_path, {"kubernetes": {}, section: other})
+    assert found.startswith("qioi.yaml: kubernetes: components, lab, docker, podman")
 
 
 @pytest.mark.parametrize(

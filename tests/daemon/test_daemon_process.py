@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -297,6 +298,25 @@ def test_check_says_what_the_host_offers_and_touches_nothing(site: Site) -> None
     assert "may raise peer0" in document["facts"]["channel red"]
     assert value(share) == 1024
     assert not site.state.exists()
+
+
+def test_check_names_what_is_wrong_with_the_file_and_with_the_host_at_once(site: Site) -> None:
+    site.component("peer0")
+    site.log.unlink()
+    (site.folder / "state").write_text("a file, not a folder")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        site.changes = {"perod": 1, "metrics": {"port": port}, "slices": "required", "slices_before_6_15": False}
+        done = site.qioi("check", "-c", str(site.config()))
+    assert done.returncode == 1
+    assert "perod: unknown key" in done.stderr
+    assert "component peer0: log:" in done.stderr
+    assert "accepted is a folder that can be made and written" in done.stderr
+    assert f"metrics 127.0.0.1:{port}: Address already in use" in done.stderr
+    slices = re.search(r"^slices: (there|none)", done.stdout, re.MULTILINE)
+    assert slices is not None
+    assert ("slices: required: " in done.stderr) == (slices[1] == "none")
+    assert "cpu.idle: " in done.stdout
 
 
 def test_restore_where_nothing_ever_ran(site: Site) -> None:

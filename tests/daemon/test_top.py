@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from waiting import PATIENCE
 from qioi.commands.explain import lines
 from qioi.commands.status import show
 from qioi.explain import explain
-from qioi.top import BARS, WIDE, WIDTH, History, head, sparkline, view
+from qioi.top import BARS, WIDTH, WITH_REASONS, History, head, sparkline, view
 
 
 def status(periods: int, share: int | None, name: str = "peer0") -> dict[str, object]:
@@ -57,7 +58,7 @@ def test_a_daemon_of_an_older_version_is_shown(tmp_path: Path, capsys: pytest.Ca
     assert dict(lines(explained))["component"] == "peer0 (peer)"
 
 
-@pytest.mark.parametrize(("width", "whole"), [(80, False), (WIDE, True)])
+@pytest.mark.parametrize(("width", "whole"), [(80, False), (WITH_REASONS, True)])
 def test_whose_it_is_can_be_read_on_a_terminal_of_any_width(tmp_path: Path, width: int, whole: bool) -> None:
     name = "cc-smallbank-peer0-org1"
     site = ToySite(tmp_path, [peer(name, "g/p")], channels={"red": {"threshold": 100}})
@@ -73,6 +74,41 @@ def test_whose_it_is_can_be_read_on_a_terminal_of_any_width(tmp_path: Path, widt
     assert all(len(line) <= width for line in text.splitlines())
     assert "it is gone" in text
     assert ("Last decision" in text) == whole
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 24), (80, 24), (80, 16), (120, 24), (200, 50)])
+def test_whatever_the_terminals_size_names_and_shares_are_whole_and_trouble_is_seen(
+    tmp_path: Path, width: int, height: int
+) -> None:
+    names = [f"peer{number}.org" for number in range(60)]
+    site = ToySite(tmp_path, [peer(name, f"g/{name}") for name in names], channels={"red": {"threshold": 100}})
+    site.toy.tps = {"red": 50.0}
+    site.toy.waits = dict.fromkeys(names, (0.5, 0.0)) | {names[20]: (0.1, 0.9)}
+    (site.hierarchy.mount / "g" / names[25] / "cpu.weight").unlink()
+    document, history = site.run(3).document(), History()
+    history.take(document)
+    text = drawn(document, history, width, height)
+    for word in (names[20], names[25], "90%", str(site.component(names[20]).share), "more components"):
+        assert word in text
+    rows = text.splitlines()
+    assert len(rows) <= height
+    assert max(map(len, rows)) <= width
+    everything = drawn(document, history, width, None)
+    assert all(name in everything for name in names)
+
+
+def drawn(document: dict[str, object], history: History, width: int, height: int | None) -> str:
+    console = Console(width=width, file=StringIO(), markup=False)
+    console.print(view(document, history, width, height))
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_away_from_a_terminal_each_look_is_printed(site: Site) -> None:
+    site.component("peer0")
+    process = site.start()
+    done = site.qioi("top", "--socket", str(site.socket), "-i", "0.1", "-n", "2")
+    assert (done.returncode, done.stdout.count("Component"), done.stdout[-1]) == (0, 2, "\n")
+    assert end(process)[0] == 0
 
 
 @pytest.mark.slow

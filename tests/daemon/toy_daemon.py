@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class ToyInstruments:
         self.best_effort: BestEffort | None = None
         self.elections: list[LeaderChange] = []
         self.used: dict[str, float] = {}  # CPUs by group
+        self.sources: Callable[[], list[SourceState]] = list
 
     def as_instruments(self, guard: Guard, hierarchy: Hierarchy) -> Instruments:
         parts = ToyChannels(self), ToyDelays(self), ToyHost(self), ToyStalls(self), ToyLevels(self)
@@ -75,7 +76,7 @@ class ToyChannels(ToyPart):
         return readings
 
     def states(self) -> list[SourceState]:
-        return []
+        return self.toy.sources()
 
     def elections(self) -> list[LeaderChange]:
         elections, self.toy.elections = self.toy.elections, []
