@@ -14,6 +14,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/inspect"
 	"github.com/qioi/qioi/ledger/internal/load"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer"
 	"github.com/qioi/qioi/ledger/internal/peer"
 	"github.com/qioi/qioi/ledger/internal/setup"
@@ -21,17 +22,38 @@ import (
 
 func init() { nodeconfig.MayRestart() }
 
+// sayUsage has every command that is given a wrong number of arguments say which it takes.
+func sayUsage(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		sayUsage(sub)
+		if accepts := sub.Args; accepts != nil {
+			sub.Args = func(cmd *cobra.Command, args []string) error {
+				if err := accepts(cmd, args); err != nil {
+					return fmt.Errorf("%w; usage: %s", err, cmd.UseLine())
+				}
+				return nil
+			}
+		}
+	}
+}
+
 func main() {
+	if err := newRoot().ExecuteContext(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "qioi-ledger",
 		Short:         "A permissioned ledger with Fabric's interfaces that streams transactions",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       ops.ThisBuild().String(),
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(setup.Command(), setup.AddOrdererCommand(), setup.RenewTLSCommand(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command(), configtool.Command(), nodeCommand())
-	if err := root.ExecuteContext(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
-		os.Exit(1)
-	}
+	sayUsage(root)
+	return root
 }

@@ -32,3 +32,15 @@ func TestANodeIsStartedByItsName(t *testing.T) {
 	_, err = argumentsOf(filepath.Join(o.Dir, network.FileName), "broker1")
 	require.ErrorContains(t, err, "another program")
 }
+
+func TestWrongArgumentsSayTheUsage(t *testing.T) {
+	for want, args := range map[string][]string{
+		"accepts 1 arg(s), received 0; usage: qioi-ledger inspect DIR":                              {"inspect"},
+		"accepts 1 arg(s), received 2; usage: qioi-ledger config upgrade-chaincode NAME":            {"config", "upgrade-chaincode", "a", "b"},
+		"unknown command \"x\" for \"qioi-ledger init\"; usage: qioi-ledger init --dir DIR [flags]": {"init", "x"},
+	} {
+		root := newRoot()
+		root.SetArgs(args)
+		assert.ErrorContains(t, root.Execute(), want)
+	}
+}

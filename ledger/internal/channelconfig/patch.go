@@ -106,6 +106,9 @@ func (p *Patch) chaincodes(application *commonpb.ConfigGroup) error {
 		all.Chaincodes = map[string]*streampb.ChaincodeDefinition{}
 	}
 	for name, change := range p.Chaincodes {
+		if change == (ChaincodePatch{}) {
+			return fmt.Errorf("%w: chaincode %q: a new version, a new policy, or both are accepted", ErrInvalid, name)
+		}
 		definition := all.Chaincodes[name]
 		if definition == nil {
 			if change.Policy == "" || change.Version == "" {
@@ -120,6 +123,9 @@ func (p *Patch) chaincodes(application *commonpb.ConfigGroup) error {
 		}
 		if change.Policy != "" {
 			parsed, err := policy.Parse(change.Policy)
+			if err == nil {
+				err = policy.CheckOrganisations(parsed, sortedGroups(application))
+			}
 			if err != nil {
 				return fmt.Errorf("%w: chaincode %s: %w", ErrInvalid, name, err)
 			}

@@ -106,6 +106,13 @@ func TestAChaincodeIsUpgraded(t *testing.T) {
 	}}, c.admins("Org1MSP", "Org2MSP")...))
 	assert.Len(t, c.bundle.Chaincodes["kv"].Layouts, 1, "what a patch does not mention stays")
 	assert.EqualValues(t, 1, c.bundle.Chaincodes["new"].Sequence)
+	for want, change := range map[string]ChaincodePatch{
+		"a new version, a new policy, or both are accepted":     {},
+		"the policy names Org9MSP: Org1MSP, Org2MSP are accept": {Policy: "OR('Org9MSP.peer')"},
+	} {
+		_, err := (&Patch{Chaincodes: map[string]ChaincodePatch{"kv": change}}).Apply(c.bundle.Config)
+		assert.ErrorContains(t, err, want)
+	}
 }
 
 func TestAnOrganisationIsAdded(t *testing.T) {

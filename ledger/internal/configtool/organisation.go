@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/qioi/qioi/ledger/internal/ca"
@@ -94,6 +95,9 @@ func (f *folder) ordererMSP() string {
 func (f *folder) client(channel string, signer *identity.SigningIdentity) (*client, error) {
 	if channel == "" && len(f.Channels) > 0 {
 		channel = f.Channels[0]
+	}
+	if !slices.Contains(f.Channels, channel) {
+		return nil, fmt.Errorf("--channel %q is not in the network: %s are accepted", channel, strings.Join(f.Channels, ", "))
 	}
 	var addresses []string
 	for _, n := range f.Nodes {

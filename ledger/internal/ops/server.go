@@ -61,6 +61,7 @@ func Listen(cfg Config) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
 	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /version", getVersion)
 	mux.HandleFunc("GET /logspec", getSpec)
 	mux.HandleFunc("PUT /logspec", putSpec)
 	if cfg.Pprof {

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -82,6 +83,17 @@ func TestLogspecIsReadAndChanged(t *testing.T) {
 		assert.Contains(t, body, "error")
 	}
 	assert.Equal(t, "gateway=debug:warn", Spec())
+}
+
+func TestTheVersionIsThatOfTheBuild(t *testing.T) {
+	code, body := call(t, startServer(t, false), "GET", "/version", "")
+	assert.Equal(t, 200, code)
+	build := ThisBuild()
+	want, err := json.Marshal(build)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(want), body)
+	assert.Equal(t, "v1.2.3 (commit abc)", Build{Version: "v1.2.3", CommitSHA: "abc"}.String())
+	assert.Equal(t, "(devel)", Build{Version: "(devel)"}.String())
 }
 
 func TestPprofOnlyWhereAskedFor(t *testing.T) {

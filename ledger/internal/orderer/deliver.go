@@ -19,6 +19,7 @@ import (
 
 // Deliver serves sealed blocks for signed SeekInfo envelopes, Fabric's way.
 func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
+	defer n.metrics.delivered.Stream()()
 	for {
 		env, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -42,11 +43,13 @@ func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 	}
 }
 
-func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *commonpb.Envelope) error {
+func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *commonpb.Envelope) (err error) {
 	ch, msg, err := n.openRequest(env)
 	if err != nil {
 		return err
 	}
+	sent, end := n.metrics.delivered.Request(ch.name, "block")
+	defer func() { end(err == nil) }()
 	var seek ordererpb.SeekInfo
 	if err := protoutil.Unmarshal(msg.Data, &seek); err != nil {
 		return err
@@ -72,6 +75,7 @@ func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *comm
 		if err := stream.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Block{Block: block}}); err != nil {
 			return err
 		}
+		sent()
 		if number == last {
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
+	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
@@ -20,6 +21,8 @@ type metrics struct {
 	connected    *prometheus.GaugeVec
 	validate     *prometheus.HistogramVec
 	enqueue      *prometheus.HistogramVec
+	processed    *prometheus.CounterVec
+	delivered    *serving.Delivered
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -41,7 +44,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	m.validate = histogram("validate_duration", "The time to validate a transaction in seconds.")
 	// Fabric's enqueueing ends where ours does not: here a transaction is answered when it is ordered.
 	m.enqueue = histogram("enqueue_duration", "The time to order a transaction in seconds, until a majority (of the orderers, on disk, or of the Kafka brokers) has it.")
-	registry.MustRegister(m.transactions, m.height, m.isLeader, m.changes, m.connected, m.validate, m.enqueue)
+	m.processed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "broadcast", Name: "processed_count", Help: "The number of transactions processed.",
+	}, []string{"channel", "type", "status"})
+	m.delivered = serving.NewDelivered(registry)
+	registry.MustRegister(m.processed, m.transactions, m.height, m.isLeader, m.changes, m.connected, m.validate, m.enqueue)
 	return m
 }
 
@@ -53,6 +60,7 @@ func (m *metrics) answered(w *waiter, status commonpb.Status, now time.Time) {
 	kind := w.kind.String()
 	m.validate.WithLabelValues(w.channel.name, kind, status.String()).Observe(w.checked.Sub(w.arrived).Seconds())
 	m.enqueue.WithLabelValues(w.channel.name, kind, status.String()).Observe(now.Sub(w.checked).Seconds())
+	m.processed.WithLabelValues(w.channel.name, kind, status.String()).Inc()
 }
 
 func (m *metrics) ordered(channel string, transactions int, height uint64) {
@@ -82,9 +90,23 @@ func (m *metrics) saturation(ch *channel) {
 	depth("proposals", func() int { proposals, _ := ch.consenter().Queued(); return proposals })
 	depth("messages", func() int { _, messages := ch.consenter().Queued(); return messages })
 	depth("answers", ch.waiting.count)
+	if ch.kafka == nil {
+		m.group(ch)
+	}
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "qioi", Subsystem: "orderer", Name: "busy_seconds_total", Help: "Time that consensus has worked, fsync included.", ConstLabels: labels,
 	}, func() float64 { return ch.consenter().Busy().Seconds() }))
+}
+
+// group shows who orders a channel, and how far.
+func (m *metrics) group(ch *channel) {
+	gauge := func(name, help string, read func() float64) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "consensus", Subsystem: "etcdraft", Name: name, Help: help, ConstLabels: prometheus.Labels{"channel": ch.name},
+		}, read))
+	}
+	gauge("cluster_size", "Number of nodes in this channel.", func() float64 { return float64(len(ch.Bundle().Orderer.Consenters)) })
+	gauge("committed_block_number", "The block number of the latest block committed.", func() float64 { return float64(ch.Height()) - 1 })
 }
 
 // remote shows what waits to leave for another orderer, until it is told to forget.

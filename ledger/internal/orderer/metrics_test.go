@@ -27,6 +27,9 @@ func TestQueuesAndWorkAreShown(t *testing.T) {
 		`qioi_orderer_queue_depth{channel="mychannel",queue="answers"} 0`, `qioi_orderer_busy_seconds_total{channel="mychannel"} `,
 		`broadcast_enqueue_duration_count{channel="mychannel",status="SUCCESS",type="MESSAGE"} 1`,
 		`broadcast_validate_duration_count{channel="mychannel",status="SUCCESS",type="MESSAGE"} 1`,
+		`broadcast_processed_count{channel="mychannel",status="SUCCESS",type="MESSAGE"} 1`,
+		`consensus_etcdraft_cluster_size{channel="mychannel"} 3`, `consensus_etcdraft_committed_block_number{channel="mychannel"} `,
+		`deliver_streams_opened `,
 		`qioi_orderer_outgoing_depth{to="` + c.node(1).Address + `"} `,
 	} {
 		assert.Contains(t, string(text), series)

@@ -150,7 +150,7 @@ func (n *Node) newServer() *grpc.Server {
 	server := serving.Server(serving.Limits{MessageBytes: maxMessageBytes, Streams: maxStreams, MinPing: minPing},
 		serving.Secured(n.certificate, tls.NoClientCert), grpc.NumStreamWorkers(callWorkers))
 	peerpb.RegisterEndorserServer(server, &endorser.Service{Endorser: n.endorser})
-	peerpb.RegisterDeliverServer(server, deliver.New(n.channels.delivering))
+	peerpb.RegisterDeliverServer(server, deliver.New(n.channels.delivering, serving.NewDelivered(n.ops.Registry())))
 	gatewaypb.RegisterGatewayServer(server, n.gateway)
 	return server
 }

@@ -6,6 +6,8 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -116,6 +118,21 @@ func principalOf(wire *commonpb.MSPPrincipal) (Principal, error) {
 		return Principal{}, fmt.Errorf("%w: principal %q of role %d", ErrMalformed, role.MspIdentifier, role.Role)
 	}
 	return Principal{MSPID: role.MspIdentifier, Role: ours}, nil
+}
+
+// CheckOrganisations refuses a policy that names an organisation other than the known ones: nobody of
+// it could ever sign.
+func CheckOrganisations(env *commonpb.SignaturePolicyEnvelope, known []string) error {
+	for _, wire := range env.GetIdentities() {
+		p, err := principalOf(wire)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(known, p.MSPID) {
+			return fmt.Errorf("the policy names %s: %s are accepted", p.MSPID, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 var fromWire = map[commonpb.MSPRole_MSPRoleType]identity.Role{

@@ -166,3 +166,10 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestCheckOrganisations(t *testing.T) {
+	env, err := Parse("OR('Org1MSP.peer', AND('Org2MSP.peer','Org3MSP.member'))")
+	require.NoError(t, err)
+	require.NoError(t, CheckOrganisations(env, []string{"Org1MSP", "Org2MSP", "Org3MSP"}))
+	require.ErrorContains(t, CheckOrganisations(env, []string{"Org1MSP", "Org2MSP"}), "the policy names Org3MSP: Org1MSP, Org2MSP are accepted")
+}

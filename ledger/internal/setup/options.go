@@ -129,9 +129,9 @@ func validChannel(name string) bool {
 // chaincodes reads the --chaincode values; a name alone may be endorsed by any
 // organisation's peer.
 func (o *Options) chaincodes() ([]channelconfig.GenesisChaincode, error) {
-	var anyone []string
+	var anyone, orgs []string
 	for i := range o.Orgs {
-		anyone = append(anyone, fmt.Sprintf("'%s.peer'", orgMSP(i)))
+		anyone, orgs = append(anyone, fmt.Sprintf("'%s.peer'", orgMSP(i))), append(orgs, orgMSP(i))
 	}
 	var out []channelconfig.GenesisChaincode
 	seen := map[string]bool{}
@@ -146,7 +146,11 @@ func (o *Options) chaincodes() ([]channelconfig.GenesisChaincode, error) {
 		if err := channelconfig.CheckChaincodeName(name); err != nil {
 			return nil, fmt.Errorf("--chaincode %q: %w", text, err)
 		}
-		if _, err := policy.Parse(rule); err != nil {
+		parsed, err := policy.Parse(rule)
+		if err == nil {
+			err = policy.CheckOrganisations(parsed, orgs)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("--chaincode %s: %w", name, err)
 		}
 		seen[name] = true

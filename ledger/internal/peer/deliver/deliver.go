@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -46,11 +47,14 @@ type Chain interface {
 type Service struct {
 	peerpb.UnimplementedDeliverServer
 	channel func(id string) Chain // nil when the peer has not joined
+	counts  *serving.Delivered
 	streams atomic.Int64
 }
 
-// New makes the service.
-func New(channel func(id string) Chain) *Service { return &Service{channel: channel} }
+// New makes the service; counts may be nil.
+func New(channel func(id string) Chain, counts *serving.Delivered) *Service {
+	return &Service{channel: channel, counts: counts}
+}
 
 type stream interface {
 	Context() context.Context
@@ -59,23 +63,33 @@ type stream interface {
 }
 
 // shape turns a block into what a kind of call sends.
-type shape func(channelID string, block *commonpb.Block) *peerpb.DeliverResponse
+type shape struct {
+	name string // as Fabric's metrics call it
+	form func(channelID string, block *commonpb.Block) *peerpb.DeliverResponse
+}
+
+var (
+	blocks        = shape{"block", whole}
+	filteredBlock = shape{"filtered_block", filtered}
+	privateData   = shape{"block_and_pvtdata", withPrivateData}
+)
 
 // Deliver sends whole blocks.
-func (s *Service) Deliver(st peerpb.Deliver_DeliverServer) error { return s.serve(st, whole) }
+func (s *Service) Deliver(st peerpb.Deliver_DeliverServer) error { return s.serve(st, blocks) }
 
 // DeliverFiltered sends filtered blocks.
 func (s *Service) DeliverFiltered(st peerpb.Deliver_DeliverFilteredServer) error {
-	return s.serve(st, filtered)
+	return s.serve(st, filteredBlock)
 }
 
 // DeliverWithPrivateData sends whole blocks; there is no private data.
 func (s *Service) DeliverWithPrivateData(st peerpb.Deliver_DeliverWithPrivateDataServer) error {
-	return s.serve(st, withPrivateData)
+	return s.serve(st, privateData)
 }
 
 // serve answers one request after the other, each with blocks and then a status.
-func (s *Service) serve(st stream, form shape) error {
+func (s *Service) serve(st stream, as shape) error {
+	defer s.counts.Stream()()
 	defer s.streams.Add(-1)
 	if s.streams.Add(1) > maxStreams {
 		return status.Errorf(codes.ResourceExhausted, "too many requests for /protos.Deliver, exceeding concurrency limit (%d)", maxStreams)
@@ -88,7 +102,7 @@ func (s *Service) serve(st stream, form shape) error {
 		if err != nil {
 			return err
 		}
-		code, err := s.answer(st, env, form)
+		code, err := s.answer(st, env, as)
 		if st.Context().Err() != nil {
 			return st.Context().Err()
 		}
@@ -104,11 +118,13 @@ func (s *Service) serve(st stream, form shape) error {
 	}
 }
 
-func (s *Service) answer(st stream, env *commonpb.Envelope, form shape) (commonpb.Status, error) {
+func (s *Service) answer(st stream, env *commonpb.Envelope, as shape) (code commonpb.Status, err error) {
 	ch, seek, creator, code, err := s.open(env)
 	if err != nil {
 		return code, err
 	}
+	sent, end := s.counts.Request(ch.ID(), as.name)
+	defer func() { end(err == nil) }()
 	from, last, err := protoutil.SeekRange(seek, ch.Height())
 	if err != nil {
 		return commonpb.Status_BAD_REQUEST, err
@@ -124,9 +140,10 @@ func (s *Service) answer(st stream, env *commonpb.Envelope, form shape) (commonp
 		if seek.ContentType == ordererpb.SeekInfo_HEADER_WITH_SIG {
 			block = &commonpb.Block{Header: block.Header, Metadata: block.Metadata}
 		}
-		if err := st.Send(form(ch.ID(), block)); err != nil {
+		if err := st.Send(as.form(ch.ID(), block)); err != nil {
 			return commonpb.Status_INTERNAL_SERVER_ERROR, err
 		}
+		sent()
 		if number == last {
 			return commonpb.Status_SUCCESS, nil
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/deliver"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -32,6 +34,7 @@ type fixture struct {
 	orders *peertest.Orderer
 	client peerpb.DeliverClient
 	ctx    context.Context
+	counts *prometheus.Registry
 }
 
 // start runs a chain and the service on it, over a real connection.
@@ -45,12 +48,13 @@ func start(t *testing.T) *fixture {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := grpc.NewServer()
+	registry := prometheus.NewRegistry()
 	peerpb.RegisterDeliverServer(s, deliver.New(func(id string) deliver.Chain {
 		if id == c.ID() {
 			return c
 		}
 		return nil
-	}))
+	}, serving.NewDelivered(registry)))
 	go func() { _ = s.Serve(l) }()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
@@ -61,7 +65,7 @@ func start(t *testing.T) *fixture {
 		require.NoError(t, <-ended)
 		require.NoError(t, c.Close())
 	})
-	return &fixture{t, w, c, w.NewOrderer(), peerpb.NewDeliverClient(conn), ctx}
+	return &fixture{t, w, c, w.NewOrderer(), peerpb.NewDeliverClient(conn), ctx, registry}
 }
 
 // block commits a block of one transaction.
@@ -155,6 +159,32 @@ func TestFilteredBlocksKeepPayloadsBack(t *testing.T) {
 	event := tx.GetTransactionActions().ChaincodeActions[0].ChaincodeEvent
 	assert.Equal(t, "moved", event.EventName)
 	assert.Empty(t, event.Payload)
+	answer, err = stream.Recv()
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_SUCCESS, answer.GetStatus())
+	assert.Equal(t, map[string]string{
+		"deliver_requests_received":  `channel:mychannel data_type:filtered_block filtered:true 1`,
+		"deliver_requests_completed": `channel:mychannel data_type:filtered_block filtered:true success:true 1`,
+		"deliver_blocks_sent":        `channel:mychannel data_type:filtered_block filtered:true 1`,
+		"deliver_streams_opened":     "1", "deliver_streams_closed": "0",
+	}, f.counted())
+}
+
+// counted spells the counters, of which each has one series.
+func (f *fixture) counted() map[string]string {
+	found, err := f.counts.Gather()
+	require.NoError(f.t, err)
+	out := map[string]string{}
+	for _, family := range found {
+		for _, one := range family.Metric {
+			var text string
+			for _, label := range one.Label {
+				text += label.GetName() + ":" + label.GetValue() + " "
+			}
+			out[family.GetName()] += text + fmt.Sprint(one.Counter.GetValue())
+		}
+	}
+	return out
 }
 
 // TestARequestNeedsNoNonce: fabric-gateway asks without one, and without a transaction id.

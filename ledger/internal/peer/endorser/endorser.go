@@ -103,7 +103,7 @@ func (e *Endorser) ProcessProposal(ctx context.Context, signed *peerpb.SignedPro
 		return nil, fmt.Errorf("error validating proposal: %w", err)
 	}
 	if err := p.checkMayPropose(bundle); err != nil {
-		e.metrics.refused()
+		e.metrics.failed(denied, bundle, p.chaincode)
 		return nil, fmt.Errorf("error validating proposal: %w", err)
 	}
 	taken, err := ch.Exists(p.key)
@@ -111,6 +111,7 @@ func (e *Endorser) ProcessProposal(ctx context.Context, signed *peerpb.SignedPro
 		return nil, err
 	}
 	if taken {
+		e.metrics.failed(duplicate, bundle, p.chaincode)
 		return nil, fmt.Errorf("duplicate transaction found [%s]", p.channel.TxId)
 	}
 	response, err := e.endorse(ctx, p, ch, bundle)
@@ -172,6 +173,7 @@ func (e *Endorser) endorse(ctx context.Context, p *proposal, ch Channel, bundle 
 	sim := rwset.NewSimulator(ch.Snapshot())
 	response, event, version, err := e.run(ctx, p, sim, bundle)
 	if err != nil {
+		e.metrics.failed(simulation, bundle, p.chaincode)
 		return nil, err
 	}
 	payload, err := p.respond(sim, response, event, version)
@@ -180,6 +182,7 @@ func (e *Endorser) endorse(ctx context.Context, p *proposal, ch Channel, bundle 
 	}
 	out := &peerpb.ProposalResponse{Version: 1, Timestamp: timestamppb.Now(), Response: response, Payload: payload}
 	if response.Status >= errorThreshold {
+		e.metrics.unendorsed(bundle, p.chaincode)
 		return out, nil
 	}
 	creator := e.signer.Serialized()

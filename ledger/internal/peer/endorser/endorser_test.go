@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -170,4 +171,42 @@ func FuzzProcessProposal(f *testing.F) {
 		_, err := e.ProcessProposal(context.Background(), &peerpb.SignedProposal{ProposalBytes: data, Signature: []byte("x")})
 		require.Error(t, err)
 	})
+}
+
+// TestFailuresAreCounted: by kind, and a client's inventions share a series.
+func TestFailuresAreCounted(t *testing.T) {
+	w := peertest.New(t, peertest.Options{})
+	ch := &fakeChannel{bundle: w.Bundle, state: statedb.New(), taken: map[validate.TxKey]bool{}}
+	registry := prometheus.NewRegistry()
+	no := script(func(cchost.Invocation, cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		return &peerpb.Response{Status: 500, Message: "no"}, nil, nil
+	})
+	e := endorser.New(w.Signer("Org1MSP", "peer"), func(string) endorser.Channel { return ch }, no, syscc.New("Org1MSP", nil), endorser.NewMetrics(registry))
+	again, id := w.Propose(peertest.Proposal{})
+	key, _ := validate.ParseTxID(id)
+	ch.taken[key] = true
+	for _, p := range []peertest.Proposal{{}, {Chaincode: "invented"}, {Chaincode: "invented2"}, {Client: w.Signer("OrdererMSP", "orderer")}} {
+		signed, _ := w.Propose(p)
+		_, _ = e.ProcessProposal(context.Background(), signed) // counted, whatever it answers
+	}
+	_, err := e.ProcessProposal(context.Background(), again)
+	require.Error(t, err)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, one := range family.Metric {
+			if one.Counter != nil && len(one.Label) > 0 {
+				for _, label := range one.Label {
+					if label.GetName() == "chaincode" {
+						got[family.GetName()+" "+label.GetValue()] += one.Counter.GetValue()
+					}
+				}
+			}
+		}
+	}
+	assert.Equal(t, map[string]float64{
+		"endorser_endorsement_failures kv": 1, "endorser_proposal_simulation_failures ": 2,
+		"endorser_proposal_acl_failures kv": 1, "endorser_duplicate_transaction_failures kv": 1,
+	}, got)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 )
 
@@ -13,6 +14,8 @@ import (
 type Metrics struct {
 	proposals, successful, invalid prometheus.Counter
 	duration                       *prometheus.HistogramVec
+	// denied by policy, of a taken id, not simulated, not endorsed.
+	denied, duplicate, simulation, endorsement *prometheus.CounterVec
 }
 
 // NewMetrics registers the series.
@@ -20,16 +23,23 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "endorser", Name: name, Help: help})
 	}
+	failures := func(name, help string, more ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "endorser", Name: name, Help: help}, append([]string{"channel", "chaincode"}, more...))
+	}
 	m := &Metrics{
-		proposals:  counter("proposals_received", "The number of proposals received."),
-		successful: counter("successful_proposals", "The number of successful proposals."),
-		invalid:    counter("proposal_validation_failures", "The number of proposals that have failed initial validation."),
+		denied:      failures("proposal_acl_failures", "The number of proposals that failed ACL checks."),
+		duplicate:   failures("duplicate_transaction_failures", "The number of failed proposals due to duplicate transaction ID."),
+		simulation:  failures("proposal_simulation_failures", "The number of failed proposal simulations."),
+		endorsement: failures("endorsement_failures", "The number of failed endorsements.", "chaincodeerror"),
+		proposals:   counter("proposals_received", "The number of proposals received."),
+		successful:  counter("successful_proposals", "The number of successful proposals."),
+		invalid:     counter("proposal_validation_failures", "The number of proposals that have failed initial validation."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "endorser", Name: "proposal_duration", Help: "The time to complete a proposal.",
 			Buckets: ops.LatencyBuckets,
 		}, []string{"channel", "chaincode", "success"}),
 	}
-	registry.MustRegister(m.proposals, m.successful, m.invalid, m.duration)
+	registry.MustRegister(m.denied, m.duplicate, m.simulation, m.endorsement, m.proposals, m.successful, m.invalid, m.duration)
 	return m
 }
 
@@ -43,6 +53,35 @@ func (m *Metrics) refused() {
 	if m != nil {
 		m.invalid.Inc()
 	}
+}
+
+// failure picks one of the series of failures.
+type failure func(*Metrics) *prometheus.CounterVec
+
+func denied(m *Metrics) *prometheus.CounterVec     { return m.denied }
+func duplicate(m *Metrics) *prometheus.CounterVec  { return m.duplicate }
+func simulation(m *Metrics) *prometheus.CounterVec { return m.simulation }
+
+// failed counts a failure of a proposal. Only a chaincode that the channel has makes a series of its own.
+func (m *Metrics) failed(of failure, bundle *channelconfig.Bundle, chaincode string) {
+	if m != nil {
+		of(m).WithLabelValues(bundle.ChannelID, defined(bundle, chaincode)).Inc()
+	}
+}
+
+// unendorsed counts what a chaincode answered that is not endorsed.
+func (m *Metrics) unendorsed(bundle *channelconfig.Bundle, chaincode string) {
+	if m != nil {
+		m.endorsement.WithLabelValues(bundle.ChannelID, defined(bundle, chaincode), "true").Inc()
+	}
+}
+
+// defined is a chaincode's name, or nothing for a client's invention.
+func defined(bundle *channelconfig.Bundle, chaincode string) string {
+	if bundle.Chaincodes[chaincode] == nil && !channelconfig.IsSystemChaincode(chaincode) {
+		return ""
+	}
+	return chaincode
 }
 
 // done counts a proposal of a defined chaincode or of a client's invention; only the
