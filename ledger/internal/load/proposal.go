@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -102,10 +103,14 @@ type signedStatus struct {
 }
 
 // statusAhead makes the status request while the caller waits for something else: it
-// depends on the transaction's id alone.
+// depends on the transaction's id alone. What the caller sends before it waits goes out first, also where this process
+// runs Go on one thread: gRPC's writer and the connection (package wire) each step back once for more to come.
 func (d *drafter) statusAhead(txID string) <-chan signedStatus {
 	made := make(chan signedStatus, 1)
 	go func() {
+		for range 3 {
+			runtime.Gosched()
+		}
 		request, err := d.status(txID)
 		made <- signedStatus{request, err}
 	}()
