@@ -62,6 +62,9 @@ func (p *pacer) spacing() time.Duration {
 	return max(p.interval, min(p.took/2, p.most))
 }
 
+// slow reports whether entries take so long that the interval grows.
+func (p *pacer) slow() bool { return p.interval > 0 && p.took/2 > p.interval }
+
 // wait is how long the next entry has to wait; 0 or less: not at all.
 func (p *pacer) wait(now time.Time) time.Duration {
 	if spacing := p.spacing(); spacing > 0 {

@@ -72,3 +72,27 @@ func TestTheIntervalGrowsWithTheTimeThatEntriesTake(t *testing.T) {
 	p.applied(2, now.Add(time.Hour))
 	assert.InDelta(t, 4*time.Millisecond, p.spacing(), float64(100*time.Microsecond), "an entry that its leader has lost")
 }
+
+func TestEntriesAreSlowFromWhereTheIntervalGrows(t *testing.T) {
+	p := pacer{interval: 4 * time.Millisecond, most: 12 * time.Millisecond}
+	now, index := time.Unix(100, 0), uint64(0)
+	take := func(each time.Duration) {
+		for range 100 {
+			index++
+			p.proposed(now, true)
+			p.appended(index, now)
+			now = now.Add(each)
+			p.applied(index, now)
+		}
+	}
+	assert.False(t, p.slow())
+	take(7 * time.Millisecond)
+	assert.False(t, p.slow())
+	assert.Equal(t, p.interval, p.spacing())
+	take(30 * time.Millisecond)
+	assert.True(t, p.slow())
+	assert.Greater(t, p.spacing(), p.interval)
+	take(time.Millisecond)
+	assert.False(t, p.slow())
+	assert.False(t, (&pacer{took: time.Hour}).slow(), "without an interval nothing is")
+}

@@ -110,12 +110,13 @@ func (n *Node) send(messages []*raftpb.Message) {
 	n.armRelease(now)
 }
 
-// holds keeps back what may wait. What already waits for a spare follower goes before what may not.
+// holds keeps back what may wait. What already waits for a spare follower goes before what may not. Where processors
+// are so short that entries take long, nobody is spare: any follower may be the one that is first to get to run.
 func (n *Node) holds(m *raftpb.Message, now time.Time) bool {
 	if m.GetType() != raftpb.MsgApp {
 		return false
 	}
-	if n.spares.atMost > 0 && n.spares.spare(m.GetTo(), n.cfg.ID, n.sm.Members()) && n.spares.hold(m, now) {
+	if n.spares.atMost > 0 && !n.pacer.slow() && n.spares.spare(m.GetTo(), n.cfg.ID, n.sm.Members()) && n.spares.hold(m, now) {
 		return true
 	}
 	for _, before := range n.spares.take(m.GetTo()) {
