@@ -85,7 +85,7 @@ func TestTheUsualFormIsReadAsTheLibraryReadsIt(t *testing.T) {
 func TestWhateverIsReadIsWhatTheLibraryReads(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
 	read := 0
-	for range 300_000 {
+	for range 60_000 {
 		kind := samples[random.IntN(len(samples))]
 		raw, err := proto.Marshal(samples[random.IntN(len(samples))])
 		require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestWhateverIsReadIsWhatTheLibraryReads(t *testing.T) {
 			read++
 		}
 	}
-	assert.Greater(t, read, 50_000)
+	assert.Greater(t, read, 10_000)
 }
 
 func FuzzRead(f *testing.F) {
