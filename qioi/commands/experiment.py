@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from qioi.commands.lab import one_line_errors
 from qioi.experiment import catalogue
@@ -203,9 +203,8 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
 
 def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
     """Run one after the other behind a progress bar; one that cannot be run is said, and the others go on."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(elapsed_when_finished=True))
     failed: list[str] = []
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with progress(console) as bar:
         steps = Steps(bar, console, sum(seconds_of(plan) for plan in plans))
         for plan in plans:
             store = Store(asked.output / plan.spec.name)
@@ -223,6 +222,14 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
             steps.before += seconds_of(plan)
     if failed:
         raise LabError("\n".join(failed))
+
+
+def progress(console: Console) -> Progress:
+    """Make the bar: where a terminal is narrow the step's name is cut, not the time left."""
+    name = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    left = TimeRemainingColumn(elapsed_when_finished=True, table_column=Column(no_wrap=True, min_width=7))
+    bar = BarColumn(bar_width=16, table_column=Column(min_width=16))
+    return Progress(name, bar, left, console=console, disable=not console.is_terminal, expand=True)
 
 
 def seconds_of(plan: Plan) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -65,12 +66,18 @@ def bars(summary: Summary, spec: FigureSpec) -> Figure:
         )
         axis.set_xlim(0, 1.28 * max([value.high for value in found if value] or [1.0]) or 1.0)
         tidy(axis, "x")
-        # The last number would run into the next panel's first.
-        axis.xaxis.set_major_locator(MaxNLocator(3, prune="upper"))
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
+        # A number at the very end would run into the next panel's first.
+        last = 0.93 * axis.get_xlim()[1]
+        axis.xaxis.set_major_locator(MaxNLocator(3))
+        axis.xaxis.set_major_formatter(FuncFormatter(partial(number_up_to, last)))
     axes[0].invert_yaxis()
     figure.subplots_adjust(wspace=0.08)
     return figure
+
+
+def number_up_to(last: float, number: float, _: int | None = None) -> str:
+    """Spell a number of an axis; beyond ``last`` there is no room for one."""
+    return f"{number:{NUMBERS}}" if number <= last else ""
 
 
 def note(axis: Axes, place: int, value: Spread | None) -> None:
@@ -166,6 +173,8 @@ def over_time(summary: Summary, spec: FigureSpec) -> Figure:
                         *zip(*points, strict=True),
                         color=INK if alone else COLOURS.get(label, PALETTE[6]),
                         linewidth=1.3 + 1.2 * (len(curves) - 1 - index),
+                        # A share stays what it is until it is written again.
+                        drawstyle="steps-post" if name == "shares" else "default",
                         label=None if alone else label,
                     )
             shade(axis, cell)

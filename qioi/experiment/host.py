@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import shutil
@@ -64,6 +65,9 @@ def versions() -> dict[str, str]:
             done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=20)
             text = (done.stdout or done.stderr).strip()
             found[program] = text.splitlines()[0] if text else "unknown"
+    # Of Spark any release of a series may be there; Kafka and Caliper are pinned by the source itself.
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        found["pyspark"] = importlib.metadata.version("pyspark")
     commit = source_commit()
     return found | ({"commit": commit} if commit else {})
 

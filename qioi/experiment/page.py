@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -348,8 +347,9 @@ class Line:
 
 
 def write_index(parent: Path) -> Path:
-    """List every run below ``parent`` that has a page."""
-    lines = [index_line(page) for page in sorted(parent.glob("*/report.html"), reverse=True) if runs_in(page.parent)]
+    """List every run below ``parent`` that has a page, the newest first."""
+    lines = [index_line(page) for page in parent.glob("*/report.html") if runs_in(page.parent)]
+    lines.sort(key=lambda line: (line.when, line.name), reverse=True)
     path = parent / "index.html"
     path.write_text(environment().get_template("index.html.j2").render(lines=lines))
     return path
@@ -369,7 +369,7 @@ def index_line(page: Path) -> Line:
     return Line(
         link=f"{page.parent.name}/report.html",
         name=page.parent.name + smoke,
-        when=time.strftime("%Y-%m-%d %H:%M", time.gmtime(page.stat().st_mtime)),
+        when=str(host["at"]).replace("T", " ").removesuffix("Z"),
         experiments=", ".join(folder.name for folder in folders),
         host=f"{host['cores']} cores, Linux {host['kernel']}, {host['versions'].get('commit', 'no commit')}",
         verdicts=f"{tally(papers)} sentences agree" if papers else "",

@@ -137,6 +137,10 @@ def test_a_ledger_that_committed_nothing_is_a_finding_and_a_client_that_sent_not
     file.write_text(json.dumps({**document, "sent": 0, "failed": 0, "unsent": 100, "throughput_tps": 20.0}))
     found = client_metrics(read_result(run, file).figures)
     assert found == {"throughput": 20.0, "failed": 100.0, "goodput": 0.0, "offered": 50.0}
-    file.write_text(json.dumps({**document, "sent": 0, "unsent": 0}))
+    nothing = {**document, "sent": 0, "failed": 0, "unsent": 0}
+    file.write_text(json.dumps(nothing))
     with pytest.raises(LabError, match="client failed"):
         read_result(run, file)
+    # A closed loop: all clients wait through the window for what they sent before it.
+    file.write_text(json.dumps({**nothing, "intended_rate": 0}))
+    assert client_metrics(read_result(run, file).figures) == {"throughput": 0.0, "failed": 0.0, "goodput": 0.0}

@@ -138,8 +138,12 @@ def test_an_experiment_without_a_finished_repeat_waits(plan: Plan, tmp_path: Pat
 
 def test_the_index_lists_every_run(report: Path) -> None:
     shutil.copytree(report.parent, report.parent.with_name("second"))
+    file = report.parent.with_name("second") / "toy" / "run.json"
+    file.write_text(file.read_text().replace('"at": "now"', '"at": "2026-11-21T22:00:00Z"'))
     page = Page(write_index(report.parent.parent))
-    assert page.files == ["second/report.html", "run/report.html"]
+    # When a run was begun counts, not when its page was last drawn.
+    assert page.files == ["run/report.html", "second/report.html"]
+    assert "2026-11-21 22:00:00" in page.text
     assert page.text.count("1 of 1 sentences agree") == 2
 
 

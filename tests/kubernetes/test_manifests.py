@@ -223,6 +223,7 @@ def test_the_daemon_does_its_work_with_these_rights(installed: ControlPlane, nam
     where = f"/apis/qioi.io/v1alpha1/namespaces/{namespace}/isolationpolicies"
     installed.call("POST", where, one)
     event = {"metadata": {"name": "e", "namespace": namespace}, "reason": "R", "message": "m", "type": "Normal",
+             "source": {"component": "qioi"},
              "involvedObject": {"kind": "Pod", "namespace": namespace, "name": "x"}}  # fmt: skip
     with closing(Api(Access(installed.server, installed.ca, token))) as api:
         api.list(PODS, {"fieldSelector": "spec.nodeName=any"})
@@ -236,4 +237,5 @@ def test_the_daemon_does_its_work_with_these_rights(installed: ControlPlane, nam
             api.request("get", "GET", "/api/v1/namespaces/qioi/secrets", {})
         assert refused.value.status == 403
     assert installed.call("GET", f"{where}/p")["status"] == {"throughput": 1.5}
-    assert json.loads(installed.kubectl("get", "event", "e", "-n", namespace, "-o", "json"))["reason"] == "R"
+    told = installed.kubectl("get", "events", "-n", namespace, "--field-selector", "source=qioi", "-o", "json")
+    assert [one["reason"] for one in json.loads(told)["items"]] == ["R"]
