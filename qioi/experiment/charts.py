@@ -52,7 +52,7 @@ def bars(summary: Summary, spec: FigureSpec) -> Figure:
     cells = summary.selected(spec)
     figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(cells)))
     axes = figure.subplots(1, len(spec.metrics), sharey=True, squeeze=False)[0]
-    names = [summary.title(cell) for cell in cells]
+    names = [summary.title(cell, cells) for cell in cells]
     for axis, name in zip(axes, spec.metrics, strict=True):
         found = [summary.value(cell, name) for cell in cells]
         widths = [value.median if value else 0.0 for value in found]
@@ -182,7 +182,7 @@ def over_time(summary: Summary, spec: FigureSpec) -> Figure:
         finish_scale(row[0], name in {"p95", "delay"}, NUMBERS)
         row[0].set_ylabel(SERIES[name], color=QUIET, fontsize=8)
     for axis, cell in zip(rows[0], cells, strict=True):
-        axis.set_title(shorter(summary.title(cell), len(cells)), loc="left", fontsize=9, color=INK)
+        axis.set_title(shorter(summary.title(cell, cells), len(cells)), loc="left", fontsize=9, color=INK)
     for axis in rows[-1]:
         axis.set_xlabel("seconds", color=QUIET)
     figure.subplots_adjust(wspace=0.06, hspace=0.18)
@@ -216,7 +216,7 @@ def stack(summary: Summary, spec: FigureSpec) -> Figure:
         widths = [value.median if value else 0.0 for value in found]
         axis.barh(range(len(cells)), widths, left=base, height=0.62, color=PALETTE[index], label=name.partition(".")[2])
         base = [left + width for left, width in zip(base, widths, strict=True)]
-    axis.set_yticks(range(len(cells)), [summary.title(cell) for cell in cells])
+    axis.set_yticks(range(len(cells)), [summary.title(cell, cells) for cell in cells])
     axis.invert_yaxis()
     axis.set_xlabel(metric(spec.metrics[0]).unit, color=QUIET)
     tidy(axis, "x")

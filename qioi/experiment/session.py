@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,7 +163,7 @@ class Session:
     def _cell(
         self, number: int, label: str, cell: Cell, lab: Lab, network: Network, maxima: dict[str, float]
     ) -> CellFigures:
-        label = f"{label}: {title(cell, self._plan)}"
+        label = f"{label}: {title(cell, self._plan.cells)}"
         directory = self._store.folder(number, cell.key)
         offer = self._offer(cell, maxima)
         seed = self._plan.load_seed(number, cell)
@@ -187,12 +187,12 @@ class Session:
         self._progress(label, min(self._done + seconds, self._total - EDGE_SECONDS), self._total)
 
 
-def title(cell: Cell, plan: Plan) -> str:
-    """Name a cell for people: what is the same in all cells goes without saying."""
-    parts = [cell.arm.title] if len({one.arm.name for one in plan.cells}) > 1 else []
-    if len(plan.spec.loads) > 1:
+def title(cell: Cell, cells: Sequence[Cell]) -> str:
+    """Name a cell for people: what is the same in all of these cells goes without saying."""
+    parts = [cell.arm.title] if len({one.arm.name for one in cells}) > 1 else []
+    if len({one.load_name for one in cells}) > 1:
         parts.insert(0, cell.load.title or cell.load_name)
-    if len(plan.spec.networks) > 1:
+    if len({one.network_name for one in cells}) > 1:
         parts.insert(0, cell.network.title or cell.network_name)
     return ", ".join(parts) or cell.arm.title
 

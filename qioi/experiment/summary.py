@@ -86,9 +86,9 @@ class Summary:
         """Whether there are as many quiet repeats as were asked for, and these are enough."""
         return not self.plan.smoke and sum(repeat.quiet for repeat in self.repeats) >= self.plan.repeats
 
-    def title(self, cell: Cell) -> str:
-        """Name a cell."""
-        return title(cell, self.plan)
+    def title(self, cell: Cell, among: Sequence[Cell] = ()) -> str:
+        """Name a cell by what tells it from these, or from all others."""
+        return title(cell, among or self.plan.cells)
 
     def selected(self, figure: FigureSpec) -> list[Cell]:
         """Give the cells that a figure is of."""

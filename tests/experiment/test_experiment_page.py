@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,21 @@ def test_panels_over_time_are_named_and_their_shades_explained(report: Path) -> 
     for text in ("alone", "1 sysbench", "1 sysbench, QiOi", "seconds", "warm-up", "CPU shares by role"):
         assert f">{text}<" in drawn
     assert ">ledger<" not in drawn  # the only curve of its row, whose title names it
+
+
+def test_bars_are_named_by_what_tells_them_apart(document: dict[str, Any], tmp_path: Path) -> None:
+    """That all are of one load says the picture's title; a table over both loads names them."""
+    document["loads"] = {"slow": {"title": "at leisure", "rate": 30.0}, "fast": {"title": "in haste", "rate": 60.0}}
+    document["figures"] = [document["figures"][0], {**document["figures"][1], "load": "fast"}]
+    plan = make_plan(load(document, tmp_path), 2)
+    cells = row(100, 50, 100)
+    cells |= {key.replace("slow", "fast"): replace(one, key=key.replace("slow", "fast")) for key, one in cells.items()}
+    filled(Store(tmp_path / "run" / "toy"), plan, [cells])
+    page = write_report(tmp_path / "run")
+    drawn = (page.parent / "toy" / "pictures" / "2-bars.svg").read_text()
+    assert ">1 sysbench<" in drawn
+    assert "in haste" not in drawn
+    assert "in haste, 1 sysbench" in Page(page).text
 
 
 def test_panels_over_the_arms_share_an_axis_of_whole_neighbours(report: Path) -> None:
