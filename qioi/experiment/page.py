@@ -306,6 +306,12 @@ def warnings(summary: Summary) -> list[str]:
             first = next(iter(repeat.noise.items()))
             more = f" (and {counted(len(repeat.noise) - 1, 'more cell')})" if len(repeat.noise) > 1 else ""
             found.append(f"Repeat {repeat.number} was too noisy, {shown}: {first[0]}: {'; '.join(first[1])}{more}.")
+    for name, noise in summary.document.get("probe_noise", {}).items():
+        if noise:
+            found.append(
+                f"Loads that are parts of the maximum of {name}, and T, may be too low: while it was looked for "
+                f"{'; '.join(noise)}."
+            )
     found += [f"A repeat was lost: {text}" for text in summary.document.get("lost", [])]
     return found
 

@@ -13,6 +13,7 @@ from qioi.experiment.condense import CellFigures
 from qioi.experiment.host import describe
 from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.neighbours import require
+from qioi.experiment.noise import complaints
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.spec import NetworkSpec
 from qioi.experiment.store import Repeat, Store
@@ -20,8 +21,9 @@ from qioi.lab import kafka
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.errors import BusyError, LabError
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import CLIENT_GROUP, Lab, LabOptions
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.machine import Snapshot, between, snapshot
 from qioi.lab.network import Network
 from qioi.lab.npm import find_node
 from qioi.lab.signals import uninterrupted
@@ -128,12 +130,16 @@ class Session:
                 continue
             folder = self._store.directory / "probe" / name
             folder.mkdir(parents=True, exist_ok=True)
-            with self._lab(spec, folder / "logs") as (lab, _), LoadRun(lab, self._probe(spec), folder) as run:
+            with self._lab(spec, folder / "logs") as (lab, network), LoadRun(lab, self._probe(spec), folder) as run:
+                used = (*(node.name for node in network.nodes), CLIENT_GROUP)
+                before, since = snapshot(), cpu_seconds(lab, used)
                 maxima[name] = run_to_end(run, lab).figures.throughput
+                noise = disturbance(before, snapshot(), cpu_seconds(lab, used) - since, self._plan.cores)
             if maxima[name] <= 0:
                 raise LabError(f"network {name} committed nothing in the probe: no load can be derived from it")
             self._done += PROBE_SECONDS
             self._store.keep("maxima", maxima)
+            self._store.keep("probe_noise", {**self._store.document.get("probe_noise", {}), name: noise})
         return maxima
 
     def _probe(self, spec: NetworkSpec) -> LoadPlan:
@@ -185,6 +191,18 @@ class Session:
 
     def _step(self, label: str, seconds: float) -> None:
         self._progress(label, min(self._done + seconds, self._total - EDGE_SECONDS), self._total)
+
+
+def cpu_seconds(lab: Lab, groups: Iterable[str]) -> float:
+    """Sum up the CPU time of a lab's groups, in seconds."""
+    return sum(lab.tree.group(name).cpu_seconds() for name in groups)
+
+
+def disturbance(before: Snapshot, after: Snapshot, ours: float, cores: int) -> list[str]:
+    """Say what disturbed the look for a maximum; ``ours`` is the lab's CPU time in seconds."""
+    quiet = between(before, after, cores)
+    others = max(0.0, quiet.cores_busy - ours / quiet.seconds)
+    return complaints({"steal": 100 * quiet.steal, "others": 100 * others / cores})
 
 
 def title(cell: Cell, cells: Sequence[Cell]) -> str:

@@ -13,6 +13,7 @@ import pytest
 from qioi.experiment.condense import Traces, speed_of_reaction
 from qioi.experiment.drivers import caliper_result, client_flags, client_metrics, read_result, stages
 from qioi.experiment.neighbours import set_quota
+from qioi.experiment.session import disturbance
 from qioi.experiment.spec import LoadSpec, Timing
 from qioi.lab.cgroups import Tree, find_hierarchy
 from qioi.lab.errors import LabError
@@ -144,3 +145,12 @@ def test_a_ledger_that_committed_nothing_is_a_finding_and_a_client_that_sent_not
     # A closed loop: all clients wait through the window for what they sent before it.
     file.write_text(json.dumps({**nothing, "intended_rate": 0}))
     assert client_metrics(read_result(run, file).figures) == {"throughput": 0.0, "failed": 0.0, "goodput": 0.0}
+
+
+@pytest.mark.parametrize(("ours", "steal", "said"), [(9.5, 0.0, []), (2.0, 0.0, ["40.0 %"]), (9.5, 1.0, ["5.0 %"])])
+def test_what_disturbed_the_look_for_a_maximum_is_said(ours: float, steal: float, said: list[str]) -> None:
+    """10 s on 2 cores, of which one is busy; a second of steal is a twentieth of it."""
+    before, after = Snapshot(0.0, 0.0, 0.0, None), Snapshot(10.0, steal, 10.0, None)
+    found = disturbance(before, after, ours, 2)
+    assert len(found) == len(said)
+    assert all(part in text for part, text in zip(said, found, strict=True))

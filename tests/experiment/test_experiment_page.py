@@ -132,6 +132,15 @@ def test_when_a_run_was_gone_on_with_is_said(report: Path, plan: Plan) -> None:
     assert "later (commit abc)" in Page(write_report(report.parent)).text
 
 
+def test_a_maximum_that_was_found_on_a_busy_machine_is_said(report: Path) -> None:
+    store = Store(report.parent / "toy")
+    store.keep("probe_noise", {"tiny": []})
+    assert "may be too low" not in Page(write_report(report.parent)).text
+    store.keep("probe_noise", {"tiny": ["processes outside the lab used 54.5 % of the machine (accepted: 5 %)"]})
+    said = Page(write_report(report.parent)).text
+    assert "maximum of tiny, and T, may be too low: while it was looked for processes outside the lab used" in said
+
+
 def test_a_lost_repeat_is_said(report: Path) -> None:
     store = Store(report.parent / "toy")
     store.keep("lost", ["0 samples in a window of 20 s"])
