@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from qioi.discovery.records import NoRecordError, RecordError
-from qioi.discovery.weights import linear, quadratic, shares_for
+from qioi.discovery.weights import Conversion, linear, quadratic, shares_for
 
 KIND = "nri"
 #: Seconds that an answer may take: containerd starts its runtime for an update, beside a crowd.
@@ -24,7 +23,7 @@ TIMEOUT = 10.0
 MAX_LINE = 64 * 1024
 
 #: How the runtime makes the group's value of shares; on cgroup v1 they are the same.
-CONVERSIONS: dict[str, Callable[[int], int]] = {"shares": int, "linear": linear, "quadratic": quadratic}
+CONVERSIONS: dict[str, Conversion] = {"shares": int, "linear": linear, "quadratic": quadratic}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +78,12 @@ class Plugin:
         raise RecordError(f"{self.path}: {why}")
 
 
-def nri_owner(path: str, container: str, conversion: str) -> str:
-    """Name a container's record; it stands in the journal, so that `qioi restore` finds it alone."""
-    return f"{KIND} {container} {conversion} {path}"
+def nri_owner(path: str, container: str, conversion: str, shares: int) -> str:
+    """Name a container's record; it stands in the journal, so that `qioi restore` finds it alone.
+
+    With the ``shares`` on it: of those that make the same weight, the ones that were there are put back.
+    """
+    return f"{KIND} {container} {conversion}:{shares} {path}"
 
 
 def conversion_of(version: int, shares: int, found: int) -> str | None:
@@ -95,6 +97,11 @@ def conversion_of(version: int, shares: int, found: int) -> str | None:
     return fitting[0] if len(fitting) == 1 else None
 
 
+def shares_to_tell(value: int, convert: Conversion, found: int) -> int:
+    """Give the shares that make ``value``: those that were ``found`` on record if they do, else the smallest."""
+    return found if convert(found) == value else shares_for(value, convert)
+
+
 class NriRecords:
     """All containers' records. On cgroup v1 values are shares, on v2 weights."""
 
@@ -104,11 +111,12 @@ class NriRecords:
 
     def update(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Have containerd's record say ``wanted``; return what of ours is on it after that."""
-        _, container, conversion, path = owner.split(" ", 3)
+        _, container, words, path = owner.split(" ", 3)
+        conversion, _, found = words.partition(":")
         plugin, convert = Plugin(path), CONVERSIONS[conversion]
         if only_from is not None and convert(plugin.shares(container)) not in only_from:
             return set()  # never told, or changed by somebody else since
-        plugin.set_shares(container, shares_for(wanted, convert))
+        plugin.set_shares(container, shares_to_tell(wanted, convert, int(found or 0)))  # former journals have none
         return set() if only_from is not None else {wanted}
 
     def close(self) -> None:

@@ -125,11 +125,12 @@ class NriNames:
                 found = int((self._hierarchy.folder(cgroup) / self._hierarchy.file).read_text())
             except (OSError, ValueError):
                 return ""
-            conversion = conversion_of(self._hierarchy.version, shares_of(milli(request) or 0), found)
+            shares = shares_of(milli(request) or 0)
+            conversion = conversion_of(self._hierarchy.version, shares, found)
             if conversion is None:
                 self._untold[identity] = request
             else:
-                self._names[identity] = nri_owner(self._path, number, conversion)
+                self._names[identity] = nri_owner(self._path, number, conversion, shares)
         return self._names.get(identity, "")
 
     def keep_only(self, identities: set[str]) -> None:

@@ -16,10 +16,10 @@ from qioi.controller.files import Files
 from qioi.controller.guard import Guard, Result
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
-from qioi.discovery.nri_records import Plugin, conversion_of, nri_owner
+from qioi.discovery.nri_records import Plugin, conversion_of, nri_owner, shares_to_tell
 from qioi.discovery.owners import EngineOwners
 from qioi.discovery.records import NoRecordError, RecordError
-from qioi.discovery.weights import linear, quadratic
+from qioi.discovery.weights import Conversion, linear, quadratic
 from qioi.kubernetes.actuators import NriNames
 from qioi.recover import recover
 
@@ -49,7 +49,7 @@ class Container:
         self.sandbox, self.identity = site.run(name)
         self.group = f"{GROUP}/{self.identity}"
         self.hierarchy: Hierarchy = find_hierarchy()
-        self.owner = nri_owner(site.plugin.path, self.identity, "shares")
+        self.owner = nri_owner(site.plugin.path, self.identity, "shares", 1024)
 
     def guard(self, owners: EngineOwners) -> Guard:
         guard = Guard(self.hierarchy, Files(self.hierarchy), Journal(self.state), owners)
@@ -180,7 +180,21 @@ def test_a_conversion_that_could_not_be_told_is_looked_for_again(tmp_path: Path)
 
     assert name("2", 1024) == ""
     assert name("2", 5000) == ""  # this may be ours
-    assert name("3", 3072) == nri_owner("/run/plugin.sock", "a" * 64, "linear")
-    assert name("3", 5000) == nri_owner("/run/plugin.sock", "a" * 64, "linear")
+    assert name("3", 3072) == nri_owner("/run/plugin.sock", "a" * 64, "linear", 3072)
+    assert name("3", 5000) == nri_owner("/run/plugin.sock", "a" * 64, "linear", 3072)
     names.keep_only(set())
-    assert name("2", 2048) == nri_owner("/run/plugin.sock", "a" * 64, "linear")
+    assert name("2", 2048) == nri_owner("/run/plugin.sock", "a" * 64, "linear", 2048)
+
+
+@pytest.mark.parametrize(
+    ("value", "convert", "found", "told"),
+    [
+        (28, linear, 716, 716),  # 710 makes it as well, but was not there
+        (82, linear, 716, 2126),
+        (28, linear, 102, 710),  # resized since: what was there is no original any more
+        (100, quadratic, 1024, 1024),
+        (4096, int, 1024, 4096),
+    ],
+)
+def test_the_shares_that_were_on_record_are_put_back(value: int, convert: Conversion, found: int, told: int) -> None:
+    assert shares_to_tell(value, convert, found) == told
