@@ -26,7 +26,7 @@ from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import LastDecision, Row, Sight
 from qioi.kubernetes.requests import shares_of
 from qioi.kubernetes.resizer import Resizer
-from qioi.kubernetes.resizes import in_force
+from qioi.kubernetes.resizes import begin, in_force
 from qioi.kubernetes.state import KubernetesState, PodState
 from qioi.snapshot import ComponentState, Snapshot
 from qioi.types import Decision
@@ -59,6 +59,7 @@ class KubernetesDaemon(Daemon):
         self._chosen = choose(offers)
         self._resizer = resizer
         self._records = owners
+        self._by_request: set[str] = set()  # whose shares were read, and so decided, as what a request makes
         self._why_files: dict[str, str] = {}  # why a pod whose policy wants resizes is acted on by its files
         self._view = View()
         self._teller = Teller()
@@ -98,14 +99,28 @@ class KubernetesDaemon(Daemon):
     def _look_at(
         self, state: ComponentState, placement: Placement | None, above: dict[str, str | None]
     ) -> InForce | CgroupError:
-        """Of a pod whose request is moved, what is in force is what the kubelet says that it has made of it."""
+        """Of a pod whose request is moved, or would be, what is in force is what the kubelet says it has made of it.
+
+        From before the first change on: on cgroup v2 shares of groups stand to 1024, those of requests are absolute.
+        """
         seen = super()._look_at(state, placement, above)
+        self._by_request.discard(state.name)
         pod = self._view.pods.get(state.name)
-        record = self._resizer.record(pod.uid) if self._resizer is not None and pod is not None else None
-        if self._resizer is None or pod is None or record is None or isinstance(seen, CgroupError):
+        if self._resizer is None or pod is None or isinstance(seen, CgroupError):
             return seen
+        record = self._resizer.record(pod.uid)
+        if record is None and self._wants_resize(state.name) and self._resizer.takes(pod) is None:
+            record = begin(pod)
+        if record is None:
+            return seen
+        self._by_request.add(state.name)
         problem = self._resizer.problem(pod.uid)
         return replace(seen, share=in_force(record, pod), original=shares_of(record.found), problem=problem)
+
+    def _wants_resize(self, name: str) -> bool:
+        """Whether a policy of a component's wants its request to be moved."""
+        channels = next((one.channels for one in self._view.components if one.name == name), ())
+        return not self._config.dry_run and not self._view.resized.isdisjoint(channels)
 
     def _resize(self, decisions: list[Decision]) -> set[str]:
         """Have the requests moved that may be; give the components of which that is so."""
@@ -113,22 +128,23 @@ class KubernetesDaemon(Daemon):
             return set()
         taken: dict[str, str] = {}
         self._why_files = {}
-        components = {one.name: one for one in self._view.components}
+        groups = {one.name: one.cgroup for one in self._view.components}
         for one in decisions:
             pod = self._view.pods.get(one.component)
-            if pod is None or not self._view.resized.intersection(components[one.component].channels):
+            if pod is None or not self._wants_resize(one.component):
                 continue
             why = self._resizer.takes(pod)
-            if why is None:
+            if why is not None:
+                self._why_files[one.component] = f"{why}: its files are written instead"
+            elif one.component in self._by_request:
                 taken[one.component] = pod.uid
                 if self._resizer.record(pod.uid) is None:  # its files may have been written until now
-                    self._actor.release(components[one.component].cgroup)
+                    self._actor.release(groups[one.component])
                 self._resizer.want(pod, one.shares)
-            else:
-                self._why_files[one.component] = f"{why}: its files are written instead"
         self._resizer.keep_only(set(taken.values()))
         on_their_way = {name for name, pod in self._view.pods.items() if self._resizer.record(pod.uid) is not None}
-        return taken.keys() | on_their_way  # until a request is back, the kubelet may write at any time
+        # Until a request is back, the kubelet may write at any time; and what was decided of requests is not for files.
+        return taken.keys() | on_their_way | self._by_request
 
     def _act(self, states: Mapping[str, ComponentState], wants: tuple[Want, ...]) -> dict[str, ComponentState]:
         """Leave out what policies only want to be shown; note what was changed."""
