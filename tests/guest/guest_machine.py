@@ -189,7 +189,7 @@ class Guest:
     def booted(
         self, source: Path, *, processors: int = 1, megabytes: int = 768, network: bool = False
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Boot, with a disk made by :func:`command_disk`; it is off afterwards.
+        """Boot, with a disk made by :func:`command_disk`; it is off afterwards. Its serial line's input is a pipe.
 
         With a ``network`` it reaches this machine's loopback at 10.0.2.2, and nobody reaches it.
         """
@@ -207,13 +207,13 @@ class Guest:
                  *(card if network else ["-nic", "none"]), "-kernel", str(image), "-initrd", str(self._initramfs),
                  "-drive", f"file={self._root},format=raw,if=virtio,snapshot=on",
                  "-drive", f"file={source},format=raw,if=virtio,readonly=on", "-append", append],
-                stdin=subprocess.DEVNULL, stdout=serial, stderr=subprocess.STDOUT,
+                stdin=subprocess.PIPE, stdout=serial, stderr=subprocess.STDOUT,
             )  # fmt: skip
             try:
                 yield process
             finally:
                 process.kill()
-                process.wait()
+                process.communicate()
 
     def text(self) -> str:
         """Give what was written to the serial line so far."""

@@ -1,8 +1,8 @@
 """A node in an emulated machine whose kernel has cgroup v2 only, and whose kubelet has systemd make the groups.
 
 etcd, API server, scheduler and controller manager run on this machine, which the guest reaches over qemu's own network;
-containerd (2.1), runc and kubelet run in the guest, below its systemd. It says on its serial line, again and again,
-what weights its pods' groups have.
+containerd (2.1), runc and kubelet run in the guest, below its systemd. On its serial line it takes commands, one a
+line, and answers them; and it says there, again and again, what the daemon has said last.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, TypeVar
 
 from guest_machine import Guest, UnavailableError, command_disk
-from k8s_cluster import GUESTS_HOST, ControlPlane
+from k8s_cluster import GUESTS_HOST, ControlPlane, until
 from k8s_node import IMAGES, LOOPBACK, PAUSE, build_program, image_archive
+from k8s_nri import PLUGIN, build_plugin
 from k8s_pods import Pods
 from k8s_tools import path
 from systemd_machine import UnavailableError as NoRootError
 from systemd_machine import root_file_system
+
+T = TypeVar("T")
 
 GUEST, ADDRESS = "node-of-v2", "10.0.2.15"
 #: Beyond those for the disks: its network, and what containerd makes root file systems with.
@@ -48,7 +52,14 @@ KUBELET = {
     "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
     "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
 }  # fmt: skip
-#: What runs in the guest, as a service of its systemd.
+UNIT = f"""[Service]
+Environment=PATH=/opt/k8s:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+ExecStart=/opt/k8s/kubelet --kubeconfig /opt/k8s/kubeconfig --config /opt/k8s/kubelet.yaml \
+  --hostname-override {GUEST} --node-ip {ADDRESS} --root-dir /srv/kubelet --cert-dir /srv/kubelet-certificates
+StandardOutput=append:/srv/kubelet.log
+StandardError=append:/srv/kubelet.log
+"""
+#: What runs in the guest, as a service of its systemd. Every line that is typed is a command.
 COMMAND = f"""#!/bin/sh
 exec >/dev/ttyS0 2>&1
 export PATH=/opt/k8s:$PATH HOME=/root
@@ -63,24 +74,19 @@ systemctl start dbus.socket
 containerd --config /opt/k8s/containerd.toml >/srv/containerd.log 2>&1 &
 until ctr version >/dev/null 2>&1; do sleep 1; done
 for image in /opt/k8s/images/*; do ctr -n k8s.io images import "$image"; done
-kubelet --kubeconfig /opt/k8s/kubeconfig --config /opt/k8s/kubelet.yaml --hostname-override {GUEST} \
-  --node-ip {ADDRESS} --root-dir /srv/kubelet --cert-dir /srv/kubelet-certificates >/srv/kubelet.log 2>&1 &
-kubelet=$!
-while kill -0 $kubelet; do
+cp /opt/k8s/kubelet.service /run/systemd/system
+systemctl start kubelet
+stty -F /dev/ttyS0 -echo
+while read -r line; do sh -c "$line" </dev/null; done </dev/ttyS0 &
+while :; do
   sleep 2
-  weights=
-  for file in $(find /sys/fs/cgroup/kubepods.slice -name cpu.weight 2>/dev/null); do
-    if read -r weight 2>/dev/null <"$file"; then weights="$weights ${{file%/cpu.weight}}=$weight"; fi
-  done
-  echo "weights:$weights."
   tail -q -n 1 /var/log/pods/qioi_*/qioi/*.log 2>/dev/null  # what the daemon has said last, for a test that fails
 done
-tail -n 40 /srv/kubelet.log
 """
 
 
 @contextmanager
-def node_of_v2(plane: ControlPlane, folder: Path) -> Iterator[tuple[Pods, Guest]]:
+def node_of_v2(plane: ControlPlane, folder: Path) -> Iterator[NodeOfV2]:
     """Boot it beside a control plane that runs, and has its token; UnavailableError where that can't be."""
     try:
         guest = Guest(root_file_system(), folder, MODULES)
@@ -90,6 +96,7 @@ def node_of_v2(plane: ControlPlane, folder: Path) -> Iterator[tuple[Pods, Guest]
     written = {
         "containerd.toml": CONTAINERD,
         "kubelet.yaml": json.dumps(KUBELET),
+        "kubelet.service": UNIT,
         "cni/10-loopback.conf": LOOPBACK,
         "kubeconfig": plane.kubeconfig(f"{GUEST}-token").read_text().replace("127.0.0.1", GUESTS_HOST)
         .replace(str(plane.ca), "/opt/k8s/ca.crt"),
@@ -100,15 +107,39 @@ def node_of_v2(plane: ControlPlane, folder: Path) -> Iterator[tuple[Pods, Guest]
         file = folder / name.replace("/", "-")
         file.write_text(text)
         files[f"k8s/{name}"] = file
-    for number, (name, entry) in enumerate(IMAGES):
-        archive = image_archive(folder, name, {"program": program}, entry)
+    images = [(name, {"program": program}, entry) for name, entry in IMAGES]
+    images.append((PLUGIN, {"qioi-nri": build_plugin(folder)}, ["/qioi-nri"]))
+    for number, (name, content, entry) in enumerate(images):
+        archive = image_archive(folder, name, content, entry)
         files[f"k8s/images/{number}.tar"] = archive.rename(folder / f"{number}.tar")
     disk = command_disk(folder, COMMAND, files, 500)
-    with guest.booted(disk, processors=2, megabytes=2560, network=True):
-        yield Pods(plane, GUEST), guest
+    with guest.booted(disk, processors=2, megabytes=2560, network=True) as process:
+        assert process.stdin is not None
+        yield NodeOfV2(plane, guest, process.stdin)
 
 
-def weights(guest: Guest) -> dict[str, int]:
-    """Give what the guest has said last: the weight of every group below kubepods.slice."""
-    said = re.findall(r"^weights:(.*)\.$", guest.text(), re.MULTILINE)
-    return {name: int(value) for name, value in re.findall(r"(\S+)=(\d+)", said[-1])} if said else {}
+class NodeOfV2(Pods):
+    """Its pods, and the machine that they are on."""
+
+    def __init__(self, plane: ControlPlane, guest: Guest, terminal: IO[bytes]) -> None:
+        super().__init__(plane, GUEST)
+        self.guest = guest
+        self._terminal = terminal
+        self._asked = 0
+
+    def wait(self, happened: Callable[[], T], what: str) -> T:
+        """Wait until something is true, and give it; or say what cluster and machine have to say."""
+        try:
+            found: T = until(happened, what, PATIENCE)
+        except AssertionError as error:
+            told = self.plane.kubectl("describe", "pods", "-A")[-3000:]
+            raise AssertionError(f"{told}\n{self.guest.text()[-3000:]}") from error
+        return found
+
+    def do(self, command: str) -> str:
+        """Have a shell command done in the machine; give what it printed, in one line."""
+        self._asked += 1
+        self._terminal.write(f'echo "did {self._asked}: $({{ {command}; }} 2>&1 | tr "\\n" " ")."\n'.encode())
+        self._terminal.flush()
+        done = re.compile(rf"^did {self._asked}: (.*)\.$", re.MULTILINE)
+        return str(self.wait(lambda: done.search(self.guest.text()), f"done: {command}")[1]).strip()
