@@ -108,10 +108,12 @@ class Actor:
         targets, behind = self._targets(wants)
         self._put_back(self._above - targets.keys())
         problems: dict[str, str] = {}
-        for outcome in self._guard.apply(self._changes(targets)):
+        changes = self._changes(targets)
+        previous = {group: self._last(group) for group in changes}
+        for outcome in self._guard.apply(changes):
             self._count(outcome)
             if outcome.result is Result.OK:
-                self._tell(outcome, behind[outcome.path])
+                self._tell(outcome, previous[outcome.path], behind[outcome.path])
             elif outcome.result is not Result.SKIPPED:
                 problems |= {want.decision.component: outcome.message for want in behind[outcome.path]}
                 if outcome.result is Result.GONE:
@@ -158,13 +160,16 @@ class Actor:
         for group, value in targets.items():
             if self._guard.is_foreign(group):
                 continue
-            try:
-                if self._guard.last(group) == value:
-                    continue
-            except CgroupError:
-                pass  # the guard finds out again, and says it
-            changes[group] = value
+            if self._last(group) != value:  # where it can't be read, the guard finds out again, and says it
+                changes[group] = value
         return changes
+
+    def _last(self, group: str) -> int | None:
+        """Give the share that a group has; ``None`` where it can't be read."""
+        try:
+            return self._guard.last(group)
+        except CgroupError:
+            return None
 
     def _put_back(self, groups: Iterable[str]) -> None:
         """Restore groups above components that nobody is acted at any more."""
@@ -177,8 +182,8 @@ class Actor:
                 self._above.discard(group)
                 self._news.pop(group, None)
 
-    def _tell(self, outcome: Outcome, behind: list[Want]) -> None:
-        """Log a change; one that is no news, for those only who want to see more."""
+    def _tell(self, outcome: Outcome, previous: int | None, behind: list[Want]) -> None:
+        """Log a change of what a group had; one that is no news, for those only who want to see more."""
         first, shares = behind[0].decision, outcome.shares
         what = None
         if shares is not None:
@@ -187,7 +192,7 @@ class Actor:
         who = first.component
         if outcome.path != behind[0].cgroup:
             who = f"{outcome.path} (for {few(want.decision.component for want in behind)})"
-        log.log(level, "%s: %s: %d -> %s: %s", who, what, first.previous, shares, first.reason)
+        log.log(level, "%s: %s: %s -> %s: %s", who, what, previous, shares, first.reason)
 
     def release(self, cgroup: str) -> Outcome | None:
         """Put a component's own group back and let go of it."""

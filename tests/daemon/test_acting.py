@@ -80,6 +80,20 @@ def test_a_line_about_an_ancestor_names_a_few_of_those_it_is_raised_for(
     assert line.startswith("docker (for peer10, peer11, peer12, peer13, peer14 and 7 more): raised: ")
 
 
+def test_a_line_about_a_group_says_what_that_group_had(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Not what was in force before, which another level may have been the reason of."""
+    site = make(tmp_path)
+    site.toy.used = OUTSIDE
+    site.run(2)
+    assert site.weight("docker") == 400
+    site.toy.used = {"": 4.0, "docker": 2.2, "docker/p": 0.1, "docker/o": 0.1}
+    with caplog.at_level("INFO", "qioi"):
+        site.run(5)
+    assert site.weight("docker/p") == 400
+    (line,) = [one for one in caplog.messages if one.startswith("peer0:")]
+    assert line.startswith("peer0: raised: 1024 -> 4096: ")
+
+
 def test_an_ancestor_is_raised_by_the_waiting_at_its_own_level_alone(tmp_path: Path) -> None:
     site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
     # Most of the foreign work is beside the peer in docker, some is beside docker.
