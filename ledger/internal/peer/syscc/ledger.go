@@ -121,15 +121,16 @@ func byHash(ctx context.Context, ch Channel, hash []byte) (*commonpb.Block, erro
 }
 
 // byTransaction gives the block that a transaction was committed in, and its place there. A block
-// comes into being with its seal, so it is waited for where the transaction is committed already.
+// comes into being with its seal, so it is waited for where the transaction is committed already. An
+// open block may be taken back, so only a place that was found after the seal counts.
 func byTransaction(ctx context.Context, ch Channel, txID string) (*commonpb.Block, chain.Status, error) {
-	at, ok := ch.Find(txID)
-	if !ok {
-		return nil, at, fmt.Errorf("no such transaction ID [%s] in index", txID)
-	}
 	for {
-		changed := ch.UntilChanged()
-		if at.Position.Block < ch.Height() {
+		changed, height := ch.UntilChanged(), ch.Height()
+		at, ok := ch.Find(txID)
+		if !ok {
+			return nil, at, fmt.Errorf("no such transaction ID [%s] in index", txID)
+		}
+		if at.Position.Block < height {
 			block, err := ch.Block(at.Position.Block)
 			return block, at, err
 		}
@@ -149,8 +150,8 @@ func transaction(ctx context.Context, ch Channel, txID string) (*peerpb.Processe
 		return nil, err
 	}
 	data := block.GetData().GetData()
-	if at.Position.Tx >= uint64(len(data)) { // its block was taken back, and another one came
-		return nil, fmt.Errorf("no such transaction ID [%s] in index", txID)
+	if at.Position.Tx >= uint64(len(data)) {
+		return nil, fmt.Errorf("block %d has no transaction %d", at.Position.Block, at.Position.Tx)
 	}
 	envelope := &commonpb.Envelope{}
 	if err := protoutil.Unmarshal(data[at.Position.Tx], envelope); err != nil {

@@ -223,3 +223,45 @@ func TestForeignersAskNothing(t *testing.T) {
 	_, err := r.endorser.ProcessProposal(context.Background(), signed)
 	assert.ErrorContains(t, err, "access denied: channel [] creator org unknown, creator is malformed")
 }
+
+// taken is a channel whose open block is taken back while somebody waits for its seal; the one that is sealed in its
+// place has other transactions.
+type taken struct {
+	*chain.Chain
+	asked int
+}
+
+func (c *taken) Find(string) (chain.Status, bool) {
+	return chain.Status{Position: chain.Position{Block: 1}}, c.asked <= 1
+}
+
+func (c *taken) Height() uint64 {
+	if c.asked++; c.asked == 1 {
+		return 1
+	}
+	return c.Chain.Height()
+}
+
+func (c *taken) UntilChanged() <-chan struct{} {
+	changed := make(chan struct{})
+	close(changed)
+	return changed
+}
+
+func TestWhatIsTakenBackIsNotFound(t *testing.T) {
+	r := newRig(t)
+	other, id := r.add()
+	r.seal(other)
+	_, err := r.chain.Status(context.Background(), id)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return r.chain.Height() == 2 }, time.Minute, time.Millisecond)
+	for _, function := range []string{"GetTransactionByID", "GetBlockByTxID"} {
+		system := syscc.New("Org1MSP", map[string]syscc.Channel{peertest.Channel: &taken{Chain: r.chain}})
+		answer := system.Answer(context.Background(), syscc.Query{
+			Chaincode: "qscc", Creator: r.Signer("Org1MSP", "client").Serialized(),
+			Args: [][]byte{[]byte(function), []byte(peertest.Channel), []byte("lost")},
+		})
+		assert.EqualValues(t, 500, answer.Status, function)
+		assert.Contains(t, answer.Message, "no such transaction ID [lost] in index", function)
+	}
+}
