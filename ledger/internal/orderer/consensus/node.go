@@ -7,16 +7,13 @@ package consensus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
@@ -348,76 +345,3 @@ func (n *Node) stepReport(r report) {
 }
 
 func (n *Node) leads() bool { return n.leader.Load() == n.cfg.ID }
-
-// accepting is the queue of proposals while there is room in flight and it is time for the next entry, else nothing.
-func (n *Node) accepting() <-chan Proposal {
-	if !n.leads() {
-		return n.proposals
-	}
-	if n.config != nil || n.proposed >= n.applied+entriesInFlight {
-		return nil
-	}
-	if wait := n.pacer.wait(time.Now()); wait > 0 {
-		nodeconfig.PreciseTimers()
-		n.paced.Reset(wait)
-		return nil
-	}
-	return n.proposals
-}
-
-// propose makes one entry of this transaction and those that wait behind it.
-func (n *Node) propose(p Proposal) {
-	if p.Config {
-		n.config = &p
-		return
-	}
-	batch := []Proposal{p}
-	entry := &streampb.LogEntry{Txs: [][]byte{p.Tx}}
-	for size := len(p.Tx); n.config == nil && len(batch) < entryTxs && size < entryBytes; {
-		select {
-		case p = <-n.proposals:
-			if p.Config {
-				config := p
-				n.config = &config
-				continue
-			}
-			batch = append(batch, p)
-			entry.Txs = append(entry.Txs, p.Tx)
-			size += len(p.Tx)
-			continue
-		default:
-		}
-		break
-	}
-	n.pacer.proposed(time.Now(), len(batch) > 1 || n.proposed > n.applied)
-	if err := n.append(entry); err != nil {
-		for _, p := range batch {
-			p.Fail(err)
-		}
-	}
-}
-
-// proposeCut ends a block that has been open for its time.
-func (n *Node) proposeCut() {
-	armed := n.timed
-	n.timed = 0
-	if number, txs := n.sm.Open(); !n.leads() || txs == 0 || number != armed {
-		return
-	}
-	// Dropped means that we lose the lead: the next leader has a timer of its own.
-	_ = n.append(&streampb.LogEntry{Cut: true})
-}
-
-func (n *Node) append(entry *streampb.LogEntry) error {
-	if !n.leads() {
-		return ErrNotLeader
-	}
-	data, err := proto.Marshal(entry)
-	if err != nil {
-		return err
-	}
-	if err := n.raft.Propose(data); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotLeader, err)
-	}
-	return nil
-}

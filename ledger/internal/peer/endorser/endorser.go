@@ -54,7 +54,7 @@ type Chaincodes interface {
 // System is the system chaincodes, which run within the peer.
 type System interface {
 	Answer(ctx context.Context, q syscc.Query) *peerpb.Response
-	// Local is a configuration that knows the peer's own organisation; nil when there is none.
+	// Local is a configuration that knows the peer's own organisation, and others; nil when there is none.
 	Local() *channelconfig.Bundle
 }
 
@@ -126,8 +126,8 @@ func failed(message string) *peerpb.ProposalResponse {
 	return &peerpb.ProposalResponse{Response: &peerpb.Response{Status: statusError, Message: message}}
 }
 
-// withoutChannel answers what is asked of the peer itself. As in Fabric only members of its
-// organisation may, and nothing is endorsed.
+// withoutChannel answers what is asked of the peer itself; as in Fabric nothing is endorsed. Fabric lets the peer's
+// own organisation ask; here all of its first channel may, and the system chaincodes' policies decide.
 func (e *Endorser) withoutChannel(ctx context.Context, p *proposal) (*peerpb.ProposalResponse, error) {
 	bundle := e.system.Local()
 	if bundle == nil {

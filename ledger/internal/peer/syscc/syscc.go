@@ -55,8 +55,8 @@ func New(mspID string, channels map[string]Channel) *System {
 	return &System{mspID: mspID, channels: channels}
 }
 
-// Local is a configuration that knows the peer's own organisation, whose members may ask without
-// a channel; nil when the peer has joined none.
+// Local is a configuration that knows the peer's own organisation, and others: their members may ask without
+// a channel. It is nil when the peer has joined none.
 func (s *System) Local() *channelconfig.Bundle {
 	for _, id := range slices.Sorted(maps.Keys(s.channels)) {
 		return s.channels[id].Bundle()
