@@ -334,7 +334,10 @@ def section_of(annotation: object) -> Iterator[type[BaseModel]]:
 
 def shorten(value: object) -> str:
     """Show a value in at most 60 characters."""
-    text = json.dumps(value, default=str)
+    try:
+        text = json.dumps(value, default=str)
+    except TypeError:  # YAML's keys may be dates, JSON's may not
+        text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -199,6 +199,7 @@ class Daemon:
         """Forget a component whose group is gone; it is looked for again in every period."""
         self._actor.let_go(cgroup)
         self._controller.forget(name)
+        self._would.pop(name, None)
 
     # ---- readings -> laws -> decisions
 

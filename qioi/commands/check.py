@@ -108,7 +108,8 @@ def obstacles(config: Config) -> Iterator[str]:
             find_slices(early=config.slices_before_6_15)
         except SliceError as error:
             yield f"{config.file}: slices: required: {error}"
-    there = next(one for one in (config.state_dir, *config.state_dir.absolute().parents) if one.exists())
+    # Not Path.exists(), which raises where this user may not look.
+    there = next(one for one in (config.state_dir, *config.state_dir.absolute().parents) if os.access(one, os.F_OK))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         yield f"{config.file}: state_dir {config.state_dir}: {there}: accepted is a folder that can be made and written"
     listen, port = config.metrics.listen, config.metrics.port
@@ -121,7 +122,13 @@ def obstacles(config: Config) -> Iterator[str]:
 
 def runs(config: Config) -> bool:
     """Whether this configuration's daemon runs already, so that the port is its own."""
-    if config.socket.exists() and not os.access(config.socket, os.W_OK):
+    try:
+        config.socket.stat()
+    except PermissionError:
+        return True  # it may be there: nobody else may look
+    except OSError:
+        return False
+    if not os.access(config.socket, os.W_OK):
         return True  # root's: nobody else may ask it
     try:
         get_json(config.socket, "/status")
@@ -132,12 +139,13 @@ def runs(config: Config) -> bool:
 
 def config_facts(config: Config) -> dict[str, Any]:
     """Say what the configuration means."""
+    host = f"[{config.metrics.listen}]" if ":" in config.metrics.listen else config.metrics.listen
     facts: dict[str, Any] = {
         "configuration": str(config.file),
         "period": f"{config.period:g} s",
         "components": few((f"{one.name} ({one.role.value})" for one in config.components), NAMED),
         "state": f"{config.state_dir}, socket {config.socket}",
-        "metrics": f"http://{config.metrics.listen}:{config.metrics.port}/metrics" if config.metrics.port else "off",
+        "metrics": f"http://{host}:{config.metrics.port}/metrics" if config.metrics.port else "off",
     }
     for name, one in config.policies.items():
         threshold = "learned" if one.auto else "none" if one.threshold is None else f"{one.threshold:g} tps"

@@ -98,8 +98,8 @@ def conversion_of(version: int, shares: int, found: int) -> str | None:
 
 
 def shares_to_tell(value: int, convert: Conversion, found: int) -> int:
-    """Give the shares that make ``value``: those that were ``found`` on record if they do, else the smallest."""
-    return found if convert(found) == value else shares_for(value, convert)
+    """Give the shares that make ``value``: those ``found`` on record (0: unknown) if they do, else the smallest."""
+    return found if found and convert(found) == value else shares_for(value, convert)
 
 
 class NriRecords:

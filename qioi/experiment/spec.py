@@ -124,6 +124,8 @@ class LoadSpec(Strict):
             raise ValueError("the driver caliper needs a benchmark, a round of it and clients (transactions in flight)")
         if self.driver == "load" and (self.benchmark is not None or self.round is not None):
             raise ValueError("benchmark and round are of the driver caliper")
+        if self.driver == "caliper" and self.workload is not None:
+            raise ValueError("workload is of the driver load")
         if self.driver == "load" and self.chaincode not in WORKLOADS:
             raise ValueError(f"chaincode {self.chaincode}: the driver load drives {' and '.join(WORKLOADS)}")
         if self.workload is not None and self.workload not in WORKLOADS[self.chaincode]:

@@ -203,6 +203,22 @@ def test_a_dry_run_says_once_what_it_would_set(tmp_path: Path, caplog: pytest.Lo
     ]
 
 
+def test_a_dry_run_says_it_again_of_a_component_that_has_come_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels=OWED, dry_run=True)
+    site.toy.tps = {"red": 50.0}
+    group = site.hierarchy.mount / "docker/p"
+    away = group.with_name("away")
+    with caplog.at_level(logging.INFO, logger="qioi"):
+        site.run(2)
+        group.rename(away)
+        site.run(1)
+        away.rename(group)
+        site.run(2)
+    assert len([one for one in caplog.messages if "dry run: would set 1024 -> 3072" in one]) == 2
+
+
 def test_a_cap_bounds_all_boosts_together_by_priority(tmp_path: Path) -> None:
     site = ToySite(tmp_path, [peer("peer0", "g/p", "red"), peer("peer1", "g/q", "blue")], boost_cap=0.75,
                    channels={"red": {"threshold": 100, "law": "proportional", "priority": 1},

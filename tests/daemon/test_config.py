@@ -193,6 +193,11 @@ def test_what_follows_from_a_wrong_value_is_no_problem_of_its_own(tmp_path: Path
     assert len(problems(tmp_path, {**GOOD, **change})) == 1
 
 
+def test_a_value_that_json_does_not_know_is_shown_too(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, "components: []\ndocker: {}\nmetrics: {port: {2026-01-01: 1}}\n")
+    assert found.startswith("qioi.yaml: metrics.port: {datetime.date(2026, 1, 1): 1}: accepted is")
+
+
 @pytest.mark.parametrize("section", ["docker", "podman", "containerd", "systemd"])
 def test_a_cluster_has_no_other_discovery(tmp_path: Path, section: str) -> None:
     other = {"units": [{"unit": "p.service", "role": "peer"}]} if section == "systemd" else {}

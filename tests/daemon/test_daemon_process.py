@@ -18,6 +18,10 @@ from ports import free_port
 from running import Site, end
 from waiting import until
 
+from qioi.commands.check import config_facts, obstacles
+from qioi.config import load_config
+from qioi.service import absent, means
+
 #: Throughput is known after a window of 6 s, so most of these take that long.
 pytestmark = pytest.mark.slow
 
@@ -317,6 +321,30 @@ def test_check_names_what_is_wrong_with_the_file_and_with_the_host_at_once(site:
     assert slices is not None
     assert ("slices: required: " in done.stderr) == (slices[1] == "none")
     assert "cpu.idle: " in done.stdout
+
+
+def test_check_names_a_metrics_address_that_can_be_opened(site: Site) -> None:
+    site.component("peer0")
+    site.changes = {"metrics": {"listen": "::1", "port": 9464}}
+    assert config_facts(load_config(site.config()))["metrics"] == "http://[::1]:9464/metrics"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_check_by_somebody_who_may_not_look_into_folders(site: Site) -> None:
+    site.component("peer0")
+    site.state.mkdir()
+    hidden = site.folder / "hidden"
+    hidden.mkdir(mode=0o700)
+    site.components[0]["log"] = str(hidden / "peer0.log")
+    config, (hierarchy, access) = load_config(site.config()), means(load_config(site.config()))
+    os.setresuid(65534, 65534, 0)
+    try:
+        (state,) = obstacles(config)
+        log = [*absent(config, hierarchy, access)][-1]
+    finally:
+        os.setresuid(0, 0, 0)
+    assert "accepted is a folder that can be made and written" in state
+    assert log.endswith("no such file, or no right to look: accepted is a readable file")
 
 
 def test_restore_where_nothing_ever_ran(site: Site) -> None:

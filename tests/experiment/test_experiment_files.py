@@ -86,6 +86,7 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("loads", "slow", "chaincode"), "marbles", "the driver load drives smallbank and kv"),
         (("loads", "slow", "workload"), "put", "accepted for smallbank are create, mix"),
         (("loads", "slow"), {**CALIPER, "benchmark": "tpcc"}, "loads.slow: benchmark tpcc: marbles, simple, smallbank"),
+        (("loads", "slow"), {**CALIPER, "chaincode": "simple", "workload": "put"}, "workload is of the driver load"),
         (("loads", "slow"), {**CALIPER, "round": "x"}, "no round x; open, query, transfer are accepted"),
         (("loads", "slow"), CALIPER, "calls contract simple; the network has smallbank"),
         (("arms", 2, "protection", "k"), 4.0, "k is of the law proportional"),

@@ -193,6 +193,7 @@ def test_a_conversion_that_could_not_be_told_is_looked_for_again(tmp_path: Path)
         (82, linear, 716, 2126),
         (28, linear, 102, 710),  # resized since: what was there is no original any more
         (100, quadratic, 1024, 1024),
+        (1, quadratic, 0, 2),  # of a former journal, which does not say
         (4096, int, 1024, 4096),
     ],
 )
