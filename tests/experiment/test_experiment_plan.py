@@ -10,8 +10,8 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.plan import Plan, make_plan, make_smoke, only
 from qioi.experiment.scale import scaled
-from qioi.experiment.session import check_host
-from qioi.experiment.spec import ExperimentSpec
+from qioi.experiment.session import check_host, probe_of
+from qioi.experiment.spec import ExperimentSpec, NetworkSpec
 from qioi.lab.errors import LabError
 
 
@@ -68,6 +68,11 @@ def test_only_what_needs_a_maximum_is_probed(spec: ExperimentSpec) -> None:
     assert make_plan(spec, 2).probed == ("tiny",)
     assert make_plan(catalogue.find("block_stream"), 2).probed == ("stream",)
     assert make_plan(catalogue.find("sc_fig_7"), 2).probed == ("block500", "stream")
+
+
+@pytest.mark.parametrize(("contracts", "driven"), [(["kv"], "kv"), (["marbles", "smallbank=1", "kv"], "smallbank")])
+def test_a_maximum_is_looked_for_by_a_contract_that_the_load_client_drives(contracts: list[str], driven: str) -> None:
+    assert probe_of(NetworkSpec(chaincodes=contracts)).extra == ("--chaincode", driven)
 
 
 @pytest.mark.parametrize("name", catalogue.names())
