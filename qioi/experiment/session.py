@@ -80,7 +80,7 @@ class Session:
         while self._wanting(finished):
             number = max((repeat.number for repeat in finished), default=0) + 1
             try:
-                finished.append(self._repeat(number, maxima))
+                finished.append(self._repeat(number, repeat_label(number, finished, self._plan.repeats), maxima))
             except BusyError as error:
                 self._lose(error)
                 continue
@@ -142,14 +142,13 @@ class Session:
             self._store.keep("probe_noise", {**self._store.document.get("probe_noise", {}), name: noise})
         return maxima
 
-    def _repeat(self, number: int, maxima: dict[str, float]) -> Repeat:
-        """Measure every cell once."""
+    def _repeat(self, number: int, label: str, maxima: dict[str, float]) -> Repeat:
+        """Measure every cell once; ``label`` is how the repeat is called on the screen."""
         figures: dict[str, CellFigures] = {}
         folder = self._store.folder(number)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for cells in self._plan.order(number):
-                label = f"repeat {number} of {self._plan.repeats}"
                 self._step(f"{label}: bringing {cells[0].network.title or cells[0].network_name} up", 0)
                 with self._lab(cells[0].network, folder / f"logs-{cells[0].network_name}") as (lab, network):
                     for cell in cells:
@@ -194,6 +193,14 @@ def probe_of(spec: NetworkSpec) -> LoadPlan:
     # With fewer clients than a block has transactions, a block waits for its timer.
     clients = FEW + (2 * (spec.messages or BLOCK) if spec.mode == "block" else 0)
     return replace(PROBE, clients=clients, extra=("--chaincode", contract))
+
+
+def repeat_label(number: int, finished: Sequence[Repeat], wanted: int) -> str:
+    """Call a repeat by its number of those wanted; by the quiet ones so far where a noisy one is measured again."""
+    quiet = sum(repeat.quiet for repeat in finished)
+    if quiet == len(finished):
+        return f"repeat {number} of {wanted}"
+    return f"repeat {number}, of {wanted} quiet ones there are {quiet}"
 
 
 def cpu_seconds(lab: Lab, groups: Iterable[str]) -> float:

@@ -15,7 +15,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan, make_plan
-from qioi.experiment.session import LOSSES, Session
+from qioi.experiment.session import LOSSES, Session, repeat_label
 from qioi.experiment.store import Repeat, Store, asked
 from qioi.experiment.summary import Spread, Summary, as_json, judge, planned, write_csv
 from qioi.lab.errors import BusyError
@@ -187,12 +187,26 @@ class Starved(Session):
 
     tries, every = 0, 2
 
-    def _repeat(self, number: int, maxima: dict[str, float]) -> Repeat:
+    def _repeat(self, number: int, label: str, maxima: dict[str, float]) -> Repeat:
         self.tries += 1
         if self.every == 0 or self.tries % self.every:
             raise BusyError(f"try {self.tries}: 0 samples")
         self._store.folder(number).mkdir(parents=True)
         return self._store.finish(number, row(100, 50, 100), judged=True)
+
+
+@pytest.mark.parametrize(
+    ("quiet", "label"),
+    [
+        ([], "repeat 1 of 3"),
+        ([True, True], "repeat 3 of 3"),
+        ([True, False], "repeat 3, of 3 quiet ones there are 1"),
+        ([True, False, True], "repeat 4, of 3 quiet ones there are 2"),
+    ],
+)
+def test_a_repeat_beyond_those_asked_for_is_called_by_the_quiet_ones(quiet: list[bool], label: str) -> None:
+    finished = [Repeat(at, {}, {} if one else {"one": ["steal 9 %"]}) for at, one in enumerate(quiet, 1)]
+    assert repeat_label(len(finished) + 1, finished, 3) == label
 
 
 def test_a_repeat_that_could_not_be_measured_is_noted_and_tried_again(plan: Plan, tmp_path: Path) -> None:

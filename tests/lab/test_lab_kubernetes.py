@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import qioi
 from qioi.commands.lab import command
 from qioi.lab.kubernetes.cluster import best_effort, on_the_nodes_network, unwrap
-from qioi.lab.kubernetes.images import ledger_image, sysbench_image
+from qioi.lab.kubernetes.images import daemon_image, ledger_image, sysbench_image
 from qioi.lab.kubernetes.ledger import on_loopback
 from qioi.lab.kubernetes.source import manifests
 
@@ -81,6 +81,17 @@ def test_a_namespace_is_where_its_secrets_are() -> None:
     assert {one["metadata"]["namespace"] for one in yaml.safe_load_all(said.output)} == {"other"}
 
 
+def unpack(archive: Path, root: Path) -> Document:
+    """Unpack an image's layer; give its configuration."""
+    with tarfile.open(archive) as image:
+        (manifest,) = json.loads(image.extractfile("manifest.json").read())  # type: ignore[union-attr]
+        config: Document = json.loads(image.extractfile(manifest["Config"]).read())["config"]  # type: ignore[union-attr]
+        image.extract(manifest["Layers"][0], archive.parent, filter="data")
+    with tarfile.open(archive.parent / manifest["Layers"][0]) as layer:
+        layer.extractall(root, filter="tar")
+    return config
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: chroot")
 @pytest.mark.parametrize(
     ("make", "program", "says"),
@@ -88,15 +99,25 @@ def test_a_namespace_is_where_its_secrets_are() -> None:
      (sysbench_image, ["/usr/bin/sysbench", "--version"], "sysbench 1.")],
 )  # fmt: skip
 def test_an_image_holds_all_that_its_program_needs(make: Any, program: list[str], says: str, tmp_path: Path) -> None:
-    archive = make(tmp_path)
-    with tarfile.open(archive) as image:
-        (manifest,) = json.loads(image.extractfile("manifest.json").read())  # type: ignore[union-attr]
-        assert json.loads(image.extractfile(manifest["Config"]).read())["config"]["Entrypoint"] == program[:1]  # type: ignore[union-attr]
-        image.extract(manifest["Layers"][0], tmp_path, filter="data")
-    with tarfile.open(tmp_path / manifest["Layers"][0]) as layer:
-        layer.extractall(tmp_path / "root", filter="tar")
+    config = unpack(make(tmp_path), tmp_path / "root")
+    assert config["Entrypoint"] == program[:1]
     said = subprocess.run(["chroot", tmp_path / "root", *program], capture_output=True, text=True, check=True).stdout
     assert says in said
+
+
+@pytest.mark.slow
+@pytest.mark.host
+def test_the_daemon_starts_from_compiled_modules(tmp_path: Path) -> None:
+    """It could not keep what it has compiled: its container's root is read-only."""
+    root = tmp_path / "root"
+    config = unpack(daemon_image(tmp_path), root)
+    environment = dict(one.split("=", 1) for one in config["Env"])
+    modules = "qioi.commands.run, qioi.service, qioi.kubernetes.service"
+    done = subprocess.run(["chroot", root, "/usr/bin/python3", "-v", "-c", f"import {modules}"],
+                          capture_output=True, text=True, check=True, env=environment)  # fmt: skip
+    loaded = [line for line in done.stderr.splitlines() if line.startswith("# code object from ")]
+    assert any("/qioi/kubernetes/__pycache__/service." in line for line in loaded)
+    assert [line for line in loaded if line.endswith(".py'")] == []
 
 
 def test_a_containers_log_is_unwrapped_by_stream() -> None:
