@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -15,12 +16,23 @@ from urllib.error import URLError
 
 import pytest
 from k8s_cluster import until
-from k8s_install import METRICS, daemon_pod, daemon_runs, install, kill_daemon, log, uninstall, whole_node
+from k8s_install import (
+    METRICS,
+    daemon_pod,
+    daemon_runs,
+    install,
+    installation,
+    kill_daemon,
+    log,
+    uninstall,
+    whole_node,
+)
 from k8s_node import CPU, NODE, Node
 from ports import free_ports
 
 from qioi.api import RefusedError, get_json
 from qioi.kubernetes.cgroups import Qos
+from qioi.service import OWN_SHARES
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
 POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"
@@ -340,6 +352,27 @@ def test_a_daemon_that_ends_restores_everything(daemon: Node, peer: tuple[Path, 
     until(lambda: not status(daemon), "the daemon's words are taken back")
     install(daemon)
     until(lambda: shares(pod) > 300, "and at work again")
+
+
+def test_it_starts_beside_a_crowd_and_tells_whether_it_is_at_work(daemon: Node) -> None:
+    """By the commands that docs/kubernetes.md names. Until it runs, its own pod has no more than it asks for."""
+    names = [f"crowd{number}" for number in range(8)]
+    uninstall(daemon)
+    try:
+        for name in names:
+            daemon.run_pod(name, ["hog"])
+        until(lambda: all(daemon.running(name) for name in names), "the crowd is there")
+        daemon.plane.kubectl("apply", "-f", "-", text=installation(daemon))
+        daemon.plane.kubectl("rollout", "status", "-n", "qioi", "daemonset/qioi", "--timeout=110s")
+        own, _ = daemon.groups(daemon_pod(daemon), "qioi")
+        assert shares(own) == OWN_SHARES
+        said = daemon.plane.kubectl("exec", "-n", "qioi", "ds/qioi", "--", sys.executable, "-m", "qioi.cli", "check",
+                                    "-c", "/etc/qioi/qioi.yaml")  # fmt: skip
+        assert "actuator: files\n" in said
+        assert "problems: none" in said
+    finally:
+        for name in names:
+            daemon.delete_pod(name)
 
 
 def test_uninstalling_restores_everything(daemon: Node, peer: tuple[Path, Path]) -> None:

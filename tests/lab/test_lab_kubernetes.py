@@ -111,7 +111,7 @@ def test_the_daemon_starts_from_compiled_modules(tmp_path: Path) -> None:
     """It could not keep what it has compiled: its container's root is read-only."""
     root = tmp_path / "root"
     config = unpack(daemon_image(tmp_path), root)
-    environment = dict(one.split("=", 1) for one in config["Env"])
+    environment = {**os.environ, **dict(one.split("=", 1) for one in config["Env"]), "PATH": os.environ["PATH"]}
     modules = "qioi.commands.run, qioi.service, qioi.kubernetes.service"
     done = subprocess.run(["chroot", root, "/usr/bin/python3", "-v", "-c", f"import {modules}"],
                           capture_output=True, text=True, check=True, env=environment)  # fmt: skip
