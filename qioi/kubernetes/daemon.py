@@ -188,7 +188,10 @@ class KubernetesDaemon(Daemon):
                 self._resized[name] = now
 
     def _accept_resizes(self, now: float) -> None:
-        """Take what the kubelet has set for a resize as found; any other foreign value is left alone for good."""
+        """Go on from what the kubelet has set for a resize, and from what a reload of systemd has put back.
+
+        Any other foreign value is left alone for good.
+        """
         self._resized = {name: at for name, at in self._resized.items() if now - at < RESIZE}
         if not self._resized and not self._view.reset:
             return

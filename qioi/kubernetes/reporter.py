@@ -66,7 +66,8 @@ class Reporter:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=12.0)
-        self._post_events()
+        if not self._thread.is_alive():  # a server that is slow in answering: they are still in that thread's hands
+            self._post_events()
         for path, said in self._said.items():
             if said.body and not self._try(partial(self._apply, path, document(self._judged[path], {}))):
                 return
