@@ -257,15 +257,18 @@ func (ch *channel) Apply(index uint64, entry *streampb.LogEntry) error {
 }
 
 // LeaderChanged implements consensus.StateMachine: what the old leader had not
-// answered, nobody will answer.
-func (ch *channel) LeaderChanged(leader uint64) {
+// answered, nobody will answer. While nobody leads nothing is handed on, so who waits when somebody is elected has asked
+// the new one already.
+func (ch *channel) LeaderChanged(before, leader uint64) {
 	hint := ""
 	g := ch.group.Load()
 	if leader != g.id {
 		hint = g.members[leader].address
 	}
 	ch.hint.Store(&hint)
-	ch.waiting.refuseAll(errLeaderChanged)
+	if before != 0 {
+		ch.waiting.refuseAll(errLeaderChanged)
+	}
 	ch.metrics.leader(ch.name, leader != 0 && leader == g.id)
 }
 

@@ -37,7 +37,7 @@ func (ch *channel) run(ctx context.Context) error {
 				return err
 			}
 			ch.raft.Store(nil)
-			ch.LeaderChanged(0)
+			ch.LeaderChanged(raft.Leader(), 0)
 			log.Infof("[channel: %s] %s is no longer a consenter and follows", ch.name, ch.owner.cfg.Name)
 		}
 		if err := ch.follow(ctx); err != nil || ctx.Err() != nil {

@@ -3,6 +3,7 @@ package orderer
 import (
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -23,4 +24,16 @@ func TestWhoHasGivenUpTakesNobodysAnswer(t *testing.T) {
 		}
 		assert.Zero(t, waiting.count())
 	}
+}
+
+// TestWhoAsksTheLeaderAtOnceIsNotRefused: a transaction may reach a leader before the clients' side of its orderer has
+// heard of the election; to say that it may be lost would have it sent, and ordered, twice.
+func TestWhoAsksTheLeaderAtOnceIsNotRefused(t *testing.T) {
+	c := &channel{name: ch, waiting: newTracker(), metrics: newMetrics(prometheus.NewRegistry())}
+	c.group.Store(&group{id: 1})
+	w := c.waiting.add([]byte("tx"))
+	c.LeaderChanged(0, 1)
+	assert.Empty(t, w.result)
+	c.LeaderChanged(1, 2)
+	assert.ErrorIs(t, <-w.result, errLeaderChanged)
 }

@@ -60,8 +60,8 @@ type StateMachine interface {
 	Sync() error
 	// CatchUp fetches sealed blocks from others until there are height of them.
 	CatchUp(ctx context.Context, height uint64) error
-	// LeaderChanged says who leads now; 0 is nobody.
-	LeaderChanged(leader uint64)
+	// LeaderChanged says who led and who leads now; 0 is nobody.
+	LeaderChanged(before, leader uint64)
 	// Change says what a configuration transaction would do to the members, or why it cannot come into force.
 	Change(tx []byte) (channelconfig.Change, error)
 	// Members are the ids of the members after the last configuration that was applied.

@@ -222,7 +222,7 @@ func (n *Node) noteLeader(leader uint64) {
 	n.config, n.unheard = nil, nil
 	n.holder.release() // it was the old term's
 	n.spares.forget()
-	n.sm.LeaderChanged(leader)
+	n.sm.LeaderChanged(before, leader)
 }
 
 // armTimer lets a leader end the open block in time. The time counts from when the

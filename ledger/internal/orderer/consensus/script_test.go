@@ -338,7 +338,7 @@ func (m *machine) CatchUp(_ context.Context, height uint64) error {
 	return nil
 }
 
-func (m *machine) LeaderChanged(leader uint64) { m.leader = leader }
+func (m *machine) LeaderChanged(_, leader uint64) { m.leader = leader }
 
 func (m *machine) Send(_ uint64, message *raftpb.Message) {
 	m.group.mail = append(m.group.mail, proto.Clone(message).(*raftpb.Message))
