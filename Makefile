@@ -60,7 +60,7 @@ demo-k8s: setup k8s-tools
 # Go's own limit is 10 minutes a package: too short for whole networks, started again and again, on a slow host.
 test: setup $(STAMPS)/apt-test lint
 	@echo '== tests: Python; what decides and what restores, with every branch reached'
-	$(BIN)/pytest -m 'not host' --cov $(COVERED)
+	$(BIN)/pytest -m 'not host' $(COVERED) --cov
 	@echo '== tests: Python; the rest'
 	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED))
 	@echo '== tests: Go'
@@ -94,7 +94,7 @@ lint: setup $(STAMPS)/modules-test
 
 unit: setup $(STAMPS)/modules-test
 	@echo '== unit tests'
-	$(BIN)/pytest -q -m 'not slow' --cov $(COVERED)
+	$(BIN)/pytest -q -m 'not slow' $(COVERED) --cov
 	$(BIN)/pytest -q -m 'not slow' $(addprefix --ignore ,$(COVERED))
 	cd ledger && go test -short ./...
 	cd deploy/k8s/nri && go test ./...

@@ -77,6 +77,19 @@ def test_a_group_that_was_replaced_is_held_as_the_new_one(site: Site, tmp_path: 
     files.close()
 
 
+def test_an_owner_that_is_known_late_is_that_of_the_group_that_is_open(site: Site, tmp_path: Path) -> None:
+    hierarchy, path = site.hierarchy, f"{site.parent}/p"
+    folder = hierarchy.folder(path)
+    folder.mkdir()
+    files = KernelFiles()
+    guard = Guard(hierarchy, Files(hierarchy), Journal(tmp_path), files=files)
+    found = guard.look(path)
+    assert guard.look(path, "an owner") == guard.found(path) == found
+    assert guard.owners() == ("an owner",)
+    folder.rmdir()
+    files.close()
+
+
 def test_a_group_that_is_replaced_before_it_is_opened_is_held_as_the_new_one(site: Site, tmp_path: Path) -> None:
     path = f"{site.parent}/p"
     folder = site.hierarchy.folder(path)
