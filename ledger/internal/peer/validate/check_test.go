@@ -73,7 +73,7 @@ func TestVerdicts(t *testing.T) {
 		"other type":                     {change(func(p *peertest.Parts) { p.Channel.Type = 0 }), "UNKNOWN_TX_TYPE"},
 		"no nonce":                       {peertest.Tx{Nonce: []byte{}}, "BAD_COMMON_HEADER"},
 		"epoch":                          {change(func(p *peertest.Parts) { p.Channel.Epoch = 1 }), "BAD_COMMON_HEADER"},
-		"id of somebody else":            {change(func(p *peertest.Parts) { p.Channel.TxId = "00" + p.Channel.TxId[2:] }), "BAD_PROPOSAL_TXID"},
+		"id of somebody else":            {change(func(p *peertest.Parts) { p.Channel.TxId = anotherID(p.Channel.TxId) }), "BAD_PROPOSAL_TXID"},
 		"id in capitals":                 {change(func(p *peertest.Parts) { p.Channel.TxId = "AB" + p.Channel.TxId[2:] }), "BAD_PROPOSAL_TXID"},
 		"no action":                      {change(func(p *peertest.Parts) { p.Actions = 0 }), "INVALID_ENDORSER_TRANSACTION"},
 		"two actions":                    {change(func(p *peertest.Parts) { p.Actions = 2 }), "INVALID_ENDORSER_TRANSACTION"},
@@ -103,6 +103,14 @@ func TestVerdicts(t *testing.T) {
 		_, code := validate.Check(raw, w.Bundle)
 		assert.Equal(t, name, code.String())
 	}
+}
+
+// anotherID changes the first digit, whichever it is.
+func anotherID(id string) string {
+	if id[0] == '0' {
+		return "1" + id[1:]
+	}
+	return "0" + id[1:]
 }
 
 func TestMayBeConfig(t *testing.T) {
