@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from descriptors import open_files
@@ -51,12 +53,26 @@ def test_what_nobody_reads_any_more_is_closed(tmp_path: Path) -> None:
     files.close()
 
 
-def test_a_group_that_was_replaced_is_held_as_the_new_one(site: Site, tmp_path: Path) -> None:
-    hierarchy, path = site.hierarchy, f"{site.parent}/p"
-    folder = hierarchy.folder(path)
+class One(NamedTuple):
+    """A group, and who holds it and keeps its file open."""
+
+    guard: Guard
+    path: str
+    folder: Path
+
+
+@pytest.fixture
+def one(site: Site, tmp_path: Path) -> Iterator[One]:
+    path, files = f"{site.parent}/p", KernelFiles()
+    folder = site.hierarchy.folder(path)
     folder.mkdir()
-    files = KernelFiles()
-    guard = Guard(hierarchy, Files(hierarchy), Journal(tmp_path), files=files)
+    yield One(Guard(site.hierarchy, Files(site.hierarchy), Journal(tmp_path), files=files), path, folder)
+    folder.rmdir()
+    files.close()
+
+
+def test_a_group_that_was_replaced_is_held_as_the_new_one(site: Site, one: One) -> None:
+    guard, path, folder = one
     found = guard.look(path)
     guard.apply({path: 4 * found})
     assert guard.look(path) == 4 * found
@@ -70,32 +86,20 @@ def test_a_group_that_was_replaced_is_held_as_the_new_one(site: Site, tmp_path: 
     assert guard.look(path) == guard.found(path) == found
     folder.rmdir()
     folder.mkdir()  # between two looks
-    (folder / hierarchy.file).write_text(str(3 * found))
-    assert guard.look(path) == guard.found(path) == (3 * found if hierarchy.version == 1 else 1024)
+    (folder / site.hierarchy.file).write_text(str(3 * found))
+    assert guard.look(path) == guard.found(path) == (3 * found if site.hierarchy.version == 1 else 1024)
     assert guard.changed() == ()
-    folder.rmdir()
-    files.close()
 
 
-def test_an_owner_that_is_known_late_is_that_of_the_group_that_is_open(site: Site, tmp_path: Path) -> None:
-    hierarchy, path = site.hierarchy, f"{site.parent}/p"
-    folder = hierarchy.folder(path)
-    folder.mkdir()
-    files = KernelFiles()
-    guard = Guard(hierarchy, Files(hierarchy), Journal(tmp_path), files=files)
+def test_an_owner_that_is_known_late_is_that_of_the_group_that_is_open(one: One) -> None:
+    guard, path, _ = one
     found = guard.look(path)
     assert guard.look(path, "an owner") == guard.found(path) == found
     assert guard.owners() == ("an owner",)
-    folder.rmdir()
-    files.close()
 
 
-def test_a_group_that_is_replaced_before_it_is_opened_is_held_as_the_new_one(site: Site, tmp_path: Path) -> None:
-    path = f"{site.parent}/p"
-    folder = site.hierarchy.folder(path)
-    folder.mkdir()
-    files = KernelFiles()
-    guard = Guard(site.hierarchy, Files(site.hierarchy), Journal(tmp_path), files=files)
+def test_a_group_that_is_replaced_before_it_is_opened_is_held_as_the_new_one(one: One) -> None:
+    guard, path, folder = one
     found = guard.hold(path)
     folder.rmdir()
     folder.mkdir()
@@ -104,8 +108,6 @@ def test_a_group_that_is_replaced_before_it_is_opened_is_held_as_the_new_one(sit
     guard.look(path)
     assert [outcome.result for outcome in guard.apply({path: 2 * found})] == [Result.OK]
     guard.restore()
-    folder.rmdir()
-    files.close()
 
 
 def test_what_no_kernel_would_say_is_an_error_of_that_group(tmp_path: Path) -> None:
