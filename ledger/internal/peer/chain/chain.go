@@ -176,7 +176,11 @@ func (c *Chain) Status(ctx context.Context, txID string) (Status, error) {
 	if !ok {
 		return Status{}, fmt.Errorf("transaction id %q: 64 hexadecimal digits are accepted", txID)
 	}
-	return c.ledger.index.wait(ctx, c.stopped, key)
+	s, err := c.ledger.index.wait(ctx, c.stopped, key)
+	if err == nil && s.ofBlock() {
+		return Status{}, fmt.Errorf("transaction id %q: it is the hash of block %d", txID, s.Position.Block)
+	}
+	return s, err
 }
 
 // Find looks a durable transaction up without waiting.
@@ -189,7 +193,7 @@ func (c *Chain) Find(txID string) (Status, bool) {
 	if err != nil {
 		log.Errorf("[%s] transaction %s: %s", c.ID(), txID, err)
 	}
-	return s, ok
+	return s, ok && !s.ofBlock()
 }
 
 // Exists reports whether the id is taken, durable or not.
@@ -204,6 +208,21 @@ func (c *Chain) Block(number uint64) (*commonpb.Block, error) {
 		return nil, ErrNotFound
 	}
 	return c.store.Block(number)
+}
+
+// BlockByHash reads the sealed, durable block whose header has that hash.
+func (c *Chain) BlockByHash(hash []byte) (*commonpb.Block, error) {
+	if len(hash) != len(validate.TxKey{}) {
+		return nil, ErrNotFound
+	}
+	s, ok, err := c.ledger.index.lookup(validate.TxKey(hash))
+	if err != nil {
+		return nil, err
+	}
+	if !ok || !s.ofBlock() {
+		return nil, ErrNotFound
+	}
+	return c.Block(s.Position.Block)
 }
 
 // UntilChanged closes when Height rises; ask for it before asking for Height.

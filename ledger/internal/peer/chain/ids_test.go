@@ -1,6 +1,8 @@
 package chain
 
 import (
+	"context"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,9 +10,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/peer/txids"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
@@ -86,6 +90,7 @@ func TestIDsOnDiskStayTaken(t *testing.T) {
 				assert.Equal(t, Position{Block: uint64(i) + 1}, s.Position)
 				assert.Equal(t, s, r.status(id))
 			}
+			hashesLead(t, r)
 			assert.Equal(t, len(envelopes), again(t, r, envelopes))
 			require.NoError(t, r.stop())
 			_, err := Inspect(at, false)
@@ -139,5 +144,36 @@ func TestIDsLeaveMemory(t *testing.T) {
 		_, ok := r.Find(id)
 		assert.True(t, ok)
 	}
+	hashesLead(t, r)
 	assert.Equal(t, len(envelopes), again(t, r, envelopes))
+}
+
+// hashesLead checks that every block is found by the hash of its header, and that no hash is taken for an id.
+func hashesLead(t *testing.T, r *rig) {
+	t.Helper()
+	for n := range r.Height() {
+		block, err := r.Block(n)
+		require.NoError(t, err)
+		hash := protoutil.BlockHeaderHash(block.Header)
+		found, err := r.BlockByHash(hash)
+		require.NoError(t, err)
+		assert.True(t, proto.Equal(block, found))
+		_, ok := r.Find(hex.EncodeToString(hash))
+		assert.False(t, ok)
+		_, err = r.Status(context.Background(), hex.EncodeToString(hash))
+		assert.ErrorContains(t, err, fmt.Sprintf("it is the hash of block %d", n))
+	}
+}
+
+// TestOnlySealedBlocksAreFoundByHash: an id leads to no block, and a hash of another length nowhere.
+func TestOnlySealedBlocksAreFoundByHash(t *testing.T) {
+	w := streamWorld(t)
+	r := startRig(t, w, t.TempDir(), Options{})
+	_, ids := some(t, w, r, 1)
+	id, err := hex.DecodeString(ids[0])
+	require.NoError(t, err)
+	for name, hash := range map[string][]byte{"an id": id, "unknown": make([]byte, 32), "short": {1}, "none": nil} {
+		_, err := r.BlockByHash(hash)
+		assert.ErrorIs(t, err, ErrNotFound, name)
+	}
 }

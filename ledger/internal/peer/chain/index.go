@@ -37,7 +37,10 @@ func (p place) status() Status {
 	return Status{Code: Code(p.code), Position: Position{p.block, uint64(p.tx)}}
 }
 
-// index finds transactions by id. Stage 2 enters them; they are told to others
+// ofBlock reports whether that is the place of a whole block, not of a transaction.
+func (s Status) ofBlock() bool { return s.Position.Tx == txids.WholeBlock }
+
+// index finds transactions by id, and blocks by their hash. Stage 2 enters them; they are told to others
 // only when they are durable. Those of older blocks are on disk.
 type index struct {
 	old *txids.Store // nil: all are in memory
@@ -80,6 +83,11 @@ func (x *index) claim(key validate.TxKey, at Position, code Code) {
 	defer x.mu.Unlock()
 	x.recent[key] = place{block: at.Block, tx: uint32(at.Tx), code: uint8(code)}
 	x.fresh = append(x.fresh, txids.ID{Key: key, Block: at.Block, Tx: uint32(at.Tx), Code: uint8(code)})
+}
+
+// claimBlock enters a block that is sealed, after its transactions.
+func (x *index) claimBlock(hash []byte, number uint64) {
+	x.claim(validate.TxKey(hash), Position{number, txids.WholeBlock}, valid)
 }
 
 // inMemory is how many ids are.

@@ -173,6 +173,9 @@ func (l *ledger) seal(header *commonpb.BlockHeader, metadata *commonpb.BlockMeta
 		return nil, err
 	}
 	l.previous = protoutil.BlockHeaderHash(header)
+	if header.Number >= l.indexed {
+		l.index.claimBlock(l.previous, header.Number)
+	}
 	l.next = Position{Block: header.Number + 1}
 	l.data.Reset()
 	l.flags = nil

@@ -65,8 +65,10 @@ func (l *ledger) replayIDs(store *blockfile.Store) error {
 				l.index.claim(tx.Key, Position{l.indexed, uint64(i)}, code)
 			}
 		}
+		hash := protoutil.BlockHeaderHash(block.Header)
+		l.index.claimBlock(hash, l.indexed)
 		if l.index.inMemory() >= spillEvery {
-			if err := l.index.spill(l.indexed+1, protoutil.BlockHeaderHash(block.Header)); err != nil {
+			if err := l.index.spill(l.indexed+1, hash); err != nil {
 				return err
 			}
 		}

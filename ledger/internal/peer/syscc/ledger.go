@@ -1,7 +1,6 @@
 package syscc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +15,6 @@ import (
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
-
-// hashDepth is how far back blocks are found by their hash, the first one aside: there is no index of hashes.
-const hashDepth = 100
 
 var ledgerFunctions = []string{"GetChainInfo", "GetBlockByNumber", "GetBlockByHash", "GetBlockByTxID", "GetTransactionByID"}
 
@@ -59,7 +55,7 @@ func find(ctx context.Context, ch Channel, function string, what []byte) (proto.
 		block, err := byNumber(ch, number)
 		return block, said(err, "Failed to get block number %d", number)
 	case "GetBlockByHash":
-		block, err := byHash(ctx, ch, what)
+		block, err := byHash(ch, what)
 		return block, said(err, "Failed to get block hash %x", what)
 	case "GetBlockByTxID":
 		block, _, err := byTransaction(ctx, ch, string(what))
@@ -101,23 +97,12 @@ func byNumber(ch Channel, number uint64) (*commonpb.Block, error) {
 	return block, err
 }
 
-func byHash(ctx context.Context, ch Channel, hash []byte) (*commonpb.Block, error) {
-	newest := ch.Height() - 1
-	for back := uint64(0); back < min(hashDepth, newest+1) && ctx.Err() == nil; back++ {
-		block, err := ch.Block(newest - back)
-		if err != nil || bytes.Equal(protoutil.BlockHeaderHash(block.Header), hash) {
-			return block, err
-		}
+func byHash(ch Channel, hash []byte) (*commonpb.Block, error) {
+	block, err := ch.BlockByHash(hash)
+	if errors.Is(err, chain.ErrNotFound) {
+		return nil, fmt.Errorf("no such block hash [%x] in index", hash)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	first, err := ch.Block(0)
-	if err != nil || bytes.Equal(protoutil.BlockHeaderHash(first.Header), hash) {
-		return first, err
-	}
-	return nil, fmt.Errorf("no such block hash [%x] among the newest %d blocks and the first one; "+
-		"this ledger has no index of hashes, blocks can be had by number and by transaction", hash, hashDepth)
+	return block, err
 }
 
 // byTransaction gives the block that a transaction was committed in, and its place there. A block

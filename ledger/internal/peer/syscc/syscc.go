@@ -31,6 +31,7 @@ type Channel interface {
 	Bundle() *channelconfig.Bundle
 	Height() uint64
 	Block(number uint64) (*commonpb.Block, error)
+	BlockByHash(hash []byte) (*commonpb.Block, error)
 	Find(txID string) (chain.Status, bool)
 	UntilChanged() <-chan struct{}
 	Stopped() <-chan struct{}

@@ -22,7 +22,7 @@ import (
 // of these the first eight bytes of its first key (the fences), the Bloom filter, and a checksum of
 // fences and filter. Every page ends in a checksum of its own.
 const (
-	magic      = "QIOIIDS1"
+	magic      = "QIOIIDS2"
 	pageSize   = 4096
 	recordSize = 48 // key, block, number, verdict, three zeroes
 	perPage    = (pageSize - crc32.Size) / recordSize

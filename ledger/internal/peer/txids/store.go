@@ -1,6 +1,7 @@
 // Package txids keeps on disk which transaction ids a channel's chain has taken, where, and with
 // which verdict, so that a peer's memory does not grow with its ledger. The chain remains the
-// truth: what is missing here, or damaged, is made again from the blocks.
+// truth: what is missing here, or damaged, is made again from the blocks. The hashes of the blocks'
+// headers, which are as long as an id, are found here as well (WholeBlock).
 //
 // Ids come in runs, one file each: all ids of some consecutive blocks, sorted. Four runs of about
 // the same size become one, so that there are few of them. Each has a Bloom filter, two bytes an
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,12 +34,15 @@ const (
 	largest = 4 << 20
 )
 
+// WholeBlock stands for a transaction's number where the key is the hash of a block's header.
+const WholeBlock = math.MaxUint32
+
 // ID is a transaction id that is taken: a later transaction with it is a duplicate.
 type ID struct {
 	Key   [sha256.Size]byte
 	Block uint64
-	Tx    uint32
-	Code  uint8 // the verdict
+	Tx    uint32 // or WholeBlock
+	Code  uint8  // the verdict
 }
 
 // Store is a channel's ids. One goroutine adds; any number may look up.
