@@ -168,8 +168,10 @@ def run(
         check_host(plans)
         try:
             run_all(plans, asked, console)
-        finally:
-            report_of(directory, console)
+        except BaseException as error:
+            report_after(error, directory, console)
+            raise
+        report_of(directory, console)
 
 
 def specs(names: tuple[str, ...]) -> list[ExperimentSpec]:
@@ -216,12 +218,19 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
             except SpecError:
                 raise
             except (LabError, OSError, subprocess.SubprocessError) as error:
-                failed.append(f"{plan.spec.name}: {error}")
+                failed.append(f"{plan.spec.name}: {spelled(error, asked)}")
                 if len(plans) > 1:
-                    console.print(f"{plan.spec.name}: {error}", style="red", highlight=False)
+                    console.print(failed[-1], style="red", highlight=False)
             steps.before += seconds_of(plan)
     if failed:
         raise LabError("\n".join(failed))
+
+
+def spelled(error: Exception, asked: Asked) -> str:
+    """Say what went wrong; of a full disk Linux does not say which."""
+    if isinstance(error, OSError) and error.filename is None:
+        return f"{error} (results go to {asked.output}, ledgers to {asked.directory})"
+    return str(error)
 
 
 def progress(console: Console) -> Progress:
@@ -252,7 +261,8 @@ class Steps:
         text = f"{self.name}: {label}"
         total = max(self._total, self.before + of)
         if text != self._last and not self._console.is_terminal:
-            self._console.print(f"{text} ({remaining(total - self.before - done)} left)", highlight=False)
+            left = remaining(total - self.before - done)
+            self._console.print(f"{text} ({left} left)", highlight=False, soft_wrap=True)
         self._last = text
         self._bar.update(self._task, description=text, completed=self.before + done, total=total)
 
@@ -266,10 +276,22 @@ def report_of(directory: Path, console: Console) -> None:
     """Write the page of a run, if there is anything to show."""
     from qioi.experiment.page import runs_in, write_report
 
-    if any(Store(folder).repeats() for folder in runs_in(directory)):
-        console.print(f"report: {write_report(directory)}", highlight=False, soft_wrap=True)
-        if directory.parent == RESULTS.resolve():
-            index_of(directory.parent, console)
+    try:
+        if any(Store(folder).repeats() for folder in runs_in(directory)):
+            console.print(f"report: {write_report(directory)}", highlight=False, soft_wrap=True)
+            if directory.parent == RESULTS.resolve():
+                index_of(directory.parent, console)
+    except OSError as error:
+        raise LabError(f"the page of {directory} cannot be written: {error}") from error
+
+
+def report_after(failure: BaseException, directory: Path, console: Console) -> None:
+    """Write the page of what was finished before a run failed; why it did matters more than why there is no page."""
+    try:
+        report_of(directory, console)
+    except LabError as error:
+        if str(error) != str(failure):
+            console.print(str(error), style="red", highlight=False, soft_wrap=True)
 
 
 def index_of(parent: Path, console: Console) -> None:
@@ -290,13 +312,19 @@ def report(directories: tuple[Path, ...]) -> None:
         if not folders:
             raise LabError(f"there is no run in {RESULTS}: `qioi experiment run NAME` makes one")
         found = dict.fromkeys(folder.resolve() for folder in folders)
+        problems: list[str] = []
         for folder in found:
-            if not list(folder.glob("*/run.json")):
-                raise LabError(f"{folder} holds no run: a folder that `qioi experiment run` wrote is accepted")
-            report_of(folder, console)
+            try:
+                if not list(folder.glob("*/run.json")):
+                    raise LabError(f"{folder} holds no run: a folder that `qioi experiment run` wrote is accepted")
+                report_of(folder, console)
+            except LabError as error:
+                problems.append(str(error))
         parents = {folder.parent for folder in found}
         if len(found) > 1 and len(parents) == 1 and parents != {RESULTS.resolve()}:
             index_of(parents.pop(), console)
+        if problems:
+            raise LabError("\n".join(problems))
 
 
 def needs_plots() -> None:

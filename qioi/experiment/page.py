@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
 from qioi.experiment.charts import Picture, draw, unit_of
+from qioi.experiment.documents import Host
+from qioi.experiment.errors import SpecError
 from qioi.experiment.metrics import metric
 from qioi.experiment.noise import stated
 from qioi.experiment.plan import Cell
@@ -84,7 +85,7 @@ class Section:
 
 def runs_in(directory: Path) -> list[Path]:
     """List the folders of the experiments in a run's folder, in the order in which they were begun."""
-    found = [(Store(file.parent).document["host"]["at"], file.parent) for file in directory.glob("*/run.json")]
+    found = [(Store(file.parent).document.host.at, file.parent) for file in directory.glob("*/run.json")]
     return [folder for _, folder in sorted(found)]
 
 
@@ -98,7 +99,7 @@ def write_report(directory: Path) -> Path:
         .render(
             title="QiOi: evaluation",
             sections=sections,
-            host=host_facts(summaries[0].document["host"]) if summaries else (),
+            host=host_facts(summaries[0].document.host) if summaries else (),
             rule=RULE,
             criteria=stated(),
         )
@@ -265,7 +266,7 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         for name, network in spec.networks.items()
     )
     loads = "; ".join(load.title or name for name, load in spec.loads.items())
-    maxima = ", ".join(f"{name} {value:.0f} tps" for name, value in summary.document["maxima"].items())
+    maxima = ", ".join(f"{name} {value:.0f} tps" for name, value in summary.document.maxima.items())
     numbers = ", ".join(str(repeat.number) for repeat in summary.counted)
     facts = [
         ("Ledger", networks),
@@ -274,18 +275,18 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers})"),
         ("Sizes", "the paper's own counts" if summary.plan.paper_size else RULE),
     ]
-    if resumed := summary.document.get("resumed"):
-        facts.append(("Gone on", ", ".join(begun(host) for host in resumed)))
+    if resumed := summary.document.resumed:
+        facts.append(("Gone on", ", ".join(map(begun, resumed))))
     if summary.plan.same:
         pairs = ", ".join(f"{one} = {other}" for one, other in summary.plan.same.items())
         facts.append(("The same here", f"{pairs} (scaled to {summary.plan.cores} cores)"))
     return tuple(facts)
 
 
-def begun(host: dict[str, Any]) -> str:
+def begun(host: Host) -> str:
     """Say when, and with which version, a run was begun or gone on with."""
-    commit = host["versions"].get("commit")
-    return f"{host['at']} (commit {commit})" if commit else str(host["at"])
+    commit = host.versions.get("commit")
+    return f"{host.at} (commit {commit})" if commit else host.at
 
 
 def warnings(summary: Summary) -> list[str]:
@@ -306,13 +307,13 @@ def warnings(summary: Summary) -> list[str]:
             first = next(iter(repeat.noise.items()))
             more = f" (and {counted(len(repeat.noise) - 1, 'more cell')})" if len(repeat.noise) > 1 else ""
             found.append(f"Repeat {repeat.number} was too noisy, {shown}: {first[0]}: {'; '.join(first[1])}{more}.")
-    for name, noise in summary.document.get("probe_noise", {}).items():
+    for name, noise in summary.document.probe_noise.items():
         if noise:
             found.append(
                 f"Loads that are parts of the maximum of {name}, and T, may be too low: while it was looked for "
                 f"{'; '.join(noise)}."
             )
-    found += [f"A repeat was lost: {text}" for text in summary.document.get("lost", [])]
+    found += [f"A repeat was lost: {text}" for text in summary.document.lost]
     return found
 
 
@@ -321,19 +322,19 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def host_facts(host: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def host_facts(host: Host) -> tuple[tuple[str, str], ...]:
     """Describe the machine, from run.json."""
-    versions = ", ".join(f"{name}: {text}" for name, text in host["versions"].items())
-    pressure = "; ".join(f"{kind}: {text}" for kind, text in host["pressure"].items() if text)
+    versions = ", ".join(f"{name}: {text}" for name, text in host.versions.items())
+    pressure = "; ".join(f"{kind}: {text}" for kind, text in host.pressure.items() if text)
     return (
-        ("Machine", f"{host['cpu']}, {host['cores']} cores, {host['memory_gib']:g} GiB"),
-        ("Kernel", f"Linux {host['kernel']}, cgroup {host['cgroup_hierarchies']}, CPU by v{host['cgroup_version']}"),
-        ("Group weights", str(host["cgroup_mode"])),
-        ("Virtual", "yes: what the hypervisor takes shows as steal" if host["hypervisor"] else "no"),
-        ("Load before", " ".join(f"{value:.2f}" for value in host["load_average"])),
+        ("Machine", f"{host.cpu}, {host.cores} cores, {host.memory_gib:g} GiB"),
+        ("Kernel", f"Linux {host.kernel}, cgroup {host.cgroup_hierarchies}, CPU by v{host.cgroup_version}"),
+        ("Group weights", host.cgroup_mode),
+        ("Virtual", "yes: what the hypervisor takes shows as steal" if host.hypervisor else "no"),
+        ("Load before", " ".join(f"{value:.2f}" for value in host.load_average)),
         ("Pressure before", pressure),
         ("Versions", versions),
-        ("Seed", str(host["seed"])),
+        ("Seed", str(host.seed)),
         ("Begun", begun(host)),
     )
 
@@ -346,15 +347,20 @@ class Line:
     name: str
     when: str
     experiments: str
-    host: str
-    verdicts: str
-    goals: str
-    trusted: str
+    host: str = ""
+    verdicts: str = ""
+    goals: str = ""
+    trusted: str = ""
 
 
 def write_index(parent: Path) -> Path:
-    """List every run below ``parent`` that has a page, the newest first."""
-    lines = [index_line(page) for page in parent.glob("*/report.html") if runs_in(page.parent)]
+    """List every run below ``parent`` that has a page, the newest first; one that cannot be read is said to be so."""
+    lines: list[Line] = []
+    for page in parent.glob("*/report.html"):
+        try:
+            lines += [index_line(page)] if runs_in(page.parent) else []
+        except (SpecError, KeyError, TypeError, ValueError) as error:
+            lines.append(Line(f"{page.parent.name}/report.html", page.parent.name, "", f"not readable: {error}"))
     lines.sort(key=lambda line: (line.when, line.name), reverse=True)
     path = parent / "index.html"
     path.write_text(environment().get_template("index.html.j2").render(lines=lines))
@@ -364,20 +370,20 @@ def write_index(parent: Path) -> Path:
 def index_line(page: Path) -> Line:
     """Condense one run."""
     folders = runs_in(page.parent)
-    documents = [json.loads((folder / "run.json").read_text()) for folder in folders]
+    first = Store(folders[0]).document
     files = [folder / "summary.json" for folder in folders]
     summaries = [json.loads(file.read_text()) for file in files if file.exists()]
     trusted = [found for found in summaries if found["trusted"]]
     papers = [one["agrees"] for found in trusted for one in found["papers"]]
     goals = [one["reached"] for found in trusted for one in found.get("goals", [])]
-    host = documents[0]["host"]
-    smoke = " (smoke)" if documents[0]["smoke"] else ""
+    host = first.host
+    smoke = " (smoke)" if first.smoke else ""
     return Line(
         link=f"{page.parent.name}/report.html",
         name=page.parent.name + smoke,
-        when=str(host["at"]).replace("T", " ").removesuffix("Z"),
+        when=host.at.replace("T", " ").removesuffix("Z"),
         experiments=", ".join(folder.name for folder in folders),
-        host=f"{host['cores']} cores, Linux {host['kernel']}, {host['versions'].get('commit', 'no commit')}",
+        host=f"{host.cores} cores, Linux {host.kernel}, {host.versions.get('commit', 'no commit')}",
         verdicts=f"{tally(papers)} sentences agree" if papers else "",
         goals=f"{tally(goals)} reached" if goals else "",
         trusted=f"{len(trusted)} of {len(summaries)}",

@@ -10,13 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from qioi.experiment.condense import CellFigures
+from qioi.experiment.documents import Repeat
 from qioi.experiment.host import describe
 from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.neighbours import require
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.spec import WORKLOADS, NetworkSpec
-from qioi.experiment.store import Repeat, Store
+from qioi.experiment.store import Store
 from qioi.lab import kafka
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
 from qioi.lab.engine import LabEngine, engine_socket
@@ -97,7 +98,7 @@ class Session:
 
         Those lost before it was resumed don't count: the machine may have more time now.
         """
-        self._store.keep("lost", [*self._store.document.get("lost", []), str(error)])
+        self._store.keep("lost", [*self._store.document.lost, str(error)])
         self._lost += 1
         if self._lost >= max(self._plan.repeats, LOSSES):
             raise error
@@ -121,7 +122,7 @@ class Session:
         """Find what each network that matters commits at most, once for the whole run; a smoke run assumes one."""
         if self._plan.smoke:
             return dict.fromkeys(self._plan.spec.networks, SMOKE_MAXIMUM)
-        maxima: dict[str, float] = dict(self._store.document["maxima"])
+        maxima = dict(self._store.document.maxima)
         for name in self._plan.probed:
             spec = self._plan.spec.networks[name]
             self._step(f"looking for the maximum of {spec.title or name}", 0)
@@ -139,7 +140,7 @@ class Session:
                 raise LabError(f"network {name} committed nothing in the probe: no load can be derived from it")
             self._done += PROBE_SECONDS
             self._store.keep("maxima", maxima)
-            self._store.keep("probe_noise", {**self._store.document.get("probe_noise", {}), name: noise})
+            self._store.keep("probe_noise", {**self._store.document.probe_noise, name: noise})
         return maxima
 
     def _repeat(self, number: int, label: str, maxima: dict[str, float]) -> Repeat:

@@ -12,32 +12,21 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from qioi import config
 from qioi.experiment.condense import CellFigures
+from qioi.experiment.documents import ALWAYS, FORMAT, Repeat, RunDocument
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan
 
-FORMAT = 1
 _NEW = "run.json.new"
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """A finished repeat. ``noise`` says what disturbed which cell; empty if nothing did."""
-
-    number: int
-    cells: dict[str, CellFigures]
-    noise: dict[str, list[str]]
-
-    @property
-    def quiet(self) -> bool:
-        """Whether it counts for medians."""
-        return not self.noise
 
 
 class Store:
@@ -47,8 +36,15 @@ class Store:
         self.directory = directory
 
     @property
-    def document(self) -> dict[str, Any]:
-        """Read run.json."""
+    def document(self) -> RunDocument:
+        """Read run.json; SpecError names every problem found in it."""
+        path = self.directory / "run.json"
+        try:
+            return config.check(RunDocument, self._read(), path)
+        except config.ConfigError as error:
+            raise SpecError(error.problems) from error
+
+    def _read(self) -> dict[str, Any]:
         path = self.directory / "run.json"
         try:
             found = json.loads(path.read_text())
@@ -56,8 +52,9 @@ class Store:
             raise SpecError([f"{self.directory} holds no run: {path.name} is missing"]) from None
         except ValueError as error:
             raise SpecError([f"{path} is not JSON: {error}"]) from error
-        if found.get("format") != FORMAT:
-            raise SpecError([f"{path} has format {found.get('format')!r}; this version reads {FORMAT}"])
+        form = found.get("format") if isinstance(found, dict) else None
+        if form != FORMAT:
+            raise SpecError([f"{path} has format {form!r}; this version reads {FORMAT}"])
         assert isinstance(found, dict)
         return found
 
@@ -72,19 +69,20 @@ class Store:
     def resume(self, plan: Plan, host: dict[str, Any]) -> None:
         """Go on with a run that was asked for the same; drop what is unfinished, and note the machine as it is now."""
         document = self.document
-        different = [key for key, value in asked(plan).items() if document.get(key) != value]
+        ours = RunDocument.model_validate({**document.model_dump(), **asked(plan)})
+        different = [key for key in asked(plan) if getattr(document, key) != getattr(ours, key)]
         if different:
             raise SpecError(
                 [f"{self.directory} is a run of something else ({', '.join(different)} differ): name its own options"]
             )
-        for folder in (self.directory / "repeats").glob("*"):
+        for folder in self._folders():
             if not (folder / "repeat.json").exists():
                 shutil.rmtree(folder)
-        self.keep("resumed", [*document.get("resumed", []), host])
+        self.keep("resumed", [*self._read().get("resumed", []), host])
 
     def keep(self, key: str, value: object) -> None:
         """Note something in run.json."""
-        self._write({**self.document, key: value})
+        self._write({**self._read(), key: value})
 
     def _write(self, document: Mapping[str, object]) -> None:
         new = self.directory / _NEW
@@ -106,18 +104,33 @@ class Store:
 
     def repeats(self) -> list[Repeat]:
         """Read all finished repeats in their order."""
-        files = (self.directory / "repeats").glob("*/repeat.json")
-        return [read_repeat(file) for file in sorted(files, key=lambda file: int(file.parent.name))]
+        files = [folder / "repeat.json" for folder in self._folders()]
+        keys = self.document.keys if files else ()
+        return [read_repeat(file, keys) for file in files if file.exists()]
+
+    def _folders(self) -> list[Path]:
+        """List the repeats' folders by number; what else stands there is not ours."""
+        found = [path for path in (self.directory / "repeats").glob("*") if path.name.isdecimal() and path.is_dir()]
+        return sorted(found, key=lambda path: int(path.name))
 
 
-def read_repeat(file: Path) -> Repeat:
-    """Read one."""
+def read_repeat(file: Path, keys: Collection[str]) -> Repeat:
+    """Read one that has these cells; SpecError names the first problem found."""
     try:
-        document = json.loads(file.read_text())
-        cells = {key: CellFigures(**cell) for key, cell in document["cells"].items()}
-        return Repeat(int(document["number"]), cells, document["noise"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise SpecError([f"{file}: {type(error).__name__}: {error}; the file is `qioi experiment run`'s"]) from error
+        repeat = TypeAdapter(Repeat).validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise _spoilt(file, ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))) from error
+    if problem := next((f"cells: {key}: missing" for key in keys if key not in repeat.cells), None):
+        raise _spoilt(file, problem)
+    for key, cell in repeat.cells.items():
+        if lacking := [name for name in ALWAYS if name not in cell.metrics]:
+            raise _spoilt(file, f"cells.{key}.metrics: {lacking[0]}: missing")
+    return repeat
+
+
+def _spoilt(file: Path, problem: str) -> SpecError:
+    return SpecError([f"{file}: {problem}. Without its folder --resume measures this repeat anew"])
 
 
 def asked(plan: Plan) -> dict[str, Any]:

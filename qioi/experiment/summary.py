@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -12,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from qioi.experiment.condense import CellFigures
-from qioi.experiment.plan import Cell, Plan
+from qioi.experiment.documents import Repeat
+from qioi.experiment.plan import Cell
 from qioi.experiment.session import title
-from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, GoalSpec, PaperSpec, SentenceSpec, Timing
-from qioi.experiment.store import Repeat, Store
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, GoalSpec, PaperSpec, SentenceSpec
+from qioi.experiment.store import Store
 
 #: Within this of 1 a ratio says "the same".
 SAME = 0.03
@@ -72,8 +72,8 @@ class Summary:
     def __init__(self, store: Store) -> None:
         document = store.document
         self.directory = store.directory
-        self.document: dict[str, Any] = document
-        self.plan = planned(document)
+        self.document = document
+        self.plan = document.plan
         self.spec: ExperimentSpec = self.plan.spec
         self.repeats = store.repeats()
         quiet = [repeat for repeat in self.repeats if repeat.quiet]
@@ -228,30 +228,6 @@ def judge(paper: float, ours: Spread | None) -> tuple[bool | None, str]:
 def direction(ratio: float) -> int:
     """Give 1 for more, -1 for less, 0 for the same."""
     return 0 if abs(ratio - 1) <= SAME else 1 if ratio > 1 else -1
-
-
-def planned(document: dict[str, Any]) -> Plan:
-    """Read the plan back from run.json."""
-    # JSON has no enums or tuples: the form is checked again as it is read, leniently in the types that JSON lacks.
-    spec = ExperimentSpec.model_validate_json(json.dumps(document["spec"]))
-    timing = Timing.model_validate_json(json.dumps(document["timing"]))
-    arms = [ArmSpec.model_validate_json(json.dumps(arm)) for arm in document["arms"]]
-    cells = tuple(
-        Cell(network_name, network, load_name, load, arm, timing)
-        for network_name, network in spec.networks.items()
-        for load_name, load in spec.loads.items()
-        for arm in arms
-    )
-    return Plan(
-        spec,
-        cells,
-        dict(document["same"]),
-        int(document["repeats"]),
-        int(document["seed"]),
-        int(document["cores"]),
-        bool(document["paper_size"]),
-        bool(document["smoke"]),
-    )
 
 
 def as_json(summary: Summary) -> dict[str, Any]:

@@ -12,12 +12,13 @@ import pytest
 from toy_experiment import HOST, filled, load, row
 
 from qioi.experiment import catalogue
+from qioi.experiment.documents import FORMAT, Host, Repeat, RunDocument
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.session import LOSSES, Session, repeat_label
-from qioi.experiment.store import Repeat, Store, asked
-from qioi.experiment.summary import Spread, Summary, as_json, judge, planned, write_csv
+from qioi.experiment.store import Store, asked
+from qioi.experiment.summary import Spread, Summary, as_json, judge, write_csv
 from qioi.lab.errors import BusyError
 
 
@@ -134,7 +135,8 @@ def test_claims_about_arms_that_others_stand_for_find_them(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", catalogue.names())
 def test_a_plan_is_read_back_as_it_was(name: str) -> None:
     plan = make_plan(catalogue.find(name), cores=2, seed=7)
-    assert planned(json.loads(json.dumps(asked(plan)))) == plan
+    document = json.loads(json.dumps({"format": FORMAT, **asked(plan), "host": HOST, "maxima": {}}))
+    assert RunDocument(**document).plan == plan
 
 
 def test_every_value_is_in_the_csv(plan: Plan, tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_an_unfinished_repeat_is_dropped_and_a_finished_one_kept(plan: Plan, tmp
     (store.folder(2) / "tiny.slow.alone").mkdir(parents=True)
     store.resume(plan, HOST)
     assert not store.folder(2).exists()
-    assert [host["at"] for host in store.document["resumed"]] == ["now"]
+    assert [host.at for host in store.document.resumed] == ["now"]
     assert [repeat.number for repeat in store.repeats()] == [1]
 
 
@@ -162,7 +164,7 @@ def test_what_an_interrupted_beginning_left_is_no_run(plan: Plan, tmp_path: Path
     store.directory.mkdir()
     (store.directory / "run.json.new").write_text('{"form')
     store.begin(plan, HOST)
-    assert store.document["host"] == HOST
+    assert store.document.host == Host(**HOST)
 
 
 def test_a_run_of_something_else_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ def test_a_repeat_that_could_not_be_measured_is_noted_and_tried_again(plan: Plan
     two = replace(plan, repeats=2, smoke=True)
     store = Store(tmp_path / "toy")
     Starved(two, store, tmp_path, 1024, lambda *_: None).run()
-    assert store.document["lost"] == ["try 1: 0 samples", "try 3: 0 samples"]
+    assert store.document.lost == ["try 1: 0 samples", "try 3: 0 samples"]
     assert [repeat.number for repeat in store.repeats()] == [1, 2]
 
 
@@ -235,4 +237,4 @@ def test_a_run_that_is_resumed_may_lose_as_many_again(plan: Plan, tmp_path: Path
         session.run()
     Starved(one, store, tmp_path, 1024, lambda *_: None).run(resume=True)
     assert [repeat.number for repeat in store.repeats()] == [1]
-    assert len(store.document["lost"]) == LOSSES + 1  # all of them are told
+    assert len(store.document.lost) == LOSSES + 1  # all of them are told

@@ -1,0 +1,90 @@
+"""The form of what a run writes and the page reads: run.json and repeat.json, checked as they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from qioi.experiment.condense import CellFigures
+from qioi.experiment.plan import Cell, Plan
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, Strict, Timing
+
+FORMAT = 1
+#: Metrics that every cell has, and that others are made of.
+ALWAYS = ("throughput", "ledger.cores", "client.cores")
+
+
+class Host(BaseModel):
+    """The machine as a run found it (qioi.experiment.host); what is noted beyond this is kept, and not shown."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    cpu: str
+    cores: int
+    memory_gib: float
+    kernel: str
+    cgroup_version: int
+    cgroup_hierarchies: str
+    cgroup_mode: str
+    hypervisor: bool
+    load_average: list[float]
+    pressure: dict[str, str | None]
+    versions: dict[str, str]
+    seed: int
+    at: str
+
+
+class RunDocument(Strict):
+    """run.json: what was asked for, the machine, and what was noted on the way.
+
+    ``resumed`` are the machine's states when it went on, ``lost`` why repeats could not be measured, ``probe_noise``
+    what disturbed the look for each network's maximum.
+    """
+
+    format: Literal[1]
+    spec: ExperimentSpec
+    arms: Annotated[list[ArmSpec], Field(min_length=1)]
+    timing: Timing
+    same: dict[str, str]
+    repeats: Annotated[int, Field(ge=1)]
+    seed: int
+    cores: Annotated[int, Field(ge=1)]
+    paper_size: bool
+    smoke: bool
+    host: Host
+    maxima: dict[str, float]
+    resumed: list[Host] = Field(default_factory=list)
+    lost: list[str] = Field(default_factory=list)
+    probe_noise: dict[str, list[str]] = Field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        """Lay the run out again as it was."""
+        cells = tuple(
+            Cell(network_name, network, load_name, load, arm, self.timing)
+            for network_name, network in self.spec.networks.items()
+            for load_name, load in self.spec.loads.items()
+            for arm in self.arms
+        )
+        return Plan(self.spec, cells, self.same, self.repeats, self.seed, self.cores, self.paper_size, self.smoke)
+
+    @property
+    def keys(self) -> list[str]:
+        """Name the cells that every repeat has."""
+        return [cell.key for cell in self.plan.cells]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A finished repeat. ``noise`` says what disturbed which cell; empty if nothing did."""
+
+    number: int
+    cells: dict[str, CellFigures]
+    noise: dict[str, list[str]]
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it counts for medians."""
+        return not self.noise

@@ -1,0 +1,123 @@
+"""A run's folder that is not as it was left: each time one line says which file, and what to do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from toy_experiment import HOST, filled, row
+
+from qioi.commands.experiment import command
+from qioi.experiment.plan import Plan
+from qioi.experiment.store import Store
+
+
+def edited(file: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    document = json.loads(file.read_text())
+    edit(document)
+    file.write_text(json.dumps(document))
+
+
+def report(folder: Path) -> str:
+    """Have the page drawn, which must fail, and give the one line that says why."""
+    result = CliRunner().invoke(command, ["report", str(folder)])
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit), repr(result.exception)
+    (line,) = result.output.splitlines()
+    return line
+
+
+@pytest.fixture
+def run(plan: Plan, tmp_path: Path) -> Path:
+    filled(Store(tmp_path / "run" / "toy"), plan, [row(100, 50, 100)] * 3)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "null"])
+def test_a_run_file_that_is_none(run: Path, text: str) -> None:
+    file = run / "toy" / "run.json"
+    file.write_text(text)
+    assert str(file) in report(run)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda run: run["spec"].update(unheard_of=1),
+        lambda run: run["spec"]["loads"]["slow"].pop("rate"),
+        lambda run: run["timing"].update(duration="long"),
+        lambda run: run["arms"][0].pop("name"),
+        lambda run: run.pop("spec"),
+        lambda run: run.pop("maxima"),
+        lambda run: run.pop("host"),
+        lambda run: run["host"].pop("versions"),
+        lambda run: run.update(repeats="three"),
+        lambda run: run.update(arms=[]),
+    ],
+)
+def test_a_run_file_of_another_version(run: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    file = run / "toy" / "run.json"
+    edited(file, edit)
+    assert str(file) in report(run)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda repeat: repeat["cells"].pop("tiny.slow.alone"),
+        lambda repeat: repeat["cells"]["tiny.slow.alone"].pop("metrics"),
+        lambda repeat: repeat["cells"]["tiny.slow.alone"].update(metrics=None),
+        lambda repeat: repeat["cells"]["tiny.slow.alone"]["metrics"].update(throughput="many"),
+        lambda repeat: repeat["cells"]["tiny.slow.alone"]["metrics"].pop("throughput"),
+        lambda repeat: repeat["cells"]["tiny.slow.s1"].update(series=None),
+        lambda repeat: repeat.update(noise=None),
+        lambda repeat: repeat.pop("number"),
+    ],
+)
+def test_a_repeat_that_lacks_something(run: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    file = run / "toy" / "repeats" / "2" / "repeat.json"
+    edited(file, edit)
+    line = report(run)
+    assert str(file) in line
+    assert "--resume" in line  # it can be measured again
+
+
+def test_a_repeat_that_is_cut_off(run: Path) -> None:
+    file = run / "toy" / "repeats" / "2" / "repeat.json"
+    file.write_text(file.read_text()[:100])
+    assert str(file) in report(run)
+
+
+def test_what_somebody_else_put_beside_the_repeats(run: Path, plan: Plan) -> None:
+    """Notes and copies are no repeats: they are neither read nor removed."""
+    repeats = run / "toy" / "repeats"
+    (repeats / "notes.txt").write_text("mine")
+    (repeats / "2.kept").mkdir()
+    (repeats / "2.kept" / "repeat.json").write_text("{}")
+    (repeats / "4").mkdir()
+    store = Store(run / "toy")
+    store.resume(plan, HOST)
+    assert [repeat.number for repeat in store.repeats()] == [1, 2, 3]
+    assert sorted(path.name for path in repeats.iterdir()) == ["1", "2", "2.kept", "3", "notes.txt"]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system with hardly any room."""
+    path = tmp_path / "small"
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(path)], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+
+
+def test_a_disk_that_is_full(small: Path, plan: Plan) -> None:
+    filled(Store(small / "run" / "toy"), plan, [row(100, 50, 100)] * 3)
+    assert "No space left on device" in report(small / "run")
