@@ -24,7 +24,7 @@ from qioi.controller.guard import Guard, Outcome, Result
 from qioi.controller.law import HostLoad, Seen
 from qioi.controller.levels import Placement
 from qioi.controller.policy import Controller
-from qioi.diagnoses import Diagnoses, anybody_suffers
+from qioi.diagnoses import Diagnoses, anybody_lacks, anybody_suffers
 from qioi.instruments import Instruments
 from qioi.leaders import Leaders
 from qioi.names import few
@@ -155,9 +155,12 @@ class Daemon:
         if not self._config.dry_run:
             disturbed = is_disturbed(now, channels, host)
             waits = any(one.kind is Kind.CPU for one in found.values())
+            lacking = anybody_lacks(now, channels, owed, found)
             before = replace(
                 before,
-                slices=self._slicer.step(SlicePeriod(now, self._config.components, delays, channels, disturbed, moved)),
+                slices=self._slicer.step(
+                    SlicePeriod(now, self._config.components, delays, channels, disturbed, moved, lacking)
+                ),
                 idle_groups=self._best_effort.step(now, waits, disturbed, self._owners),
             )
         before = replace(

@@ -5,7 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from qioi.controller.bottleneck import HOPELESS, Bottleneck, Diagnosis, Kind, Stalls, suffers
+from qioi.controller.adaptive import shortfall
+from qioi.controller.bottleneck import (
+    HOPELESS,
+    SHORTFALL,
+    Bottleneck,
+    Diagnosis,
+    Kind,
+    Stalls,
+    is_stalled,
+    suffers,
+)
 from qioi.controller.law import HostLoad, Seen
 from qioi.thresholds import Threshold
 from qioi.types import ChannelReading, Component, DelayReading, Role
@@ -53,6 +63,20 @@ def see(now: float, reading: ChannelReading | None, owed: Threshold, host: HostL
 def anybody_suffers(now: float, channels: Mapping[str, ChannelReading], owed: Mapping[str, Threshold]) -> bool:
     """Whether a channel does less than it should, as far as channels tell."""
     return any(suffers(see(now, channels.get(channel), one)) for channel, one in owed.items())
+
+
+def anybody_lacks(
+    now: float,
+    channels: Mapping[str, ChannelReading],
+    owed: Mapping[str, Threshold],
+    found: Mapping[str, Bottleneck],
+) -> bool:
+    """Whether a channel that commits is known to do less than it is owed for want of the CPU."""
+    seen = {name: see(now, one, owed[name]) for name, one in channels.items() if name in owed}
+    return any(
+        found[name].kind is Kind.CPU and not is_stalled(one) and (shortfall(one) or 0.0) > SHORTFALL
+        for name, one in seen.items()
+    )
 
 
 def tell(channel: str, before: Bottleneck, after: Bottleneck) -> None:

@@ -40,6 +40,7 @@ class SlicePeriod:
     """What a slicer sees of one period, which ended at the monotonic time ``now``.
 
     ``disturbed``: foreign work keeps the host full while commits are made. ``moved``: somebody's share was changed.
+    ``lacking``: a channel is short of what it is owed, and what it waits for is the CPU.
     """
 
     now: float
@@ -48,6 +49,7 @@ class SlicePeriod:
     channels: Mapping[str, ChannelReading]
     disturbed: bool
     moved: bool = False
+    lacking: bool = False
 
 
 class NoSlicer:
@@ -101,7 +103,7 @@ class Slicer:
         self._at_work = key
         counts = {f"{one.channel} {one.source}": one.committed for one in at_work.values() if one.committed is not None}
         before = self._trials.pop(key, Trial())
-        look = Look(period.now, period.disturbed, runnable, counts, period.moved)
+        look = Look(period.now, period.disturbed, runnable, counts, period.moved, period.lacking)
         after = self._trials[key] = before.step(look)
         if after.verdict is not before.verdict and after.verdict is not None:
             log.info("slices: %s", after.text)

@@ -19,7 +19,7 @@ from qioi.controller.eevdf import Attributes, Kernel, SliceError, default_slice
 from qioi.controller.guard import Result
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.law import HostLoad
-from qioi.controller.slice_trial import IN_FORCE, LOSING_PAIRS, PHASE
+from qioi.controller.slice_trial import IN_FORCE, LOSING_PAIRS, NOT_NEEDED, PHASE
 from qioi.controller.slices import Counts
 from qioi.explain import explain
 from qioi.metrics import render
@@ -36,9 +36,10 @@ class ToyGuard:
         return Counts(problem=self.problem)
 
 
-def make(folder: Path, mode: str) -> tuple[ToySite, ToyGuard]:
+def make(folder: Path, mode: str, threshold: float | None = 100) -> tuple[ToySite, ToyGuard]:
     guard = ToyGuard()
-    site = ToySite(folder, [peer("peer0", "g/p"), peer("load", "g/load", role="client")], channels={"red": {}})
+    components = [peer("peer0", "g/p"), peer("load", "g/load", role="client")]
+    site = ToySite(folder, components, channels={"red": {"threshold": threshold}})
     site.daemon._slicer = Slicer(mode, guard, 2_800_000)  # type: ignore[arg-type]
     site.toy.tps = {"red": 50.0}
     site.toy.waits = {"peer0": (0.02, 0.1), "load": (0.02, 0.1)}  # 100 slices a second: 0.2 ms each
@@ -102,6 +103,28 @@ def test_auto_takes_less_time_for_less_work_for_no_gain(tmp_path: Path) -> None:
         site.toy.tps["red"] = 20.0 if guard.wanted else 50.0
         site.run(1)
     assert site.snapshot.slices.text.startswith("not kept: ")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "tps", "waits", "tried"),
+    [
+        (100, 50.0, (0.02, 0.1), True),
+        (100, 97.0, (0.02, 0.1), False),  # it has what it is owed
+        (None, 50.0, (0.02, 0.1), False),  # nobody knows what it is owed
+        (100, 50.0, (0.02, 0.001), False),  # it does not wait for the CPU
+    ],
+)
+def test_auto_tries_only_where_a_channel_is_short_of_what_it_is_owed_for_want_of_the_cpu(
+    threshold: float | None, tps: float, waits: tuple[float, float], tried: bool, tmp_path: Path
+) -> None:
+    site, guard = make(tmp_path, "auto", threshold)
+    site.toy.tps["red"], site.toy.waits["peer0"] = tps, waits
+    on = 0
+    for _ in range(60):
+        site.run(1)
+        on += bool(guard.wanted)
+    assert bool(on) is tried
+    assert tried or site.snapshot.slices.text == NOT_NEEDED
 
 
 class Listener(NoSlicer):
