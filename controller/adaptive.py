@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from qioi.controller.law import UNBOUNDED, Bounds, HostLoad, Seen, Verdict
 from qioi.types import DEFAULT_SHARES, DelayReading, Working
+from qioi.values import frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Memory(NamedTuple):
     probe_wait: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Adaptive:
     """The law for one component and one channel."""
 

@@ -12,12 +12,13 @@ That counts only while the kernel's own account (PSI, Documentation/accounting/p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 from qioi.controller.adaptive import foreign_part, need_of, shortfall, weight
 from qioi.controller.law import HostLoad, Seen
 from qioi.types import DelayReading
+from qioi.values import frozen
 
 #: Time constant of the filters in s.
 SMOOTH = 3.0
@@ -54,7 +55,7 @@ class Kind(StrEnum):
 HOPELESS = frozenset({Kind.DISK, Kind.QUOTA})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bottleneck:
     """The verdict, and what it rests on in one clause for people."""
 
@@ -62,7 +63,7 @@ class Bottleneck:
     text: str = "nothing is known yet"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stalls:
     """What keeps processes from running, beside other processes.
 
@@ -76,7 +77,7 @@ class Stalls:
     throttled: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Times:
     """One channel's components together, smoothed: seconds per second, or threads; ``need`` is the worst one's."""
 
@@ -105,7 +106,7 @@ class Times:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnosis:
     """One channel's, with all it remembers: no I/O, no clock."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from qioi.types import MAX_SHARES, MIN_SHARES, DelayReading, Working
+from qioi.values import frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Bounds:
 UNBOUNDED = Bounds()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostLoad:
     """How busy the whole host is, as shares of all its CPUs, 0..1.
 
@@ -48,7 +49,7 @@ class HostLoad:
     lasting: HostLoad | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seen:
     """One component and one of its channels, as seen in one period.
 
@@ -64,7 +65,7 @@ class Seen:
     host: HostLoad | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """The shares a law asks for, one clause for people, diff/T where the law computed one, and how it got there."""
 

@@ -8,7 +8,9 @@ default, or what they had if that was more, and twice that after each further lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from qioi.values import frozen
 
 #: Several orderers log one change, and a loss and the election after it are two lines: one within so many seconds.
 ONE_CHANGE = 3.0
@@ -22,7 +24,7 @@ STEP = 2.0
 MOST = 16.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leadership:
     """One channel's, with all it remembers. ``factor`` is the floor in defaults; 1 is none of ours."""
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from qioi.controller.adaptive import weight
+from qioi.values import frozen
 
 #: Foreign work at one level, as a part of the host's CPUs, below which it is left out; and as a part of the most.
 LEAST = 0.04
@@ -27,7 +27,7 @@ REWRITTEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Level:
     """One group on the way up, and the CPUs that foreigners beside it used; ``None`` where that is not known."""
 
@@ -35,7 +35,7 @@ class Level:
     foreign: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """Where one component is acted at, from the inside out, why, and all its levels."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from qioi.controller.errors import CgroupError
 from qioi.controller.guard import Guard, Outcome, Result
@@ -16,11 +16,12 @@ from qioi.controller.levels import Placement
 from qioi.names import few
 from qioi.news import Said, news
 from qioi.types import MAX_SHARES, Decision
+from qioi.values import frozen
 
 log = logging.getLogger("qioi")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InForce:
     """What holds for one component: shares in v1 units at the level that counts, and what is wrong, if anything."""
 
@@ -30,7 +31,7 @@ class InForce:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Want:
     """One component's decision, its own group, where it is acted at, and the priority of its channel's policy.
 

@@ -16,12 +16,13 @@ from qioi.kubernetes.state import KubernetesState
 from qioi.slicing import SliceState
 from qioi.sources import SourceState
 from qioi.types import Working
+from qioi.values import frozen
 
 NOT_LOOKED_AT = Bottleneck()
 NO_SLICES = SliceState()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChannelState:
     """One channel. Rates in transactions per second, ``age`` in seconds since its last commit.
 
@@ -43,7 +44,7 @@ class ChannelState:
     orderer_floor: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ComponentState:
     """One component. Shares in v1 units, ``delay`` in seconds per time slice, ``cores`` is CPU it used.
 
@@ -84,7 +85,7 @@ class ConfigState:
     at_next_start: tuple[str, ...] = ()  # keys that were changed, and take effect then
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     """Running totals since the start."""
 
@@ -95,7 +96,7 @@ class Totals:
     writes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """After one period. ``time`` is the wall clock's, ``loop`` the seconds that the period's work took.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
@@ -14,12 +14,13 @@ from qioi.monitor.schedstat import SchedstatReader
 from qioi.monitor.source import LogSource
 from qioi.monitor.throughput import Throughput, commit_instant
 from qioi.types import ChannelReading, Commit, Component, DelayReading, LeaderChange, Role
+from qioi.values import frozen
 
 #: Leader changes that are kept between two periods; a log may be forged, so there is a bound.
 MAX_ELECTIONS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceState:
     """How one component's log, or its metrics endpoint, is doing. ``problem`` is ``None`` while it can be read.
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from qioi.controller.law import HostLoad
 from qioi.controller.learned import Evidence, Learner
 from qioi.controller.policy import Policy
 from qioi.types import ChannelReading, Component, DelayReading, Role
+from qioi.values import frozen
 
 #: The word for a threshold that is learned.
 AUTO = "auto"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Threshold:
     """One channel's. ``source`` is configuration, socket, auto, or none; ``evidence`` is that of a learned one."""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from qioi.values import frozen
+
 #: The default weight of a CPU control group in cgroup v1 units
 #: (kernel: Documentation/scheduler/sched-design-CFS.rst, "cpu.shares").
 DEFAULT_SHARES = 1024
@@ -48,7 +50,7 @@ class Component:
     metrics_url: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Commit:
     """One block that one peer committed: a commit line of its log.
 
@@ -64,7 +66,7 @@ class Commit:
     peer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeaderChange:
     """A Raft leader change that one orderer logged; leader 0 means that there is none.
 
@@ -78,7 +80,7 @@ class LeaderChange:
     orderer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChannelReading:
     """What one period's look at a channel found.
 
@@ -96,7 +98,7 @@ class ChannelReading:
     source: str = "log"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DelayReading:
     """What the scheduler did to one component since the reading before.
 
@@ -124,7 +126,7 @@ class DelayReading:
         return self.wait / runnable if runnable > 0 else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Working:
     """How a law came to its shares: the rule it applied, what that asked for, and the bounds put on it.
 
@@ -137,7 +139,7 @@ class Working:
     ceiling: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """What a control law wants for one component, and why.
 
