@@ -119,9 +119,21 @@ func (m *Manager) Deserialize(serialized []byte) (*Identity, error) {
 
 // DeserializeAt verifies an identity as of a time that the ledger itself fixes (a
 // transaction's timestamp), so that every peer, also one that replays years
-// later, decides alike. With the zero time the period of validity is not looked
-// at (block signatures have no time).
+// later, decides alike.
 func (m *Manager) DeserializeAt(serialized []byte, at time.Time) (*Identity, error) {
+	id, err := m.DeserializeUndated(serialized)
+	if err != nil {
+		return nil, err
+	}
+	if !id.ValidAt(at) {
+		return nil, fmt.Errorf("%w: %q of %s, valid %s to %s", ErrExpired, id.Cert.Subject.CommonName, id.MSPID,
+			id.notBefore.UTC().Format(time.RFC3339), id.notAfter.UTC().Format(time.RFC3339))
+	}
+	return id, nil
+}
+
+// DeserializeUndated verifies an identity without its period of validity, for what has no time: block signatures.
+func (m *Manager) DeserializeUndated(serialized []byte) (*Identity, error) {
 	m.mu.RLock()
 	id := m.cache[string(serialized)]
 	m.mu.RUnlock()
@@ -131,10 +143,6 @@ func (m *Manager) DeserializeAt(serialized []byte, at time.Time) (*Identity, err
 			return nil, err
 		}
 		m.remember(serialized, id)
-	}
-	if !at.IsZero() && !id.ValidAt(at) {
-		return nil, fmt.Errorf("%w: %q of %s, valid %s to %s", ErrExpired, id.Cert.Subject.CommonName, id.MSPID,
-			id.notBefore.UTC().Format(time.RFC3339), id.notAfter.UTC().Format(time.RFC3339))
 	}
 	return id, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"time"
 
 	"golang.org/x/crypto/cryptobyte"
 	"golang.org/x/crypto/cryptobyte/asn1"
@@ -143,7 +142,7 @@ func verifyMetadataSignature(s *commonpb.MetadataSignature, value, headerBytes [
 	if err := Unmarshal(s.GetSignatureHeader(), &sh); err != nil {
 		return nil, err
 	}
-	id, err := mgr.DeserializeAt(sh.Creator, time.Time{})
+	id, err := mgr.DeserializeUndated(sh.Creator)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,11 @@ package validate_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
@@ -69,6 +71,7 @@ func TestVerdicts(t *testing.T) {
 		"changed after signing":          {change(func(p *peertest.Parts) { p.Envelope = func(e *commonpb.Envelope) { e.Signature[10]++ } }), "BAD_CREATOR_SIGNATURE"},
 		"no time":                        {change(func(p *peertest.Parts) { p.Channel.Timestamp = nil }), "BAD_COMMON_HEADER"},
 		"before the certificate began":   {change(func(p *peertest.Parts) { p.Channel.Timestamp.Seconds = 1000 }), "BAD_CREATOR_SIGNATURE"},
+		"before all time":                {change(func(p *peertest.Parts) { p.Channel.Timestamp = timestamppb.New(time.Time{}) }), "BAD_CREATOR_SIGNATURE"},
 		"other channel":                  {change(func(p *peertest.Parts) { p.Channel.ChannelId = "other" }), "TARGET_CHAIN_NOT_FOUND"},
 		"other type":                     {change(func(p *peertest.Parts) { p.Channel.Type = 0 }), "UNKNOWN_TX_TYPE"},
 		"no nonce":                       {peertest.Tx{Nonce: []byte{}}, "BAD_COMMON_HEADER"},
