@@ -360,9 +360,14 @@ func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (id
 			identity.Client: ous.ClientOuIdentifier, identity.Peer: ous.PeerOuIdentifier,
 			identity.Admin: ous.AdminOuIdentifier, identity.Orderer: ous.OrdererOuIdentifier,
 		} {
-			if unit != nil {
-				cfg.OUs[unit.OrganizationalUnitIdentifier] = role
+			if unit == nil {
+				continue
 			}
+			// Which of the two it is would be each node's own guess.
+			if _, twice := cfg.OUs[unit.OrganizationalUnitIdentifier]; twice {
+				return cfg, fmt.Errorf("organisation %s: the unit %q stands for two roles: one is accepted", name, unit.OrganizationalUnitIdentifier)
+			}
+			cfg.OUs[unit.OrganizationalUnitIdentifier] = role
 		}
 	}
 	return cfg, nil

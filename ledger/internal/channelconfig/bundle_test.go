@@ -14,6 +14,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -169,6 +170,15 @@ func TestInvalidConfigurations(t *testing.T) {
 				r.Groups["x"] = next
 				r = next
 			}
+		},
+		`the unit "peer" stands for two roles`: func(r *commonpb.ConfigGroup) {
+			var wire msppb.MSPConfig
+			var msp msppb.FabricMSPConfig
+			org := r.Groups[applicationGroup].Groups["Org1MSP"]
+			require.NoError(t, get(org, keyMSP, &wire))
+			require.NoError(t, proto.Unmarshal(wire.Config, &msp))
+			msp.FabricNodeOus.AdminOuIdentifier = msp.FabricNodeOus.PeerOuIdentifier
+			set(org, keyMSP, &msppb.MSPConfig{Config: mustMarshal(&msp)})
 		},
 		"no endorsement policy": func(r *commonpb.ConfigGroup) {
 			set(r.Groups[applicationGroup], keyChaincodes, &streampb.ChaincodeDefinitions{Chaincodes: map[string]*streampb.ChaincodeDefinition{"x": {Name: "x"}}})
