@@ -91,6 +91,9 @@ func (n *Node) openRequest(env *commonpb.Envelope) (*channel, *protoutil.Message
 	if commonpb.HeaderType(msg.Channel.Type) != commonpb.HeaderType_DELIVER_SEEK_INFO {
 		return nil, nil, fmt.Errorf("%w: header type %d, DELIVER_SEEK_INFO is accepted", protoutil.ErrMalformed, msg.Channel.Type)
 	}
+	if err := msg.CheckTime(); err != nil {
+		return nil, nil, err
+	}
 	ch, err := n.channel(msg.Channel.ChannelId)
 	if err != nil {
 		return nil, nil, err

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/identity"
@@ -246,8 +247,8 @@ func (c *testCluster) follow(ctx context.Context, i int, channel string, at *str
 	return stream
 }
 
-// withoutNonce is a client's envelope that has none.
-func (c *testCluster) withoutNonce(kind commonpb.HeaderType, channel string, data []byte) *commonpb.Envelope {
+// withoutNonce is a client's envelope that has none, of that time.
+func (c *testCluster) withoutNonce(kind commonpb.HeaderType, channel string, data []byte, at time.Time) *commonpb.Envelope {
 	marshal := func(m proto.Message) []byte {
 		raw, err := proto.Marshal(m)
 		require.NoError(c.t, err)
@@ -255,7 +256,7 @@ func (c *testCluster) withoutNonce(kind commonpb.HeaderType, channel string, dat
 	}
 	env := &commonpb.Envelope{Payload: marshal(&commonpb.Payload{
 		Header: &commonpb.Header{
-			ChannelHeader:   marshal(&commonpb.ChannelHeader{Type: int32(kind), ChannelId: channel}),
+			ChannelHeader:   marshal(&commonpb.ChannelHeader{Type: int32(kind), ChannelId: channel, Timestamp: timestamppb.New(at)}),
 			SignatureHeader: marshal(&commonpb.SignatureHeader{Creator: c.client.Serialized()}),
 		},
 		Data: data,

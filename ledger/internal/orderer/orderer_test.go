@@ -187,7 +187,7 @@ func TestEnvelopesThatAreRefused(t *testing.T) {
 		env  *commonpb.Envelope
 		want commonpb.Status
 	}{
-		"no nonce":         {c.withoutNonce(commonpb.HeaderType_MESSAGE, ch, nil), commonpb.Status_BAD_REQUEST},
+		"no nonce":         {c.withoutNonce(commonpb.HeaderType_MESSAGE, ch, nil, time.Now()), commonpb.Status_BAD_REQUEST},
 		"no payload":       {&commonpb.Envelope{}, commonpb.Status_BAD_REQUEST},
 		"garbage":          {&commonpb.Envelope{Payload: []byte("nonsense")}, commonpb.Status_BAD_REQUEST},
 		"unknown channel":  {c.message("nowhere", "x"), commonpb.Status_NOT_FOUND},
@@ -206,9 +206,13 @@ func TestEnvelopesThatAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "NOT_FOUND")
 	seek, err := proto.Marshal(&ordererpb.SeekInfo{Start: seekNumber(0), Stop: seekNumber(0)})
 	require.NoError(t, err)
-	blocks, err := c.deliver(0, c.withoutNonce(commonpb.HeaderType_DELIVER_SEEK_INFO, ch, seek))
+	blocks, err := c.deliver(0, c.withoutNonce(commonpb.HeaderType_DELIVER_SEEK_INFO, ch, seek, time.Now()))
 	require.NoError(t, err, "a request for blocks needs none")
 	assert.Len(t, blocks, 1)
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		_, err = c.deliver(0, c.withoutNonce(commonpb.HeaderType_DELIVER_SEEK_INFO, ch, seek, time.Now().Add(off)))
+		require.ErrorContains(t, err, "BAD_REQUEST", "a recorded request")
+	}
 	_, err = c.blocks(0, ch, 5, 4)
 	require.ErrorContains(t, err, "BAD_REQUEST")
 	c.client = stranger

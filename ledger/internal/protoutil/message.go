@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,6 +26,8 @@ const (
 	maxChannelID = 249 // Fabric's
 	maxNonce     = 64
 	nonceSize    = 24
+	// maxSkew is how far a request's time may be from the receiver's: a recorded one is of no use later. As in Fabric.
+	maxSkew = 15 * time.Minute
 )
 
 // Signer is an identity that can sign (identity.SigningIdentity).
@@ -137,6 +140,15 @@ func OpenEnvelope(env *commonpb.Envelope) (*Message, error) {
 		return nil, fmt.Errorf("%w: nonce of %d bytes, at most %d are accepted", ErrMalformed, n, maxNonce)
 	}
 	return m, nil
+}
+
+// CheckTime refuses, with ErrMalformed, a request whose time is too far from now. Who asks for blocks says when, so
+// that nobody else can ask so again.
+func (m *Message) CheckTime() error {
+	if skew := time.Since(m.Channel.GetTimestamp().AsTime()).Abs(); skew > maxSkew {
+		return fmt.Errorf("%w: the request's time is %s off: at most %s is accepted", ErrMalformed, skew, maxSkew)
+	}
+	return nil
 }
 
 // HasNonce reports whether there is a nonce, without which a transaction's id would be its creator's.

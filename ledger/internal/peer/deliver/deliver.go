@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -28,11 +27,7 @@ var log = ops.Logger("peer.deliver")
 // readers is the policy that Fabric asks for block events (event/Block).
 const readers = "/Channel/Application/Readers"
 
-const (
-	maxStreams = 2500 // Fabric's default
-	// maxSkew is how old a request may be: a recorded one is of no use later. As in Fabric.
-	maxSkew = 15 * time.Minute
-)
+const maxStreams = 2500 // Fabric's default
 
 // Chain is what the service needs of a channel.
 type Chain interface {
@@ -159,8 +154,8 @@ func (s *Service) open(env *commonpb.Envelope) (_ Chain, _ *ordererpb.SeekInfo, 
 	if kind := commonpb.HeaderType(msg.Channel.Type); kind != commonpb.HeaderType_DELIVER_SEEK_INFO {
 		return nil, nil, nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("header type %s: DELIVER_SEEK_INFO is accepted", kind)
 	}
-	if skew := time.Since(msg.Channel.GetTimestamp().AsTime()).Abs(); skew > maxSkew {
-		return nil, nil, nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("the request's time is %s off: at most %s is accepted", skew, maxSkew)
+	if err := msg.CheckTime(); err != nil {
+		return nil, nil, nil, commonpb.Status_BAD_REQUEST, err
 	}
 	ch := s.channel(msg.Channel.ChannelId)
 	if ch == nil {

@@ -187,9 +187,8 @@ func (f *fixture) counted() map[string]string {
 	return out
 }
 
-// TestARequestNeedsNoNonce: fabric-gateway asks without one, and without a transaction id.
-func TestARequestNeedsNoNonce(t *testing.T) {
-	f := start(t)
+// withoutNonce asks for block 0 at that time.
+func withoutNonce(t *testing.T, f *fixture, when time.Time) *commonpb.Envelope {
 	marshal := func(m proto.Message) []byte {
 		raw, err := proto.Marshal(m)
 		require.NoError(t, err)
@@ -199,7 +198,7 @@ func TestARequestNeedsNoNonce(t *testing.T) {
 	env := &commonpb.Envelope{Payload: marshal(&commonpb.Payload{
 		Header: &commonpb.Header{
 			ChannelHeader: marshal(&commonpb.ChannelHeader{
-				Type: int32(commonpb.HeaderType_DELIVER_SEEK_INFO), ChannelId: peertest.Channel, Timestamp: timestamppb.Now(),
+				Type: int32(commonpb.HeaderType_DELIVER_SEEK_INFO), ChannelId: peertest.Channel, Timestamp: timestamppb.New(when),
 			}),
 			SignatureHeader: marshal(&commonpb.SignatureHeader{Creator: client.Serialized()}),
 		},
@@ -208,6 +207,13 @@ func TestARequestNeedsNoNonce(t *testing.T) {
 	var err error
 	env.Signature, err = client.Sign(env.Payload)
 	require.NoError(t, err)
+	return env
+}
+
+// TestARequestNeedsNoNonce: fabric-gateway asks without one, and without a transaction id.
+func TestARequestNeedsNoNonce(t *testing.T) {
+	f := start(t)
+	env := withoutNonce(t, f, time.Now())
 	answer, err := f.ask(env).Recv()
 	require.NoError(t, err)
 	assert.NotNil(t, answer.GetBlock(), answer)
@@ -240,6 +246,7 @@ func TestRefusals(t *testing.T) {
 		"channel":          {otherChannel, commonpb.Status_NOT_FOUND},
 		"no start":         {f.request(&ordererpb.SeekInfo{}, client), commonpb.Status_BAD_REQUEST},
 		"backwards":        {f.request(&ordererpb.SeekInfo{Start: at(2), Stop: at(1)}, client), commonpb.Status_BAD_REQUEST},
+		"recorded":         {withoutNonce(t, f, time.Now().Add(-time.Hour)), commonpb.Status_BAD_REQUEST},
 		"empty":            {&commonpb.Envelope{}, commonpb.Status_BAD_REQUEST},
 		"not there (yet)":  {f.request(&ordererpb.SeekInfo{Start: at(9), Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY}, client), commonpb.Status_NOT_FOUND},
 		"good, to be sure": {f.request(&ordererpb.SeekInfo{Start: at(0), Stop: at(0)}, client), commonpb.Status_SUCCESS},
