@@ -41,7 +41,7 @@ func (s *Store) prepareDir() error {
 	if s.opts.ReadOnly {
 		return nil
 	}
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+	if err := durable.MakeDir(s.dir); err != nil {
 		return fmt.Errorf("ledger directory: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)

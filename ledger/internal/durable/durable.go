@@ -1,4 +1,4 @@
-// Package durable writes files so that a crash leaves a whole one or none.
+// Package durable writes files so that a crash leaves a whole one or none, and makes the folders for them.
 package durable
 
 import (
@@ -73,6 +73,27 @@ func (w *Writer) flush() error {
 	w.rest.after(time.Since(w.since))
 	w.since = time.Now()
 	return err
+}
+
+// MakeDir makes a folder, and those above it that are missing, durably: a power cut takes what lies in a folder along
+// with its name.
+func MakeDir(dir string) error {
+	var missing []string
+	for at := filepath.Clean(dir); at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil {
+			break
+		}
+		missing = append(missing, at)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, made := range missing {
+		if err := SyncDir(filepath.Dir(made)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SyncDir makes the names in a folder durable.

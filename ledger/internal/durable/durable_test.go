@@ -45,3 +45,14 @@ func TestAFailureLeavesWhatWasThere(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "before", string(got))
 }
+
+func TestMakeDir(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, dir := range []string{"a/b/c", "a/b/c", "a/b/d/", "./e", filepath.Join(t.TempDir(), "f", "g"), "/", "."} {
+		require.NoError(t, MakeDir(dir), dir)
+		assert.DirExists(t, dir)
+	}
+	require.NoError(t, os.WriteFile("file", nil, 0o644))
+	require.Error(t, MakeDir("file"))
+	require.Error(t, MakeDir("file/below"))
+}

@@ -19,6 +19,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/durable"
 )
 
 // SegmentBytes is the size of a file of the log, preallocated so that an fsync
@@ -51,7 +53,7 @@ type Log struct {
 func Open(dir string, voters []uint64) (*Log, error) {
 	l := &Log{Memory: raft.NewMemoryStorage(), dir: dir, joins: len(voters) == 0}
 	for _, sub := range []string{l.snapDir(), dir} {
-		if err := os.MkdirAll(sub, 0o755); err != nil {
+		if err := durable.MakeDir(sub); err != nil {
 			return nil, err
 		}
 	}

@@ -78,7 +78,7 @@ func (f *Folder) Newest(fits func(Point) error, skipped func(file string, why er
 
 // Save makes a checkpoint durable.
 func (f *Folder) Save(p Point, state *statedb.Snapshot) error {
-	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+	if err := durable.MakeDir(f.dir); err != nil {
 		return err
 	}
 	name := prefix + fmt.Sprintf("%012d", p.Blocks)

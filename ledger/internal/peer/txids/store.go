@@ -159,7 +159,7 @@ func (s *Store) Add(end uint64, hash []byte, ids []ID) error {
 		return fmt.Errorf("%s: ids up to block %d and a hash of %d bytes: block %d and more, and %d bytes, are accepted",
 			s.dir, end, len(hash), sp.first+1, len(sp.hash))
 	}
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+	if err := durable.MakeDir(s.dir); err != nil {
 		return err
 	}
 	return s.put(sp, fromMemory(ids), nil)
