@@ -61,12 +61,12 @@ type cluster struct {
 }
 
 // cluster returns the orderers of a channel; a new configuration keeps the streams to
-// those that stay.
+// those that stay. A call that began under an older one takes nothing back.
 func (b *broadcaster) cluster(bundle *channelconfig.Bundle) *cluster {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.channels[bundle.ChannelID]
-	if old != nil && old.bundle == bundle {
+	if old != nil && (old.bundle == bundle || old.bundle.Sequence > bundle.Sequence) {
 		return old
 	}
 	fresh := &cluster{bundle: bundle}
