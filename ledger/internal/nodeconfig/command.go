@@ -2,6 +2,7 @@ package nodeconfig
 
 import (
 	"context"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -31,7 +32,15 @@ func Command[N Node](role, short string, open func(*Config) (N, error)) *cobra.C
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			SpareCollections(ctx)
+			// A ledger may take long to open, and bears that the process ends at any time.
+			opened := context.AfterFunc(ctx, func() {
+				log.Infof("%s: stopped while it was starting", cfg.Name)
+				os.Exit(0)
+			})
 			node, err := open(cfg)
+			if !opened() {
+				select {} // the process is ending
+			}
 			if err != nil {
 				return err
 			}

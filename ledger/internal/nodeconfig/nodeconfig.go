@@ -222,7 +222,7 @@ func (c *Config) Certificate() (*tls.Certificate, error) {
 func (ch Channel) GenesisBlock() (*commonpb.Block, *channelconfig.Bundle, error) {
 	raw, err := os.ReadFile(ch.Genesis)
 	if err != nil {
-		return nil, nil, fmt.Errorf("genesis block of %s: %w", ch.Name, err)
+		return nil, nil, fmt.Errorf("genesis block of %s: %w (block 0 of the channel is accepted, which any of its nodes gives)", ch.Name, err)
 	}
 	var block commonpb.Block
 	if err := proto.Unmarshal(raw, &block); err != nil {

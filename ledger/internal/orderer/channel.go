@@ -83,11 +83,9 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	if err != nil {
 		return nil, err
 	}
-	ch := &channel{Chain: blocks, name: cfg.Name, dir: dir, owner: n, founders: uint64(len(first.Orderer.Consenters)), waiting: newTracker(), signer: n.signer, metrics: n.metrics}
-	if err := ch.join(); err != nil {
-		return nil, errors.Join(fmt.Errorf("channel %s: %w", cfg.Name, err), blocks.Close())
-	}
-	return ch, nil
+	return &channel{
+		Chain: blocks, name: cfg.Name, dir: dir, owner: n, founders: uint64(len(first.Orderer.Consenters)), waiting: newTracker(), signer: n.signer, metrics: n.metrics,
+	}, nil
 }
 
 // join takes our place among the consenters, if we have one.

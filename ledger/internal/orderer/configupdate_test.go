@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -17,10 +18,16 @@ import (
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
 // update is an update of the genesis configuration, signed by an organisation's administrator.
 func (c *testCluster) update(patch channelconfig.Patch, org string) *commonpb.Envelope {
+	c.t.Helper()
+	return c.updateTo(patch.Apply, org)
+}
+
+func (c *testCluster) updateTo(change func(*commonpb.Config) (*commonpb.Config, error), org string) *commonpb.Envelope {
 	c.t.Helper()
 	users := filepath.Join(c.dir, "crypto", org, "users")
 	load := func(name string) string {
@@ -34,7 +41,7 @@ func (c *testCluster) update(patch channelconfig.Patch, org string) *commonpb.En
 	require.NoError(c.t, err)
 	_, bundle, err := nodeconfig.Channel{Name: ch, Genesis: c.dir + "/channels/" + ch + ".block"}.GenesisBlock()
 	require.NoError(c.t, err)
-	to, err := patch.Apply(bundle.Config)
+	to, err := change(bundle.Config)
 	require.NoError(c.t, err)
 	update, err := channelconfig.NewUpdate(ch, bundle.Config, to)
 	require.NoError(c.t, err)
@@ -105,4 +112,19 @@ func TestConfigurationsChangeAtOnePoint(t *testing.T) {
 		require.NoError(t, node.close())
 	}
 	assert.Equal(t, []string{versions[0], versions[0], versions[0]}, versions)
+}
+
+// TestTransactionsMayBecomeLarger: after the restart of the orderers that an update of absolute_max_bytes asks for.
+func TestTransactionsMayBecomeLarger(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { solo(o); o.AbsoluteMaxBytes, o.PreferredMaxBytes = 1<<20, 1<<20 })
+	stop := c.start(0)
+	c.order(c.updateTo(func(from *commonpb.Config) (*commonpb.Config, error) {
+		to := proto.Clone(from).(*commonpb.Config)
+		size, err := proto.Marshal(&ordererpb.BatchSize{MaxMessageCount: 500, AbsoluteMaxBytes: 16 << 20, PreferredMaxBytes: 1 << 20})
+		to.ChannelGroup.Groups["Orderer"].Values["BatchSize"].Value = size
+		return to, err
+	}, ordererAdmins))
+	stop()
+	c.start(0)
+	c.order(c.message(ch, strings.Repeat("x", 8<<20)))
 }

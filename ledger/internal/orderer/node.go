@@ -65,16 +65,9 @@ func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
 	}
 	n.signer, n.certificate, n.listener, n.ops = claimed.Signer, claimed.Certificate, claimed.Listener, claimed.Ops
 	n.metrics = newMetrics(n.ops.Registry())
-	if n.maxMessage, err = largestMessage(cfg); err != nil {
-		return nil, err
-	}
 	n.remotes = newRemotes(n)
-	for _, c := range cfg.Channels {
-		ch, err := n.openChannel(c)
-		if err != nil {
-			return nil, err
-		}
-		n.channels[c.Name] = ch
+	if err := n.openChannels(); err != nil {
+		return nil, err
 	}
 	if n.certificate == nil {
 		log.Warnf("TLS is off: whoever reaches %s is taken for an orderer", cfg.Listen)
@@ -82,16 +75,22 @@ func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
 	return n, nil
 }
 
-func largestMessage(cfg *nodeconfig.Config) (int, error) {
-	largest := 0
-	for _, c := range cfg.Channels {
-		_, bundle, err := c.GenesisBlock()
+// openChannels opens all chains before it joins any channel: connections are for the largest transaction of all.
+func (n *Node) openChannels() error {
+	for _, c := range n.cfg.Channels {
+		ch, err := n.openChannel(c)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		largest = max(largest, bundle.Orderer.AbsoluteMaxBytes)
+		n.channels[c.Name] = ch
+		n.maxMessage = max(n.maxMessage, ch.Bundle().Orderer.AbsoluteMaxBytes+messageSlack)
 	}
-	return largest + messageSlack, nil
+	for _, ch := range n.channels {
+		if err := ch.join(); err != nil {
+			return fmt.Errorf("channel %s: %w", ch.name, err)
+		}
+	}
+	return nil
 }
 
 // Run serves until ctx ends, or until log or ledger of a channel fail: then the
@@ -104,12 +103,7 @@ func (n *Node) Run(ctx context.Context) error {
 		group.Go(func() error { return ch.run(ctx) })
 	}
 	group.Go(func() error { return n.ops.Serve(ctx) })
-	group.Go(func() error { return server.Serve(wire.New(n.cfg.WireGap).Listener(n.listener)) })
-	group.Go(func() error {
-		<-ctx.Done()
-		server.Stop() // Follow streams have no end of their own
-		return nil
-	})
+	group.Go(func() error { return serving.Serve(ctx, server, wire.New(n.cfg.WireGap).Listener(n.listener)) })
 	log.Infof("%s serves %d channel(s) at %s", n.cfg.Name, len(n.channels), n.listener.Addr())
 	n.ops.SetReady()
 	err := group.Wait()

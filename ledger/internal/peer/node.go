@@ -131,12 +131,7 @@ func (n *Node) Run(ctx context.Context) error {
 	group.Go(func() error { return n.chaincodes.Run(ctx) })
 	group.Go(func() error { return n.gateway.Run(ctx) })
 	group.Go(func() error { return n.ops.Serve(ctx) })
-	group.Go(func() error { return server.Serve(n.pace.Listener(n.listener)) })
-	group.Go(func() error {
-		<-ctx.Done()
-		server.Stop() // event streams have no end of their own
-		return nil
-	})
+	group.Go(func() error { return serving.Serve(ctx, server, n.pace.Listener(n.listener)) })
 	log.Infof("Started peer %s of %s at %s with %d channel(s)", n.cfg.Name, n.cfg.MSPID, n.listener.Addr(), len(n.channels))
 	n.ops.SetReady()
 	err := group.Wait()

@@ -2,6 +2,7 @@
 package serving
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -69,6 +70,17 @@ func Server(limits Limits, secured *tls.Config, more ...grpc.ServerOption) *grpc
 		options = append(options, grpc.Creds(credentials.NewTLS(secured)))
 	}
 	return grpc.NewServer(options...)
+}
+
+// Serve answers until ctx ends; then it returns nil. Streams of blocks and transactions have no end of their own, so
+// nothing is waited for.
+func Serve(ctx context.Context, server *grpc.Server, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, server.Stop)
+	defer stop()
+	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
+	}
+	return nil
 }
 
 // Secured is a server's side of TLS with a node's certificate; nil where it has none.

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -64,4 +65,16 @@ func TestAServerReceivesIntoOurBuffers(t *testing.T) {
 	require.NoError(t, stream.Send(&commonpb.Envelope{Payload: bytes.Repeat([]byte{1}, size)}))
 	assert.Len(t, (<-got).GetPayload(), size)
 	assert.Greater(t, pool.bytes.Load(), int64(size), "frame by frame")
+}
+
+// TestAServerThatIsStoppedBeforeItServes ends in order: a node may be told to stop while it opens its ledgers.
+func TestAServerThatIsStoppedBeforeItServes(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := Server(Limits{MessageBytes: 1 << 20}, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	server.Stop()
+	assert.NoError(t, Serve(ctx, server, listener))
+	assert.Error(t, Serve(t.Context(), Server(Limits{}, nil), listener), "the listener is closed")
 }

@@ -80,12 +80,9 @@ func (s *Server) Connect(stream grpc.BidiStreamingServer[peerpb.ChaincodeMessage
 
 // Serve answers peers on listener until ctx ends; then it returns nil.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	// A peer's stream never ends by itself, so there is nothing to be graceful about:
-	// the peer answers its clients that the chaincode is gone.
-	stop := context.AfterFunc(ctx, s.grpc.Stop)
-	defer stop()
-	if err := s.grpc.Serve(listener); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("chaincode %s on %s: %w", s.id, listener.Addr(), err)
+	// The peer answers its clients that the chaincode is gone.
+	if err := serving.Serve(ctx, s.grpc, listener); err != nil {
+		return fmt.Errorf("chaincode %s: %w", s.id, err)
 	}
 	return nil
 }
