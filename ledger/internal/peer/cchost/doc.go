@@ -9,5 +9,5 @@
 // a goroutine of their own.
 //
 // Not offered, and refused with an error to the contract: private data, history, rich
-// queries, key-level endorsement, batched reads and writes, calls into other channels.
+// queries, key-level endorsement, calls into other channels.
 package cchost
