@@ -54,6 +54,15 @@ type Orderer struct {
 	TLSRoots             *x509.CertPool
 }
 
+// longBlock fills in 20 ms at 2,500 transactions a second.
+const longBlock = 50
+
+// WaitsForBlocks is whether a transaction waits for its block far longer than for anything else, so that what is
+// written on its way may be spaced: blocks of one, or of a few, are cut at once.
+func WaitsForBlocks(mode Mode, maxMessageCount int) bool {
+	return mode == Block && maxMessageCount >= longBlock
+}
+
 // RaftOptions are the channel's Raft settings.
 type RaftOptions struct {
 	TickInterval     time.Duration

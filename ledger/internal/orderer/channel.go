@@ -115,7 +115,7 @@ func (ch *channel) openRaft() error {
 		TickInterval: o.Raft.TickInterval, ElectionTick: o.Raft.ElectionTick, HeartbeatTick: o.Raft.HeartbeatTick, SnapshotInterval: o.Raft.SnapshotInterval,
 		Pace: pace, MostPace: mostPace, Hold: hold, SpareHold: spareHold,
 	}
-	if o.Mode == channelconfig.Block {
+	if channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount) {
 		cfg.Pace, cfg.MostPace, cfg.Hold, cfg.SpareHold = blockPace, blockPace, blockHold, blockSpareHold
 	}
 	if o.ConsensusType == channelconfig.Solo {
@@ -149,7 +149,7 @@ const (
 	mostPace     = 12 * time.Millisecond
 	hold         = 5 * time.Millisecond
 	spareHold    = 10 * time.Millisecond
-	// In block mode a transaction waits for its block far longer.
+	// Where a transaction waits for its block far longer.
 	blockPace      = 20 * time.Millisecond
 	blockHold      = 25 * time.Millisecond
 	blockSpareHold = 50 * time.Millisecond

@@ -48,7 +48,7 @@ func Command() *cobra.Command {
 	f.IntVar(&o.Processors, "processors", o.Processors, "threads on which a node may run at once; 0: twice its part of this host's cores")
 	f.BoolVar(&o.ChaincodeTLS, "chaincode-tls", false, "TLS with certificates of both sides also between a peer and its chaincodes")
 	f.IntVar(&o.CheckpointInterval, "checkpoint-interval", o.CheckpointInterval, "transactions of a channel between two checkpoints of a peer: what a start after a crash replays at most (0: 50,000)")
-	f.DurationVar(&o.WireGap, "wire-gap", o.WireGap, "least time between two writes of a process to a connection under load; below 0: 8ms in block mode, else none")
+	f.DurationVar(&o.WireGap, "wire-gap", o.WireGap, "least time between two writes of a process to a connection under load; below 0: 8ms in block mode with blocks of 50 or more, else none")
 	f.IntVar(&o.VerifyWorkers, "verify-workers", o.VerifyWorkers, "signatures of a channel that a peer checks at once (0: one a thread)")
 	return cmd
 }

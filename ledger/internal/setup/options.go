@@ -42,7 +42,7 @@ type Options struct {
 	CheckpointInterval   int           // transactions between two checkpoints of a peer; 0: nodeconfig's default
 	Processors           int           // of each node; 0: nodeconfig.FairProcessors of this host
 	Kubernetes           string        // headless Service of the nodes' StatefulSets; empty: all on 127.0.0.1
-	WireGap              time.Duration // between two writes to a connection under load; below 0: by the mode
+	WireGap              time.Duration // between two writes to a connection under load; below 0: by the mode and the blocks
 }
 
 // Defaults is the network that the plain command makes. Batch sizes are Fabric's
@@ -57,7 +57,7 @@ func Defaults() Options {
 	}
 }
 
-// blockWireGap is the gap in block mode, where a transaction waits for its block far longer.
+// blockWireGap is the gap where a transaction waits for its block far longer.
 const blockWireGap = 8 * time.Millisecond
 
 var consensusTypes = map[string]string{"raft": channelconfig.Raft, "solo": channelconfig.Solo, "kafka": channelconfig.Kafka}

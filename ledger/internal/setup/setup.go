@@ -46,7 +46,7 @@ func Init(o Options) (*network.File, error) {
 	}
 	if o.WireGap < 0 {
 		o.WireGap = 0
-		if o.Mode == "block" {
+		if channelconfig.WaitsForBlocks(modes[o.Mode], int(o.MaxMessageCount)) {
 			o.WireGap = blockWireGap
 		}
 	}

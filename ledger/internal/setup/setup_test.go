@@ -70,6 +70,22 @@ func TestInitMakesANetworkThatNodesCanRead(t *testing.T) {
 	require.ErrorContains(t, err, "a new or an empty folder is accepted")
 }
 
+func TestWhatIsWrittenIsSpacedWhereTransactionsWaitForTheirBlocks(t *testing.T) {
+	for _, test := range []struct {
+		mode     string
+		messages uint32
+		gap      string
+	}{
+		{"stream", 500, "0s"}, {"block", 500, "8ms"}, {"block", 50, "8ms"}, {"block", 10, "0s"}, {"block", 1, "0s"},
+	} {
+		o := Defaults()
+		o.Dir, o.Mode, o.MaxMessageCount = filepath.Join(t.TempDir(), "net"), test.mode, test.messages
+		file, err := Init(o)
+		require.NoError(t, err)
+		assert.Equal(t, test.gap, file.WireGap, "%s, %d", test.mode, test.messages)
+	}
+}
+
 func TestKafkaOrderersAreToldOfTheBrokers(t *testing.T) {
 	o := Defaults()
 	o.Dir, o.Consenter = filepath.Join(t.TempDir(), "net"), "kafka"
