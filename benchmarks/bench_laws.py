@@ -15,34 +15,29 @@ among them, that is described by the same two files there (docs/laws.md).
 
 from __future__ import annotations
 
-import csv
 import json
-import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
+from laws_figures import ALONE, CONDITIONS, FIXED_SHARES, Condition, Row, accounts, condense, load_rows, table
 
 from qioi.lab.arms import BLOCK_PROBE, Arm, Runner
 from qioi.lab.cgroups import Tree
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import LOAD_PART, demo_directory
 from qioi.lab.errors import LabError
-from qioi.lab.figures import ArmFigures, quotient
 from qioi.lab.lab import Lab, LabOptions
-from qioi.lab.load import LoadPlan, parse_result
+from qioi.lab.load import LoadPlan
 from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
-from qioi.lab.table import milliseconds, percent, times
+from qioi.lab.table import milliseconds, percent
 from qioi.types import DEFAULT_SHARES, Role
 
-ALONE = "alone"
-#: What the papers' authors and the field would set by hand: what k = 4 reaches at most.
-FIXED_SHARES = 5 * DEFAULT_SHARES
 FIXED_ROLES = (Role.PEER, Role.ORDERER)
 #: Seconds before each measured window. Neighbours come 3 s after the load's beginning. What their coming leaves is gone
 #: sooner in a closed loop, which has no backlog.
@@ -51,59 +46,8 @@ WARMUP = {"fixed": 13.0, "saturating": 8.0}
 COOLDOWN = 1.0
 #: Seconds that a condition takes beyond these: processes that start, and what is under way at the end.
 EDGE = 1.5
-#: Seconds in which a settled share may move by a tenth.
-STEADY = 60.0
-
-
-@dataclass(frozen=True)
-class Condition:
-    """Who acts. ``law`` is the daemon's, if there is one; ``most``: T is the maximum, not what is committed alone."""
-
-    name: str
-    title: str
-    law: str | None = None
-    slices: str = "off"
-    most: bool = False
-    fixed: bool = False
-
-
-CONDITIONS = {
-    one.name: one
-    for one in (
-        Condition("nothing", "nothing"),
-        Condition("fixed", f"peers and orderers at {FIXED_SHARES}", fixed=True),
-        Condition("proportional", "proportional", "proportional"),
-        Condition("proportional-most", "proportional, T the maximum", "proportional", most=True),
-        Condition("adaptive", "adaptive", "adaptive"),
-        Condition("slices", "adaptive, slices auto", "adaptive", slices="auto"),
-    )
-}
 #: What is compared unless others are named.
 USUAL = ("nothing", "fixed", "proportional", "adaptive", "slices")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One condition's figures: tps, ms, CPUs, sysbench events per second; ``movement`` as a part of the least share."""
-
-    load: str
-    sysbench: int
-    repeat: int
-    condition: str
-    tps: float
-    p50: float
-    p95: float
-    p99: float
-    failed: int
-    peers_delay: float
-    ledger_cores: float
-    client_cores: float
-    daemon_cores: float
-    events: float
-    events_per_core: float | None
-    movement: float
-    seconds: float
-    steal: float
 
 
 class Laws:
@@ -181,105 +125,6 @@ class Laws:
                 group.set_shares(DEFAULT_SHARES)
 
 
-def condense(load: str, count: int, repeat: int, name: str, figures: ArmFigures, folder: Path) -> Row:
-    """Keep of an arm's figures what the laws are compared by."""
-    result = parse_result(json.loads((folder / "load.json").read_text()), folder / "load.json")
-    moved, seconds = movement(folder / "samples.csv", result.start, result.end)
-    return Row(
-        load=load,
-        sysbench=count,
-        repeat=repeat,
-        condition=name,
-        tps=figures.load.throughput,
-        p50=figures.load.p50,
-        p95=figures.load.p95,
-        p99=figures.load.p99,
-        failed=figures.load.failed,
-        peers_delay=figures.roles[Role.PEER].delay,
-        ledger_cores=figures.ledger_cores,
-        client_cores=figures.client_cores,
-        daemon_cores=figures.daemon_cores,
-        events=figures.interferer.events,
-        events_per_core=figures.interferer.events_per_core,
-        movement=moved,
-        seconds=seconds,
-        steal=figures.quiet.steal,
-    )
-
-
-def movement(samples: Path, start: float, end: float) -> tuple[float, float]:
-    """Give the widest range of any one share within a minute, to its least, and how long was looked at in s."""
-    shares: dict[str, list[tuple[float, float]]] = {}
-    with samples.open() as file:
-        for line in csv.DictReader(file):
-            if line["shares"] and start <= float(line["unix"]) <= end:
-                shares.setdefault(line["name"], []).append((float(line["unix"]), float(line["shares"])))
-    widest = max((within(series) for series in shares.values()), default=0.0)
-    return widest, min(STEADY, end - start)
-
-
-def within(series: Sequence[tuple[float, float]]) -> float:
-    """Give the widest range of a series within any minute of it, to its least."""
-    widest = 0.0
-    for place, (begun, _) in enumerate(series):
-        values = [value for at, value in series[place:] if at <= begun + STEADY]
-        widest = max(widest, max(values) / min(values) - 1)
-    return widest
-
-
-def load_rows(directory: Path) -> list[Row]:
-    """Read what has been measured so far."""
-    rows = [Row(**json.loads(file.read_text())) for file in sorted(directory.glob("*/*/row.json"))]
-    order = [ALONE, *CONDITIONS]
-    return sorted(rows, key=lambda row: (row.load, row.sysbench, order.index(row.condition), row.repeat))
-
-
-def spread(values: Sequence[float], spell: Callable[[float], str]) -> str:
-    """Spell the median and, of several, the least and the most."""
-    middle = spell(statistics.median(values))
-    return middle if len(values) == 1 else f"{middle} ({spell(min(values))} .. {spell(max(values))})"
-
-
-def table(rows: Iterable[Row], cores: int) -> str:
-    """Lay the conditions side by side, a line each."""
-    heads = (
-        "load", "sysbench", "condition", "tps", "of alone", "p50", "p95", "p95 to alone", "sysbench events/s",
-        "of its due", "peers' delay", "widest move of a share",
-    )  # fmt: skip
-    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
-    rows = list(rows)
-    bases = {(row.load, row.repeat): row for row in rows if row.condition == ALONE}
-    for key in dict.fromkeys((row.load, row.sysbench, row.condition) for row in rows):
-        its = [row for row in rows if (row.load, row.sysbench, row.condition) == key]
-        alone = [bases[row.load, row.repeat] for row in its]
-        owed = [due(row, base, cores) for row, base in zip(its, alone, strict=True)]
-        dues = [row.events / events for row, events in zip(its, owed, strict=True) if events]
-        condition = CONDITIONS.get(key[2])
-        cells = (
-            key[0],
-            str(key[1]),
-            condition.title if condition else ALONE,
-            spread([row.tps for row in its], lambda value: f"{value:.0f}"),
-            spread([quotient(row.tps, base.tps) for row, base in zip(its, alone, strict=True)], percent),
-            spread([row.p50 for row in its], milliseconds),
-            spread([row.p95 for row in its], milliseconds),
-            spread([quotient(row.p95, base.p95) for row, base in zip(its, alone, strict=True)], times),
-            spread([row.events for row in its], lambda value: f"{value:.0f}") if condition else "-",
-            spread(dues, percent) if dues else "-",
-            spread([row.peers_delay for row in its], milliseconds),
-            f"{spread([row.movement for row in its], percent)} in {its[0].seconds:.0f} s",
-        )
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def due(row: Row, alone: Row, cores: int) -> float:
-    """Events per second that sysbench is owed: what ledger and client leave free when they run alone."""
-    free = max(0.0, cores - alone.ledger_cores - alone.client_cores)
-    # Below a twentieth of a CPU that is what is left of a measurement, not something to divide by.
-    return free * (row.events_per_core or 0.0) if free >= 0.05 else 0.0
-
-
 @contextmanager
 def network_of(up: Path | None, folder: Path, base_port: int) -> Iterator[tuple[Lab, Network]]:
     """Give a network that is up, or bring one up for as long as it is needed."""
@@ -355,8 +200,9 @@ def main(
         host, rows = machine(), load_rows(directory)
         document = {"machine": asdict(host), "rows": [asdict(row) for row in rows]}
         (directory / "laws.json").write_text(json.dumps(document, indent=2) + "\n")
-        (directory / "laws.md").write_text(table(rows, host.cores))
-        click.echo(table(rows, host.cores))
+        text = f"{table(rows, host.cores)}\n{accounts(rows, host.cores)}"
+        (directory / "laws.md").write_text(text)
+        click.echo(text)
         click.echo(f"written to {directory}")
 
 

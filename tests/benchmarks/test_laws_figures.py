@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-from bench_laws import ALONE, Row, due, movement, table, within
 from bench_reaction import Others, recovery
+from laws_figures import ALONE, Row, account, accounts, due, movement, table, within
 
 ROW = Row("fixed", 0, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 0.0, None, 0.0, 25.0, 0.0)
 
@@ -44,6 +44,18 @@ def test_due_is_what_the_ledger_leaves_free_alone() -> None:
     text = table([ROW, beside], cores=2)
     assert "| fixed | 8 | adaptive | 500 | 100 % |" in text
     assert "| 3000 | 100 % |" in text
+
+
+def test_the_account_of_what_is_due_adds_up_to_it() -> None:
+    beside = replace(ROW, sysbench=8, condition="adaptive", events=2400.0, events_per_core=4000.0)  # 0.6 of 0.75 CPUs
+    beside = replace(beside, ledger_cores=1.03, client_cores=0.24, daemon_cores=0.01)
+    found = account(beside, ROW, cores=2)
+    assert found is not None
+    assert (found.got, found.ledger, found.client) == pytest.approx((0.8, 0.04, -0.01 / 0.75))
+    assert found.outside == pytest.approx((2 - 1.03 - 0.24 - 0.01 - 0.6) / 0.75)
+    assert sum((found.got, found.ledger, found.client, found.daemon, found.outside)) == pytest.approx(1.0)
+    assert account(beside, replace(ROW, ledger_cores=1.74), cores=2) is None
+    assert "| fixed | 8 | adaptive | 2.06 ms | 1.03x | 80 % | 4 % | -1 % | 1 % | 16 % |" in accounts([ROW, beside], 2)
 
 
 def test_recovered_is_when_two_seconds_together_have_enough() -> None:

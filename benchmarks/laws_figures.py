@@ -1,0 +1,233 @@
+"""What is kept of a run of bench_laws.py, and the tables that lay the laws side by side."""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from qioi.lab.figures import ArmFigures, quotient
+from qioi.lab.load import parse_result
+from qioi.lab.table import milliseconds, percent, times
+from qioi.types import DEFAULT_SHARES, Role
+
+ALONE = "alone"
+#: What the papers' authors and the field would set by hand: what k = 4 reaches at most.
+FIXED_SHARES = 5 * DEFAULT_SHARES
+#: Seconds in which a settled share may move by a tenth.
+STEADY = 60.0
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Who acts. ``law`` is the daemon's, if there is one; ``most``: T is the maximum, not what is committed alone."""
+
+    name: str
+    title: str
+    law: str | None = None
+    slices: str = "off"
+    most: bool = False
+    fixed: bool = False
+
+
+CONDITIONS = {
+    one.name: one
+    for one in (
+        Condition("nothing", "nothing"),
+        Condition("fixed", f"peers and orderers at {FIXED_SHARES}", fixed=True),
+        Condition("proportional", "proportional", "proportional"),
+        Condition("proportional-most", "proportional, T the maximum", "proportional", most=True),
+        Condition("adaptive", "adaptive", "adaptive"),
+        Condition("slices", "adaptive, slices auto", "adaptive", slices="auto"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One condition's figures: tps, ms, CPUs, sysbench events per second; ``movement`` as a part of the least share."""
+
+    load: str
+    sysbench: int
+    repeat: int
+    condition: str
+    tps: float
+    p50: float
+    p95: float
+    p99: float
+    failed: int
+    peers_delay: float
+    ledger_cores: float
+    client_cores: float
+    daemon_cores: float
+    events: float
+    events_per_core: float | None
+    movement: float
+    seconds: float
+    steal: float
+
+
+def condense(load: str, count: int, repeat: int, name: str, figures: ArmFigures, folder: Path) -> Row:
+    """Keep of an arm's figures what the laws are compared by."""
+    result = parse_result(json.loads((folder / "load.json").read_text()), folder / "load.json")
+    moved, seconds = movement(folder / "samples.csv", result.start, result.end)
+    return Row(
+        load=load,
+        sysbench=count,
+        repeat=repeat,
+        condition=name,
+        tps=figures.load.throughput,
+        p50=figures.load.p50,
+        p95=figures.load.p95,
+        p99=figures.load.p99,
+        failed=figures.load.failed,
+        peers_delay=figures.roles[Role.PEER].delay,
+        ledger_cores=figures.ledger_cores,
+        client_cores=figures.client_cores,
+        daemon_cores=figures.daemon_cores,
+        events=figures.interferer.events,
+        events_per_core=figures.interferer.events_per_core,
+        movement=moved,
+        seconds=seconds,
+        steal=figures.quiet.steal,
+    )
+
+
+def movement(samples: Path, start: float, end: float) -> tuple[float, float]:
+    """Give the widest range of any one share within a minute, to its least, and how long was looked at in s."""
+    shares: dict[str, list[tuple[float, float]]] = {}
+    with samples.open() as file:
+        for line in csv.DictReader(file):
+            if line["shares"] and start <= float(line["unix"]) <= end:
+                shares.setdefault(line["name"], []).append((float(line["unix"]), float(line["shares"])))
+    widest = max((within(series) for series in shares.values()), default=0.0)
+    return widest, min(STEADY, end - start)
+
+
+def within(series: Sequence[tuple[float, float]]) -> float:
+    """Give the widest range of a series within any minute of it, to its least."""
+    widest = 0.0
+    for place, (begun, _) in enumerate(series):
+        values = [value for at, value in series[place:] if at <= begun + STEADY]
+        widest = max(widest, max(values) / min(values) - 1)
+    return widest
+
+
+def load_rows(directory: Path) -> list[Row]:
+    """Read what has been measured so far."""
+    rows = [Row(**json.loads(file.read_text())) for file in sorted(directory.glob("*/*/row.json"))]
+    order = [ALONE, *CONDITIONS]
+    return sorted(rows, key=lambda row: (row.load, row.sysbench, order.index(row.condition), row.repeat))
+
+
+def spread(values: Sequence[float], spell: Callable[[float], str]) -> str:
+    """Spell the median and, of several, the least and the most."""
+    middle = spell(statistics.median(values))
+    return middle if len(values) == 1 else f"{middle} ({spell(min(values))} .. {spell(max(values))})"
+
+
+def table(rows: Iterable[Row], cores: int) -> str:
+    """Lay the conditions side by side, a line each."""
+    heads = (
+        "load", "sysbench", "condition", "tps", "of alone", "p50", "p95", "p95 to alone", "sysbench events/s",
+        "of its due", "peers' delay", "widest move of a share",
+    )  # fmt: skip
+    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
+    rows = list(rows)
+    bases = {(row.load, row.repeat): row for row in rows if row.condition == ALONE}
+    for key in dict.fromkeys((row.load, row.sysbench, row.condition) for row in rows):
+        its = [row for row in rows if (row.load, row.sysbench, row.condition) == key]
+        alone = [bases[row.load, row.repeat] for row in its]
+        owed = [due(row, base, cores) for row, base in zip(its, alone, strict=True)]
+        dues = [row.events / events for row, events in zip(its, owed, strict=True) if events]
+        condition = CONDITIONS.get(key[2])
+        cells = (
+            key[0],
+            str(key[1]),
+            condition.title if condition else ALONE,
+            spread([row.tps for row in its], lambda value: f"{value:.0f}"),
+            spread([quotient(row.tps, base.tps) for row, base in zip(its, alone, strict=True)], percent),
+            spread([row.p50 for row in its], milliseconds),
+            spread([row.p95 for row in its], milliseconds),
+            spread([quotient(row.p95, base.p95) for row, base in zip(its, alone, strict=True)], times),
+            spread([row.events for row in its], lambda value: f"{value:.0f}") if condition else "-",
+            spread(dues, percent) if dues else "-",
+            spread([row.peers_delay for row in its], milliseconds),
+            f"{spread([row.movement for row in its], percent)} in {its[0].seconds:.0f} s",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def free(alone: Row, cores: int) -> float:
+    """CPUs that ledger and client leave free when they run alone."""
+    left = max(0.0, cores - alone.ledger_cores - alone.client_cores)
+    # Below a twentieth of a CPU that is what is left of a measurement, not something to divide by.
+    return left if left >= 0.05 else 0.0
+
+
+def due(row: Row, alone: Row, cores: int) -> float:
+    """Events per second that sysbench is owed: what ledger and client leave free when they run alone."""
+    return free(alone, cores) * (row.events_per_core or 0.0)
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where sysbench's due went, as parts of it that add up to 1: what it got, and who used more than alone.
+
+    ``outside`` is all that ran outside of the lab, alone or not, and the little that nobody is charged for.
+    """
+
+    got: float
+    ledger: float
+    client: float
+    daemon: float
+    outside: float
+
+
+def account(row: Row, alone: Row, cores: int) -> Account | None:
+    """Divide sysbench's due; ``None`` where there is none to speak of."""
+    owed = free(alone, cores)
+    if not owed or not row.events_per_core:
+        return None
+    got = row.events / row.events_per_core / owed
+    ledger = (row.ledger_cores - alone.ledger_cores) / owed
+    client = (row.client_cores - alone.client_cores) / owed
+    daemon = row.daemon_cores / owed
+    return Account(got, ledger, client, daemon, 1.0 - got - ledger - client - daemon)
+
+
+def accounts(rows: Iterable[Row], cores: int) -> str:
+    """Lay out where sysbench's due went, a line for each condition."""
+    heads = (
+        "load", "sysbench", "condition", "ledger's CPU per transaction", "to alone", "sysbench got of its due",
+        "the ledger more than alone", "the client", "the daemon", "outside of the lab",
+    )  # fmt: skip
+    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
+    rows = list(rows)
+    bases = {(row.load, row.repeat): row for row in rows if row.condition == ALONE}
+    for key in dict.fromkeys((row.load, row.sysbench, row.condition) for row in rows if row.condition != ALONE):
+        its = [row for row in rows if (row.load, row.sysbench, row.condition) == key]
+        alone = [bases[row.load, row.repeat] for row in its]
+        parts = [one for row, base in zip(its, alone, strict=True) if (one := account(row, base, cores))]
+        if not parts or key[0] != "fixed":  # a saturating load leaves next to nothing
+            continue
+        costs = [quotient(per_transaction(row), per_transaction(base)) for row, base in zip(its, alone, strict=True)]
+        cells = (
+            key[0],
+            str(key[1]),
+            CONDITIONS[key[2]].title,
+            spread([per_transaction(row) for row in its], lambda value: f"{value:.2f} ms"),
+            spread(costs, times),
+            *(spread([getattr(one, part.name) for one in parts], percent) for part in fields(Account)),
+        )  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def per_transaction(row: Row) -> float:
+    """Give the CPU time in ms that the ledger uses for one transaction."""
+    return 1000 * quotient(row.ledger_cores, row.tps)
