@@ -151,7 +151,7 @@ def draw_line(axis: Axes, points: Sequence[tuple[float, Spread]], colour: str, l
 def x_title(spec: FigureSpec) -> str:
     """Name the x axis."""
     if spec.x == "axis":
-        return "k" if "k " in f"{spec.title} " or "(Table 4)" in spec.title else "neighbours"
+        return spec.x_title
     its = metric(spec.x)
     return f"{its.title}, {its.unit}"
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -86,7 +87,7 @@ class Bundled:
 
 
 class Tenants:
-    """A load client a channel; the first channel's figures are the cell's, all are under ``tenant.``."""
+    """A load client a channel; what all have together is the cell's, and each channel's is under ``tenant.``."""
 
     def __init__(
         self,
@@ -113,13 +114,20 @@ class Tenants:
     def result(self) -> Driven:
         """Read all."""
         results = {channel: read_result(run, file) for channel, (run, file) in self._runs.items()}
-        first = next(iter(results.values()))
         more = {
             f"tenant.{channel}.{name}": value
             for channel, found in results.items()
             for name, value in client_metrics(found.figures).items()
         }
-        return Driven(first.figures, first.start, first.end, first.throughput, first.p95, more)
+        all_of_them = together(tuple(results.values()))
+        return Driven(
+            all_of_them.figures,
+            all_of_them.start,
+            all_of_them.end,
+            all_of_them.throughput,
+            all_of_them.p95,
+            more,
+        )
 
 
 class Caliper:
@@ -228,6 +236,39 @@ def caliper_result(entry: dict[str, Any], points: list[tuple[float, int]], timin
         failed=int(entry["failed"] or 0),
     )
     return Driven(figures, start, end, rates, ())
+
+
+def together(results: Sequence[LoadResult]) -> LoadResult:
+    """Take several clients for one: sums, and of latencies those of the client that waited longest."""
+    every = [result.figures for result in results]
+    offered = [one.offered for one in every if one.offered is not None]
+    figures = LoadFigures(
+        offered=sum(offered) if offered else None,
+        throughput=sum(one.throughput for one in every),
+        mean=max(one.mean for one in every),
+        p50=max(one.p50 for one in every),
+        p95=max(one.p95 for one in every),
+        p99=max(one.p99 for one in every),
+        maximum=max(one.maximum for one in every),
+        committed=sum(one.committed for one in every),
+        failed=sum(one.failed for one in every),
+    )
+    start = min(result.start for result in results)
+    totals: dict[int, float] = {}
+    worst: dict[int, float] = {}
+    for result in results:
+        for at, value in result.throughput:
+            second = round(at + result.start)
+            totals[second] = totals.get(second, 0.0) + value
+        for at, value in result.p95:
+            second = round(at + result.start)
+            worst[second] = max(worst.get(second, 0.0), value)
+    return LoadResult(figures, start, max(result.end for result in results), since(totals, start), since(worst, start))
+
+
+def since(values: Mapping[int, float], start: float) -> Series:
+    """Spell values by epoch seconds as a series."""
+    return tuple((second - start, value) for second, value in sorted(values.items()))
 
 
 def client_metrics(load: LoadFigures) -> dict[str, float]:

@@ -265,7 +265,7 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}"
         for name, network in spec.networks.items()
     )
-    loads = "; ".join(load.title or name for name, load in spec.loads.items())
+    loads = "; ".join(filter(None, (*(load.title or name for name, load in spec.loads.items()), owed(summary))))
     maxima = ", ".join(f"{name} {value:.0f} tps" for name, value in summary.document.maxima.items())
     numbers = ", ".join(str(repeat.number) for repeat in summary.counted)
     facts = [
@@ -281,6 +281,18 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         pairs = ", ".join(f"{one} = {other}" for one, other in summary.plan.same.items())
         facts.append(("The same here", f"{pairs} (scaled to {summary.plan.cores} cores)"))
     return tuple(facts)
+
+
+def owed(summary: Summary) -> str:
+    """Say what each tenant of a load is offered and owed, where its maximum is known."""
+    maximum = summary.document.maxima.get(next(iter(summary.spec.networks)))
+    if maximum is None:
+        return ""
+    return "; ".join(
+        f"{channel}: {maximum * one.part:,.0f} tps offered, {maximum * one.threshold:,.0f} owed"
+        for load in summary.spec.loads.values()
+        for channel, one in load.tenants.items()
+    )
 
 
 def begun(host: Host) -> str:
@@ -304,9 +316,10 @@ def warnings(summary: Summary) -> list[str]:
             "none is quiet, so the noisy ones are shown" if summary.counted == summary.noisy else "left out of medians"
         )
         for repeat in summary.noisy:
-            first = next(iter(repeat.noise.items()))
+            key, said = next(iter(repeat.noise.items()))
+            where = next((summary.title(cell) for cell in summary.plan.cells if cell.key == key), key)
             more = f" (and {counted(len(repeat.noise) - 1, 'more cell')})" if len(repeat.noise) > 1 else ""
-            found.append(f"Repeat {repeat.number} was too noisy, {shown}: {first[0]}: {'; '.join(first[1])}{more}.")
+            found.append(f"Repeat {repeat.number} was too noisy, {shown}: {where}: {'; '.join(said)}{more}.")
     for name, noise in summary.document.probe_noise.items():
         if noise:
             found.append(

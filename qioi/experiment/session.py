@@ -77,21 +77,20 @@ class Session:
             self._store.begin(self._plan, describe(self._plan.seed))
         maxima = self._maxima()
         finished = self._store.repeats()
-        self._done += len(finished) * self._plan.repeat_seconds
-        while self._wanting(finished):
+        while wanting := self._wanting(finished):
+            self._done = self._plan.probe_seconds + len(finished) * self._plan.repeat_seconds
+            self._total = self._done + wanting * self._plan.repeat_seconds
             number = max((repeat.number for repeat in finished), default=0) + 1
             try:
                 finished.append(self._repeat(number, repeat_label(number, finished, self._plan.repeats), maxima))
             except BusyError as error:
                 self._lose(error)
-                continue
-            if not finished[-1].quiet:
-                self._total += self._plan.repeat_seconds if self._wanting(finished) else 0.0
         return finished
 
-    def _wanting(self, finished: list[Repeat]) -> bool:
+    def _wanting(self, finished: list[Repeat]) -> int:
+        """Say how many are wanting: quiet ones, as long as there are not twice as many in all as were asked for."""
         quiet = sum(repeat.quiet for repeat in finished)
-        return quiet < self._plan.repeats and len(finished) < 2 * self._plan.repeats
+        return max(0, min(self._plan.repeats - quiet, 2 * self._plan.repeats - len(finished)))
 
     def _lose(self, error: BusyError) -> None:
         """Note a repeat that could not be measured; with as many as were asked for, or :data:`LOSSES`, the run ends.

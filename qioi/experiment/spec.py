@@ -233,14 +233,16 @@ class Timing(Strict):
 class FigureSpec(Strict):
     """One table or picture.
 
-    ``bars``: a metric a panel, a bar a cell. ``lines``: metrics over ``x`` (a metric, or ``axis`` of the arms), a line
-    a network. ``time``: series over time, a panel a cell. ``stack``: metrics on top of each other, a bar a cell.
+    ``bars``: a metric a panel, a bar a cell. ``lines``: metrics over ``x`` (a metric, or ``axis`` of the arms, which
+    ``x_title`` names), a line a network. ``time``: series over time, a panel a cell. ``stack``: metrics on top of each
+    other, a bar a cell.
     """
 
     kind: Literal["table", "bars", "lines", "time", "stack"]
     title: str
     metrics: Annotated[list[str], Field(min_length=1)]
     x: str = "axis"
+    x_title: str = "neighbours"
     arms: list[Name] = []
     loads: list[Name] = []
     load: Name | None = None

@@ -122,7 +122,7 @@ def percent(ratio: float) -> str:
 
 def times(ratio: float) -> str:
     """Spell a multiple."""
-    digits = 0 if ratio >= 10 else 1 if ratio >= 2 else 2 if ratio >= 0.1 else 3
+    digits = 0 if ratio >= 10 else 1 if ratio >= 2 else 2 if ratio >= 0.1 else 3 if ratio >= 0.01 else 4
     return f"{ratio:.{digits}f}x"
 
 

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from qioi.experiment.condense import Traces, speed_of_reaction
-from qioi.experiment.drivers import caliper_result, client_flags, client_metrics, read_result, stages
+from qioi.experiment.drivers import caliper_result, client_flags, client_metrics, read_result, stages, together
 from qioi.experiment.neighbours import set_quota
 from qioi.experiment.session import disturbance
 from qioi.experiment.spec import LoadSpec, Timing
 from qioi.lab.cgroups import Tree, find_hierarchy
 from qioi.lab.errors import LabError
+from qioi.lab.figures import LoadFigures
+from qioi.lab.load import LoadResult
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample
 from qioi.types import Role
@@ -145,6 +147,19 @@ def test_a_ledger_that_committed_nothing_is_a_finding_and_a_client_that_sent_not
     # A closed loop: all clients wait through the window for what they sent before it.
     file.write_text(json.dumps({**nothing, "intended_rate": 0}))
     assert client_metrics(read_result(run, file).figures) == {"throughput": 0.0, "failed": 0.0, "goodput": 0.0}
+
+
+def test_several_clients_are_taken_for_one() -> None:
+    def client(start: float, tps: float, slow: float, offered: float | None) -> LoadResult:
+        figures = LoadFigures(offered, tps, slow, slow, slow, slow, slow, 100, 5)
+        return LoadResult(figures, start, start + 10, ((0.9, tps), (1.9, tps)), ((0.9, slow),))
+
+    found = together((client(100.1, 60, 20, 70.0), client(100.3, 40, 30, 50.0)))
+    assert found.figures == LoadFigures(120.0, 100, 30, 30, 30, 30, 30, 200, 10)
+    assert (found.start, found.end) == (100.1, 110.3)
+    assert found.throughput == (pytest.approx((0.9, 100)), pytest.approx((1.9, 100)))
+    assert found.p95 == (pytest.approx((0.9, 30)),)
+    assert together((client(1, 2, 3, None),)).figures.offered is None
 
 
 @pytest.mark.parametrize(("ours", "steal", "said"), [(9.5, 0.0, []), (2.0, 0.0, ["40.0 %"]), (9.5, 1.0, ["5.0 %"])])

@@ -81,6 +81,7 @@ def test_bars_are_named_by_what_tells_them_apart(document: dict[str, Any], tmp_p
 
 def test_panels_over_the_arms_share_an_axis_of_whole_neighbours(report: Path) -> None:
     drawn = (report.parent / "toy" / "pictures" / "3-lines.svg").read_text()
+    assert drawn.count(">neighbours<") == 2
     assert drawn.count(">0<") == 2
     assert drawn.count(">1<") >= 2
     assert ">0.2<" not in drawn
@@ -139,6 +140,31 @@ def test_a_maximum_that_was_found_on_a_busy_machine_is_said(report: Path) -> Non
     store.keep("probe_noise", {"tiny": ["processes outside the lab used 54.5 % of the machine (accepted: 5 %)"]})
     said = Page(write_report(report.parent)).text
     assert "maximum of tiny, and T, may be too low: while it was looked for processes outside the lab used" in said
+
+
+def test_what_disturbed_whom_is_said_in_the_words_of_the_tables(report: Path) -> None:
+    assert "Repeat 2 was too noisy, left out of medians: alone: the hypervisor gave 20.0 %" in Page(report).text
+
+
+def test_what_tenants_are_owed_is_said(document: dict[str, Any], tmp_path: Path) -> None:
+    document["networks"]["tiny"]["channels"] = ["alpha", "beta"]
+    tenants = {"alpha": {"part": 0.3, "threshold": 0.3}, "beta": {"part": 0.3, "threshold": 0.15}}
+    document["loads"] = {"slow": {"title": "two", "tenants": tenants}}
+    store = Store(tmp_path / "run" / "toy")
+    filled(store, make_plan(load(document, tmp_path), 2), [row(100, 50, 100)])
+    assert "owed" not in Page(write_report(tmp_path / "run")).text
+    store.keep("maxima", {"tiny": 1000.0})
+    said = Page(write_report(tmp_path / "run")).text
+    assert "two; alpha: 300 tps offered, 300 owed; beta: 300 tps offered, 150 owed (maximum found" in said
+
+
+def test_a_run_that_cannot_be_read_does_not_hide_the_others(report: Path) -> None:
+    shutil.copytree(report.parent, report.parent.with_name("spoilt"))
+    (report.parent.with_name("spoilt") / "toy" / "run.json").write_text("[]")
+    page = Page(write_index(report.parent.parent))
+    assert page.files == ["run/report.html", "spoilt/report.html"]
+    assert "not readable" in page.text
+    assert page.text.count("1 of 1 sentences agree") == 1
 
 
 def test_a_lost_repeat_is_said(report: Path) -> None:

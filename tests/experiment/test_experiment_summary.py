@@ -219,6 +219,31 @@ def test_a_repeat_that_could_not_be_measured_is_noted_and_tried_again(plan: Plan
     assert [repeat.number for repeat in store.repeats()] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("steal", "left"),
+    [([0.0, 0.0], 1), ([9.0, 9.0], 3), ([9.0, 9.0, 9.0], 3), ([0.0, 9.0, 9.0, 9.0, 9.0], 1)],
+)
+def test_the_time_left_is_that_of_the_repeats_that_are_wanting(
+    plan: Plan, tmp_path: Path, steal: list[float], left: int
+) -> None:
+    """Three are asked for; quiet ones are measured until there are three, or six in all."""
+    filled(Store(tmp_path / "toy"), plan, [row(100, 50, 100, steal=one) for one in steal])
+    shown: list[float] = []
+
+    class Counted(Starved):
+        def _maxima(self) -> dict[str, float]:
+            return {}
+
+        def _repeat(self, number: int, label: str, maxima: dict[str, float]) -> Repeat:
+            self._step(label, 0)
+            return super()._repeat(number, label, maxima)
+
+    session = Counted(plan, Store(tmp_path / "toy"), tmp_path, 1024, lambda _, done, total: shown.append(total - done))
+    session.every = 1
+    session.run(resume=True)
+    assert shown == [pytest.approx(plan.repeat_seconds * one) for one in range(left, 0, -1)]
+
+
 @pytest.mark.parametrize(("repeats", "tries"), [(1, LOSSES), (7, 7)])
 def test_where_nothing_can_be_measured_a_run_ends(plan: Plan, tmp_path: Path, repeats: int, tries: int) -> None:
     session = Starved(
