@@ -7,7 +7,6 @@ metric tells them apart.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,8 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 COUNT = "ledger_transaction_count"
 HEIGHT = "ledger_blockchain_height"
-#: Channels that are looked at on one page.
+#: Channels that are looked at on one page, and below which a count or a height is believed: sums of these stay finite.
 MAX_CHANNELS = 1000
+MOST = 2.0**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,16 @@ def parse_page(text: str) -> Page:
     wanted = [line for line in text.splitlines() if line.startswith((COUNT + "{", HEIGHT + "{"))]
     transactions: dict[str, float] = {}
     heights: dict[str, int] = {}
+    known: set[str] = set()
     try:
         for family in text_string_to_metric_families("\n".join(wanted) + "\n"):
             for sample in family.samples:
                 channel = sample.labels.get("channel")
-                if channel is None or not math.isfinite(sample.value) or sample.value < 0:
+                if channel is None or not 0 <= sample.value < MOST:  # nor NaN
                     continue
-                if channel not in heights and channel not in transactions and len(heights) >= MAX_CHANNELS:
+                if channel not in known and len(known) >= MAX_CHANNELS:
                     continue
+                known.add(channel)
                 if sample.name == HEIGHT:
                     heights[channel] = int(sample.value)
                 elif sample.labels.get("validation_code") == "VALID":

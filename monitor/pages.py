@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from qioi.monitor.exposition import Page
+from qioi.monitor.exposition import MAX_CHANNELS, Page
 from qioi.types import ChannelReading
 
 #: Seconds that a rate covers, as for logs: three of Fabric's default batch timeouts.
@@ -48,7 +48,9 @@ class PageThroughput:
         for name, height in page.heights.items():
             if name not in page.transactions:
                 continue
-            channel = self._channels.setdefault(name, _Channel())
+            channel = self._channel(name)
+            if channel is None:
+                continue
             looks = channel.looks.setdefault(peer, deque())
             if looks and (height < looks[-1].height or page.transactions[name] < looks[-1].transactions):
                 looks.clear()  # the process, or the ledger, began anew
@@ -61,6 +63,16 @@ class PageThroughput:
                 looks.popleft()
             if before is not None and height > before:
                 channel.moved = now
+
+    def _channel(self, name: str) -> _Channel | None:
+        """Find or begin a channel; ``None`` where there are too many: a page may make names up."""
+        if name not in self._channels:
+            if len(self._channels) >= MAX_CHANNELS:  # those make room that nobody shows any more
+                self._channels = {known: one for known, one in self._channels.items() if any(one.looks.values())}
+            if len(self._channels) >= MAX_CHANNELS:
+                return None
+            self._channels[name] = _Channel()
+        return self._channels[name]
 
     def forget(self, peer: str) -> None:
         """Drop what a peer has shown that does not answer any more, or is not watched."""

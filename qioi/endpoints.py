@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
+from urllib.parse import urlsplit
 
+from qioi.monitor.counters import Skip
 from qioi.monitor.exposition import Page, parse_page
 from qioi.monitor.pages import PageThroughput
 from qioi.sources import Channels, SourceState
@@ -20,8 +21,8 @@ from qioi.types import ChannelReading, Component, LeaderChange
 
 #: Seconds between two questions to one endpoint.
 EVERY = 1.0
-#: Seconds that an endpoint may take over any step of an answer.
-TIMEOUT = 2.0
+#: Seconds that an endpoint may take over any step of an answer, and over all of them.
+TIMEOUT, LONGEST = 2.0, 5.0
 #: Seconds after its last page in which an endpoint is believed; then the log speaks.
 FRESH = 4.0
 #: Bytes of a page; a peer with a thousand channels has less.
@@ -46,43 +47,73 @@ class Endpoint:
         self._every = every
         self._looks: SimpleQueue[Look] = SimpleQueue()
         self._stop = threading.Event()
+        self._asked: float | None = None  # when the answer that is waited for was asked for
+        self._line: socket.socket | None = None
         self._thread = threading.Thread(target=self._run, name=f"metrics of {component}", daemon=True)
         self._thread.start()
 
-    def take(self) -> list[Look]:
-        """Give the answers that came since the last call; never waits."""
+    def take(self, now: float) -> list[Look]:
+        """Give the answers that came since the last call; never waits. Who takes too long is hung up on."""
         looks = []
         with contextlib.suppress(Empty):
             while True:
                 looks.append(self._looks.get_nowait())
+        if self._asked is not None and now - self._asked > LONGEST:
+            self._hang_up()
         return looks
 
     def close(self) -> None:
-        """Ask no more. A question that is on its way ends by itself: nobody waits for it."""
+        """Ask no more, and hang up; a question under way ends by itself, and nobody waits for it."""
         self._stop.set()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        line = self._line
+        if line is not None:
+            with contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
     def _run(self) -> None:
         with contextlib.suppress(OSError):  # the loop's precedence is not for asking around
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         while not self._stop.is_set():
-            self._looks.put(look_at(self.url))
+            self._looks.put(self._look())
             self._stop.wait(self._every)
 
+    def _look(self) -> Look:
+        """Ask once. Whatever goes wrong is the answer."""
+        page, problem, asked = None, None, time.monotonic()
+        self._asked = asked
+        try:
+            text = self._fetch()
+            if time.monotonic() - asked > LONGEST:  # what came until it was hung up on may look like all
+                raise TimeoutError
+            if len(text) > MAX_PAGE:
+                problem = f"{self.url}: a page of more than {MAX_PAGE} bytes"
+            else:
+                page = parse_page(text.decode("utf-8", errors="replace"))
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            late = time.monotonic() - asked > LONGEST
+            words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            why = f"no whole page in {LONGEST:g} s" if late else words
+            problem = f"{self.url}: {why}"
+        finally:
+            self._asked = self._line = None
+        return Look(time.monotonic(), page, problem)
 
-def look_at(url: str) -> Look:
-    """Ask once. Whatever goes wrong is the answer."""
-    page, problem = None, None
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-            text = answer.read(MAX_PAGE + 1)
-        if len(text) > MAX_PAGE:
-            problem = f"{url}: a page of more than {MAX_PAGE} bytes"
-        else:
-            page = parse_page(text.decode("utf-8", errors="replace"))
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        why = error.reason if isinstance(error, urllib.error.URLError) else error
-        problem = f"{url}: {getattr(why, 'strerror', None) or why or type(error).__name__}"
-    return Look(time.monotonic(), page, problem)
+    def _fetch(self) -> bytes:
+        """Read a page, or its beginning where it is too long. No proxy is asked, and nobody else is followed to."""
+        url = urlsplit(self.url)
+        kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+        connection = kind(url.hostname or "", url.port, timeout=TIMEOUT)
+        with contextlib.closing(connection):
+            connection.connect()
+            self._line = connection.sock
+            connection.request("GET", (url.path or "/") + (f"?{url.query}" if url.query else ""))
+            with connection.getresponse() as answer:
+                if answer.status != 200:
+                    raise ValueError(f"HTTP status {answer.status} {answer.reason}")
+                return answer.read(MAX_PAGE + 1)
 
 
 class MeteredChannels:
@@ -98,10 +129,13 @@ class MeteredChannels:
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
         self._states: dict[tuple[str, str], SourceState] = {}
         self._heard: dict[tuple[str, str], float] = {}
+        self._serves: dict[str, tuple[str, ...]] = {}
         self._ask(components)
 
     def _ask(self, components: Iterable[Component]) -> None:
-        wanted = [(one.name, one.metrics_url) for one in components if one.metrics_url]
+        components = [one for one in components if one.metrics_url]
+        wanted = [(one.name, one.metrics_url or "") for one in components]
+        self._serves = {one.name: one.channels for one in components}
         for key in [key for key in self._endpoints if key not in wanted]:
             self._endpoints.pop(key).close()
             self._states.pop(key)
@@ -121,7 +155,7 @@ class MeteredChannels:
     def read(self, now: float) -> dict[str, ChannelReading]:
         """Take in what the endpoints have answered; for each channel give their reading, or the logs'."""
         for key, endpoint in self._endpoints.items():
-            for look in endpoint.take():
+            for look in endpoint.take(now):
                 self._take(key, look)
             if key in self._heard and now - self._heard[key] > FRESH:
                 del self._heard[key]
@@ -133,10 +167,15 @@ class MeteredChannels:
         if look.page is None:
             self._states[key] = replace(state, problem=look.problem)
             return
+        page, foreign = own(look.page, self._serves[key[0]])
         self._heard[key] = look.time
-        self._pages.observe(key[0], look.page, look.time)
+        self._pages.observe(key[0], page, look.time)
         self._states[key] = replace(
-            state, problem=None, lines=state.lines + 1, commits=round(sum(look.page.transactions.values()))
+            state,
+            problem=None,
+            lines=state.lines + 1,
+            commits=round(sum(page.transactions.values())),
+            skipped={str(Skip.FOREIGN_CHANNEL): foreign} if foreign else {},
         )
 
     def _choose(self, logged: ChannelReading, now: float) -> ChannelReading:
@@ -160,3 +199,15 @@ class MeteredChannels:
         for endpoint in self._endpoints.values():
             endpoint.close()
         self._logs.close()
+
+
+def own(page: Page, channels: tuple[str, ...]) -> tuple[Page, int]:
+    """Give what a page says of the channels that its component serves, and how many others it speaks of."""
+    foreign = {*page.transactions, *page.heights}.difference(channels) if channels else set()
+    if not foreign:
+        return page, 0
+    kept = Page(
+        {name: count for name, count in page.transactions.items() if name not in foreign},
+        {name: height for name, height in page.heights.items() if name not in foreign},
+    )
+    return kept, len(foreign)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.monitor.exposition import COUNT, Page, parse_page
+from qioi.monitor.exposition import COUNT, HEIGHT, MAX_CHANNELS, Page, parse_page
 from qioi.monitor.pages import PageThroughput
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "fabric-logs"
@@ -114,3 +114,27 @@ def test_transactions_are_counted_once_and_a_peer_that_begins_anew_takes_none_aw
         pages.observe(peer, page(height), float(len(counted)))
         counted.append(pages.reading("red", float(len(counted))).committed)
     assert counted == [0, 0, 0, 20, 40, 40, 50, 50]
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "1.8e19"])
+def test_a_number_that_no_peer_counts_up_to_is_none(value: str) -> None:
+    lines = [f'{HEIGHT}{{channel="red"}} {value}', f'{COUNT}{{channel="red",validation_code="VALID"}} {value}']
+    assert parse_page("\n".join(lines)) == Page()
+
+
+def test_no_page_has_more_channels_than_are_looked_at() -> None:
+    lines = [f'{COUNT}{{channel="c{number}",validation_code="VALID"}} 1' for number in range(MAX_CHANNELS + 5)]
+    assert len(parse_page("\n".join(lines)).transactions) == MAX_CHANNELS
+
+
+def test_channels_that_are_made_up_look_after_look_stay_within_bounds() -> None:
+    pages = PageThroughput()
+    for second in range(8):
+        pages.observe("honest", page(5 * second), float(second))
+        made_up = {f"c{second}-{number}": 1 for number in range(MAX_CHANNELS)}
+        pages.observe("forger", Page({name: 1.0 for name in made_up}, made_up), float(second))
+    assert len(pages.channels) <= MAX_CHANNELS
+    assert pages.reading("red", 7.0).throughput == pytest.approx(50)
+    pages.forget("forger")
+    pages.observe("honest", Page({"blue": 1.0}, {"blue": 1}), 8.0)
+    assert pages.channels == ("red", "blue")
