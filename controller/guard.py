@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Access, explain
-from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.hierarchy import MIN_WEIGHT, Hierarchy
 from qioi.controller.journal import Entry, Journal
 from qioi.controller.owner import Nobody, Owners
 from qioi.kernel_files import NUMBER, KernelFiles, is_gone
@@ -108,7 +108,7 @@ class Guard:
 
     def _meet(self, entry: Entry) -> Entry:
         """Fill in what a group was found with. A container that starts again has what is on its record."""
-        found = self._access.read(entry.path)
+        found = self._sound(entry.path, self._access.read(entry.path))
         former = self._former.pop(entry.owner, None)
         if former is not None and found in former.ours:
             return replace(entry, original=former.original, ours=(found, former.original))
@@ -146,9 +146,18 @@ class Guard:
         self._last.pop(path, None)
         current = self._current(entry)
         if current != entry.original and path not in self._foreign and not self._changed(entry):
-            entry = self._held[path] = replace(entry, original=current)
+            entry = self._held[path] = replace(entry, original=self._sound(path, current))
         shares = self._last[path] = self._hierarchy.shares(current, entry.original)
         return shares
+
+    def _sound(self, path: str, value: int) -> int:
+        """Refuse for an original what is no weight: an idle group has none (cgroup v2 before Linux 6.12 says 0)."""
+        if value < MIN_WEIGHT:
+            folder = self._hierarchy.folder(path)
+            raise CgroupError(
+                f"{folder}/{self._hierarchy.file} is {value}: the group is idle (cpu.idle): nothing raises it"
+            )
+        return value
 
     def _current(self, entry: Entry) -> int:
         """Read the value of the very group that is held."""
@@ -196,6 +205,20 @@ class Guard:
             entry = self._former[entry.owner] = replace(entry, ours=self._ours(entry))
             self._owners.release(entry.owner, entry.original, entry.ours)
         self._foreign.discard(path)
+
+    def leave(self, path: str) -> bool:
+        """Let go of a group that is not looked at any more; say whether that was so. Not while ours, or foreign."""
+        entry = self._held.get(path)
+        if entry is None:
+            return True
+        if path in self._foreign or self._changed(entry):
+            try:
+                self._check_identity(entry)
+                return False
+            except CgroupGoneError:
+                pass
+        self.drop(path)
+        return True
 
     def _ours(self, entry: Entry) -> tuple[int, ...]:
         """Give all values of ours that may be in force in a group, now or by its owner's doing."""
@@ -279,7 +302,8 @@ class Guard:
         current = self._access.read(path)
         expected = self._ours(entry) if entry.ours else (entry.original, *self._ours(entry))
         if not self._changed(entry) and path not in self._foreign:
-            entry = self._held[path] = replace(entry, original=current)  # not touched by us yet: as found now
+            # Not touched by us yet: as found now.
+            entry = self._held[path] = replace(entry, original=self._sound(path, current))
         elif current not in expected or path in self._foreign:
             self._foreign.add(path)
             self._held[path] = replace(entry, ours=())
@@ -296,6 +320,7 @@ class Guard:
         """Write the last of ``ours`` and read it back."""
         target = entry.ours[-1]
         try:
+            self._check_identity(entry)  # once more: the journal may have taken seconds
             self._access.write(entry.path, target)
             current = self._access.read(entry.path)
         except CgroupError as error:

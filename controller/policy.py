@@ -77,8 +77,8 @@ class Controller:
 
     def __init__(self, policies: Mapping[str, Policy]) -> None:
         self._laws: dict[str, dict[str, Law]] = {}
-        #: The policy and the share found that each law was made for, by component and channel.
-        self._made_for: dict[tuple[str, str], tuple[Policy, int]] = {}
+        #: The policy and the share found that each law was made for, by component and channel, as the laws.
+        self._made_for: dict[str, dict[str, tuple[Policy, int]]] = {}
         self.adopt(policies)
 
     def adopt(self, policies: Mapping[str, Policy]) -> None:
@@ -87,9 +87,9 @@ class Controller:
         self._policies = {channel: replace(policy, threshold=None) for channel, policy in policies.items()}
         self._owed = {channel: policy.threshold for channel, policy in policies.items()}
         self._serving: dict[tuple[Role, tuple[str, ...]], tuple[Policy, ...]] = {}
-        for laws in self._laws.values():
+        for component, laws in self._laws.items():
             for channel in [one for one in laws if one not in policies]:
-                del laws[channel]
+                del laws[channel], self._made_for[component][channel]
 
     def policies_for(self, component: Component) -> tuple[Policy, ...]:
         """Policies, without thresholds, that may raise this component; one without channels serves all of them."""
@@ -175,16 +175,17 @@ class Controller:
 
     def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
         """Find the law to ask: the one from before, unless its policy or the share found is another one by now."""
-        made = self._made_for.get((component, policy.channel))
+        known_for = self._made_for.setdefault(component, {})
+        made = known_for.get(policy.channel)
         if known is not None and made is not None and made[1] == found and (made[0] is policy or made[0] == policy):
             return known
-        self._made_for[component, policy.channel] = policy, found
+        known_for[policy.channel] = policy, found
         return policy.start(found) if known is None and share == found else policy.resume(known, found, share)
 
     def forget(self, component: str) -> None:
         """Drop what is remembered of a component that is gone, or was made anew."""
-        for channel in self._laws.pop(component, {}):
-            self._made_for.pop((component, channel), None)
+        self._laws.pop(component, None)
+        self._made_for.pop(component, None)
 
 
 def in_vain(verdict: Verdict, why: str) -> Verdict:

@@ -112,9 +112,12 @@ class FileTail:
             try:
                 budget = self._read(file, blocks, budget)
             except OSError as error:
-                self.counters.errors += 1
-                self.problem = f"{self.path}: cannot read: {error.strerror}"
+                self._cannot_read(error)
         return budget
+
+    def _cannot_read(self, error: OSError) -> None:
+        self.counters.errors += 1
+        self.problem = f"{self.path}: cannot read: {error.strerror}"
 
     def _read(self, file: _Open, blocks: list[bytes], budget: int) -> int:
         found = os.fstat(file.fd)
@@ -191,7 +194,12 @@ class FileTail:
             self._files[-1].idle = 0
             self._add_numbered_between(self._files[-1], named)
         if self._start_at_end:
-            self._seek_to_end(named)
+            try:
+                self._seek_to_end(named)
+            except OSError as error:
+                os.close(named.fd)
+                self._cannot_read(error)
+                return
         self._add(named)
 
     def _add_numbered_between(self, old: _Open, named: _Open) -> None:

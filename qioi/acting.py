@@ -54,6 +54,7 @@ class Actor:
         #: Who has a share on a record of its own, by group, where that is known of groups above components.
         self.owners: Mapping[str, str] = {}
         self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
+        self._looked_at: set[str] = set()  # groups above components that are held
         self._news: dict[str, Said | None] = {}
 
     def go_on(self, above: Iterable[str]) -> None:
@@ -82,6 +83,12 @@ class Actor:
             problems.append(f"somebody else has changed {names} share: left alone")
         share = self._effective(cgroup, placement)
         return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None)
+
+    def leave(self, above: Iterable[str]) -> None:
+        """Let go of groups above components that are not looked at any more; ``above`` are those that are."""
+        self._looked_at |= set(above)
+        gone = self._looked_at.difference(above, self._above)
+        self._looked_at -= {group for group in gone if self._guard.leave(group)}
 
     def _look_above(self, group: str) -> str | None:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -62,6 +62,7 @@ class Daemon:
         self._ancestry = Ancestry(guard, self._controller.is_literal)
         self._owners = {one.cgroup: one.owner for one in config.components}
         self._said: dict[str, str] = {}
+        self._heard: Set[str] = frozenset()  # the sources of the last period, by what is said of them
         self._would: dict[str, Said | None] = {}  # in a dry run
         self._totals = Totals()
         self.thresholds = Thresholds(config.policies)
@@ -184,7 +185,9 @@ class Daemon:
     ) -> dict[str, InForce | CgroupError]:
         """Read what is in force for every component, at the level that counts."""
         above: dict[str, str | None] = {}  # most components have these in common
-        return {state.name: self._look_at(state, placements.get(state.cgroup), above) for state in components}
+        looks = {state.name: self._look_at(state, placements.get(state.cgroup), above) for state in components}
+        self._actor.leave(above)
+        return looks
 
     def _look_at(
         self, state: ComponentState, placement: Placement | None, above: dict[str, str | None]
@@ -299,18 +302,15 @@ class Daemon:
 
     # ---- all of it -> people
 
-    def _report(
-        self,
-        before: Snapshot,
-        states: Mapping[str, ComponentState],
-        now: float,
-    ) -> Snapshot:
+    def _report(self, before: Snapshot, states: Mapping[str, ComponentState], now: float) -> Snapshot:
         """Say what is new, and put everything into one value."""
         sources = tuple(self._channels.states())
-        for state in states.values():
-            self._say(state.name, state.problem)
-        for source in sources:
-            self._say(f"{source.kind} of {source.component}", source.problem)
+        heard = {f"{source.kind} of {source.component}": source.problem for source in sources}
+        for about in self._heard - heard.keys():
+            self._said.pop(about, None)  # gone, and not well again
+        self._heard = heard.keys()
+        for about, problem in (*((one.name, one.problem) for one in states.values()), *heard.items()):
+            self._say(about, problem)
         self._totals = replace(self._totals, periods=self._totals.periods + 1)
         self._files.sweep()
         return replace(

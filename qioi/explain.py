@@ -120,7 +120,7 @@ def levels(hierarchy: Hierarchy, cgroup: str, placement: Placement | None = None
             "value": own,
             "siblings": {name: siblings[name] for name in largest},
             "others": len(siblings) - len(largest),
-            "part": own / (own + sum(siblings.values())),
+            "part": own / max(1, own + sum(siblings.values())),  # a group that is idle may have no weight
             "foreign": foreign.get(str(path)),
             "acted": str(path) in (placement.groups if placement else (cgroup,)),
         }

@@ -41,11 +41,11 @@ class Meter:
         self._periods = snapshot.totals.periods
         self._loop.observe(snapshot.loop)
         self._late.observe(max(0.0, snapshot.lateness))
-        now, before = time.monotonic(), self._inputs
-        self._inputs = {}
+        now, inputs = time.monotonic(), {}
         for one in snapshot.sources:
-            lines, since = before.get((one.component, one.kind), (-1, now))
-            self._inputs[one.component, one.kind] = (one.lines, now if one.lines != lines else since)
+            lines, since = self._inputs.get((one.component, one.kind), (-1, now))
+            inputs[one.component, one.kind] = (one.lines, now if one.lines != lines else since)
+        self._inputs = inputs  # all at once: another thread may be at reading them
 
     def collect(self) -> Iterator[Metric]:
         """Give the ages of all inputs."""

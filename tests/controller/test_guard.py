@@ -13,6 +13,7 @@ from real_host import Host, real_mount
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Files
 from qioi.controller.guard import Guard, Result, restore_entries
+from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Entry, Journal
 from qioi.controller.owner import Nobody
 
@@ -346,3 +347,63 @@ def test_journal_folder_gone_is_a_failure_not_a_crash(host: Host, tmp_path: Path
     before = host.get(path)
     assert results(guard.apply({path: 4096})) == [Result.FAILED]
     assert host.get(path) == before
+
+
+def test_a_group_made_anew_while_the_journal_was_written_is_left_alone(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may take seconds over the first entry, and a service may be restarted in them."""
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    store = journal.store
+
+    def slowly(entries: object, *, durable: bool = True) -> None:
+        store(entries, durable=durable)  # type: ignore[arg-type]
+        host.remove(path)
+        host.make("b")  # takes the inode number that a file system like tmpfs would use again
+        host.make("a", 300)
+
+    monkeypatch.setattr(journal, "store", slowly)
+    (outcome,) = guard.apply({path: 4096})
+    assert outcome.result is Result.GONE
+    assert "another group has that path now" in outcome.message
+    assert host.get(path) == 300
+
+
+def test_an_idle_group_has_no_weight_to_raise(tmp_path: Path, journal: Journal) -> None:
+    """Its cpu.weight reads 0 on Linux before 6.12 (sched_group_set_idle gives it 3 of 1024), and takes no other."""
+    hierarchy = Hierarchy(2, tmp_path / "cgroup2")
+    for name, weight in (("idle", 0), ("later", 100), ("ours", 100)):
+        (hierarchy.mount / name).mkdir(parents=True)
+        (hierarchy.mount / name / "cpu.weight").write_text(f"{weight}\n")
+    guard = Guard(hierarchy, Files(hierarchy), journal)
+    for name in ("later", "ours"):
+        guard.hold(name)
+    guard.apply({"ours": 4096})
+    for name in ("later", "ours"):
+        (hierarchy.mount / name / "cpu.weight").write_text("0\n")
+    for act in (lambda: guard.hold("idle"), lambda: guard.shares("later")):
+        with pytest.raises(CgroupError, match=r"cpu.weight is 0: the group is idle \(cpu.idle\)"):
+            act()
+    assert results(guard.apply({"later": 4096, "ours": 2048})) == [Result.FAILED, Result.FOREIGN]
+    assert results(guard.restore()) == []
+    for name in ("idle", "later", "ours"):
+        assert (hierarchy.mount / name / "cpu.weight").read_text() == "0\n"
+
+
+def test_a_group_is_left_only_with_nothing_of_ours_in_it(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    foreign, untouched = host.make("b"), host.make("c")
+    for one in (foreign, untouched):
+        guard.hold(one)
+    guard.apply({foreign: 4096})
+    host.set(foreign, 777)
+    assert results(guard.apply({foreign: 2048})) == [Result.FOREIGN]
+    assert [guard.leave(one) for one in (path, foreign, untouched, "never/held")] == [False, False, True, True]
+    assert (guard.holds(path), guard.is_foreign(foreign), guard.holds(untouched)) == (True, True, False)
+    for one in (path, foreign):
+        host.remove(one)
+        assert guard.leave(one)
+        assert not guard.holds(one)
+    assert not guard.is_foreign(foreign)

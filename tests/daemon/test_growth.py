@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from toy_daemon import ToySite, peer
 
+from qioi.controller.policy import Controller, Policy
+from qioi.sources import SourceState
 from qioi.types import Component, Role
 
 #: Components that come and go before the count begins; then, in each of so many counts.
@@ -55,6 +57,56 @@ def test_components_that_come_and_go_leave_nothing_behind(tmp_path: Path, caplog
     finally:
         tracemalloc.stop()
     # What components leave behind is there in every count; a table of the interpreter's that was made larger, in one.
+    assert min(after - before for before, after in pairwise(kept)) < STAYS * THEN
+
+
+def test_groups_above_components_are_let_go_of_with_them(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("stays", "docker/p")], channels={"red": {"threshold": 100}})
+    site.toy.tps = {"red": 200.0}
+    site.group("pods/pod1/c")
+    come = Component("comes", Role.PEER, "pods/pod1/c", ("red",), str(site.folder / "peer.log"))
+    site.toy.used = {"": 2.0, "docker": 0.1, "docker/p": 0.1, "pods": 1.9, "pods/pod1": 0.1, "pods/pod1/c": 0.1}
+    site.toy.waits = {"stays": (0.1, 0.0), "comes": (0.1, 0.0)}
+    config = replace(site.config, components=(*site.config.components, come))
+    site.snapshot = site.daemon.adopt(config, site.snapshot)
+    site.run(2)
+    assert site.component("comes").placement.groups == ("pods/pod1",)  # type: ignore[union-attr]
+    assert site.guard.holds("pods/pod1")
+    shutil.rmtree(site.hierarchy.mount / "pods")
+    site.snapshot = site.daemon.adopt(site.config, site.snapshot)
+    site.run(1)
+    assert not site.guard.holds("pods/pod1")
+
+
+def test_what_was_said_of_a_log_goes_with_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "qioi")
+    site = ToySite(tmp_path, [peer("stays", "docker/p")], channels={"red": {"threshold": 100}})
+    site.toy.sources = lambda: [SourceState("gone", "/no/such.log", "/no/such.log: No such file", 0, 0, 0)]
+    site.run(2)
+    site.toy.sources = list
+    site.run(1)
+    site.toy.sources = lambda: [SourceState("gone", "/no/such.log", "/no/such.log: No such file", 0, 0, 0)]
+    site.run(1)
+    said = [one.getMessage() for one in caplog.records if "log of gone" in one.getMessage()]
+    assert said == ["log of gone: /no/such.log: No such file"] * 2
+
+
+def test_laws_of_channels_that_come_and_go_are_forgotten() -> None:
+    controller = Controller({})
+    tracemalloc.start()
+    try:
+        kept = []
+        for number in range(3 * THEN):
+            channel = f"channel{number}"
+            component = Component(f"peer{number}", Role.PEER, "docker/p", (channel,))
+            controller.adopt({channel: Policy(channel, "adaptive")})
+            controller.decide(1.0, component, 1024, 1024, {}, None, None)
+            controller.adopt({})
+            controller.forget(component.name)
+            if number % THEN == THEN - 1:
+                kept.append(memory())
+    finally:
+        tracemalloc.stop()
     assert min(after - before for before, after in pairwise(kept)) < STAYS * THEN
 
 

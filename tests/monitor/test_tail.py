@@ -321,3 +321,16 @@ def test_a_real_writer_that_rotates_while_it_is_read(log: Path) -> None:
     assert found == [b"%d" % number for number in range(count)]
     assert tail.counters.rotations == 13
     tail.close()
+
+
+def test_a_file_that_opens_but_cannot_be_read_is_a_problem_and_no_more(log: Path) -> None:
+    """Such as one on a disk that fails. Loopback has no speed, and says so when the file is read (Linux sysfs)."""
+    unreadable = Path("/sys/class/net/lo/speed")
+    for tail in (FileTail(unreadable), FileTail(log)):
+        log.unlink()
+        log.symlink_to(unreadable)
+        for _ in range(3):
+            assert tail.poll() == []
+            assert "cannot read: Invalid argument" in (tail.problem or "")
+            assert open_files(unreadable.resolve().parent) <= 1
+        tail.close()
