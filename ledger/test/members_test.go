@@ -252,3 +252,38 @@ func TestARemovedOrdererThatWasAway(t *testing.T) {
 	g.agree(told)
 	g.sameOrder()
 }
+
+// TestAConsenterThatWasAwayHearsOfNewcomers: of the three who are left when it is back it knows none but itself, and one of
+// the others leads. Those whom it knows follow, and tell it.
+func TestAConsenterThatWasAwayHearsOfNewcomers(t *testing.T) {
+	g := newGrid(t, "--peers-per-org", "1", "--orderers", "4", "--chaincode", kv, "--raft-tick", "50ms")
+	told := g.commits("--chaincode", "kv")
+	old := g.named("orderer")
+	away := g.followers("")[0]
+	_ = g.kill(away, syscall.SIGKILL)
+	for range 2 {
+		g.config("add-consenter", g.addOrderer())
+	}
+	for _, name := range old {
+		if name != away {
+			g.config("remove-consenter", name)
+			g.awaitLog(name, "is no longer a consenter and follows")
+		}
+	}
+	told = append(told, g.commits("--chaincode", "kv")...)
+	require.NotContains(t, old, g.leader())
+
+	g.start(away)
+	g.awaitReady(away)
+	g.level(away, g.leader())
+	newcomer := g.followers(away)
+	newcomer = slices.DeleteFunc(newcomer, func(name string) bool { return slices.Contains(old, name) })
+	require.Len(t, newcomer, 1)
+	_ = g.kill(newcomer[0], syscall.SIGKILL) // there is a majority only with the one that was away
+	told = append(told, g.commits("--chaincode", "kv")...)
+	g.start(newcomer[0])
+	g.awaitReady(newcomer[0])
+	g.level(newcomer[0], g.leader())
+	g.agree(told)
+	g.sameOrder()
+}

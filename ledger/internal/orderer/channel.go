@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,9 +42,13 @@ type channel struct {
 	raft    atomic.Pointer[consensus.Node] // nil where Kafka orders, and while we are no consenter
 	kafka   *kafka.Node                    // nil where Raft orders
 	waiting *tracker
-	group   atomic.Pointer[group]
 	signer  protoutil.Signer
 	metrics *metrics
+
+	group    atomic.Pointer[group]
+	grouping sync.Mutex // who changes group
+	ahead    *ahead     // under it; nil: we know of none
+
 	// founders is how many consenters the channel began with. Their logs begin with all of them as voters.
 	founders uint64
 	hint     atomic.Pointer[string] // the leader's address; empty when that is us, or nobody

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"maps"
 	"sync"
 	"time"
 
@@ -27,12 +28,13 @@ type group struct {
 type member struct {
 	address        string
 	client, server []byte // TLS certificates, DER
+	roots          *x509.CertPool
 }
 
-func memberOf(c *etcdraftpb.Consenter) member {
+func memberOf(c *etcdraftpb.Consenter, roots *x509.CertPool) member {
 	return member{
-		address: channelconfig.ConsenterAddress(c),
-		client:  channelconfig.CertificateDER(c.ClientTlsCert), server: channelconfig.CertificateDER(c.ServerTlsCert),
+		address: channelconfig.ConsenterAddress(c), roots: roots,
+		client: channelconfig.CertificateDER(c.ClientTlsCert), server: channelconfig.CertificateDER(c.ServerTlsCert),
 	}
 }
 
@@ -46,25 +48,63 @@ func (g *group) owner(certificate []byte) uint64 {
 	return 0
 }
 
-// regroup takes over the consenters of the configuration in force. Connections to those who stay as they are last.
+// regroup takes over the consenters of the configuration in force. Of the applying goroutine.
 func (ch *channel) regroup() {
-	before := ch.group.Load()
-	g := &group{bundle: ch.Bundle(), members: map[uint64]member{}, remotes: map[uint64]*cluster.Remote{}}
+	ch.grouping.Lock()
+	defer ch.grouping.Unlock()
+	g := &group{bundle: ch.Bundle(), members: map[uint64]member{}}
 	o := g.bundle.Orderer
 	if o.ConsensusType == channelconfig.Solo {
 		g.id = 1
 	}
 	for i, id := range ch.Members() {
-		g.members[id] = memberOf(o.Consenters[i])
+		g.members[id] = memberOf(o.Consenters[i], o.TLSRoots)
 	}
 	if o.ConsensusType == channelconfig.Raft {
 		g.id = ch.ownID(g.members)
 	}
+	ch.adopt(g)
+}
+
+// ahead is a configuration that this orderer's log has not come to yet, and the ids of its consenters.
+type ahead struct {
+	bundle *channelconfig.Bundle
+	ids    []uint64
+}
+
+// introduce has the consenters of a later configuration heard until the log has come to it. They may be those who
+// lead: Raft takes entries and gives votes whoever asks, only our connections know nobody else.
+func (ch *channel) introduce(later *ahead) {
+	ch.grouping.Lock()
+	defer ch.grouping.Unlock()
+	now := ch.group.Load()
+	if later.bundle.Sequence <= now.bundle.Sequence || ch.ahead != nil && later.bundle.Sequence <= ch.ahead.bundle.Sequence {
+		return
+	}
+	log.Infof("[channel: %s] Consenters of configuration %d are heard, as of now %d is in force here", ch.name, later.bundle.Sequence, now.bundle.Sequence)
+	ch.ahead = later
+	ch.adopt(&group{bundle: now.bundle, id: now.id, members: maps.Clone(now.members)})
+}
+
+// adopt connects to a group's members and those of a configuration ahead, and puts it into the place of the one before.
+// Connections to those who stay as they are last. The caller holds the lock.
+func (ch *channel) adopt(g *group) {
+	before := ch.group.Load()
+	if a := ch.ahead; a != nil && a.bundle.Sequence <= g.bundle.Sequence {
+		ch.ahead = nil
+	} else if a != nil && g.id != 0 {
+		for i, id := range a.ids {
+			if id != g.id {
+				g.members[id] = memberOf(a.bundle.Orderer.Consenters[i], a.bundle.Orderer.TLSRoots)
+			}
+		}
+	}
+	g.remotes = map[uint64]*cluster.Remote{}
 	for id, m := range g.members {
 		if id == g.id {
 			continue
 		}
-		remote, err := ch.owner.remotes.take(m, o)
+		remote, err := ch.owner.remotes.take(m)
 		if err != nil {
 			log.Errorf("[channel: %s] orderer %s: %s", ch.name, m.address, err)
 			continue
@@ -134,20 +174,20 @@ func (r *remotes) run(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-func (r *remotes) take(m member, o channelconfig.Orderer) (*cluster.Remote, error) {
+func (r *remotes) take(m member) (*cluster.Remote, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, t := range r.taken {
-		if t.address == m.address && bytes.Equal(t.pinned, m.server) && t.roots.Equal(o.TLSRoots) {
+		if t.address == m.address && bytes.Equal(t.pinned, m.server) && t.roots.Equal(m.roots) {
 			t.users++
 			return t.remote, nil
 		}
 	}
-	conn, err := cluster.Dial(m.address, r.node.certificate, o.TLSRoots, m.server, r.node.maxMessage)
+	conn, err := cluster.Dial(m.address, r.node.certificate, m.roots, m.server, r.node.maxMessage)
 	if err != nil {
 		return nil, err
 	}
-	t := &taken{remote: cluster.NewRemote(m.address, conn, r.node), address: m.address, pinned: m.server, roots: o.TLSRoots, users: 1}
+	t := &taken{remote: cluster.NewRemote(m.address, conn, r.node), address: m.address, pinned: m.server, roots: m.roots, users: 1}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	for _, old := range r.taken {
 		if old.address == t.address {

@@ -12,13 +12,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
-	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
@@ -49,8 +47,7 @@ func (ch *channel) run(ctx context.Context) error {
 	}
 }
 
-// agree runs our part of Raft. One who was away when it was removed is not told: where no leader is heard of for long,
-// the others' newest blocks are asked.
+// agree runs our part of Raft, and keeps an eye on whether we still belong to it.
 func (ch *channel) agree(ctx context.Context, raft *consensus.Node) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -86,77 +83,6 @@ func (ch *channel) hasLeft(id uint64) bool {
 	_, err := os.Stat(filepath.Join(ch.logDir(id), leftFile))
 	return err == nil
 }
-
-// untilEvicted watches for being removed without having heard of it.
-func (ch *channel) untilEvicted(ctx context.Context, raft *consensus.Node) bool {
-	o := ch.Bundle().Orderer
-	if o.ConsensusType != channelconfig.Raft {
-		return false
-	}
-	patience := 3 * o.Raft.TickInterval * time.Duration(o.Raft.ElectionTick)
-	ticker := time.NewTicker(patience)
-	defer ticker.Stop()
-	for alone := false; ; {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-ticker.C:
-		}
-		if raft.Leader() != 0 {
-			alone = false
-			continue
-		}
-		if alone && ch.removedElsewhere(ctx) {
-			return true
-		}
-		alone = true
-	}
-}
-
-// removedElsewhere asks the others for their newest block, whether it still names us.
-func (ch *channel) removedElsewhere(ctx context.Context) bool {
-	id := ch.group.Load().id
-	for _, address := range ch.sources() {
-		removed := false
-		ctx, cancel := context.WithTimeout(ctx, askTimeout)
-		err := ch.deliver(ctx, address, &ordererpb.SeekInfo{
-			Start: &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Newest{Newest: &ordererpb.SeekNewest{}}},
-			Stop:  &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Newest{Newest: &ordererpb.SeekNewest{}}}, Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY,
-		}, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
-			block, err := receive(stream)
-			if err != nil {
-				return err
-			}
-			if block.GetHeader().GetNumber() < ch.Height() {
-				return nil // it may be from before we were added
-			}
-			bundle := ch.Bundle()
-			if err := protoutil.VerifyBlock(block.Header, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation)); err != nil {
-				return err
-			}
-			_, raw, err := protoutil.OrdererMetadata(block.Metadata)
-			if err != nil {
-				return err
-			}
-			var metadata etcdraftpb.BlockMetadata
-			if err := protoutil.Unmarshal(raw, &metadata); err != nil {
-				return err
-			}
-			removed = len(metadata.ConsenterIds) > 0 && !slices.Contains(metadata.ConsenterIds, id)
-			return nil
-		})
-		cancel()
-		if err != nil {
-			log.Debugf("[channel: %s] newest block of %s: %s", ch.name, address, err)
-		}
-		if removed {
-			return true
-		}
-	}
-	return false
-}
-
-const askTimeout = 5 * time.Second
 
 // follow fetches blocks until we are a consenter.
 func (ch *channel) follow(ctx context.Context) error {
