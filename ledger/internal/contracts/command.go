@@ -58,7 +58,7 @@ func Command() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			nodeconfig.LimitProcessors(opts.processors)
-			nodeconfig.SlackenTimers()
+			nodeconfig.SlackenTimers(opts.wireGap)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return run(ctx, args[0], opts)

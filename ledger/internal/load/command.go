@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
 // ErrNothingCommitted ends a run without a single valid commit.
@@ -46,8 +47,12 @@ func Command() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			gap, err := net.gap()
+			if err != nil {
+				return err
+			}
 			nodeconfig.LimitProcessors(net.processors(runtime.NumCPU()))
-			nodeconfig.SlackenTimers() // before signals are caught: the program that begins anew would not know of them
+			nodeconfig.SlackenTimers(gap) // before signals are caught: the program that begins anew would not know of them
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			// A second signal ends the process at once.
@@ -157,10 +162,11 @@ func (o *options) build(net *description) (_ *run, about About, err error) {
 	if r.journal, err = openJournal(o.record); err != nil {
 		return nil, about, err
 	}
-	pace, err := net.pace()
+	gap, err := net.gap()
 	if err != nil {
 		return nil, about, err
 	}
+	pace := wire.New(gap)
 	for _, e := range endpoints {
 		c, err := dial(e, about.Channel, o.chaincode, pace)
 		if err != nil {

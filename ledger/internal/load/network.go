@@ -11,7 +11,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
-	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
 // description is a network.json and where it was read: its paths are relative to
@@ -44,16 +43,16 @@ func (n *description) path(relative string) string {
 	return filepath.Join(filepath.Dir(n.file), relative)
 }
 
-// pace is how clients write to the network's peers.
-func (n *description) pace() (*wire.Pacer, error) {
+// gap is the least time between two writes of a client to a connection under load; 0: none.
+func (n *description) gap() (time.Duration, error) {
 	if n.WireGap == "" {
-		return wire.New(0), nil
+		return 0, nil
 	}
 	gap, err := time.ParseDuration(n.WireGap)
 	if err != nil {
-		return nil, fmt.Errorf("%s: wire_gap %q: a duration such as 8ms is accepted", n.file, n.WireGap)
+		return 0, fmt.Errorf("%s: wire_gap %q: a duration such as 8ms is accepted", n.file, n.WireGap)
 	}
-	return wire.New(gap), nil
+	return gap, nil
 }
 
 // processors is how many threads a client may run on: its fair part where it shares this host with all nodes, which

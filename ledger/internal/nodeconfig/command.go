@@ -28,7 +28,7 @@ func Command[N Node](role, short string, open func(*Config) (N, error)) *cobra.C
 				return err
 			}
 			LimitProcessors(cfg.Processors)
-			SlackenTimers()
+			SlackenTimers(cfg.WireGap)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			SpareCollections(ctx)

@@ -13,15 +13,26 @@ import (
 
 var log = ops.Logger("nodeconfig")
 
-// timerSlack is how much later than asked for the kernel may end a sleep of the Go runtime's monitor, in a process that
-// runs Go on one thread. Its last digit tells it from what anybody else has set.
+// Slack is how much later than asked for the kernel may end a sleep of the Go runtime's monitor, in a process that
+// runs Go on one thread.
 //
 // The monitor wakes with every system call of a process that was idle, and then every 20 us until the process is idle
 // again. Where several nodes share few cores each of these wake-ups takes a core from somebody who has work: they
 // were a fifth of the CPU of a transaction. With slack it still does its work (it takes the processor from a system
 // call that does not end, and from a goroutine that runs too long), only less often: while a slow disk syncs, the rest
-// of a process waits for up to twice this time.
-const timerSlack = 3*time.Millisecond + time.Nanosecond
+// of a process waits for up to twice this time. Where each message may wait for a gap anyway that is no more than what
+// some of them wait.
+const (
+	leastSlack = 3 * time.Millisecond
+	slackBound = 16 * time.Millisecond
+	slackGaps  = 2
+)
+
+// timerSlack is the slack in a process that writes to connections gap apart (0: at once). Its last digit tells it from
+// what anybody else has set.
+func timerSlack(gap time.Duration) time.Duration {
+	return min(max(leastSlack, slackGaps*gap), slackBound) + time.Nanosecond
+}
 
 // prctl(2)
 const (
@@ -44,15 +55,15 @@ func MayRestart() {
 	runtime.LockOSThread()
 }
 
-// SlackenTimers gives this process's monitor slack, where LimitProcessors has left it one thread for Go. (With several,
-// a thread that looks for work sleeps for 3 us at times; those sleeps must stay short.) A thread has the slack of the one
-// that made it, and the monitor is older than all of ours: so the program begins again, in the same process, with the
-// slack of this thread, which is then as it was. As much slack or more that the process was started with
-// (TimerSlackNSec= of systemd) is left as it is, less is raised. Where a sandbox forbids any of this the process goes on
-// without. It is for main's goroutine: what a parent has set for the first thread, such as the signal that comes at its
-// death, no other thread has, and would be lost. What the program has read before is read again: a pipe for a file of
-// its options would be empty then.
-func SlackenTimers() {
+// SlackenTimers gives the monitor slack, where LimitProcessors has left this process one thread for Go; it writes to its
+// connections gap apart. (With several threads one that looks for work sleeps for 3 us at times; those sleeps must stay
+// short.) A thread has the slack of the one that made it, and the monitor is older than all of ours: so the program begins
+// again, in the same process, with the slack of this thread, which is then as it was. As much slack or more that the
+// process was started with (TimerSlackNSec= of systemd) is left as it is, less is raised. Where a sandbox forbids any of
+// this the process goes on without. It is for main's goroutine: what a parent has set for the first thread, such as the
+// signal that comes at its death, no other thread has, and would be lost. What the program has read before is read again:
+// a pipe for a file of its options would be empty then.
+func SlackenTimers(gap time.Duration) {
 	if begun == "" {
 		return
 	}
@@ -60,13 +71,13 @@ func SlackenTimers() {
 	if runtime.GOMAXPROCS(0) > 1 || syscall.Gettid() != os.Getpid() {
 		return
 	}
-	usual := slack()
-	if usual == timerSlack { // the monitor has it
+	usual, wanted := slack(), timerSlack(gap)
+	if usual == wanted { // the monitor has it
 		setSlack(0)
 		precise.Store(int64(slack()))
 		return
 	}
-	if usual <= 0 || usual > timerSlack || !setSlack(timerSlack) {
+	if usual <= 0 || usual > wanted || !setSlack(wanted) {
 		return
 	}
 	if err := restart(); err != nil {

@@ -20,10 +20,11 @@ import (
 )
 
 // slackened is set where this test's program does nothing but show itself, to the processors that it shall use;
-// only with restarts it may start anew.
+// only with restarts it may start anew. It writes to connections as far apart as writesApart says.
 const (
-	slackened = "QIOI_TEST_SLACKENED"
-	restarts  = "QIOI_TEST_RESTARTS"
+	slackened   = "QIOI_TEST_SLACKENED"
+	restarts    = "QIOI_TEST_RESTARTS"
+	writesApart = "QIOI_TEST_WRITES_APART"
 )
 
 // A program's init functions run on its first thread.
@@ -35,7 +36,8 @@ func init() {
 		began := begun
 		_ = os.Chdir("/") // as `qioi-ledger node` leaves the folder that it is started in
 		LimitProcessors(processors)
-		SlackenTimers()
+		gap, _ := time.ParseDuration(os.Getenv(writesApart))
+		SlackenTimers(gap)
 		fmt.Printf("pid %d slack %s, most %s, begun in %s, signal %d\n", os.Getpid(), slack(), mostSlack(), began, deathSignal())
 		os.Exit(0)
 	}
@@ -46,14 +48,26 @@ func TestTheMonitorIsSlackOnOneProcessor(t *testing.T) {
 	require.NoError(t, err)
 	runtime.LockOSThread() // the parent whose death counts is this thread
 	defer runtime.UnlockOSThread()
-	for processors, want := range map[int]time.Duration{1: timerSlack, 2: slack()} {
-		cmd := show(t, processors, restarts+"=1")
+	for _, of := range []struct {
+		processors int
+		gap, want  time.Duration
+	}{{1, 0, leastSlack + 1}, {1, 8 * time.Millisecond, 16*time.Millisecond + 1}, {2, 0, slack()}, {2, 8 * time.Millisecond, slack()}} {
+		cmd := show(t, of.processors, restarts+"=1", writesApart+"="+of.gap.String())
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		cmd.Dir = dir
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
 		// The same process as before, also to its parent, and where its arguments make sense.
-		assert.Equal(t, fmt.Sprintf("pid %d slack %s, most %s, begun in %s, signal %d\n", cmd.Process.Pid, slack(), told(want), dir, syscall.SIGKILL), string(out), "%d processors", processors)
+		assert.Equal(t, fmt.Sprintf("pid %d slack %s, most %s, begun in %s, signal %d\n", cmd.Process.Pid, slack(), told(of.want), dir, syscall.SIGKILL), string(out), "%+v", of)
+	}
+}
+
+func TestSlackGrowsWithTheGapBetweenWrites(t *testing.T) {
+	for gap, want := range map[time.Duration]time.Duration{
+		0: 3 * time.Millisecond, time.Millisecond: 3 * time.Millisecond, 4 * time.Millisecond: 8 * time.Millisecond,
+		8 * time.Millisecond: 16 * time.Millisecond, MaxWireGap: 16 * time.Millisecond,
+	} {
+		assert.Equal(t, want+time.Nanosecond, timerSlack(gap), "%s", gap)
 	}
 }
 
