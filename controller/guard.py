@@ -61,6 +61,7 @@ class Guard:
         self._journal = journal
         self._owners: Owners = owners or Nobody()
         self._held: dict[str, Entry] = {}
+        self._names: dict[str, str] = {}  # by path: the files of held groups, named once and not in every look
         self._former: dict[str, Entry] = {}  # by owner: groups that are gone, while the record is not put back
         self._last: dict[str, int] = {}  # by path: shares as they were last seen, in v1 units
         self._foreign: set[str] = set()
@@ -78,6 +79,7 @@ class Guard:
             if held is None or (held.device, held.inode) != (device, inode):
                 self.drop(path)
                 held = self._held[path] = self._meet(Entry(path, self._hierarchy.file, device, inode, 0, (), owner))
+                self._names[path] = self._file(path)
         if owner and not held.owner and path not in self._foreign:
             self._name(held, owner)
         return self.found(path)
@@ -136,8 +138,11 @@ class Guard:
 
     def raised(self) -> frozenset[str]:
         """Name the groups that have more than they were found with, as they were last seen."""
+        held, found = self._held, self._hierarchy.found
         return frozenset(
-            path for path, shares in self._last.items() if path not in self._foreign and shares > self.found(path)
+            path
+            for path, shares in self._last.items()
+            if shares > found(held[path].original) and path not in self._foreign
         )
 
     def shares(self, path: str) -> int:
@@ -183,7 +188,7 @@ class Guard:
         return current
 
     def _file(self, path: str) -> str:
-        return f"{self._prefix}{path}{self._suffix}"
+        return self._names.get(path) or f"{self._prefix}{path}{self._suffix}"
 
     def last(self, path: str) -> int:
         """Give what :meth:`shares` said last, or was written or found since; only if there is none, ask the kernel."""
@@ -201,6 +206,7 @@ class Guard:
         """Let go of a group that is gone. What its owner has on record of ours is put back by the owner."""
         entry = self._held.pop(path, None)
         self._last.pop(path, None)
+        self._names.pop(path, None)
         if entry is not None and entry.owner and path not in self._foreign and self._changed(entry):
             entry = self._former[entry.owner] = replace(entry, ours=self._ours(entry))
             self._owners.release(entry.owner, entry.original, entry.ours)
@@ -261,6 +267,7 @@ class Guard:
             return False
         self._held[entry.path] = entry if entry.owner else replace(entry, ours=(current,))
         self._last[entry.path] = self._hierarchy.shares(current, entry.original)
+        self._names[entry.path] = self._file(entry.path)
         return True
 
     def release(self, path: str) -> Outcome | None:

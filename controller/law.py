@@ -29,7 +29,9 @@ class Bounds:
 
     def clamp(self, shares: float) -> int:
         """Round to a whole share within the bounds. Infinity is the ceiling; a law never yields NaN."""
-        return round(max(float(self.floor), min(float(self.ceiling), shares)))
+        if shares <= self.floor:
+            return self.floor
+        return self.ceiling if shares >= self.ceiling else round(shares)
 
 
 #: The kernel's limits alone.

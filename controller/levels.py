@@ -11,7 +11,7 @@ back, since raising it takes CPU from just the foreigners that have shown the le
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
 from qioi.controller.adaptive import weight
 from qioi.values import frozen
@@ -51,12 +51,14 @@ class Levels:
         self._foreign: dict[str, float] = {}
         self._at: float | None = None
         self._groups: tuple[str, ...] = ()
-        self._branches: Mapping[str, Collection[str]] = {}
+        self._parents: tuple[str, ...] = ()
+        self._branches: Mapping[str, Set[str]] = {}
 
-    def branches(self, groups: tuple[str, ...]) -> Mapping[str, Collection[str]]:
+    def branches(self, groups: tuple[str, ...]) -> Mapping[str, Set[str]]:
         """Give :func:`branches` of these groups, which are hardly ever others than the last time."""
         if groups != self._groups:
             self._groups, self._branches = groups, branches(groups)
+            self._parents = tuple(parent_of(group) for group in groups)
         return self._branches
 
     def step(
@@ -76,17 +78,16 @@ class Levels:
             else self._foreign[parent] + part * (cores - self._foreign[parent])
             for parent, cores in foreign_by_parent(self.branches(groups), used).items()
         }
-        parents = {parent_of(group) for group in groups}
         above = {
             parent: tuple(Level(level, self._foreign.get(parent_of(level))) for level in chain(parent) if level)
-            for parent in parents
+            for parent in set(self._parents)
         }
-        quiet = {parent for parent in parents if self._is_quiet(parent, above[parent], cpus, raised)}
+        quiet = {parent for parent, levels in above.items() if self._is_quiet(parent, levels, cpus, raised)}
         return {
             group: nowhere(group, self._foreign.get(parent), above[parent])
-            if (parent := parent_of(group)) in quiet and group not in raised
+            if parent in quiet and group not in raised
             else place(group, self._foreign, above[parent], cpus, raised)
-            for group in groups
+            for group, parent in zip(groups, self._parents, strict=True)
         }
 
     def _is_quiet(self, parent: str, above: Iterable[Level], cpus: int, raised: Collection[str]) -> bool:
@@ -118,12 +119,12 @@ def branches(groups: Iterable[str]) -> dict[str, set[str]]:
     return found
 
 
-def foreign_by_parent(branches: Mapping[str, Iterable[str]], used: Mapping[str, float]) -> dict[str, float]:
+def foreign_by_parent(branches: Mapping[str, Set[str]], used: Mapping[str, float]) -> dict[str, float]:
     """Give the CPUs that nobody's component used below each parent; a parent of which that is not known is missing."""
     return {
-        parent: max(0.0, used[parent] - sum(used[child] for child in children))
+        parent: max(0.0, used[parent] - sum(map(used.__getitem__, children)))
         for parent, children in branches.items()
-        if parent in used and all(child in used for child in children)
+        if parent in used and used.keys() >= children
     }
 
 

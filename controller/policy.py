@@ -86,22 +86,24 @@ class Controller:
         #: Without thresholds: these are told to the laws in every period.
         self._policies = {channel: replace(policy, threshold=None) for channel, policy in policies.items()}
         self._owed = {channel: policy.threshold for channel, policy in policies.items()}
-        self._serving: dict[tuple[Role, tuple[str, ...]], tuple[Policy, ...]] = {}
+        self._serving: dict[str, tuple[Component, tuple[Policy, ...]]] = {}
         for component, laws in self._laws.items():
             for channel in [one for one in laws if one not in policies]:
                 del laws[channel], self._made_for[component][channel]
 
     def policies_for(self, component: Component) -> tuple[Policy, ...]:
         """Policies, without thresholds, that may raise this component; one without channels serves all of them."""
-        key = component.role, component.channels
-        if key not in self._serving:
-            serving = tuple(
-                policy
-                for channel, policy in self._policies.items()
-                if component.role in policy.roles and (not component.channels or channel in component.channels)
-            )
-            self._serving[key] = tuple(policy for policy in serving if not policy.dry_run) or serving
-        return self._serving[key]
+        known = self._serving.get(component.name)
+        if known is not None and known[0] is component:
+            return known[1]
+        serving = tuple(
+            policy
+            for channel, policy in self._policies.items()
+            if component.role in policy.roles and (not component.channels or channel in component.channels)
+        )
+        serving = tuple(policy for policy in serving if not policy.dry_run) or serving
+        self._serving[component.name] = component, serving
+        return serving
 
     def owe(self, channel: str, threshold: float | None) -> None:
         """Change what a channel is owed."""

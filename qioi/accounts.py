@@ -29,17 +29,25 @@ class Accounts:
 
     def __init__(self, version: int, mount: Path | None, files: KernelFiles | None = None) -> None:
         self._version = version
-        self._mount = None if mount is None else str(mount)
+        self._mount = mount
         self._files = files or KernelFiles()
+
+    def file(self, group: str) -> str:
+        """Name the file that one group's CPU time is read in; empty where it is not accounted for."""
+        return f"{self._mount}/{group}/{'cpuacct.usage' if self._version == 1 else 'cpu.stat'}" if self._mount else ""
 
     def nanoseconds(self, group: str) -> int | None:
         """Read one group's CPU time in ns; ``None`` where it is not accounted for."""
-        if self._mount is None:
+        return self.read(self.file(group))
+
+    def read(self, file: str) -> int | None:
+        """Read the CPU time in ns in a group's file, as :meth:`file` has named it; ``None`` where it is not there."""
+        if not file:
             return None
         try:
             if self._version == 1:
-                return int(self._files.read(f"{self._mount}/{group}/cpuacct.usage", NUMBER))
-            name, number = self._files.read(f"{self._mount}/{group}/cpu.stat").split(None, 2)[:2]
+                return int(self._files.read(file, NUMBER))
+            name, number = self._files.read(file).split(None, 2)[:2]
             return int(number) * 1000 if name == b"usage_usec" else None
         except (OSError, ValueError):
             return None

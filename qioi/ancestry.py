@@ -42,7 +42,7 @@ class Ancestry:
     def _asks(self, behind: Mapping[str, list[Want]], delays: Mapping[str, DelayReading]) -> dict[str, Ask]:
         asks = {}
         for group, wants in behind.items():
-            if any(self._literal(want.decision.channel) for want in wants):
+            if any(map(self._literal, {want.decision.channel for want in wants})):
                 continue
             found = self._guard.found(group)
             try:

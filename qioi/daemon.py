@@ -22,6 +22,7 @@ from qioi.controller.bottleneck import HOPELESS, Bottleneck, Kind
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.guard import Guard, Outcome, Result
 from qioi.controller.law import HostLoad, Seen
+from qioi.controller.leadership import Leadership
 from qioi.controller.levels import Placement
 from qioi.controller.policy import Controller
 from qioi.diagnoses import Diagnoses, anybody_lacks, anybody_suffers
@@ -152,27 +153,24 @@ class Daemon:
         written = self._totals.writes[Result.OK]
         states = self._act(states, wants)
         moved = self._totals.writes[Result.OK] != written  # a wish may be less than one step of the kernel's file
-        before = replace(before, host=host or before.host, io_pressure=stalls.io, boosts=held)
+        slices, idle = before.slices, before.idle_groups
         if not self._config.dry_run:
             disturbed = is_disturbed(now, channels, host)
             waits = any(one.kind is Kind.CPU for one in found.values())
             lacking = anybody_lacks(now, channels, owed, found)
-            before = replace(
-                before,
-                slices=self._slicer.step(
-                    SlicePeriod(now, self._config.components, delays, channels, disturbed, moved, lacking)
-                ),
-                idle_groups=self._best_effort.step(now, waits, disturbed, self._owners),
+            slices = self._slicer.step(
+                SlicePeriod(now, self._config.components, delays, channels, disturbed, moved, lacking)
             )
+            idle = self._best_effort.step(now, waits, disturbed, self._owners)
         before = replace(
             before,
+            host=host or before.host,
+            io_pressure=stalls.io,
+            boosts=held,
+            slices=slices,
+            idle_groups=idle,
             channels=tuple(
-                replace(
-                    update(one, channels.get(one.name), owed[one.name]),
-                    bottleneck=found[one.name],
-                    leaders_lost=leaders[one.name].losses,
-                    orderer_floor=leaders[one.name].factor,
-                )
+                update(one, channels.get(one.name), owed[one.name], found[one.name], leaders[one.name])
                 for one in before.channels
             ),
         )
@@ -393,9 +391,20 @@ def seen_of(
     )
 
 
-def update(state: ChannelState, reading: ChannelReading | None, owed: Threshold) -> ChannelState:
-    """Take a reading and what is owed over."""
-    state = replace(state, threshold=owed.value, source=owed.source, evidence=owed.evidence)
-    if reading is None:
-        return state
-    return replace(state, throughput=reading.throughput, age=reading.age, height=reading.height)
+def update(
+    state: ChannelState, reading: ChannelReading | None, owed: Threshold, found: Bottleneck, leaders: Leadership
+) -> ChannelState:
+    """Put together what was seen of a channel; where it was not read, that from before stays."""
+    return ChannelState(
+        state.name,
+        state.law,
+        owed.value,
+        reading.throughput if reading else state.throughput,
+        reading.age if reading else state.age,
+        reading.height if reading else state.height,
+        owed.source,
+        owed.evidence,
+        found,
+        leaders.losses,
+        leaders.factor,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from qioi.controller.adaptive import shortfall
 from qioi.controller.bottleneck import (
@@ -17,8 +17,9 @@ from qioi.controller.bottleneck import (
     suffers,
 )
 from qioi.controller.law import HostLoad, Seen
+from qioi.serving import Serving
 from qioi.thresholds import Threshold
-from qioi.types import ChannelReading, Component, DelayReading, Role
+from qioi.types import ChannelReading, Component, DelayReading
 
 log = logging.getLogger("qioi")
 
@@ -31,11 +32,12 @@ class Diagnoses:
 
     def __init__(self) -> None:
         self._known: dict[str, Diagnosis] = {}
+        self._serving = Serving()
 
     def step(
         self,
         now: float,
-        components: Iterable[Component],
+        components: Collection[Component],
         channels: Mapping[str, ChannelReading],
         owed: Mapping[str, Threshold],
         delays: Mapping[str, DelayReading],
@@ -43,10 +45,9 @@ class Diagnoses:
         stalls: Stalls,
     ) -> dict[str, Bottleneck]:
         """Take one period in; say what each channel that is owed anything waits for."""
-        served = [one for one in components if one.role is not Role.CLIENT]
         self._known = {channel: self._known.get(channel, Diagnosis()) for channel in owed}
         for channel, before in self._known.items():
-            its = [one.name for one in served if not one.channels or channel in one.channels]
+            its = self._serving.names(channel, components)
             seen = see(now, channels.get(channel), owed[channel], host)
             after = before.step(seen, {name: delays[name] for name in its if name in delays}, stalls)
             self._known[channel] = after

@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qioi.controller.law import HostLoad
+from qioi.kernel_files import KernelFiles
 from qioi.types import DelayReading
 
 STAT = Path("/proc/stat")
+#: Bytes asked for in it: the lines of some 800 CPUs.
+ROOM = 65_536
 #: Seconds from which on a reading is of more than a moment; just below the usual period, which is never met exactly.
 LASTING = 0.9
 #: Longest time that the loop may run in real time without a pause.
@@ -29,9 +32,8 @@ class CpuTimes:
     cpus: int
 
 
-def read_cpu_times(path: Path = STAT) -> CpuTimes:
+def parse_cpu_times(text: bytes) -> CpuTimes:
     """Read the first line, and count the CPUs. Time that waits for I/O is idle: nobody used the CPU."""
-    text = path.read_bytes()
     user, nice, system, idle, iowait, irq, softirq, steal = map(int, text[: text.index(b"\n")].split()[1:9])
     return CpuTimes(user + nice + system + idle + iowait + irq + softirq + steal, idle + iowait, text.count(b"\ncpu"))
 
@@ -39,14 +41,18 @@ def read_cpu_times(path: Path = STAT) -> CpuTimes:
 class HostWatch:
     """Says how busy the host was since the look before, and how much of that was not the ledger's."""
 
-    def __init__(self, path: Path = STAT) -> None:
-        self._path = path
+    def __init__(self, path: Path = STAT, files: KernelFiles | None = None) -> None:
+        self._path = str(path)
+        self._files = files or KernelFiles()
         #: The looks of the last second and the one before them, each with the ticks that the ledger had used until it.
-        self._looks = deque([(read_cpu_times(path), 0.0)])
+        self._looks = deque([(self._times(), 0.0)])
+
+    def _times(self) -> CpuTimes:
+        return parse_cpu_times(self._files.read(self._path, ROOM))
 
     def read(self, delays: Iterable[DelayReading]) -> HostLoad | None:
         """Compare with the look before, and with one a second ago; ``None`` if the clock has not ticked since."""
-        now, (before, used) = read_cpu_times(self._path), self._looks[-1]
+        now, (before, used) = self._times(), self._looks[-1]
         ticks = now.total - before.total
         if ticks <= 0:
             return None

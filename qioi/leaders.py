@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from qioi.controller.adaptive import Tuning, has_room
 from qioi.controller.law import HostLoad, Seen
 from qioi.controller.leadership import Leadership
+from qioi.serving import Serving
 from qioi.snapshot import ComponentState
 from qioi.types import Component, LeaderChange, Role
 
@@ -21,27 +22,26 @@ class Leaders:
 
     def __init__(self) -> None:
         self._known: dict[str, Leadership] = {}
+        self._serving = Serving({Role.ORDERER})
 
     def step(
         self,
         now: float,
         channels: Iterable[str],
-        components: Iterable[Component],
+        components: Collection[Component],
         changes: Iterable[LeaderChange],
         host: HostLoad | None,
         states: Mapping[str, ComponentState],
     ) -> dict[str, Leadership]:
         """Take one period in; ``states`` are the components' from the period before."""
-        orderers = {one.name: one for one in components if one.role is Role.ORDERER}
-        losses = [one for one in changes if one.old != 0 and one.orderer in orderers]
+        losses = [one for one in changes if one.old != 0]
         room = has_room(Seen(now, host=host), TUNING)
         after = {}
         for channel in channels:
-            its = [one for one in orderers.values() if not one.channels or channel in one.channels]
-            named = {one.name for one in its}
-            lost = [one for one in losses if one.orderer in named and one.channel in (None, channel)]
+            its = self._serving.names(channel, components)
+            lost = [one for one in losses if one.orderer in its and one.channel in (None, channel)]
             before = self._known.get(channel, Leadership())
-            ratio = max((in_defaults(states.get(name)) for name in named), default=1.0)
+            ratio = max((in_defaults(states.get(name)) for name in its), default=1.0)
             after[channel] = before.step(now, bool(lost), room, ratio)
             tell(channel, lost, before, after[channel])
         self._known = after

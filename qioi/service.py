@@ -100,7 +100,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             patterns = () if config.dry_run else config.best_effort
             idle = cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy))
             stalls = StallWatch(hierarchy.mount, files=files)
-            instruments = Instruments(channels, delays, HostWatch(), stalls, levels, capper, slicer, idle, files, kept)
+            host = HostWatch(files=files)
+            instruments = Instruments(channels, delays, host, stalls, levels, capper, slicer, idle, files, kept)
             daemon = make_daemon(config, guard, instruments, owners, hierarchy, cleanup)
             first = daemon.blank(access.name, hierarchy.version)
             publisher = Publisher(first, hierarchy, daemon.thresholds)

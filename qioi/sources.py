@@ -162,19 +162,21 @@ class CgroupDelays:
 
     def __init__(self, components: Iterable[Component], mount: Path, accounts: Accounts | None = None) -> None:
         """Begin; where groups' CPU time is accounted for, threads are looked at only where it has moved."""
-        self._groups: dict[str, str] = {}
+        self._used_files: dict[str, str] = {}
         self._accounts = accounts
         self._reader = SchedstatReader(used=self._used if accounts else None)
         self._mount = mount
         self.watch(components)
 
     def _used(self, name: str) -> int | None:
-        return self._accounts.nanoseconds(self._groups[name]) if self._accounts else None
+        return self._accounts.read(self._used_files[name]) if self._accounts else None
 
     def watch(self, components: Iterable[Component]) -> None:
         """Go on with these components."""
-        self._groups = {one.name: one.cgroup for one in components}
-        self._reader.watch({name: self._mount / group for name, group in self._groups.items()})
+        groups = {one.name: one.cgroup for one in components}
+        if self._accounts:
+            self._used_files = {name: self._accounts.file(group) for name, group in groups.items()}
+        self._reader.watch({name: self._mount / group for name, group in groups.items()})
 
     def read(self, now: float) -> dict[str, DelayReading]:
         """Read every component; one whose group is gone is missing."""

@@ -68,7 +68,7 @@ class StallWatch:
         throttled = {}
         for one in components:
             delay = delays.get(one.name)
-            if delay is None or (delay.waiting_share or 0.0) < WAITS:
+            if delay is None or not delay.wait or delay.wait < WAITS * (delay.run + delay.wait):
                 continue
             if now - self._without.get(one.name, -inf) < ASK_AGAIN:
                 continue

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from queue import Empty, SimpleQueue
 
 from qioi.controller.law import HostLoad
 from qioi.controller.learned import Evidence, Learner
 from qioi.controller.policy import Policy
-from qioi.types import ChannelReading, Component, DelayReading, Role
+from qioi.serving import Serving
+from qioi.types import ChannelReading, Component, DelayReading
 from qioi.values import frozen
 
 #: The word for a threshold that is learned.
@@ -32,6 +33,7 @@ class Thresholds:
         self._orders: SimpleQueue[tuple[str, float | None]] = SimpleQueue()
         self._set: dict[str, float | None] = {}  # by an operator; None: learned
         self._learners: dict[str, Learner] = {}
+        self._serving = Serving()
 
     def order(self, channel: str, value: float | None) -> None:
         """Set what a channel is owed from the next period on, until the next start; ``None``: learn it."""
@@ -49,14 +51,13 @@ class Thresholds:
     def step(
         self,
         now: float,
-        components: Iterable[Component],
+        components: Collection[Component],
         readings: Mapping[str, ChannelReading],
         delays: Mapping[str, DelayReading],
         host: HostLoad | None,
     ) -> dict[str, Threshold]:
         """Take orders and one period in; give what is owed in it."""
         self._take_orders()
-        served = [one for one in components if one.role is not Role.CLIENT]
         after = {}
         for channel, policy in self._policies.items():
             ordered = channel in self._set
@@ -66,7 +67,7 @@ class Thresholds:
                 after[channel] = Threshold(value, source)
                 continue
             learner = self._learners.setdefault(channel, Learner())
-            its = [one.name for one in served if not one.channels or channel in one.channels]
+            its = self._serving.names(channel, components)
             learner.observe(now, readings.get(channel), [delays[name] for name in its if name in delays], host)
             after[channel] = Threshold(learner.threshold, AUTO, learner.evidence(now))
         return after
