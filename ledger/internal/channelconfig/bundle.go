@@ -127,15 +127,6 @@ func FromBlock(block *commonpb.Block) (*Bundle, error) {
 	return FromMessage(msg)
 }
 
-// FromEnvelope decodes a configuration transaction.
-func FromEnvelope(env *commonpb.Envelope) (*Bundle, error) {
-	msg, err := protoutil.OpenEnvelope(env)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return FromMessage(msg)
-}
-
 // FromMessage decodes a configuration transaction that is already taken apart.
 func FromMessage(msg *protoutil.Message) (*Bundle, error) {
 	if !IsConfig(msg.Channel) {

@@ -137,12 +137,6 @@ func (l *ModuleLogger) Panicf(format string, args ...any) {
 	panic(fmt.Sprintf(format, args...))
 }
 
-// Fatalf writes the line and ends the process with status 1.
-func (l *ModuleLogger) Fatalf(format string, args ...any) {
-	l.Log(1, Fatal, format, args...)
-	os.Exit(1)
-}
-
 // Log is what adapters to other logging interfaces call: skip is the number of
 // their own frames between Log and the code that the line should name.
 func (l *ModuleLogger) Log(skip int, level Level, format string, args ...any) {

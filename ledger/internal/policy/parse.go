@@ -31,16 +31,6 @@ func Parse(text string) (*commonpb.SignaturePolicyEnvelope, error) {
 	return &commonpb.SignaturePolicyEnvelope{Rule: rule, Identities: p.identities}, nil
 }
 
-// SignedByAny is the policy that one identity with the role, of any of the organisations, satisfies.
-func SignedByAny(role identity.Role, mspIDs ...string) *commonpb.SignaturePolicyEnvelope {
-	p := &parser{index: map[Principal]int32{}}
-	rules := make([]*commonpb.SignaturePolicy, 0, len(mspIDs))
-	for _, id := range mspIDs {
-		rules = append(rules, p.signedBy(Principal{MSPID: id, Role: role}))
-	}
-	return &commonpb.SignaturePolicyEnvelope{Rule: outOf(1, rules), Identities: p.identities}
-}
-
 func outOf(n int32, rules []*commonpb.SignaturePolicy) *commonpb.SignaturePolicy {
 	return &commonpb.SignaturePolicy{Type: &commonpb.SignaturePolicy_NOutOf_{
 		NOutOf: &commonpb.SignaturePolicy_NOutOf{N: n, Rules: rules},

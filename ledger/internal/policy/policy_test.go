@@ -146,14 +146,6 @@ func TestLayoutsAreSufficientAndSmallestFirst(t *testing.T) {
 	}
 }
 
-func TestSignedByAny(t *testing.T) {
-	who := people(t)
-	p, err := Compile(SignedByAny(identity.Peer, "Org1MSP", "Org2MSP"))
-	require.NoError(t, err)
-	assert.True(t, p.Evaluate(who("2.peer")))
-	assert.False(t, p.Evaluate(who("2.client")))
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add("AND('Org1MSP.peer', OutOf(1,'Org2MSP.member','Org3MSP.admin'))")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -121,7 +121,9 @@ func TestUnmarshalBoundsNesting(t *testing.T) {
 
 func TestBlockSignature(t *testing.T) {
 	m, signers := fixture(t, "orderer", "client")
-	pol, err := policy.Compile(policy.SignedByAny(identity.Orderer, "OrdererMSP"))
+	rule, err := policy.Parse("OR('OrdererMSP.orderer')")
+	require.NoError(t, err)
+	pol, err := policy.Compile(rule)
 	require.NoError(t, err)
 	header := &commonpb.BlockHeader{Number: 7, PreviousHash: []byte("p"), DataHash: []byte("d")}
 	metadata, err := SignBlock(signers[0], header, 3, []byte("raft"))

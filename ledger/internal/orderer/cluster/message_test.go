@@ -34,14 +34,26 @@ func TestMessagesAreReadAsTheLibraryReadsThem(t *testing.T) {
 				raw[random.IntN(len(raw))] = byte(random.IntN(256))
 			}
 		}
-		var want raftpb.Message
-		wanted := proto.Unmarshal(raw, &want)
-		got, err := ParseMessage(raw)
-		require.Equal(t, wanted == nil, err == nil, "%x", raw)
-		if err == nil {
-			require.True(t, proto.Equal(&want, got), "%x", raw)
-		}
+		agrees(t, raw)
 	}
+}
+
+func agrees(t *testing.T, raw []byte) {
+	t.Helper()
+	var want raftpb.Message
+	wanted := proto.Unmarshal(raw, &want)
+	got, err := ParseMessage(raw)
+	require.Equal(t, wanted == nil, err == nil, "%x", raw)
+	if err == nil {
+		require.True(t, proto.Equal(&want, got), "%x", raw)
+	}
+}
+
+func FuzzParseMessage(f *testing.F) {
+	raw, err := proto.Marshal(appendMessage())
+	require.NoError(f, err)
+	f.Add(raw)
+	f.Fuzz(agrees)
 }
 
 func TestAppendedEntriesAreNotCopied(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -55,26 +56,76 @@ func TestALogIsReadBack(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-func TestATornTailIsCutOff(t *testing.T) {
-	dir := t.TempDir()
-	l := open(t, dir)
-	save(t, l, 2, 9, bytes.Repeat([]byte("x"), 5000))
-	require.NoError(t, l.Close())
+// TestEveryTornTailIsCutOff ends the log within its last entries, at every byte where nothing is behind, and at every sector
+// where the zeroes are of a file that is made at its full size. What was saved before is there, and the log goes on.
+func TestEveryTornTailIsCutOff(t *testing.T) {
+	full := wal.SegmentSizeBytes
+	wal.SegmentSizeBytes = 64 << 10
+	defer func() { wal.SegmentSizeBytes = full }()
+	for name, c := range map[string]struct {
+		size, step int
+		zeroes     bool
+	}{"nothing behind": {size: 60, step: 1}, "zeroes behind": {size: 5000, step: 512, zeroes: true}} {
+		t.Run(name, func(t *testing.T) {
+			dir, data := t.TempDir(), bytes.Repeat([]byte("x"), c.size)
+			l := open(t, dir)
+			save(t, l, 2, 5, data)
+			_, safe := logFile(t, dir)
+			save(t, l, 6, 8, data)
+			require.NoError(t, l.Close())
+			raw, end := logFile(t, dir)
+			before := uint64(5)
+			for cut := (safe + c.step - 1) / c.step * c.step; cut < end; cut += c.step {
+				torn := raw[:cut:cut]
+				if c.zeroes {
+					torn = append(torn, make([]byte, len(raw)-cut)...)
+				}
+				writeLogFile(t, dir, torn)
+				l := open(t, dir)
+				found := last(t, l)
+				require.GreaterOrEqual(t, found, before, "cut at %d", cut)
+				before = found
+				entries, err := l.Memory.Entries(2, found+1, 1<<30)
+				require.NoError(t, err)
+				for _, e := range entries {
+					require.Equal(t, data, e.GetData())
+				}
+				save(t, l, found+1, found+2, []byte("y"))
+				require.NoError(t, l.Close())
+				l = open(t, dir)
+				require.Equal(t, found+2, last(t, l), "cut at %d", cut)
+				require.NoError(t, l.Close())
+			}
+			assert.GreaterOrEqual(t, before, uint64(7), "the last cut is in the last entry, or behind it")
+		})
+	}
+}
+
+func logFiles(t *testing.T, dir string) []string {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "wal", "*.wal"))
 	require.NoError(t, err)
+	return files
+}
+
+// logFile reads the only file, and where what was written to it ends.
+func logFile(t *testing.T, dir string) (raw []byte, end int) {
+	t.Helper()
+	files := logFiles(t, dir)
 	require.Len(t, files, 1)
 	raw, err := os.ReadFile(files[0])
 	require.NoError(t, err)
-	end := len(bytes.TrimRight(raw, "\x00"))
-	require.NoError(t, os.Truncate(files[0], int64(end-2500)))
+	return raw, len(bytes.TrimRight(raw, "\x00"))
+}
 
-	l = open(t, dir)
-	assert.Equal(t, uint64(8), last(t, l))
-	save(t, l, 9, 12, []byte("y"))
-	require.NoError(t, l.Close())
-	l = open(t, dir)
-	assert.Equal(t, uint64(12), last(t, l))
-	require.NoError(t, l.Close())
+// writeLogFile puts one in the place of all that a log has become.
+func writeLogFile(t *testing.T, dir string, raw []byte) {
+	t.Helper()
+	files := logFiles(t, dir)
+	for _, later := range files[1:] {
+		require.NoError(t, os.Remove(later))
+	}
+	require.NoError(t, os.WriteFile(files[0], raw, 0o600))
 }
 
 func TestALogWithoutItsSnapshotIsRefused(t *testing.T) {
