@@ -81,10 +81,10 @@ def command(
 
 def as_table(finished: Run) -> Table:
     """Spell the rounds for people."""
-    table = Table(box=None, header_style="bold")
-    table.add_column("round")
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("round", overflow="fold")
     for heading in ("succeeded", "failed", "sent/s", "goodput/s", "mean ms", "p50", "p95", "p99", "max"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
     for entry in finished.rounds:
         latency = entry.latency_ms
         values = (latency.mean, latency.p50, latency.p95, latency.p99, latency.max) if latency else (None,) * 5

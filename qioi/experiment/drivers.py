@@ -214,6 +214,9 @@ def caliper_result(entry: dict[str, Any], points: list[tuple[float, int]], timin
     began = [at for at, count in points if count > 0]
     if not began or entry["latency_ms"] is None:
         raise LabError(f"Caliper's round {entry['label']} committed nothing: {entry['failure'] or entry['errors']}")
+    # What a worker that has ended had done is left out of Caliper's later counts.
+    most = itertools.accumulate((count for _, count in points), max)
+    points = [point for point, known in zip(points, most, strict=True) if point[1] >= known]
     start, end = began[0] + timing.warmup, began[0] + timing.warmup + timing.duration
     inside = [(at, count) for at, count in points if start - 1 <= at <= end + 1]
     rates = tuple(

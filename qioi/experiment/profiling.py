@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from qioi.lab.errors import LabError
+from qioi.lab.errors import BusyError, LabError
 from qioi.profile import Recording, row
 from qioi.profile_perf import ProfileError, record
 
@@ -41,6 +41,8 @@ class Profiler:
         if self._error is not None:
             raise LabError(str(self._error))
         if self._recording is None:
+            if self._seconds:
+                raise BusyError("perf had no time to begin before the load ended: the machine is too busy")
             return {}
         rows = {
             name: row(name, "", account, self._recording.seconds)

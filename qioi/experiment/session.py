@@ -124,10 +124,10 @@ class Session:
         maxima = dict(self._store.document.maxima)
         for name in self._plan.probed:
             spec = self._plan.spec.networks[name]
-            self._step(f"looking for the maximum of {spec.title or name}", 0)
             if name in maxima:
                 self._done += PROBE_SECONDS + up_seconds(spec)
                 continue
+            self._step(f"looking for the maximum of {spec.title or name}", 0)
             folder = self._store.directory / "probe" / name
             folder.mkdir(parents=True, exist_ok=True)
             with self._lab(spec, folder / "logs") as (lab, network), LoadRun(lab, probe_of(spec), folder) as run:

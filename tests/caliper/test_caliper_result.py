@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from io import StringIO
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from qioi.lab.caliper_result import latencies, messages, parse, progress
+from qioi.commands.lab_caliper import as_table
+from qioi.lab.caliper import Run
+from qioi.lab.caliper_result import Latencies, Round, latencies, messages, parse, progress
 
 
 def test_a_run_against_fabric(data: Path) -> None:
@@ -101,3 +105,16 @@ def test_percentiles_are_those_of_the_sorted_list(values: list[int]) -> None:
     for share, value in ((50, found.p50), (95, found.p95), (99, found.p99)):
         assert value == ordered[-(-share * len(ordered) // 100) - 1]
     assert found.max == ordered[-1]
+
+
+def test_the_table_fits_a_terminal_of_80_columns() -> None:
+    rounds = Round(
+        "mix-load", 12_675, 127, 1100.3, 1096.3, goodput=1081.1, latency_ms=Latencies(1236.71, 1182, 2072, 2224, 2394)
+    )
+    screen = StringIO()
+    Console(file=screen, width=80).print(as_table(Run(Path("results"), (rounds, Round("none")))))
+    heading, line, nothing = screen.getvalue().splitlines()
+    words = ["round", "succeeded", "failed", "sent/s", "goodput/s", "mean", "ms", "p50", "p95", "p99", "max"]
+    assert heading.split() == words
+    assert line.split() == ["mix-load", "12675", "127", "1100.3", "1081.1", "1236.71", "1182", "2072", "2224", "2394"]
+    assert nothing.split() == ["none", *"-" * 9]

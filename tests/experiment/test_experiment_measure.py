@@ -13,10 +13,11 @@ import pytest
 from qioi.experiment.condense import Traces, speed_of_reaction
 from qioi.experiment.drivers import caliper_result, client_flags, client_metrics, read_result, stages, together
 from qioi.experiment.neighbours import set_quota
+from qioi.experiment.profiling import Profiler
 from qioi.experiment.session import disturbance
 from qioi.experiment.spec import LoadSpec, Timing
 from qioi.lab.cgroups import Tree, find_hierarchy
-from qioi.lab.errors import LabError
+from qioi.lab.errors import BusyError, LabError
 from qioi.lab.figures import LoadFigures
 from qioi.lab.load import LoadResult
 from qioi.lab.machine import Snapshot
@@ -68,6 +69,15 @@ def test_warm_up_and_cool_down_are_cut_off_caliper() -> None:
     assert dict(found.throughput)[1.0] == 100
 
 
+def test_what_caliper_forgets_of_a_worker_that_has_ended_is_not_taken_back() -> None:
+    """Its progress is of the workers that still run: 2 s before a round's end it may be half of what it was."""
+    counts = [0, 20, 40, 240, 440, 640, 840, 420]
+    points = [(98.0 + 2 * index, count) for index, count in enumerate(counts)]
+    found = caliper_result(ENTRY, points, TIMING)
+    assert min(value for _, value in found.throughput) >= 0
+    assert found.figures.throughput == pytest.approx(100, rel=0.19)
+
+
 def test_a_round_that_committed_nothing_is_an_error() -> None:
     with pytest.raises(LabError, match="transfer committed nothing"):
         caliper_result(ENTRY, [(1.0, 0)], TIMING)
@@ -94,6 +104,16 @@ def test_flags_are_spelled_once() -> None:
 
 def sample(at: float, shares: int) -> Sample:
     return Sample(at, {"peer": shares, "sysbench1": 1024}, {}, {}, Snapshot(0, 0, 0, 0))
+
+
+def test_counters_do_not_stand_for_what_perf_had_no_time_to_record() -> None:
+    with Profiler({}, 0) as nothing:
+        nothing.tick(5, 5)
+    assert nothing.rows() == {}
+    with Profiler({}, 2) as late:
+        late.tick(1, 5)
+    with pytest.raises(BusyError, match="perf had no time"):
+        late.rows()
 
 
 def test_reaction_and_release_are_read_off_the_shares() -> None:
