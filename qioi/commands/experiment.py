@@ -165,6 +165,7 @@ def run(
     with one_line_errors():
         needs_plots()
         plans = [plan_of(spec, asked) for spec in specs(names)]
+        check_folders(plans, asked)
         check_host(plans)
         try:
             run_all(plans, asked, console)
@@ -203,6 +204,23 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     return make_plan(spec, cores, paper_size=asked.paper_size, repeats=asked.repeats, timing=timing, seed=asked.seed)
 
 
+def check_folders(plans: list[Plan], asked: Asked) -> None:
+    """Raise if there is no run to go on with, or what is there is not to be mixed with what is asked for."""
+    stores = [Store(asked.output / plan.spec.name) for plan in plans]
+    begun = [store for store in stores if store.begun]
+    if asked.resume and not begun:
+        named = ", ".join(plan.spec.name for plan in plans)
+        raise LabError(f"{asked.output} holds no run of {named}: without --resume one is begun")
+    problems: list[str] = []
+    for plan, store in zip(plans, stores, strict=True):
+        try:
+            store.check(plan, resume=asked.resume and store in begun)
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
+
+
 def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
     """Run one after the other behind a progress bar; one that cannot be run is said, and the others go on."""
     failed: list[str] = []
@@ -210,7 +228,7 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
         steps = Steps(bar, console, sum(seconds_of(plan) for plan in plans))
         for plan in plans:
             store = Store(asked.output / plan.spec.name)
-            resume = asked.resume and (store.directory / "run.json").exists()
+            resume = asked.resume and store.begun
             steps.name = plan.spec.name
             session = Session(plan, store, asked.directory, asked.base_port, steps.show)
             try:

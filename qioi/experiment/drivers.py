@@ -321,7 +321,9 @@ def client_flags(spec: LoadSpec) -> tuple[str, ...]:
 
 def stages(document: dict[str, Any]) -> dict[str, float]:
     """Take the mean time of each stage in ms: the client's, and the nodes' own where they were asked (busy in %)."""
-    found = {f"stage.{name}": float(latency["mean"]) for name, latency in document["stages_ms"].items()}
+    # Where nothing was committed there are no times.
+    timed = document["stages_ms"] if document["committed"] else {}
+    found = {f"stage.{name}": float(latency["mean"]) for name, latency in timed.items()}
     breakdown = document.get("breakdown")
     if breakdown:
         found |= {f"node.{one['stage']}": float(one["mean_ms"]) for one in breakdown["stages"]}

@@ -36,6 +36,11 @@ class Store:
         self.directory = directory
 
     @property
+    def begun(self) -> bool:
+        """Whether there is a run here."""
+        return (self.directory / "run.json").exists()
+
+    @property
     def document(self) -> RunDocument:
         """Read run.json; SpecError names every problem found in it."""
         path = self.directory / "run.json"
@@ -58,16 +63,13 @@ class Store:
         assert isinstance(found, dict)
         return found
 
-    def begin(self, plan: Plan, host: dict[str, Any]) -> None:
-        """Open a new run."""
-        # What an interrupt during this very call has left counts for nothing.
-        if self.directory.exists() and any(one.name != _NEW for one in self.directory.iterdir()):
-            raise SpecError([f"{self.directory} is not empty; --resume goes on with it, --output names another"])
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._write({"format": FORMAT, **asked(plan), "host": host, "maxima": {}})
-
-    def resume(self, plan: Plan, host: dict[str, Any]) -> None:
-        """Go on with a run that was asked for the same; drop what is unfinished, and note the machine as it is now."""
+    def check(self, plan: Plan, *, resume: bool) -> None:
+        """Raise unless a run can be opened here, or gone on with: one that was asked for the same."""
+        if not resume:
+            # What an interrupt in begin has left counts for nothing.
+            if self.directory.exists() and any(one.name != _NEW for one in self.directory.iterdir()):
+                raise SpecError([f"{self.directory} is not empty; --resume goes on with it, --output names another"])
+            return
         document = self.document
         ours = RunDocument.model_validate({**document.model_dump(), **asked(plan)})
         different = [key for key in asked(plan) if getattr(document, key) != getattr(ours, key)]
@@ -75,6 +77,16 @@ class Store:
             raise SpecError(
                 [f"{self.directory} is a run of something else ({', '.join(different)} differ): name its own options"]
             )
+
+    def begin(self, plan: Plan, host: dict[str, Any]) -> None:
+        """Open a new run."""
+        self.check(plan, resume=False)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._write({"format": FORMAT, **asked(plan), "host": host, "maxima": {}})
+
+    def resume(self, plan: Plan, host: dict[str, Any]) -> None:
+        """Go on with a run that was asked for the same; drop what is unfinished, and note the machine as it is now."""
+        self.check(plan, resume=True)
         for folder in self._folders():
             if not (folder / "repeat.json").exists():
                 shutil.rmtree(folder)

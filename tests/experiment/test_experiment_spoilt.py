@@ -106,6 +106,31 @@ def test_what_somebody_else_put_beside_the_repeats(run: Path, plan: Plan) -> Non
     assert sorted(path.name for path in repeats.iterdir()) == ["1", "2", "2.kept", "3", "notes.txt"]
 
 
+def asked(*words: str) -> str:
+    """Ask for a run that must be refused before anything starts, and give the lines that say why."""
+    result = CliRunner().invoke(command, ["run", *words])
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit), repr(result.exception)
+    return result.output
+
+
+def test_a_folder_without_a_run_is_not_gone_on_with(tmp_path: Path) -> None:
+    said = asked("fig_3", "table_5", "--resume", str(tmp_path))
+    assert f"{tmp_path} holds no run of fig_3, table_5" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_folder_is_looked_at_before_anything_starts(run: Path, tmp_path: Path) -> None:
+    """The last one too: its turn comes after hours."""
+    toy = str(tmp_path / "toy.yaml")
+    said = asked("fig_3", toy, "--output", str(run))
+    assert f"{run / 'toy'} is not empty; --resume goes on with it" in said
+    assert not (run / "fig_3").exists()
+    said = asked("fig_3", toy, "--resume", str(run), "--seed", "7")
+    assert "is a run of something else" in said
+    assert "seed" in said
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A file system with hardly any room."""
