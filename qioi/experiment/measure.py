@@ -149,7 +149,7 @@ class Measurement:
     ) -> None:
         timing, spec = self._cell.timing, self._cell.arm.neighbours
         began = due = time.monotonic()
-        come = timing.warmup + spec.come if spec.come is not None else min(3.0, 0.3 * timing.warmup)
+        come = timing.warmup + spec.come if spec.come is not None else timing.arrival
         go = timing.warmup + spec.go if spec.go is not None else float("inf")
         while driver.running():
             seconds = time.monotonic() - began

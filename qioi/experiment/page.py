@@ -16,12 +16,14 @@ from qioi.experiment.metrics import metric
 from qioi.experiment.noise import stated
 from qioi.experiment.plan import Cell
 from qioi.experiment.scale import RULE
-from qioi.experiment.spec import FigureSpec
+from qioi.experiment.spec import ExperimentSpec, FigureSpec, Timing
 from qioi.experiment.store import Store
 from qioi.experiment.summary import ABSOLUTE, Outcome, Spread, Summary, Verdict, as_json, write_csv
 from qioi.lab.table import short, times
 
 PICTURES = "pictures"
+#: Seconds that the backlog of the neighbours' coming may take to go, in an open loop (docs/experiments.md).
+SETTLED = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +273,7 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
     facts = [
         ("Ledger", networks),
         ("Load", loads + (f" (maximum found: {maxima})" if maxima else "")),
-        ("Each cell", f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured"),
+        ("Each cell", f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured{shortened(spec, timing)}"),
         ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers})"),
         ("Sizes", "the paper's own counts" if summary.plan.paper_size else RULE),
     ]
@@ -281,6 +283,14 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         pairs = ", ".join(f"{one} = {other}" for one, other in summary.plan.same.items())
         facts.append(("The same here", f"{pairs} (scaled to {summary.plan.cores} cores)"))
     return tuple(facts)
+
+
+def shortened(spec: ExperimentSpec, timing: Timing) -> str:
+    """Say what the experiment's file asks for, where a run was asked for something else."""
+    file = spec.timing
+    if (file.warmup, file.duration) == (timing.warmup, timing.duration):
+        return ""
+    return f" (the experiment's own: {file.warmup:g} s, {file.duration:g} s)"
 
 
 def owed(summary: Summary) -> str:
@@ -311,6 +321,12 @@ def warnings(summary: Summary) -> list[str]:
             f"Not to be trusted: {counted(quiet_ones(summary), 'quiet repeat')} of {summary.plan.repeats} that were "
             "asked for."
         )
+    timing = summary.plan.cells[0].timing
+    if not summary.plan.smoke and timing.settling < SETTLED and any(map(settles, summary.plan.cells)):
+        found.append(
+            f"The window begins {timing.settling:.1f} s after the neighbours' coming, not {SETTLED:g}: a backlog of "
+            "their coming may be in it."
+        )
     if summary.noisy:
         shown = (
             "none is quiet, so the noisy ones are shown" if summary.counted == summary.noisy else "left out of medians"
@@ -328,6 +344,12 @@ def warnings(summary: Summary) -> list[str]:
             )
     found += [f"A repeat was lost: {text}" for text in summary.document.lost]
     return found
+
+
+def settles(cell: Cell) -> bool:
+    """Whether a backlog of the neighbours' coming has to go: at a part of the maximum, where they come and stay."""
+    busy = cell.load.part is not None or bool(cell.load.tenants)
+    return busy and bool(cell.arm.neighbours.count) and cell.arm.neighbours.come is None
 
 
 def counted(number: int, what: str) -> str:

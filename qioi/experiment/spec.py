@@ -221,6 +221,16 @@ class Timing(Strict):
     sample: Annotated[float, Field(ge=0.05, le=2)] = 0.5
     profile: Annotated[float, Field(ge=0, le=60)] = 0.0
 
+    @property
+    def arrival(self) -> float:
+        """When neighbours come that stay, in seconds since the warm-up began."""
+        return min(3.0, 0.3 * self.warmup)
+
+    @property
+    def settling(self) -> float:
+        """What is left of the warm-up for the backlog of their coming to go, in seconds."""
+        return self.warmup - self.arrival
+
     @model_validator(mode="after")
     def _long_enough(self) -> Self:
         if self.duration < 2 * self.sample + 1:

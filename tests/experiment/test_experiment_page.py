@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from toy_experiment import HOST, filled, load, row
 
-from qioi.experiment.page import write_index, write_report
+from qioi.experiment import catalogue
+from qioi.experiment.page import SETTLED, settles, write_index, write_report
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.store import Store
 
@@ -165,6 +166,27 @@ def test_a_run_that_cannot_be_read_does_not_hide_the_others(report: Path) -> Non
     assert page.files == ["run/report.html", "spoilt/report.html"]
     assert "not readable" in page.text
     assert page.text.count("1 of 1 sentences agree") == 1
+
+
+def test_a_run_that_was_shortened_says_so(document: dict[str, Any], tmp_path: Path) -> None:
+    document["timing"] = {"warmup": 15.0, "duration": 25.0}
+    document["loads"] = {"slow": {"part": 0.6}}
+    spec = load(document, tmp_path)
+    said = []
+    for name, warmup in (("own", 15.0), ("short", 5.0)):
+        plan = make_plan(spec, 2, timing=spec.timing.model_copy(update={"warmup": warmup}))
+        filled(Store(tmp_path / name / "toy"), plan, [row(100, 50, 100)])
+        said.append(Page(write_report(tmp_path / name)).text)
+    assert "15 s warm-up left out, 25 s measured\n" in said[0]
+    assert "5 s warm-up left out, 25 s measured (the experiment's own: 15 s, 25 s)" in said[1]
+    backlog = "The window begins 3.5 s after the neighbours' coming, not 12"
+    assert (backlog in said[0], backlog in said[1]) == (False, True)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_bundled_experiment_lets_the_neighbours_coming_settle(name: str) -> None:
+    plan = make_plan(catalogue.find(name), 2)
+    assert not any(map(settles, plan.cells)) or plan.cells[0].timing.settling >= SETTLED
 
 
 def test_a_lost_repeat_is_said(report: Path) -> None:
