@@ -69,6 +69,7 @@ def merge(config: Config, found: Found, seen: Iterable[str]) -> Config:
         if channel not in policies:
             policies[channel] = policy(channel, PolicyConfig(), config.defaults)
     for channel, threshold in found.thresholds.items():
-        if policies[channel].threshold is None and not policies[channel].auto:
+        # A component of the list stands in for what was found in its group, whatever that is labelled.
+        if channel in policies and policies[channel].threshold is None and not policies[channel].auto:
             policies[channel] = replace(policies[channel], threshold=threshold)
     return replace(config, components=joined.components, policies=policies)

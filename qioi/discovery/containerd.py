@@ -74,12 +74,8 @@ class ContainerdDiscovery:
     def _look(self) -> None:
         problem = None
         try:
-            tasks = [
-                task
-                for namespace in self._state.iterdir()
-                if namespace.name != DOCKERS_NAMESPACE and namespace.is_dir()
-                for task in namespace.iterdir()
-            ]
+            namespaces = [one for one in self._state.iterdir() if one.name != DOCKERS_NAMESPACE and one.is_dir()]
+            tasks = [task for namespace in namespaces for task in tasks_of(namespace)]
         except OSError as error:
             tasks = []
             problem = f"{self._state}: {error.strerror}: looked at again; accepted is containerd's folder of tasks"
@@ -125,6 +121,14 @@ class ContainerdDiscovery:
             Component(name, what.role, group, what.channels, log, "cri" if log else "plain"),
             what.threshold, problems, name,
         )  # fmt: skip
+
+
+def tasks_of(namespace: Path) -> list[Path]:
+    """List a namespace's tasks; none where it went meanwhile."""
+    try:
+        return list(namespace.iterdir())
+    except OSError:
+        return []
 
 
 def annotations_of(task: Path) -> dict[str, str]:

@@ -12,11 +12,12 @@ import logging
 import queue
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from qioi.discovery.base import Found
 from qioi.discovery.cgroups import NoGroupError, container_group
-from qioi.discovery.engine import DOCKER, EVENTS, Engine, EngineError, Events, Kind, NoContainerError
+from qioi.discovery.engine import DOCKER, EVENTS, Engine, EngineError, Events, Kind, NoContainerError, RefusedError
 from qioi.discovery.engine_records import docker_owner
 from qioi.discovery.recognise import LOGGED, Rule, recognise
 from qioi.discovery.sights import Sight, gather
@@ -155,6 +156,15 @@ class DockerDiscovery:
             self._sights[container] = sight
 
     def _look(self, engine: Engine, container: str) -> Sight | None:
+        """Recognise one container. One that the engine fails on hides no other, and stays what it was."""
+        try:
+            return self._recognise(engine, container)
+        except (RefusedError, AttributeError, LookupError, TypeError, ValueError) as error:
+            why = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
+            known = self._sights.get(container) or Sight(None, name=container[:12])
+            return replace(known, problems=(f"it cannot be looked at: {why}",))
+
+    def _recognise(self, engine: Engine, container: str) -> Sight | None:
         """Recognise one container; ``None`` for one that is not running, or nothing to the ledger."""
         try:
             facts = engine.inspect(container)

@@ -48,6 +48,10 @@ class EngineError(RecordError):
     """The engine does not answer, or refuses; the message is one line."""
 
 
+class RefusedError(EngineError):
+    """The engine answers, but not this one question."""
+
+
 class NoContainerError(NoRecordError):
     """The engine knows no such container (any more)."""
 
@@ -131,7 +135,7 @@ class Engine:
         except docker.errors.APIError as error:
             if error.status_code == 409 and "marked for removal" in str(error.explanation):
                 raise NoContainerError from None
-            raise EngineError(f"{self.socket}: {first_line(error.explanation or error)}") from None
+            raise RefusedError(f"{self.socket}: {first_line(error.explanation or error)}") from None
         except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
             raise EngineError(f"{self.socket}: {reason(error)}") from None
 

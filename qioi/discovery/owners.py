@@ -11,6 +11,7 @@ a container or unit that has stopped meanwhile.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ from qioi.discovery.nri_records import NriRecords
 from qioi.discovery.records import Keeper, NoRecordError, RecordError
 from qioi.discovery.unit_records import KIND as SYSTEMD
 from qioi.discovery.unit_records import UnitRecords
+
+log = logging.getLogger("qioi")
 
 #: Seconds between two updates of one container.
 PAUSE = 2.0
@@ -168,6 +171,9 @@ class EngineOwners:
             kept = set()
         except RecordError as error:
             kept, problem = None, str(error)
+        except Exception as error:  # an answer, or a name in a journal, of another shape: no end of all telling
+            log.exception("record %s", owner)
+            kept, problem = None, f"{type(error).__name__}: {error}"
         with self._changed:
             record = self._records[owner]
             record.problem, record.busy = problem, False
@@ -186,12 +192,21 @@ class EngineOwners:
 
     def _fail_alike(self, owner: str, problem: str | None) -> None:
         """What one call has shown about an owner holds for all their records, until they are asked again."""
-        keeper = self._keeper(owner)
+        party = self._party(owner)
         for other, record in self._records.items():
-            alike = self._keeper(other) is keeper and keeper.party(other) == keeper.party(owner)
-            if record.wanted is not None and alike:
+            if record.wanted is not None and self._party(other) == party:
                 record.problem = problem
                 record.not_before = max(record.not_before, time.monotonic() + RETRY)
 
     def _keeper(self, owner: str) -> Keeper:
-        return self._keepers[owner.partition(" ")[0]]
+        kind = owner.partition(" ")[0]
+        if kind not in self._keepers:
+            raise RecordError(f"record {owner}: kind {kind}: accepted are {', '.join(self._keepers)}")
+        return self._keepers[kind]
+
+    def _party(self, owner: str) -> tuple[str, str]:
+        """Name whom an update goes to; of a name that is none, the name itself."""
+        try:
+            return owner.partition(" ")[0], self._keeper(owner).party(owner)
+        except (RecordError, LookupError):
+            return "", owner

@@ -16,7 +16,7 @@ from qioi.discovery.systemd import UNSET, Systemd, SystemdError, Unit
 
 KIND = "systemd"
 #: Where set-property --runtime keeps what it is told: of units that are in files, and of those that are in none.
-CONTROL, TRANSIENT = FOLDERS = Path("/run/systemd/system.control"), Path("/run/systemd/transient")
+FOLDERS = Path("/run/systemd/system.control"), Path("/run/systemd/transient")
 #: Both are there on either version; CPUWeight goes before CPUShares (which is v1's, and older).
 WEIGHT, SHARES = "CPUWeight", "CPUShares"
 

@@ -77,7 +77,10 @@ def judge(objects: Iterable[Object]) -> tuple[Judged, ...]:
     taken: dict[str, str] = {}
     judged = []
     for one in sorted(objects, key=precedence):
-        verdict = read_policy(one)
+        try:
+            verdict = read_policy(one)
+        except (AttributeError, TypeError, ValueError) as error:
+            verdict = refuse({**one, "spec": {}}, "BadShape", f"spec: {error}: accepted is what the schema says")
         if verdict.accepted and verdict.key in taken:
             why = f"channel {verdict.channel} is {taken[verdict.key]}'s: accepted is one policy for each channel"
             verdict = refuse(one, "ChannelTaken", why)
@@ -90,7 +93,8 @@ def judge(objects: Iterable[Object]) -> tuple[Judged, ...]:
 def precedence(one: Object) -> tuple[int, str, str, str]:
     """Sort policies: priority first, then age, then name."""
     metadata = one["metadata"]
-    priority = one.get("spec", {}).get("priority")
+    spec = one.get("spec")
+    priority = spec.get("priority") if isinstance(spec, dict) else None
     return (
         -priority if isinstance(priority, int) else 0,
         str(metadata.get("creationTimestamp")),

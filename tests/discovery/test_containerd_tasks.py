@@ -135,3 +135,12 @@ def test_check_names_what_is_there_and_what_would_be_found(tasks: Tasks, tmp_pat
     assert f"found: peer0/peer (peer) at {tasks.parent.name}/c1c1\n" in done.stdout
     for name in ("docker", "podman", "containerd", "systemd"):
         assert f"discovery {name}: " in done.stdout
+
+
+def test_a_namespace_that_cannot_be_listed_hides_no_other(tasks: Tasks) -> None:
+    tasks.container("7b7b", "peer", PEER, "0.log")
+    with subprocess.Popen(["true"]) as ended:  # of an ended process that nobody waited for, /proc lists no network
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        (tasks.state / "vanishing").symlink_to(f"/proc/{ended.pid}/net")
+        found = tasks.discovery().found()
+    assert [one.name for one in found.components] == ["peer0/peer"]

@@ -128,3 +128,12 @@ def test_a_pod_is_dry_only_where_all_its_policies_are() -> None:
         assert decision is not None
         assert decision.channel == expected
         assert view.resized == {"fab/red"} - view.dry_run
+
+
+@pytest.mark.parametrize(
+    "spec", [None, {"channel": "payments", "bounds": [1]}, {"channel": "x", "selectors": 1}, {"priority": "high"}, [1]]
+)
+def test_an_object_of_another_shape_is_refused_and_stops_no_other(spec: object) -> None:
+    """The API server holds objects against the schema, but that may be an older one."""
+    judged = judge([{**policy_object("odd"), "spec": spec}, policy_object("good", channel="red")])
+    assert {one.name: one.accepted for one in judged} == {"odd": False, "good": True}

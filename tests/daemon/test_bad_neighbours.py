@@ -1,0 +1,114 @@
+"""One container, record or label that cannot be used takes nothing from the others."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_daemon import ToySite, peer
+from waiting import until
+
+from qioi.discovering import merge
+from qioi.discovery.base import Found
+from qioi.discovery.docker import DockerDiscovery
+from qioi.discovery.owners import EngineOwners
+from qioi.types import Component, Role
+
+STATE = {"Running": True, "Pid": 1}
+
+
+class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """As much of Docker's API as is asked for; ``facts`` are those of its containers, ``None`` where it fails."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, socket: Path, facts: dict[str, dict[str, Any] | None]) -> None:
+        self.facts = facts
+        super().__init__(str(socket), Answers)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Engine)
+        path = self.path.partition("?")[0]
+        if path == "/version":
+            self.answer(200, {"ApiVersion": "1.41"})
+        elif path.endswith("/events"):
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            threading.Event().wait()
+        elif path.endswith("/containers/json"):
+            self.answer(200, [{"Id": name} for name in self.server.facts])
+        else:
+            facts = self.server.facts[path.split("/")[-2]]
+            self.answer(200 if facts else 500, facts or {"message": "driver overlay2 failed"})
+
+    def answer(self, status: int, document: object) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self) -> str:
+        return "engine"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    good = {
+        "Name": "/peer0",
+        "State": STATE,
+        "Config": {"Image": "hyperledger/fabric-peer", "Labels": {}},
+        "HostConfig": {"LogConfig": {"Type": "json-file"}},
+    }
+    engine = Engine(tmp_path / "sock", {"broken": None, "strange": {"State": STATE}, "good": good})
+    yield engine
+    engine.shutdown()
+    engine.server_close()
+
+
+def test_a_container_that_the_engine_fails_on_hides_no_other(engine: Engine) -> None:
+    with closing(DockerDiscovery(str(engine.server_address), 1)) as discovery:
+        until(lambda: discovery.wait(0))
+        problems = discovery.found().problems
+    assert "driver overlay2 failed" in problems["container broken"]
+    assert "KeyError: 'Name'" in problems["container strange"]
+    assert "does not name the container" in problems["container peer0"]  # process 1 is in none of that name
+
+
+def test_records_that_cannot_be_used_are_said_and_the_others_kept(engine: Engine) -> None:
+    socket = engine.server_address
+    with closing(EngineOwners(1, pause=0.0)) as owners:
+        for owner in ("crio 12ab /run/crio.sock", "docker", f"docker broken {socket}"):
+            owners.release(owner, 1024, (2048,))
+        problems = owners.settle()
+    assert "crio" in problems["crio 12ab /run/crio.sock"]
+    assert "not enough values to unpack" in problems["docker"]
+    assert "driver overlay2 failed" in problems[f"docker broken {socket}"]
+
+
+def test_a_threshold_of_a_container_that_the_list_overrides_is_nobodys(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("listed", "docker/p")], channels={"red": {"threshold": 100}}, docker={})
+    labelled = Component("labelled", Role.PEER, "docker/p", ("blue",))
+    found = Found((labelled, replace(labelled, name="other", cgroup="docker/q", channels=("green",))),
+                  {"blue": 5.0, "green": 7.0})  # fmt: skip
+    merged = merge(site.config, found, ())
+    assert [one.name for one in merged.components] == ["listed", "other"]
+    assert {channel: one.threshold for channel, one in merged.policies.items()} == {"red": 100.0, "green": 7.0}
