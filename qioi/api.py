@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import json
 import logging
@@ -174,7 +175,8 @@ def serve_unix(path: Path, routes: Routes) -> Service:
         if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
                 probe.settimeout(TIMEOUT)
-                if probe.connect_ex(str(path)) == 0:
+                # One that lets us wait in line (EAGAIN) is somebody's too.
+                if probe.connect_ex(str(path)) not in (errno.ECONNREFUSED, errno.ENOENT):
                     raise BusyError(f"socket {path}: another process answers there; name another one with `socket`")
             path.unlink()
         return Service(UnixServer(str(path), handler(routes)), "status")  # type: ignore[arg-type]
@@ -229,7 +231,7 @@ def request_json(path: Path, method: str, route: str, query: Query) -> Any:
         if response.status != 200:
             raise UnreachableError(f"{path}{route}: HTTP status {response.status}")
         return json.loads(body)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         why = getattr(error, "strerror", None) or error
         raise UnreachableError(
             f"{path}: no daemon answers ({why}); is `qioi run` running, and is this its socket?"

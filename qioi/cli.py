@@ -7,6 +7,8 @@ memory, so no subcommand module is imported before it is asked for.
 from __future__ import annotations
 
 import importlib
+import io
+import sys
 
 import click
 from click.shell_completion import CompletionItem
@@ -62,6 +64,8 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="qioi", prog_name="qioi")
 def main() -> None:
     """QiOi keeps a permissioned ledger as fast beside noisy neighbours as it is alone."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a name that the terminal's encoding has not ends no command
 
 
 if __name__ == "__main__":

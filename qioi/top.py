@@ -15,6 +15,8 @@ from qioi.remarks import remarks
 #: Values that one sparkline shows.
 WIDTH = 30
 BARS = "▁▂▃▄▅▆▇█"
+#: For terminals whose encoding has no blocks.
+PLAIN = "_.-=+*%#"
 #: Columns that a terminal must have for delays, for sparklines, for the reasons of decisions, and for long sparklines.
 WITH_DELAYS, WITH_SPARKLINES, WITH_REASONS, WIDE = 60, 72, 110, 160
 #: Lines of a table beside its rows.
@@ -24,7 +26,8 @@ FRAME = 4
 class History:
     """The last values of everything that has a sparkline, by what and by whose."""
 
-    def __init__(self) -> None:
+    def __init__(self, bars: str = BARS) -> None:
+        self._bars = bars
         self._values: dict[tuple[str, str], deque[float | None]] = {}
         self._periods = -1
 
@@ -44,19 +47,28 @@ class History:
 
     def line(self, what: str, whose: str, width: int = WIDTH) -> str:
         """Give a sparkline of the last values."""
-        return sparkline([*self._values.get((what, whose), ())][-width:])
+        return sparkline([*self._values.get((what, whose), ())][-width:], self._bars)
 
 
-def sparkline(values: Iterable[float | None]) -> str:
+def bars_for(encoding: str) -> str:
+    """Give the bars that a terminal of an encoding can show."""
+    try:
+        BARS.encode(encoding)
+    except (UnicodeError, LookupError):
+        return PLAIN
+    return BARS
+
+
+def sparkline(values: Iterable[float | None], bars: str = BARS) -> str:
     """Draw values as bars between zero and the largest; a value that is not known is a gap."""
     kept = list(values)
     largest = max((value for value in kept if value is not None), default=0.0)
-    return "".join(" " if value is None else bar(value / largest if largest > 0 else 0.0) for value in kept)
+    return "".join(" " if value is None else bar(value / largest if largest > 0 else 0.0, bars) for value in kept)
 
 
-def bar(part: float) -> str:
+def bar(part: float, bars: str = BARS) -> str:
     """Draw a part of the whole, 0..1."""
-    return BARS[min(len(BARS) - 1, int(part * len(BARS)))]
+    return bars[min(len(bars) - 1, int(part * len(bars)))]
 
 
 def view(document: dict[str, Any], history: History, width: int = 200, height: int | None = None) -> RenderableType:

@@ -31,15 +31,15 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
     from rich.live import Live
     from rich.text import Text
 
-    from qioi.top import History, view
+    from qioi.top import History, bars_for, view
 
     where = socket or socket_of(config)
     try:
         document = get_json(where, "/status")
     except UnreachableError as error:
         fail(str(error))
-    history = History()
     console = Console(markup=False, emoji=False, highlight=False)
+    history = History(bars_for(console.encoding))
     looks = itertools.repeat(None) if count is None else range(count)
     if not console.is_terminal:
         console = Console(markup=False, emoji=False, highlight=False, width=140)

@@ -13,7 +13,7 @@ import pytest
 from waiting import until
 
 import qioi.api
-from qioi.api import UnreachableError, get_json, serve_tcp, serve_unix
+from qioi.api import BusyError, UnreachableError, get_json, serve_tcp, serve_unix
 
 
 def switches(thread: int) -> int:
@@ -115,3 +115,26 @@ def test_a_server_closed_while_it_is_busy_ends_when_its_client_lets_it(
         assert client.recv(4096).startswith(b"HTTP/1.0 200")
     assert (thread.is_alive(), failed) == (False, [])
     assert (service._server.fileno(), service._stop.fileno()) == (-1, -1)
+
+
+def test_a_socket_whose_owner_is_slow_is_not_taken_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.api, "TIMEOUT", 0.05)
+    path = tmp_path / "sock"
+    with contextlib.ExitStack() as stack:
+        owner = stack.enter_context(socket.socket(socket.AF_UNIX))
+        owner.bind(str(path))
+        owner.listen(0)
+        for _ in range(3):  # more than wait in line
+            client = stack.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            client.connect_ex(str(path))
+        with pytest.raises(BusyError, match="another process"):
+            serve_unix(path, {})
+        assert path.is_socket()
+    serve_unix(path, {}).close()  # a dead one's is taken
+
+
+def test_who_answers_something_else_is_no_daemon(tmp_path: Path) -> None:
+    service = serve_unix(tmp_path / "sock", {"GET /status": ("text/plain", lambda _: b"<html>")})
+    with contextlib.closing(service), pytest.raises(UnreachableError, match="no daemon answers"):
+        get_json(tmp_path / "sock", "/status")

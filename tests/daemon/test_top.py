@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
+import sys
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 
@@ -14,10 +17,11 @@ from running import Site, end
 from toy_daemon import ToySite, peer
 from waiting import PATIENCE
 
+from qioi.api import serve_unix
 from qioi.commands.explain import lines
 from qioi.commands.status import show
 from qioi.explain import explain
-from qioi.top import BARS, WIDTH, WITH_REASONS, History, head, sparkline, view
+from qioi.top import BARS, PLAIN, WIDTH, WITH_REASONS, History, bars_for, head, sparkline, view
 
 
 def status(periods: int, share: int | None, name: str = "peer0") -> dict[str, object]:
@@ -141,3 +145,16 @@ def test_without_a_daemon(site: Site) -> None:
     done = site.qioi("top", "--socket", str(site.folder / "none.sock"))
     assert done.returncode == 1
     assert "no daemon answers" in done.stderr
+
+
+def test_a_terminal_without_blocks_has_other_bars(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("pe\u00e9r0 \u2605", "docker/p")], channels={"red": {"threshold": 100}})
+    status = json.dumps(site.run(3).document()).encode()
+    command = [sys.executable, "-m", "qioi.cli", "top", "-n", "1", "--socket", str(tmp_path / "sock")]
+    with closing(serve_unix(tmp_path / "sock", {"GET /status": ("application/json", lambda _: status)})):
+        environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+        done = subprocess.run(command, capture_output=True, env=environment, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "pe\u00e9r0 ?".encode("latin-1") in done.stdout
+    assert PLAIN[-1].encode() in done.stdout
+    assert bars_for("utf-8") == BARS
