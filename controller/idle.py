@@ -14,9 +14,9 @@ from pathlib import Path
 
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Access, explain
-from qioi.controller.guard import Outcome, Result, identity
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Entry, Journal
+from qioi.controller.restore import Outcome, Result, identity
 
 FILE = "cpu.idle"
 #: The journal's name in the state folder.

@@ -66,7 +66,7 @@ class Journal:
         lines = [encode(entry) for entry in entries]
         if lines:
             temporary = self.file.with_name(f"{self.file.name}.new")
-            content = "".join([seal({"journal": VERSION, "boot": self._boot}), *lines])
+            content = "".join([seal({"journal": VERSION, "boot": self._boot, "entries": len(lines)}), *lines])
             try:
                 write_file(temporary, content.encode(), durable=durable)
                 temporary.replace(self.file)
@@ -86,7 +86,7 @@ class Journal:
             return Loaded()
         entries: list[Entry] = []
         problems: list[str] = []
-        other_boot = False
+        other_boot, stored = False, 0
         for number, line in enumerate(lines, 1):
             try:
                 document = unseal(line)
@@ -94,14 +94,17 @@ class Journal:
                     if document["journal"] != VERSION:
                         return Loaded((), (f"line 1: version {document['journal']!r}, accepted is {VERSION}",))
                     other_boot = document["boot"] != self._boot
+                    stored = whole(document.get("entries", 0))
                 else:
                     entries.append(decode(document))
             except (ValueError, KeyError, TypeError) as error:
                 problems.append(f"line {number}: {error}")
         if not lines:
             problems.append("the file is empty")
+        if len(entries) < stored:
+            problems.append(f"{stored - len(entries)} of {stored} entries are missing")
         if other_boot:
-            return Loaded(tuple(entry for entry in entries if entry.owner), (), other_boot=True)
+            return Loaded(tuple(entry for entry in entries if entry.owner), tuple(problems), other_boot=True)
         return Loaded(tuple(entries), tuple(problems))
 
     def set_aside(self) -> Path:

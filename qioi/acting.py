@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 
 from qioi.controller.errors import CgroupError
-from qioi.controller.guard import Guard, Outcome, Result
+from qioi.controller.guard import Guard
 from qioi.controller.levels import Placement
+from qioi.controller.restore import Outcome, Result
 from qioi.names import few
 from qioi.news import Said, news
 from qioi.types import MAX_SHARES, Decision

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from qioi.controller.files import Files
-from qioi.controller.guard import Outcome, Result
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.idle import NAME, IdleGuard, restore_all
 from qioi.controller.journal import Journal
 from qioi.controller.levels import chain
+from qioi.controller.restore import Outcome, Result
 
 log = logging.getLogger("qioi")
 

@@ -20,11 +20,12 @@ from qioi.config import Config
 from qioi.controller.adaptive import Tuning, has_room
 from qioi.controller.bottleneck import HOPELESS, Bottleneck, Kind
 from qioi.controller.errors import CgroupError, CgroupGoneError
-from qioi.controller.guard import Guard, Outcome, Result
+from qioi.controller.guard import Guard
 from qioi.controller.law import HostLoad, Seen
 from qioi.controller.leadership import Leadership
 from qioi.controller.levels import Placement
 from qioi.controller.policy import Controller
+from qioi.controller.restore import Outcome, Result
 from qioi.diagnoses import Diagnoses, anybody_lacks, anybody_suffers
 from qioi.instruments import Instruments
 from qioi.leaders import Leaders

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from qioi.controller.guard import Guard, Outcome
+from qioi.controller.guard import Guard
 from qioi.controller.journal import Journal
+from qioi.controller.restore import Outcome
 
 
 def mark(state_dir: Path) -> Path:

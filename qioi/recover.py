@@ -8,9 +8,9 @@ from pathlib import Path
 
 from qioi.best_effort import recover_idle
 from qioi.controller.files import Files
-from qioi.controller.guard import Outcome, Result, restore_entries
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Journal
+from qioi.controller.restore import Outcome, Result, restore_entries
 from qioi.discovery.owners import EngineOwners
 from qioi.slicing import recover_slices
 
@@ -56,9 +56,15 @@ def recover(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
         journal.store(left)
     except OSError as error:
         problems.append(f"{journal.file}: {error.strerror}: it stays as it was")
+    rest = recover_rest(state_dir, hierarchy)
+    return Recovery((*outcomes, *rest.outcomes), (*problems, *rest.problems), rest.threads)
+
+
+def recover_rest(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
+    """Put back what is no share: slices, and groups that were made idle."""
     threads, unsliced = recover_slices(state_dir, hierarchy)
     idle, stuck = recover_idle(state_dir, hierarchy)
-    return Recovery((*outcomes, *idle), (*problems, *unsliced, *stuck), threads)
+    return Recovery(tuple(idle), (*unsliced, *stuck), threads)
 
 
 def tell(recovery: Recovery, say: Callable[[str], None]) -> None:

@@ -22,11 +22,12 @@ from qioi.controller.actuator import choose_access
 from qioi.controller.eevdf import SliceError
 from qioi.controller.errors import CgroupError
 from qioi.controller.files import Access
-from qioi.controller.guard import Guard, Result
+from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
 from qioi.controller.levels import chain
 from qioi.controller.owner import Nobody, Owners
+from qioi.controller.restore import Result
 from qioi.daemon import Daemon
 from qioi.discovering import DiscoveringDaemon
 from qioi.discovery.choose import UnwatchableError, watch
@@ -41,7 +42,7 @@ from qioi.lock import HostLock, LockedError
 from qioi.loop import Signals, run_loop
 from qioi.notify import Notifier
 from qioi.publish import Publisher
-from qioi.recover import recover, tell
+from qioi.recover import recover, recover_rest, tell
 from qioi.reload import Reloader, summary
 from qioi.slicing import AnySlicer, slicing
 from qioi.sources import CgroupDelays, LogChannels
@@ -293,6 +294,7 @@ def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ..
     if outcomes is None:
         tell(recover(config.state_dir, hierarchy), log.warning)
         return ()
+    tell(recover_rest(config.state_dir, hierarchy), log.warning)  # nothing else is ever kept
     log.info("going on with the shares that the daemon before this one has kept")
     for outcome in outcomes:
         log.warning("%s: %s: %s", outcome.path, outcome.result, outcome.message)

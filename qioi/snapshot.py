@@ -8,10 +8,10 @@ from typing import Any
 
 from qioi.capping import Held
 from qioi.controller.bottleneck import Bottleneck
-from qioi.controller.guard import Result
 from qioi.controller.law import HostLoad
 from qioi.controller.learned import Evidence
 from qioi.controller.levels import Placement
+from qioi.controller.restore import Result
 from qioi.kubernetes.state import KubernetesState
 from qioi.slicing import SliceState
 from qioi.sources import SourceState

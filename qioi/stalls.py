@@ -134,11 +134,6 @@ def throttled_seconds(stat: bytes) -> float | None:
     return None if found is None else int(found[2]) * (1e-9 if found[1] == b"time" else 1e-6)
 
 
-def count_blocked(group: Path, proc: Path) -> int:
-    """Count the threads in a group, and in those below it, that are in uninterruptible sleep right now."""
-    return blocked_of(threads(group), proc)
-
-
 def blocked_of(tids: Iterable[bytes], proc: Path) -> int:
     """Count those threads that are in uninterruptible sleep right now."""
     folder = os.fsencode(proc)

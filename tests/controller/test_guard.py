@@ -12,10 +12,11 @@ from real_host import Host, real_mount
 
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Files
-from qioi.controller.guard import Guard, Result, restore_entries
+from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Entry, Journal
 from qioi.controller.owner import Nobody
+from qioi.controller.restore import Result, restore_entries
 
 
 def results(outcomes: list[object]) -> list[Result]:

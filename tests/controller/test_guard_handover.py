@@ -9,8 +9,8 @@ from real_host import Host
 
 from qioi.controller.errors import CgroupError
 from qioi.controller.files import Files
-from qioi.controller.guard import Result
 from qioi.controller.journal import Journal
+from qioi.controller.restore import Result
 
 
 def test_what_is_held_and_what_is_changed(host: Host, journal: Journal) -> None:

@@ -8,9 +8,9 @@ import pytest
 from real_host import Host, real_mount
 
 from qioi.controller.errors import CgroupError
-from qioi.controller.guard import Result
 from qioi.controller.idle import NAME, IdleGuard, read_idle, restore_all
 from qioi.controller.journal import Journal
+from qioi.controller.restore import Result
 
 
 class Idle:

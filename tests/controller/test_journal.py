@@ -74,8 +74,8 @@ def test_a_half_written_journal_gives_what_can_be_read(journal: Journal, cut: in
     loaded = journal.load()
     assert set(loaded.entries) <= set(ENTRIES)
     assert len(loaded.entries) == 1 or cut >= len(encode(ENTRIES[1]))
-    assert loaded.problems or cut == len(encode(ENTRIES[1]))
-    assert all("half-written or damaged" in problem for problem in loaded.problems)
+    assert "half-written or damaged" in loaded.problems[0] or cut == len(encode(ENTRIES[1]))
+    assert loaded.problems[-1] == f"{2 - len(loaded.entries)} of 2 entries are missing"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
@@ -148,3 +148,25 @@ def test_set_aside_keeps_the_damaged_file(journal: Journal) -> None:
     journal.file.write_bytes(b"junk")
     assert journal.set_aside().read_bytes() == b"junk"
     assert not journal.file.exists()
+
+
+def test_cut_off_at_any_byte_it_says_that_something_is_missing(journal: Journal) -> None:
+    journal.store(ENTRIES)
+    whole = journal.file.read_bytes()
+    for end in range(len(whole)):
+        journal.file.write_bytes(whole[:end])
+        loaded = journal.load()
+        assert loaded.entries == tuple(ENTRIES[: len(loaded.entries)])
+        assert loaded.problems
+
+
+def test_a_journal_from_before_entries_were_counted_is_read(journal: Journal) -> None:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    journal.file.write_text(seal({"journal": 1, "boot": boot}) + encode(ENTRIES[0]))
+    assert journal.load() == Loaded((ENTRIES[0],))
+
+
+@pytest.mark.parametrize("header", [{"journal": 1}, {"journal": 1, "boot": 7, "entries": "two"}])
+def test_a_first_line_of_another_shape_is_a_problem(journal: Journal, header: dict[str, object]) -> None:
+    journal.file.write_text(seal(header) + encode(ENTRIES[0]))
+    assert journal.load().problems

@@ -8,8 +8,9 @@ import pytest
 from real_host import Host
 
 from qioi.controller.errors import CgroupError
-from qioi.controller.guard import Guard, Result
+from qioi.controller.guard import Guard
 from qioi.controller.journal import Journal
+from qioi.controller.restore import Result
 
 OWNER = "toy container"
 

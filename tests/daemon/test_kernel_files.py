@@ -12,9 +12,10 @@ from running import Site
 
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Files
-from qioi.controller.guard import Guard, Result
+from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.journal import Journal
+from qioi.controller.restore import Result
 from qioi.kernel_files import KernelFiles
 
 

@@ -16,9 +16,9 @@ from waiting import until
 from qioi.commands.explain import lines
 from qioi.config import load_config
 from qioi.controller.eevdf import Attributes, Kernel, SliceError, default_slice
-from qioi.controller.guard import Result
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.law import HostLoad
+from qioi.controller.restore import Result
 from qioi.controller.slice_trial import IN_FORCE, LOSING_PAIRS, NOT_NEEDED, PHASE
 from qioi.controller.slices import Counts
 from qioi.explain import explain

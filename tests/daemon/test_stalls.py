@@ -19,7 +19,7 @@ from qioi.commands.status import notes
 from qioi.controller.bottleneck import Kind, Stalls
 from qioi.explain import explain
 from qioi.metrics import render
-from qioi.stalls import ASK_AGAIN, StallWatch, count_blocked, throttled_seconds
+from qioi.stalls import ASK_AGAIN, StallWatch, blocked_of, threads, throttled_seconds
 from qioi.types import Component, DelayReading, Role
 
 #: A parent in vfork(2) sleeps uninterruptibly until its child ends: blocked for real, and nothing is needed for it.
@@ -30,19 +30,19 @@ PEER = Component("peer0", Role.PEER, "peer0")
 @pytest.mark.slow
 def test_a_thread_that_is_blocked_is_counted(site: Site) -> None:
     group = site.component("peer0").parent
-    assert count_blocked(group, Path("/proc")) == 0
+    assert blocked_of(threads(group), Path("/proc")) == 0
     process = subprocess.Popen([sys.executable, "-c", BLOCKED], process_group=0)
     site.processes.append(process)  # type: ignore[arg-type]
     (group / "cgroup.procs").write_text(str(process.pid))
     try:
-        until(lambda: count_blocked(group, Path("/proc")) == 1)
+        until(lambda: blocked_of(threads(group), Path("/proc")) == 1)
         above = site.hierarchy.folder(site.parent)
-        until(lambda: count_blocked(above, Path("/proc")) == 1)  # groups below count too
+        until(lambda: blocked_of(threads(above), Path("/proc")) == 1)  # groups below count too
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         until(lambda: not (group / "cgroup.procs").read_text())
-    assert count_blocked(group / "gone", Path("/proc")) == 0
+    assert blocked_of(threads(group / "gone"), Path("/proc")) == 0
 
 
 def test_a_component_that_goes_while_it_waits_leaves_nothing_to_the_next_of_its_name(tmp_path: Path) -> None:

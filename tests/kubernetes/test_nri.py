@@ -13,9 +13,10 @@ from k8s_nri import GROUP, NriSite
 from k8s_tools import NRI_TOOLS
 
 from qioi.controller.files import Files
-from qioi.controller.guard import Guard, Result
+from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
 from qioi.controller.journal import Journal
+from qioi.controller.restore import Result
 from qioi.discovery.nri_records import Plugin, conversion_of, nri_owner, shares_to_tell
 from qioi.discovery.owners import EngineOwners
 from qioi.discovery.records import NoRecordError, RecordError

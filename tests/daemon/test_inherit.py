@@ -1,0 +1,26 @@
+"""What a daemon takes over from the one before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toy_daemon import ToySite, peer
+
+from qioi.controller.journal import Entry, Journal
+from qioi.controller.restore import identity
+from qioi.kept import mark
+from qioi.service import inherit
+
+
+def test_shares_kept_on_purpose_keep_nothing_else(tmp_path: Path) -> None:
+    """A neighbour that could not be made an ordinary group again at the stop is so at the next start."""
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}}, on_exit="keep")
+    site.group("batch")
+    idle = site.hierarchy.mount / "batch" / "cpu.idle"
+    idle.write_text("1\n")
+    entry = Entry("batch", "cpu.idle", *identity(site.hierarchy, "batch"), 100, (1,))
+    Journal(site.config.state_dir, name="idle").store([entry])
+    mark(site.config.state_dir).touch()
+    assert inherit(site.config, site.guard, site.hierarchy) == ()
+    assert idle.read_text() == "0"
+    assert not (site.config.state_dir / "idle").exists()
