@@ -29,8 +29,8 @@ type Identity struct {
 
 	roles     uint8 // bit set of Role
 	key       *publicKey
-	digest    [sha256.Size]byte
-	notBefore time.Time // of the whole chain: the latest start, the earliest end
+	digest    [sha256.Size]byte // of what the authority has signed: its signature itself can be written in several ways, by anybody
+	notBefore time.Time         // of the whole chain: the latest start, the earliest end
 	notAfter  time.Time
 }
 

@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"encoding/asn1"
+	"encoding/pem"
 	"math/big"
 	"testing"
 	"time"
@@ -139,6 +141,45 @@ func TestTimeOfTheLedgerDecidesExpiry(t *testing.T) {
 	require.ErrorIs(t, err, ErrExpired)
 	_, err = m.Deserialize(s.Serialized())
 	require.ErrorIs(t, err, ErrExpired)
+}
+
+// TestACertificateWrittenOtherwiseIsOnePerson: whoever has a certificate can change the form of its authority's signature,
+// and must not count twice for it.
+func TestACertificateWrittenOtherwiseIsOnePerson(t *testing.T) {
+	a := authority(t, "org1")
+	m := manager(t, a)
+	certPEM, _, err := a.Issue(ca.Request{CommonName: "peer", Unit: "peer"})
+	require.NoError(t, err)
+	identify := func(text []byte) *Identity {
+		raw, err := proto.Marshal(&msppb.SerializedIdentity{Mspid: "Org1MSP", IdBytes: text})
+		require.NoError(t, err)
+		id, err := m.Deserialize(raw)
+		require.NoError(t, err)
+		return id
+	}
+	block, _ := pem.Decode(certPEM)
+	var parts struct {
+		TBS, Algorithm asn1.RawValue
+		Signature      asn1.BitString
+	}
+	_, err = asn1.Unmarshal(block.Bytes, &parts)
+	require.NoError(t, err)
+	der := parts.Signature.RightAlign()
+	r, s, err := parseSignature(der)
+	require.NoError(t, err)
+	turned, err := marshalSignature(r, new(big.Int).Sub(curveOrder, s))
+	require.NoError(t, err)
+	shifted := new(big.Int).Lsh(new(big.Int).SetBytes(der), 1).Bytes()
+	for name, signature := range map[string]asn1.BitString{
+		"the other S": {Bytes: turned, BitLength: 8 * len(turned)},
+		"by a bit":    {Bytes: shifted, BitLength: 8*len(shifted) - 1},
+	} {
+		parts.Signature = signature
+		other, err := asn1.Marshal(parts)
+		require.NoError(t, err)
+		require.NotEqual(t, block.Bytes, other)
+		assert.True(t, identify(certPEM).Same(identify(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: other}))), name)
+	}
 }
 
 func TestSameCertificateIsOnePerson(t *testing.T) {

@@ -178,7 +178,7 @@ func (m *Manager) verify(serialized []byte) (*Identity, error) {
 	if cert.IsCA {
 		return nil, fmt.Errorf("%w: %q is an authority, not a member, of %s", ErrUntrusted, cert.Subject.CommonName, wire.Mspid)
 	}
-	id := &Identity{MSPID: wire.Mspid, Cert: cert, digest: sha256.Sum256(cert.Raw)}
+	id := &Identity{MSPID: wire.Mspid, Cert: cert, digest: sha256.Sum256(cert.RawTBSCertificate)}
 	id.key = &publicKey{ecdsa: cert.PublicKey.(*ecdsa.PublicKey)} // parseCertificate accepts nothing else
 	if err := id.chain(o); err != nil {
 		return nil, err
