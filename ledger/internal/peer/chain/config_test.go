@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"context"
 	"encoding/pem"
 	"testing"
 	"time"
@@ -149,4 +150,49 @@ func TestARevocationTakesEffectAtOnePoint(t *testing.T) {
 	}
 	require.NoError(t, r.stop())
 	assert.Equal(t, want, startRig(t, w, withoutCheckpoints(t, dir), Options{}).fingerprint())
+}
+
+// TestAConfigurationIsWaitedForByTheNextStream: the one that brought it ends before it is applied, as where its orderer
+// dies. What follows is judged by it all the same.
+func TestAConfigurationIsWaitedForByTheNextStream(t *testing.T) {
+	w := streamWorld(t)
+	c, err := Open(t.TempDir(), w.Genesis, Options{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	added := make(chan error, 1)
+	go func() { added <- c.Add(ctx, reconfigure(t, w, 1, "Org1MSP", "Org2MSP")) }()
+	require.Eventually(t, func() bool { return len(c.pipeline.jobs) == 1 }, time.Minute, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-added, context.Canceled)
+	assert.Equal(t, Position{Block: 1, Tx: 1}, c.Position())
+
+	ctx, cancel = context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	raw, id := w.Make(peertest.Tx{})
+	require.NoError(t, c.Add(ctx, raw))
+	s, err := c.Status(ctx, id)
+	require.NoError(t, err)
+	assert.Equal(t, peerpb.TxValidationCode_ENDORSEMENT_POLICY_FAILURE, s.Code)
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, c.Close())
+}
+
+// TestWhatIsNotQueuedTakesNoRoom: a stream ends while the pipeline is full.
+func TestWhatIsNotQueuedTakesNoRoom(t *testing.T) {
+	w := streamWorld(t)
+	c, err := Open(t.TempDir(), w.Genesis, Options{})
+	require.NoError(t, err)
+	raw, _ := w.Make(peertest.Tx{})
+	for range queueItems {
+		require.NoError(t, c.Add(context.Background(), raw))
+	}
+	for range 3 {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		require.ErrorIs(t, c.Add(ctx, raw), context.DeadlineExceeded)
+		cancel()
+	}
+	assert.True(t, c.pipeline.bytes.TryAcquire(queueBytes-int64(queueItems*len(raw))))
+	require.NoError(t, c.Close())
 }

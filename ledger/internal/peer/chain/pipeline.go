@@ -96,6 +96,7 @@ type pipeline struct {
 	position    Position
 	bundle      *channelconfig.Bundle
 	blockBundle *channelconfig.Bundle // in force when the open block began: its seal is checked by it
+	config      <-chan struct{}       // closes when the configuration that came last is applied; nil: bundle is that one
 }
 
 func newPipeline(c *Chain, workers int) *pipeline {
@@ -142,6 +143,7 @@ func (p *pipeline) put(ctx context.Context, j *job) error {
 	select {
 	case p.jobs <- j:
 	case <-ctx.Done():
+		p.bytes.Release(j.weight)
 		return ctx.Err()
 	case <-p.chain.stopped:
 		return ErrStopped
@@ -156,7 +158,27 @@ func (p *pipeline) put(ctx context.Context, j *job) error {
 	return nil
 }
 
+// configured waits for the configuration that came last: what follows is checked under it. The stream that brought it
+// may have ended before.
+func (p *pipeline) configured(ctx context.Context) error {
+	if p.config == nil {
+		return nil
+	}
+	select {
+	case <-p.config:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.chain.stopped:
+		return ErrStopped
+	}
+	p.bundle, p.config = p.chain.ledger.bundle.Load(), nil
+	return nil
+}
+
 func (p *pipeline) addTx(ctx context.Context, raw []byte) error {
+	if err := p.configured(ctx); err != nil {
+		return err
+	}
 	j := &job{raw: raw, bundle: p.bundle, weight: int64(len(raw)), arrived: time.Now()}
 	barrier := validate.MayBeConfig(raw)
 	if barrier {
@@ -166,24 +188,16 @@ func (p *pipeline) addTx(ctx context.Context, raw []byte) error {
 		return err
 	}
 	p.position.Tx++
-	if !barrier {
-		return nil
-	}
-	// What follows is checked under the configuration that this one leaves behind.
-	select {
-	case <-j.applied:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-p.chain.stopped:
-		return ErrStopped
-	}
-	p.bundle = p.chain.ledger.bundle.Load()
-	return nil
+	p.config = j.applied
+	return p.configured(ctx)
 }
 
 func (p *pipeline) addSeal(ctx context.Context, header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error {
 	if header == nil {
 		return fmt.Errorf("%w: it has no header", ErrSeal)
+	}
+	if err := p.configured(ctx); err != nil {
+		return err
 	}
 	if err := p.put(ctx, &job{header: header, metadata: metadata, bundle: p.blockBundle}); err != nil {
 		return err

@@ -23,7 +23,7 @@ func (p *pipeline) rejoin() bool {
 	if now == p.known {
 		return false
 	}
-	p.known, p.position, p.bundle, p.blockBundle = now, now.position, now.bundle, now.bundle
+	p.known, p.position, p.bundle, p.blockBundle, p.config = now, now.position, now.bundle, now.bundle, nil
 	return true
 }
 
