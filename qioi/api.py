@@ -12,6 +12,7 @@ import select
 import socket
 import stat
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -23,6 +24,9 @@ log = logging.getLogger("qioi")
 
 #: Seconds a client may take over any step, and over all of them; the next one waits behind it.
 TIMEOUT, LONGEST = 2.0, 5.0
+#: Everybody on the host may ask, and the daemon may have real-time priority: after each client a server pauses for this
+#: many times the CPU time that it took, so for a tenth of one CPU at most.
+REST = 9.0
 #: Seconds that a client waits for its answer: where CPU is short, and that is where it is asked, it may come late.
 PATIENCE = 30.0
 
@@ -152,12 +156,15 @@ class Service:
 
         The sockets are closed here alone: while this thread waits for them, their numbers must stay theirs.
         """
-        events = select.poll()  # not select(), which takes no descriptor above 1,023
+        events, end = select.poll(), select.poll()  # not select(), which takes no descriptor above 1,023
         try:
             for one in (self._server, self._stop):
                 events.register(one, select.POLLIN)
+            end.register(self._stop, select.POLLIN)
             while events.poll() and not self._closed:
+                before = time.thread_time()
                 self._server.handle_request()
+                end.poll(1000 * REST * (time.thread_time() - before))
         finally:
             self._server.server_close()
             self._stop.close()

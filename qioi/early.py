@@ -19,6 +19,9 @@ LOADAVG = Path("/proc/loadavg")
 EVERY = 0.2
 #: Seconds from a period that begins early to the next one. Shorter periods are as prompt by themselves.
 SHORT = 0.3
+#: The loop may have real-time priority, so it pauses for this many times the CPU time that its last period took. So it
+#: has a third of one CPU at most, and leaves others the rest, on a host that is too slow for the period asked for.
+REST = 2.0
 
 
 class EarlyLooks:
@@ -70,14 +73,15 @@ class Pace:
         """Wait no longer than a period from now, after it was made shorter."""
         self.due = min(self.due, now + period)
 
-    def ended(self, now: float, period: float) -> int:
-        """Set the next period's time, after one has ended; give how many were missed, which are left out.
+    def ended(self, now: float, period: float, used: float) -> int:
+        """Set the next period's time, after one has ended that ``used`` so many seconds of CPU.
 
-        Catching up would only look at the same instant twice.
+        Give how many are left out: catching up would only look at the same instant twice, and the loop has to rest.
         """
         length = min(SHORT, period) if self._short else period
         self.early = f"{SHORT:g} s after {self.early}" if self._short else None
         self._short = False
-        missed = int((now - self.due) / length) if now > self.due else 0
+        rested = now + REST * used
+        missed = int((rested - self.due) / length) if rested > self.due else 0
         self.due += (missed + 1) * length
         return missed

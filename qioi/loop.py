@@ -89,10 +89,11 @@ def run_loop(
         if pace.early is not None:
             daemon.count_early()
             log.debug("a period begins before its turn: %s", pace.early)
+        before = time.thread_time()
         snapshot = replace(daemon.period(now, snapshot), lateness=now - pace.due, early=pace.early)
         publish(snapshot)
         every = pause(looks, snapshot)
-        daemon.count_late(pace.ended(time.monotonic(), snapshot.period))
+        daemon.count_late(pace.ended(time.monotonic(), snapshot.period, time.thread_time() - before))
 
 
 def pause(looks: EarlyLooks, snapshot: Snapshot) -> float:

@@ -44,6 +44,25 @@ def test_a_server_that_nobody_asks_sleeps_and_one_that_is_closed_ends(tmp_path: 
         get_json(tmp_path / "sock", "/status")
 
 
+def test_whoever_asks_all_the_time_has_a_tenth_of_a_cpu_at_most(tmp_path: Path) -> None:
+    """The daemon may have real-time priority, and everybody on the host may ask for metrics."""
+    used = []
+
+    def work(_: object) -> bytes:
+        begun = time.thread_time()
+        while time.thread_time() < begun + 0.02:
+            pass
+        used.append(time.thread_time() - begun)
+        return b"{}"
+
+    service = serve_unix(tmp_path / "sock", {"GET /status": ("application/json", work)})
+    begun = time.monotonic()
+    for _ in range(5):
+        get_json(tmp_path / "sock", "/status")
+    assert time.monotonic() - begun >= (1 + qioi.api.REST) * sum(used[:-1])
+    service.close()  # and does not wait for the rest of its pause
+
+
 def test_metrics_may_listen_on_an_ipv6_address() -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()

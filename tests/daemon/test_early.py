@@ -12,33 +12,53 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from running import Site, end
 from waiting import until
 
-from qioi.early import EVERY, LOADAVG, SHORT, EarlyLooks, Pace
+from qioi.early import EVERY, LOADAVG, REST, SHORT, EarlyLooks, Pace
 from qioi.monitor.onset import KNOWN, PAUSE, runnable
 
 
 def test_periods_follow_each_other() -> None:
     pace = Pace(10.0)
-    assert pace.ended(10.05, 1.0) == 0
+    assert pace.ended(10.05, 1.0, 0.05) == 0
     assert (pace.due, pace.early) == (11.0, None)
-    assert pace.ended(13.5, 1.0) == 2  # missed
+    assert pace.ended(13.5, 1.0, 0.0) == 2  # missed
     assert pace.due == 14.0
     pace.sooner(11.2, 0.5)
     assert pace.due == 11.7
 
 
+@given(
+    st.floats(0.1, 10), st.lists(st.tuples(st.floats(0, 3), st.floats(0, 3), st.booleans()), min_size=1, max_size=30)
+)
+def test_however_slow_the_host_is_the_loop_has_a_third_of_a_cpu_at_most(
+    period: float, work: list[tuple[float, float, bool]]
+) -> None:
+    pace, now = Pace(0.0), 0.0
+    for used, waited, early in work:
+        now = max(now, pace.due) + used + waited
+        if early:
+            pace.hurry(now, "an onset")
+        before = pace.due
+        missed = pace.ended(now, period, used)
+        assert pace.due - now >= REST * used - 1e-6
+        assert missed >= 0
+        assert pace.due > before
+
+
 def test_an_onset_brings_two_periods_at_once_and_then_they_follow_each_other_again() -> None:
     pace = Pace(10.0)
-    pace.ended(10.01, 1.0)
+    pace.ended(10.01, 1.0, 0.01)
     pace.hurry(10.4, "27 threads are runnable")
     assert (pace.due, pace.early) == (10.4, "27 threads are runnable")
-    assert pace.ended(10.42, 1.0) == 0
+    assert pace.ended(10.42, 1.0, 0.02) == 0
     assert pace.due == pytest.approx(10.4 + SHORT)
     assert pace.early is not None
     assert "after 27 threads are runnable" in pace.early
-    assert pace.ended(10.72, 1.0) == 0
+    assert pace.ended(10.72, 1.0, 0.02) == 0
     assert pace.due == pytest.approx(11.4 + SHORT)
     assert pace.early is None
 
