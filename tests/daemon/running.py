@@ -64,11 +64,26 @@ class Site:
     def qioi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=PATIENCE, check=False)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def work(self, name: str, code: str) -> subprocess.Popen[str]:
+        """Run Python in a component's group, or in another one beside it."""
+        group = self.hierarchy.folder(f"{self.parent}/{name}")
+        group.mkdir(exist_ok=True)
+        join = f"open({str(group / 'cgroup.procs')!r}, 'w').write('0')\n"
+        process = subprocess.Popen([sys.executable, "-c", join + code], text=True)
+        self.processes.append(process)
+        until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
+        return process
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start the daemon, and don't wait."""
         process = subprocess.Popen(
             self.command("run", "-c", str(self.config()), *arguments), stderr=subprocess.PIPE, text=True
         )
         self.processes.append(process)
+        return process
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        process = self.begin(*arguments)
         until(lambda: process.poll() is not None or self.status() is not None)
         return process
 
