@@ -22,6 +22,9 @@ from qioi.commands.check import config_facts, obstacles
 from qioi.config import load_config
 from qioi.service import absent, means
 
+#: Work of a component that is woken again and again, and of a neighbour.
+NAPPING = "import time\nwhile True:\n    time.sleep(0.002)\n    for i in range(20000): pass"
+BUSY = "while True: pass"
 #: Throughput is known after a window of 6 s, so most of these take that long.
 pytestmark = pytest.mark.slow
 
@@ -72,20 +75,50 @@ def test_after_a_sigkill_the_next_start_begins_with_the_original(site: Site) -> 
 
 
 def test_killed_at_random_moments_nothing_of_ours_outlives_it(site: Site, request: pytest.FixtureRequest) -> None:
+    """Under real work that comes and goes, while it starts, recovers and acts; put back by either way, or by the next
+    start but one.
+    """
     chance = random.Random(request.config.getoption("--kills-seed"))
+    site.changes = {"channels": {"red": {"law": "adaptive"}}}
     shares = [site.component(f"peer{i}") for i in range(3)]
     originals = [700, 1024, 3000]
     for share, original in zip(shares, originals, strict=True):
         share.write_text(str(original))
-    for _ in range(request.config.getoption("--kills")):
-        process = site.start()
-        stop = time.monotonic() + chance.uniform(0.05, 1.5)
+    work = [site.work(f"peer{i}", NAPPING) for i in range(3)]
+    work += [site.work(f"hog{i}", BUSY) for i in range(3 * (os.cpu_count() or 1))]
+    above = site.hierarchy.folder(site.parent) / site.hierarchy.file
+    found, raised, kills = [value(above), *originals], 0, request.config.getoption("--kills")
+
+    def now() -> list[int]:
+        return [value(file) for file in (above, *shares)]
+
+    for _ in range(kills):
+        for one in work:
+            one.send_signal(signal.SIGCONT)
+        process = site.begin()
+        stop = time.monotonic() + chance.uniform(0.0, 3.5)
         while time.monotonic() < stop:
             site.commit(chance.randint(1, 40))
+            if chance.random() < 0.05:
+                chance.choice(work).send_signal(chance.choice([signal.SIGSTOP, signal.SIGCONT]))
             time.sleep(0.01)
-        end(process, signal.SIGKILL)
-        assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
-        assert [value(share) for share in shares] == originals
+        assert end(process, signal.SIGKILL)[0] == -signal.SIGKILL
+        raised += now() != found
+        for one in work:
+            one.send_signal(signal.SIGSTOP)
+        put_back = chance.choice(["restore", "start", "later"])
+        if put_back == "restore":
+            assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
+            assert now() == found
+        elif put_back == "start":
+            process = site.start()  # nothing works, so it raises nothing itself
+            assert now() == found
+            end(process, signal.SIGKILL)
+    process = site.start()
+    assert now() == found
+    assert end(process)[0] == 0
+    assert not (site.state / "journal").exists()
+    assert raised > kills / 4, "most kills came when nothing was raised"
 
 
 def test_what_somebody_else_sets_is_left_alone(site: Site) -> None:
