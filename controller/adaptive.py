@@ -6,7 +6,8 @@ This law keeps what it has found to be enough. It needs three things the paper's
 - *need*: the share of its runnable time that a component spends waiting behind foreign work. Waiting
   behind other components of the ledger is no reason to raise any of them, so waiting counts by the part
   of the busy CPU time that went to foreigners.
-- *demand*: commits seen lately. A ledger nobody sends to is never raised.
+- *demand*: commits seen lately, or, before the first one, work that shows it (unheard.py). A ledger nobody sends to is
+  never raised.
 - *room*: an idle share of the host, or no foreign work. Raised shares remove the waiting that was their
   reason, so its absence proves nothing; idle CPU, or the end of the foreign work, does.
 
@@ -147,7 +148,7 @@ class Adaptive:
             run, wait = rates(delay, seen.host)
             fast = fast.add(run, wait, weight(delay.interval, tuning.fast))
             slow = slow.add(run, wait, weight(delay.interval, tuning.slow))
-            if seen.commit_age is not None and seen.commit_age <= tuning.active_for:
+            if seen.presumed or (seen.commit_age is not None and seen.commit_age <= tuning.active_for):
                 input_at = now
         since = now if memory.room_since is None else memory.room_since
         return Memory(  # by place, all of it: naming what changes takes three times as long

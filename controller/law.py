@@ -57,6 +57,7 @@ class Seen:
 
     ``now`` is a monotonic time in seconds. ``commit_age`` is the seconds since the channel's last
     commit; ``throughput`` and ``threshold`` are in transactions per second. ``None`` means unknown.
+    ``presumed``: no commit was seen yet, but somebody is taken to send.
     """
 
     now: float
@@ -65,6 +66,7 @@ class Seen:
     commit_age: float | None = None
     delay: DelayReading | None = None
     host: HostLoad | None = None
+    presumed: bool = False
 
 
 @frozen

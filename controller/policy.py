@@ -7,7 +7,7 @@ no raise, and takes none away from another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -120,12 +120,14 @@ class Controller:
         host: HostLoad | None,
         hopeless: Mapping[str, str] = NOTHING,
         floors: Mapping[str, float] = NO_FLOORS,
+        presumed: Collection[str] = (),
     ) -> Decision | None:
         """Ask every policy, take the largest share; ``None`` where no policy may raise the component.
 
         ``share`` is the one in force now, ``found`` the one that the component was found with. ``hopeless`` says of
         channels that no share can help why: ``adaptive`` then takes no waiting for a reason, holds and lets go.
-        ``floors`` are those of channels' orderers after lost leaders, in defaults. Algorithm 1 is asked to the letter.
+        ``floors`` are those of channels' orderers after lost leaders, in defaults. ``presumed`` are channels that made
+        no commit yet, but are taken to be sent to. Algorithm 1 is asked to the letter.
         """
         laws = self._laws.setdefault(component.name, {})
         best: Decision | None = None
@@ -139,11 +141,14 @@ class Controller:
                 commit_age=reading.age if reading else None,
                 delay=delay,
                 host=host,
+                presumed=policy.channel in presumed,
             )
             why = hopeless.get(policy.channel) if isinstance(law, Adaptive) else None
             laws[policy.channel], verdict = law.step(seen if why is None else replace(seen, delay=None))
             if why is not None:
                 verdict = in_vain(verdict, why)
+            elif seen.presumed and isinstance(law, Adaptive):
+                verdict = replace(verdict, reason=f"no commit was seen yet, but its channel works; {verdict.reason}")
             if component.role is Role.ORDERER and isinstance(law, Adaptive) and policy.channel in floors:
                 verdict = at_least(verdict, law.bounds.clamp(law.rest * floors[policy.channel]))
             if best is None or verdict.shares > best.shares:

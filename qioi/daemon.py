@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -35,6 +35,7 @@ from qioi.slicing import SlicePeriod
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.thresholds import Threshold, Thresholds
 from qioi.types import ChannelReading, Component, Decision, DelayReading
+from qioi.unheard import AllUnheard
 
 log = logging.getLogger("qioi")
 
@@ -62,6 +63,7 @@ class Daemon:
         self._files = instruments.files
         self._controller = Controller(config.policies)
         self._ancestry = Ancestry(guard, self._controller.is_literal)
+        self._unheard = AllUnheard(self._controller.is_literal)
         self._owners = {one.cgroup: one.owner for one in config.components}
         self._said: dict[str, str] = {}
         self._heard: Set[str] = frozenset()  # the sources of the last period, by what is said of them
@@ -148,7 +150,8 @@ class Daemon:
             {one.name: one for one in before.components},
         )
         floors = {channel: one.factor for channel, one in leaders.items() if one.losses}
-        states, wants = self._decide(now, before.components, looks, channels, delays, host, found, floors)
+        presumed = self._unheard.step(now, self._config.components, channels, self._channels.seen(), delays, host)
+        states, wants = self._decide(now, before.components, looks, channels, delays, host, found, floors, presumed)
         states, wants = self._hold_down(now, states, wants, delays, host)
         states, wants, held = self._cap(now, states, wants)
         written = self._totals.writes[Result.OK]
@@ -218,6 +221,7 @@ class Daemon:
         host: HostLoad | None,
         found: Mapping[str, Bottleneck],
         floors: Mapping[str, float],
+        presumed: Collection[str],
     ) -> tuple[dict[str, ComponentState], tuple[Want, ...]]:
         """Ask the laws about every component whose group is there; say what they want, and where."""
         hopeless = {channel: one.text for channel, one in found.items() if one.kind in HOPELESS}
@@ -230,7 +234,7 @@ class Daemon:
                 after[name] = absent(known[name], str(force))
                 continue
             decision = self._controller.decide(
-                now, component, force.share, force.original, channels, delay, host, hopeless, floors
+                now, component, force.share, force.original, channels, delay, host, hopeless, floors, presumed
             )
             if decision is not None:
                 priority = self._controller.priority(decision.channel)

@@ -248,6 +248,18 @@ def test_missing_input_holds_then_decays_to_the_default(need: float | None, age:
     assert reason.endswith("default share")
 
 
+def test_what_is_taken_to_be_sent_to_is_raised_as_by_commits_and_let_go_as_without_them() -> None:
+    silent = seen(1, 0.6, host=CROWDED, age=None, a=None)
+    law, reason = run(Adaptive.start(bounds=LIMITS), silent)
+    assert (law.memory.share, reason) == (1024, "no commits: default share")
+    law, _ = run(law, *(replace(silent, now=float(now), presumed=True) for now in range(2, 12)))
+    assert law.memory.share > 2048
+    held, _ = run(law, *(replace(silent, now=float(now)) for now in range(12, 22)))
+    assert held.memory.share == law.memory.share
+    law, _ = run(held, *(replace(silent, now=float(now)) for now in range(22, 45)))
+    assert law.memory.share == 1024
+
+
 def test_without_any_input_from_the_start_a_raised_share_goes_back() -> None:
     law, _ = run(law_at(8000), *(seen(i, None) for i in range(30)))
     assert law.memory.share == 1024
@@ -275,7 +287,7 @@ host = st.none() | st.builds(HostLoad, st.floats(0, 1), st.floats(0, 1))
 reading = st.none() | st.builds(
     DelayReading, st.just("c"), st.floats(-1, 100), st.floats(-1, 100), st.integers(0, 9), st.floats(0, 10)
 )
-world = st.builds(Seen, number, maybe, st.none() | st.floats(0.001, 1000), maybe, reading, host)
+world = st.builds(Seen, number, maybe, st.none() | st.floats(0.001, 1000), maybe, reading, host, st.booleans())
 
 
 @settings(max_examples=300)

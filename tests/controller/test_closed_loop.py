@@ -7,6 +7,7 @@ from toy_host import ToyHost
 
 from qioi.controller.adaptive import Adaptive
 from qioi.controller.law import Bounds, Seen
+from qioi.controller.unheard import Unheard
 
 DEMAND = {"peer0": 0.35, "peer1": 0.3, "orderer1": 0.15, "orderer2": 0.1, "chaincode": 0.1}
 LIMITS = Bounds(1024, 16384)
@@ -112,6 +113,46 @@ def test_an_idle_ledger_is_not_raised_beside_hogs(seed: int) -> None:
     loop.run(60)
     assert at_default(loop)
     assert "no commits" in loop.reasons["peer0"]
+
+
+class Late(Loop):
+    """A daemon that is started when nothing commits any more. A ledger with a load does once most of it is served."""
+
+    def __init__(self, host: ToyHost, load: float) -> None:
+        super().__init__(host, load=load)
+        self.unheard, self.heard = Unheard(), False
+
+    def run(self, seconds: float, threshold: float | None = None) -> None:
+        for _ in range(round(seconds / self.dt)):
+            self.now += self.dt
+            delays, load, self.served = self.host.period(self.shares, self.dt)
+            self.heard = self.heard or self.load * self.served > 70
+            self.unheard = Unheard() if self.heard else self.unheard.step(self.now, delays.values(), load)
+            for name, law in self.laws.items():
+                age = 0.1 if self.heard else None
+                seen = Seen(self.now, None, threshold, age, delays[name], load, self.unheard.presumed)
+                self.laws[name], verdict = law.step(seen)
+                self.reasons[name] = verdict.reason
+            self.history.append(self.shares)
+
+
+def test_what_starved_too_much_to_commit_since_before_the_start_is_raised_and_keeps_its_shares(seed: int) -> None:
+    loop = Late(ToyHost(demand=dict(DEMAND), hogs=64, seed=seed), load=100.0)
+    loop.run(3)
+    assert at_default(loop)
+    assert not loop.heard
+    loop.run(12)
+    assert loop.heard
+    loop.run(60)
+    assert loop.served > 0.7  # a tenth of that at the default
+    assert all(share > 1024 for share in loop.shares.values())
+
+
+def test_an_idle_ledger_that_never_committed_is_not_raised_beside_hogs(seed: int) -> None:
+    loop = Late(ToyHost(demand=dict.fromkeys(DEMAND, 0.004), hogs=64, seed=seed), load=0.0)
+    for _ in range(120):
+        loop.run(1)
+        assert at_default(loop)
 
 
 def test_when_sending_stops_the_raise_ends_although_the_neighbour_stays(seed: int) -> None:

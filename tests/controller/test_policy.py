@@ -137,3 +137,16 @@ def test_priority_and_law_of_a_channel_are_its_policys() -> None:
     channels = ("red", "blue", "green", None)
     assert [controller.priority(channel) for channel in channels] == [7, 0, 0, 0]
     assert [controller.is_literal(channel) for channel in channels] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(("law", "raised"), [("adaptive", True), ("proportional", False)])
+def test_a_channel_that_is_taken_to_be_sent_to_is_raised_and_that_is_said(law: str, raised: bool) -> None:
+    controller, delay = Controller({"red": Policy("red", law, 100.0)}), DelayReading("a", 0.1, 0.9, 10, 1.0)
+    silent = {"red": ChannelReading("red", None, None)}
+    before = controller.decide(1.0, component("a"), 1024, 1024, silent, delay, None)
+    assert before is not None
+    assert not before.changes
+    decision = controller.decide(2.0, component("a"), 1024, 1024, silent, delay, None, presumed={"red"})
+    assert decision is not None
+    assert decision.changes is raised
+    assert decision.reason.startswith("no commit was seen yet, but its channel works; waits 90%") is raised

@@ -1,0 +1,127 @@
+"""A channel that made no commit since the daemon's start: raised on what its components do, on trial, and not beside
+channels that did.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from running import Site, end
+from toy_daemon import ToySite, peer
+from waiting import until
+
+from qioi.controller.law import HostLoad
+from qioi.controller.unheard import LASTS, TRIAL
+from qioi.types import ChannelReading, Component, DelayReading, Role
+from qioi.unheard import AllUnheard
+
+STARVED, IDLE = (0.1, 0.9), (0.004, 0.8)  # CPUs that a component uses, and threads that wait
+
+
+def make(folder: Path) -> ToySite:
+    """Two peers, of which one starves, and a ledger that made no commit."""
+    site = ToySite(folder, [peer("peer0", "g/p"), peer("peer1", "g/q")], channels={"red": {}})
+    site.toy.tps, site.toy.ages = {"red": 0.0}, {"red": None}  # type: ignore[dict-item]
+    site.toy.waits = {"peer0": STARVED, "peer1": IDLE}
+    return site
+
+
+def test_what_starves_before_the_first_commit_is_raised_and_stays_when_that_brings_commits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make(tmp_path)
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.run(int(LASTS))
+        assert (site.weight("g/p"), site.weight("g/q")) == (100, 100)
+        site.run(4)
+        assert site.weight("g/p") > 300
+        assert site.weight("g/q") > 300  # by its own need, as when commits are seen
+        assert site.component("peer0").reason.startswith("no commit was seen yet, but its channel works; waits 8")
+        site.toy.ages, site.toy.waits = {}, {"peer0": (0.9, 0.1), "peer1": IDLE}
+        site.run(int(TRIAL) + 30)
+    assert site.weight("g/p") > 300
+    assert not site.component("peer0").reason.startswith("no commit")
+    assert [one.message for one in caplog.records if "trial" in one.message] == [
+        "channel red: no commit was seen yet, but its components work and wait: a trial begins"
+    ]
+
+
+def test_a_trial_that_brings_no_commit_ends_and_all_goes_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    site = make(tmp_path)
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.run(10)
+        assert site.weight("g/p") > 300
+        site.run(int(TRIAL) + 30)
+    assert (site.weight("g/p"), site.weight("g/q")) == (100, 100)
+    assert "channel red: the trial has brought no commit: nobody sends, or no share helps" in caplog.text
+    site.run(60)
+    assert (site.weight("g/p"), site.weight("g/q")) == (100, 100)
+
+
+def test_an_idle_ledger_is_left_alone(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    site.toy.waits = {"peer0": IDLE, "peer1": IDLE}
+    for _ in range(60):
+        site.run(1)
+        assert (site.weight("g/p"), site.weight("g/q")) == (100, 100)
+
+
+def test_the_papers_law_is_not_concerned() -> None:
+    assert watch(AllUnheard(lambda name: name == "red"), (), None, None, ()) == {"blue"}
+
+
+def watch(
+    known: AllUnheard, channels: tuple[str, ...], red: float | None, blue: float | None, seen: tuple[str, ...]
+) -> frozenset[str]:
+    """Have a component of these channels starve, and a client, for some seconds."""
+    one = Component("peer0", Role.PEER, "g/p", channels)
+    client = Component("client", Role.CLIENT, "g/c", ("red", "blue"))
+    readings = {"red": ChannelReading("red", None, red), "blue": ChannelReading("blue", None, blue)}
+    delays = {name: DelayReading(name, *STARVED, 10, 1.0) for name in ("peer0", "client")}
+    found: frozenset[str] = frozenset()
+    for second in range(10):
+        found = known.step(float(second), [one, client], readings, seen, delays, HostLoad(0.0, 0.9))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("channels", "red", "blue", "seen", "presumed"),
+    [
+        (("red",), None, 0.1, (), {"red"}),
+        (("red",), 0.1, None, (), set()),
+        (("red", "blue"), None, 0.1, (), set()),  # what it does may be for blue
+        ((), None, 0.1, (), set()),
+        (("red", "blue"), None, None, (), {"red", "blue"}),
+        ((), None, None, (), {"red", "blue"}),
+        ((), None, None, ("red",), {"red", "blue"}),  # an endpoint shows what was before the start
+        (("red", "other"), None, None, ("other",), set()),  # one without a policy
+    ],
+)
+def test_work_says_something_only_of_whom_nothing_else_does(
+    channels: tuple[str, ...], red: float | None, blue: float | None, seen: tuple[str, ...], presumed: set[str]
+) -> None:
+    assert watch(AllUnheard(lambda _: False), channels, red, blue, seen) == presumed
+
+
+@pytest.mark.slow
+def test_real_work_that_starves_is_raised_without_a_commit_and_an_idle_component_beside_it_is_not(site: Site) -> None:
+    """Neighbours and work are there before the daemon."""
+    share = site.component("peer0")
+    share.write_text("512")
+    site.changes = {"channels": {"red": {"law": "adaptive"}}}
+    sleeper = site.work("peer0", "import time\nwhile True: time.sleep(0.01)")
+    for number in range(2 * (os.cpu_count() or 1)):
+        site.work(f"hog{number}", "while True: pass")
+    process = site.start()
+    until(lambda: (site.status() or {"totals": {"periods": 0}})["totals"]["periods"] >= 10 * (LASTS + 5))
+    assert int(share.read_text()) == 512
+    sleeper.kill()
+    site.work("peer0", "while True: pass")
+    until(lambda: int(share.read_text()) > 512)
+    status, text = end(process)
+    assert status == 0, text
+    assert "a trial begins" in text
+    assert int(share.read_text()) == 512
