@@ -25,6 +25,8 @@ SMOOTH = 5.0
 REWRITTEN = re.compile(
     r"(^|[/-])kubepods(\.slice)?$|kubepods/(burstable|besteffort)$|kubepods-(burstable|besteffort)\.slice$"
 )
+#: Why a component is acted at levels at which nothing foreign is left.
+STILL = "no foreign work beside it any more: where it was raised"
 
 
 @frozen
@@ -82,19 +84,13 @@ class Levels:
             parent: tuple(Level(level, self._foreign.get(parent_of(level))) for level in chain(parent) if level)
             for parent in set(self._parents)
         }
-        quiet = {parent for parent, levels in above.items() if self._is_quiet(parent, levels, cpus, raised)}
+        found = {parent: alike(self._foreign.get(parent), levels, cpus, raised) for parent, levels in above.items()}
         return {
-            group: nowhere(group, self._foreign.get(parent), above[parent])
-            if parent in quiet and group not in raised
+            group: Placement(one[0] or (group,), one[1], (Level(group, self._foreign.get(parent)), *above[parent]))
+            if (one := found[parent]) is not None and group not in raised
             else place(group, self._foreign, above[parent], cpus, raised)
             for group, parent in zip(groups, self._parents, strict=True)
         }
-
-    def _is_quiet(self, parent: str, above: Iterable[Level], cpus: int, raised: Collection[str]) -> bool:
-        """Whether a group's children have no foreign work at any level, nor anything raised above them."""
-        return (self._foreign.get(parent) or 0.0) < LEAST * cpus and all(
-            (level.foreign or 0.0) < LEAST * cpus and level.group not in raised for level in above
-        )
 
 
 def chain(group: str) -> tuple[str, ...]:
@@ -128,29 +124,49 @@ def foreign_by_parent(branches: Mapping[str, Set[str]], used: Mapping[str, float
     }
 
 
+def alike(
+    beside: float | None, above: tuple[Level, ...], cpus: int, raised: Collection[str]
+) -> tuple[tuple[str, ...], str] | None:
+    """Say for all children of a group at once what :func:`place` says of each that is not raised: where, and why.
+
+    Without groups each is acted at its own. ``None``: it is not the same for all of them.
+    """
+    levels = (Level("", beside), *above)
+    busy = busy_ones(levels, cpus)
+    if not busy:
+        held = tuple(level.group for level in above if level.group in raised)
+        return held, STILL if held else without(levels)
+    if levels[0] in busy or any(REWRITTEN.search(level.group) for level in busy):
+        return None
+    ordered = tuple(level.group for level in above if level in busy or level.group in raised)
+    return ordered, "; ".join(said(busy, ""))
+
+
+def busy_ones(levels: Iterable[Level], cpus: int) -> list[Level]:
+    """Choose the levels that foreign work shows: what is little beside the most, or at all, is left out."""
+    most = max(level.foreign or 0.0 for level in levels)
+    least = max(LEAST * cpus, PART * most)
+    return [level for level in levels if (level.foreign or 0.0) >= least]
+
+
 def place(
     group: str, foreign: Mapping[str, float], above: tuple[Level, ...], cpus: int, raised: Collection[str]
 ) -> Placement:
     """Choose the levels of one component; ``above`` are those above its own group."""
     levels = (Level(group, foreign.get(parent_of(group))), *above)
-    most = max(level.foreign or 0.0 for level in levels)
-    least = max(LEAST * cpus, PART * most)
-    busy = [level for level in levels if (level.foreign or 0.0) >= least]
+    busy = busy_ones(levels, cpus)
     held = [level.group for level in levels if level.group in raised]
     if not busy:
-        if held:
-            return Placement(tuple(held), "no foreign work beside it any more: where it was raised", levels)
-        return nowhere(group, foreign.get(parent_of(group)), above)
+        return Placement(tuple(held) or (group,), STILL if held else without(levels), levels)
     chosen = [allowed(level.group, group) for level in busy]
     ordered = tuple(level.group for level in levels if level.group in chosen or level.group in held)
     return Placement(ordered, "; ".join(said(busy, group)), levels)
 
 
-def nowhere(group: str, beside: float | None, above: tuple[Level, ...]) -> Placement:
-    """Place a component at its own group, for want of foreign work that would tell a level."""
-    unknown = beside is None and all(level.foreign is None for level in above)
-    why = "where foreign work runs is not known" if unknown else "no foreign work"
-    return Placement((group,), why, (Level(group, beside), *above))
+def without(levels: Iterable[Level]) -> str:
+    """Say why a component is acted at its own group, for want of foreign work that would tell a level."""
+    unknown = all(level.foreign is None for level in levels)
+    return "where foreign work runs is not known" if unknown else "no foreign work"
 
 
 def allowed(level: str, group: str) -> str:

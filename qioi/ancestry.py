@@ -37,7 +37,9 @@ class Ancestry:
         limits = self._laws.step(now, self._asks(behind, delays), host, self._cpus) if behind else {}
         if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in wants):
             return wants  # a limit is never below what the group was found with
-        return tuple(self._under(want, limits) for want in wants)
+        places = {want.placement.groups for want in wants}  # few: most components have theirs in common
+        at = {groups: {group: limits[group] for group in groups if group in limits} for groups in places}
+        return tuple(self._under(want, at[want.placement.groups]) for want in wants)
 
     def _asks(self, behind: Mapping[str, list[Want]], delays: Mapping[str, DelayReading]) -> dict[str, Ask]:
         asks = {}
@@ -60,13 +62,12 @@ class Ancestry:
             )
         return asks
 
-    def _under(self, want: Want, limits: Mapping[str, int]) -> Want:
+    def _under(self, want: Want, mine: Mapping[str, int]) -> Want:
         """Give a wish with its limits; where no level gives all that was asked for, it asks for what one gives."""
-        mine = {group: limits[group] for group in want.placement.groups if group in limits}
         if not mine:
             return want
         decision, found = want.decision, self._guard.found(want.cgroup)
-        if want.cgroup not in want.placement.groups and mine.keys() >= set(want.placement.groups):
+        if len(mine) == len(want.placement.groups) and want.cgroup not in mine:
             most = max(found, *(round(limit * found / self._guard.found(group)) for group, limit in mine.items()))
             if most < decision.shares:
                 names = " and ".join(mine)

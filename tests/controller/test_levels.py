@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.controller.levels import Levels, Placement, branches, chain, foreign_by_parent
+from qioi.controller.levels import Level, Levels, Placement, branches, chain, foreign_by_parent, parent_of, place
 
 PEER, ORDERER = "docker/peer", "docker/orderer"
 POD = "kubepods/burstable/pod1/peer"
@@ -139,6 +139,26 @@ def test_every_component_is_acted_at_its_own_group_or_above_it(
             assert set(placement.groups) <= set(chain(group))
             assert set(placement.groups) >= raised & set(chain(group))  # what is raised is never lost sight of
             assert [one.group for one in placement.levels] == list(chain(group))
+
+
+#: Groups that the kubelet rewrites are among these.
+LEVELS = st.sampled_from(["a", "b", "kubepods", "kubepods/burstable", "kubepods/burstable/pod1"])
+BELOW = st.builds(lambda above, name: f"{above}/{name}", LEVELS, st.sampled_from("xyz"))
+
+
+@given(
+    st.sets(BELOW, min_size=1, max_size=6),
+    st.dictionaries(LEVELS | BELOW | st.just(""), st.sampled_from([0.0, 0.01, 0.2, 1.0, 2.0])),
+    st.sets(LEVELS | BELOW),
+)
+def test_siblings_that_are_looked_at_together_are_placed_as_each_by_itself(
+    groups: set[str], cores: dict[str, float], raised: set[str]
+) -> None:
+    foreign = foreign_by_parent(branches(groups), cores)
+    placed = Levels().step(0.0, groups, cores, 2, raised)
+    for group in groups:
+        above = tuple(Level(level, foreign.get(parent_of(level))) for level in chain(group)[1:])
+        assert placed[group] == place(group, foreign, above, 2, raised)
 
 
 @given(st.sets(NAMES, min_size=1, max_size=4), st.dictionaries(NAMES | st.just(""), st.floats(0, 8)))
