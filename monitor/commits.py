@@ -103,7 +103,7 @@ class CommitParser:
             whole = parse_second(second)
             self._headers_seen = True
             instant = None if whole is None else whole + int(fraction) / 1000.0
-            return self._believe(channel, block, transactions, instant)
+            return self._believe(channel, int(block), int(transactions), instant)
         record = parse_record(line)
         if record is None:
             self.counters.skip(Skip.TOO_LONG)
@@ -136,12 +136,12 @@ class CommitParser:
             self.counters.skip(Skip.NOT_A_COMMIT)  # gossip's wording, or a mixture of two
             return None
         name = match["channel"] or match["old_channel"]
-        return self._believe(name, match["block"], match["transactions"], record.time)
+        number, count = _number(match["block"], _MAX_U64), _number(match["transactions"], _MAX_U32)
+        return self._believe(name, number, count, record.time)
 
-    def _believe(self, name: bytes, block: bytes, transactions: bytes, instant: float | None) -> Commit | None:
+    def _believe(self, name: bytes, block: int | None, count: int | None, instant: float | None) -> Commit | None:
         """Take what a commit line says for a commit if it can be one, of a channel that the component serves."""
-        number, count = _number(block, _MAX_U64), _number(transactions, _MAX_U32)
-        if number is None or count is None:
+        if block is None or count is None or block > _MAX_U64 or count > _MAX_U32:
             self.counters.skip(Skip.OUT_OF_RANGE)
             return None
         channel = name.decode("ascii")
@@ -149,7 +149,7 @@ class CommitParser:
             self.counters.skip(Skip.FOREIGN_CHANNEL)
             return None
         self.counters.commits += 1
-        return Commit(channel, number, count, instant, self.component)
+        return Commit(channel, block, count, instant, self.component)
 
     def _leader_change(self, record: Record) -> LeaderChange | None:
         match = _LEADER.fullmatch(record.message)

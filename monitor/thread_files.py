@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Set
+from itertools import repeat
 
 #: Time on a CPU (ns), time waiting for one (ns), and how often put on one.
 Sums = tuple[int, int, int]
@@ -43,10 +44,10 @@ class ThreadFiles:
 
     def read(self) -> Sums:
         """Say what the threads did since the last call; forget those that have ended."""
-        pread = os.pread
         while True:
             try:
-                texts = [pread(descriptor, _LENGTH, 0) for descriptor in self._descriptors.values()]
+                # By map(), without a step of the interpreter for each thread.
+                texts = list(map(os.pread, self._descriptors.values(), repeat(_LENGTH), repeat(0)))
                 break
             except OSError:
                 self.forget(self._ended())
