@@ -96,6 +96,9 @@ class Handler(BaseHTTPRequestHandler):
                 status, kind, body = 400, "text/plain", str(error).encode()
             except StalledError as error:
                 status, kind, body = 503, "text/plain", str(error).encode()
+            except Exception:  # nobody waits for an answer that does not come, and wonders
+                log.exception("%s %s", method, path)
+                status, kind, body = 500, "text/plain", b"internal error: the daemon's log says which"
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

@@ -16,7 +16,7 @@ def seen(throughput: float | None, threshold: float | None = 500.0) -> Seen:
 
 
 def test_the_papers_example() -> None:
-    _, verdict = Proportional(k=4).step(seen(400))
+    _, verdict = Proportional().step(seen(400))  # k is 4, unless said otherwise
     assert verdict.shares == round(1024 + 1024 * 4 * 100 / 500)
     assert verdict.error == pytest.approx(0.2)
 

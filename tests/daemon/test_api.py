@@ -157,3 +157,15 @@ def test_who_answers_something_else_is_no_daemon(tmp_path: Path) -> None:
     service = serve_unix(tmp_path / "sock", {"GET /status": ("text/plain", lambda _: b"<html>")})
     with contextlib.closing(service), pytest.raises(UnreachableError, match="no daemon answers"):
         get_json(tmp_path / "sock", "/status")
+
+
+def test_an_answer_that_fails_is_said_and_no_other_with_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fails(_: object) -> bytes:
+        raise ZeroDivisionError("of a test")
+
+    routes = {"GET /status": ("application/json", lambda _: b"{}"), "GET /metrics": ("text/plain", fails)}
+    with contextlib.closing(serve_unix(tmp_path / "sock", routes)):
+        with pytest.raises(UnreachableError, match="HTTP status 500"):
+            get_json(tmp_path / "sock", "/metrics")
+        assert get_json(tmp_path / "sock", "/status") == {}
+    assert "ZeroDivisionError: of a test" in caplog.text
