@@ -339,5 +339,4 @@ class Guard:
         originals = {(entry.path, entry.device, entry.inode, entry.original, entry.owner) for entry in entries}
         new = not originals <= self._recorded
         self._journal.store(entries, durable=new)
-        if new:
-            self._recorded = originals
+        self._recorded = originals  # of these alone the disk has the originals, whatever it had before

@@ -408,3 +408,19 @@ def test_a_group_is_left_only_with_nothing_of_ours_in_it(host: Host, journal: Jo
         assert guard.leave(one)
         assert not guard.holds(one)
     assert not guard.is_foreign(foreign)
+
+
+def test_the_disk_is_waited_for_again_for_a_group_that_was_let_go_of(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard, path = raised(host, journal)
+    other = host.make("b")
+    guard.hold(other)
+    guard.record()
+    assert guard.leave(other)
+    assert results(guard.apply({path: 2048})) == [Result.OK]  # the journal is without it now
+    guard.hold(other)
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    assert results(guard.apply({other: 4096})) == [Result.OK]
+    assert len(synced) == 2
