@@ -7,7 +7,7 @@ group's original. A group that several components are acted at gets the most tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 
 from qioi.controller.errors import CgroupError
@@ -85,11 +85,14 @@ class Actor:
         share = self._effective(cgroup, placement)
         return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None)
 
-    def leave(self, above: Iterable[str]) -> None:
-        """Let go of groups above components that are not looked at any more; ``above`` are those that are."""
+    def leave(self, above: Iterable[str], own: Collection[str]) -> None:
+        """Let go of groups above components that are not looked at any more.
+
+        ``above`` are those that are, ``own`` components' own groups, which may have others' below them.
+        """
         self._looked_at |= set(above)
         gone = self._looked_at.difference(above, self._above)
-        self._looked_at -= {group for group in gone if self._guard.leave(group)}
+        self._looked_at -= {group for group in gone if group not in own and self._guard.leave(group)}
 
     def _look_above(self, group: str) -> str | None:
         try:

@@ -188,7 +188,7 @@ class Daemon:
         """Read what is in force for every component, at the level that counts."""
         above: dict[str, str | None] = {}  # most components have these in common
         looks = {state.name: self._look_at(state, placements.get(state.cgroup), above) for state in components}
-        self._actor.leave(above)
+        self._actor.leave(above, self._owners)
         return looks
 
     def _look_at(

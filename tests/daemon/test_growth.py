@@ -78,6 +78,19 @@ def test_groups_above_components_are_let_go_of_with_them(tmp_path: Path) -> None
     assert not site.guard.holds("pods/pod1")
 
 
+def test_a_group_above_one_component_that_is_anothers_own_stays_held(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("outer", "ledger"), peer("inner", "ledger/p")], channels={"red": {"threshold": 100}})
+    site.toy.tps = {"red": 200.0}
+    site.toy.used = {"": 2.0, "ledger": 0.2, "ledger/p": 0.1}
+    site.toy.waits = {"outer": (0.1, 0.0), "inner": (0.1, 0.0)}
+    site.run(2)
+    assert site.component("inner").placement.groups == ("ledger",)  # type: ignore[union-attr]
+    site.toy.used[""] = 0.2
+    site.run(60)
+    assert site.component("inner").placement.groups == ("ledger/p",)  # type: ignore[union-attr]
+    assert site.guard.holds("ledger")
+
+
 def test_what_was_said_of_a_log_goes_with_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "qioi")
     site = ToySite(tmp_path, [peer("stays", "docker/p")], channels={"red": {"threshold": 100}})
