@@ -38,7 +38,7 @@ func (p *pacer) next(ctx context.Context) (i int, due time.Time, ok bool) {
 			now := time.Now()
 			return i, now, now.Before(p.end()) && ctx.Err() == nil
 		}
-		due = p.start.Add(time.Duration(float64(i) / p.rate * float64(time.Second)))
+		due = p.due(i)
 		if !due.Before(p.end()) || ctx.Err() != nil {
 			return 0, due, false
 		}
@@ -50,6 +50,24 @@ func (p *pacer) next(ctx context.Context) (i int, due time.Time, ok bool) {
 			continue
 		}
 		return i, due, sleep(ctx, wait)
+	}
+}
+
+func (p *pacer) due(i int) time.Time {
+	return p.start.Add(time.Duration(float64(i) / p.rate * float64(time.Second)))
+}
+
+// keepTime wakes this process for each due time until ctx ends. Without it transactions would leave up to a millisecond
+// late (nodeconfig.Alarm), several at once, and their latency counts from when they were due.
+func (p *pacer) keepTime(ctx context.Context, alarm *nodeconfig.Alarm) {
+	for {
+		next := 1 + int(time.Since(p.start).Seconds()*p.rate)
+		alarm.Set(time.Until(p.due(next)))
+		select {
+		case <-alarm.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

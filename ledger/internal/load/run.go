@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/qioi/qioi/ledger/internal/contracts/smallbank"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 )
 
 const (
@@ -33,6 +34,7 @@ type run struct {
 	journal  *journal
 	progress *progress
 	nodes    *observer // nil: nobody asks for a breakdown
+	alarm    *nodeconfig.Alarm
 }
 
 func (r *run) connect(ctx context.Context) error {
@@ -107,6 +109,12 @@ func (r *run) measure(ctx context.Context) *Result {
 		r.progress.follow(reporting, p, rec)
 		return nil
 	})
+	if r.plan.rate > 0 {
+		background.Go(func() error {
+			p.keepTime(reporting, r.alarm)
+			return nil
+		})
+	}
 	// Workers return no errors: a failed transaction is a result.
 	var workers errgroup.Group
 	for range r.plan.workers {
@@ -155,7 +163,7 @@ func (r *run) close() error {
 	for _, c := range r.clients {
 		errs = append(errs, c.conn.Close())
 	}
-	return errors.Join(append(errs, r.journal.close())...)
+	return errors.Join(append(errs, r.alarm.Close(), r.journal.close())...)
 }
 
 // cpuTime is what this process has used so far.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,6 +34,11 @@ const (
 func timerSlack(gap time.Duration) time.Duration {
 	return min(max(leastSlack, slackGaps*gap), slackBound) + time.Nanosecond
 }
+
+// awake is an option of the Go runtime (GODEBUG) by which its monitor does not sleep until somebody wakes it, which the
+// first system call of a process that was idle does, some hundred times a second under load: it looks every 10 ms by
+// itself. It is made for traces of the scheduler, of which one line comes every 25 days of the host's uptime.
+const awake = "schedtrace=2147483647"
 
 // prctl(2)
 const (
@@ -110,7 +116,24 @@ func restart() error {
 	if err := os.Chdir(begun); err != nil { // paths among the arguments are relative to it
 		return err
 	}
-	return errors.Join(syscall.Exec(program, os.Args, os.Environ()), os.Chdir(now))
+	return errors.Join(syscall.Exec(program, os.Args, stayAwake(os.Environ())), os.Chdir(now))
+}
+
+// stayAwake adds awake to an environment, unless its user traces the scheduler.
+func stayAwake(environ []string) []string {
+	out, options := []string{}, awake
+	for _, each := range environ {
+		value, is := strings.CutPrefix(each, "GODEBUG=")
+		switch {
+		case !is:
+			out = append(out, each)
+		case strings.Contains(value, "schedtrace="):
+			options = value
+		case value != "":
+			options = value + "," + awake
+		}
+	}
+	return append(out, "GODEBUG="+options)
 }
 
 // slack is this thread's.

@@ -38,7 +38,7 @@ func init() {
 		LimitProcessors(processors)
 		gap, _ := time.ParseDuration(os.Getenv(writesApart))
 		SlackenTimers(gap)
-		fmt.Printf("pid %d slack %s, most %s, begun in %s, signal %d\n", os.Getpid(), slack(), mostSlack(), began, deathSignal())
+		fmt.Printf("pid %d slack %s, most %s, begun in %s, signal %d, options %q\n", os.Getpid(), slack(), mostSlack(), began, deathSignal(), os.Getenv("GODEBUG"))
 		os.Exit(0)
 	}
 }
@@ -51,14 +51,18 @@ func TestTheMonitorIsSlackOnOneProcessor(t *testing.T) {
 	for _, of := range []struct {
 		processors int
 		gap, want  time.Duration
-	}{{1, 0, leastSlack + 1}, {1, 8 * time.Millisecond, 16*time.Millisecond + 1}, {2, 0, slack()}, {2, 8 * time.Millisecond, slack()}} {
-		cmd := show(t, of.processors, restarts+"=1", writesApart+"="+of.gap.String())
+		options    string
+	}{
+		{1, 0, leastSlack + 1, "gctrace=0," + awake}, {1, 8 * time.Millisecond, 16*time.Millisecond + 1, "gctrace=0," + awake},
+		{2, 0, slack(), "gctrace=0"}, {2, 8 * time.Millisecond, slack(), "gctrace=0"},
+	} {
+		cmd := show(t, of.processors, restarts+"=1", writesApart+"="+of.gap.String(), "GODEBUG=gctrace=0")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		cmd.Dir = dir
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
 		// The same process as before, also to its parent, and where its arguments make sense.
-		assert.Equal(t, fmt.Sprintf("pid %d slack %s, most %s, begun in %s, signal %d\n", cmd.Process.Pid, slack(), told(of.want), dir, syscall.SIGKILL), string(out), "%+v", of)
+		assert.Equal(t, fmt.Sprintf("pid %d slack %s, most %s, begun in %s, signal %d, options %q\n", cmd.Process.Pid, slack(), told(of.want), dir, syscall.SIGKILL, of.options), string(out), "%+v", of)
 	}
 }
 
@@ -72,10 +76,10 @@ func TestSlackGrowsWithTheGapBetweenWrites(t *testing.T) {
 }
 
 func TestOnlyAProgramThatMayStartsAnew(t *testing.T) {
-	cmd := show(t, 1)
+	cmd := show(t, 1, "GODEBUG=")
 	out, err := cmd.CombinedOutput() // it does not try, either: that would be in its log
 	require.NoError(t, err, "%s", out)
-	assert.Equal(t, fmt.Sprintf("pid %d slack %s, most %s, begun in , signal 0\n", cmd.Process.Pid, slack(), told(slack())), string(out))
+	assert.Equal(t, fmt.Sprintf("pid %d slack %s, most %s, begun in , signal 0, options \"\"\n", cmd.Process.Pid, slack(), told(slack())), string(out))
 }
 
 // show makes this test's program show itself.
@@ -122,4 +126,17 @@ func deathSignal() (signal int32) {
 	const prGetPdeathsig = 2
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prGetPdeathsig, uintptr(unsafe.Pointer(&signal)), 0)
 	return signal
+}
+
+func TestTheUsersOptionsOfTheRuntimeStay(t *testing.T) {
+	for name, c := range map[string]struct{ before, after []string }{
+		"none":      {[]string{"A=b"}, []string{"A=b", "GODEBUG=" + awake}},
+		"empty":     {[]string{"GODEBUG=", "A=b"}, []string{"A=b", "GODEBUG=" + awake}},
+		"another":   {[]string{"GODEBUG=gctrace=1", "A=b"}, []string{"A=b", "GODEBUG=gctrace=1," + awake}},
+		"the same":  {[]string{"GODEBUG=schedtrace=1000,gctrace=1"}, []string{"GODEBUG=schedtrace=1000,gctrace=1"}},
+		"its own":   {stayAwake([]string{"A=b"}), []string{"A=b", "GODEBUG=" + awake}},
+		"different": {[]string{"MYGODEBUG=x"}, []string{"MYGODEBUG=x", "GODEBUG=" + awake}},
+	} {
+		assert.Equal(t, c.after, stayAwake(c.before), name)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
@@ -122,9 +123,10 @@ type Node struct {
 	timed         uint64 // block that the timer is for; 0: not armed
 	acked         ack
 	pacer         pacer
-	paced         *time.Timer // ends what pacer asks for
-	config        *Proposal   // a configuration, which waits until all before it is applied
-	unheard       *Proposal   // a configuration that too few were alive for when there were as many voices
+	paced         *nodeconfig.Alarm // ends what pacer asks for
+	pacedUntil    time.Time         // that it was set for last
+	config        *Proposal         // a configuration, which waits until all before it is applied
+	unheard       *Proposal         // a configuration that too few were alive for when there were as many voices
 	voices        int
 	ticks         uint64
 	elected       uint64            // tick at which the leader changed
@@ -146,11 +148,15 @@ func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	paced, err := nodeconfig.NewAlarm()
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	n := &Node{
 		cfg: cfg, log: l, sm: sm, transport: transport,
 		proposals: make(chan Proposal, queuedProposals), messages: make(chan *raftpb.Message, queuedMessages), heard: map[uint64]uint64{},
 		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: stopped(),
-		pacer: pacer{interval: cfg.Pace, most: cfg.MostPace}, paced: stopped(), holder: holder{atMost: cfg.Hold},
+		pacer: pacer{interval: cfg.Pace, most: cfg.MostPace}, paced: paced, holder: holder{atMost: cfg.Hold},
 		spares: spares{atMost: cfg.SpareHold}, release: stopped(),
 	}
 	return n, nil
@@ -305,12 +311,11 @@ func ignoreEnd(ctx context.Context, err error) error {
 // close waits for a sync that is still under way: it uses the ledger, which closes after us.
 func (n *Node) close() error {
 	n.timer.Stop()
-	n.paced.Stop()
 	n.release.Stop()
 	if n.syncing {
 		<-n.synced
 	}
-	return n.log.Close()
+	return errors.Join(n.paced.Close(), n.log.Close())
 }
 
 // step takes this message and those that wait behind it, so that they share one Ready.

@@ -65,10 +65,8 @@ func (p *pacer) spacing() time.Duration {
 // slow reports whether entries take so long that the interval grows.
 func (p *pacer) slow() bool { return p.interval > 0 && p.took/2 > p.interval }
 
-// wait is how long the next entry has to wait; 0 or less: not at all.
-func (p *pacer) wait(now time.Time) time.Duration {
-	if spacing := p.spacing(); spacing > 0 {
-		return p.last.Add(spacing).Sub(now)
-	}
-	return 0
-}
+// next is when it is time for the next entry.
+func (p *pacer) next() time.Time { return p.last.Add(p.spacing()) }
+
+// wait is how long it has to wait; 0 or less: not at all.
+func (p *pacer) wait(now time.Time) time.Duration { return p.next().Sub(now) }

@@ -19,8 +19,11 @@ func (n *Node) accepting() <-chan Proposal {
 		return nil
 	}
 	if wait := n.pacer.wait(time.Now()); wait > 0 {
-		nodeconfig.PreciseTimers()
-		n.paced.Reset(wait)
+		if until := n.pacer.next(); until != n.pacedUntil {
+			n.pacedUntil = until
+			nodeconfig.PreciseTimers()
+			n.paced.Set(wait)
+		}
 		return nil
 	}
 	return n.proposals

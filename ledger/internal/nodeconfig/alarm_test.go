@@ -1,0 +1,61 @@
+package nodeconfig
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func newAlarm(t *testing.T) *Alarm {
+	t.Helper()
+	a, err := NewAlarm()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+func TestAnAlarmRingsOnceNotBeforeItsTime(t *testing.T) {
+	a := newAlarm(t)
+	for _, after := range []time.Duration{-time.Second, 0, time.Microsecond, 3 * time.Millisecond} {
+		set := time.Now()
+		a.Set(after)
+		<-a.C
+		assert.GreaterOrEqual(t, time.Since(set), after)
+	}
+	select {
+	case <-a.C:
+		assert.Fail(t, "it rings again")
+	case <-time.After(20 * time.Millisecond):
+	}
+}
+
+func TestAnAlarmRingsForWhatItWasSetForLast(t *testing.T) {
+	a := newAlarm(t)
+	a.Set(time.Hour)
+	a.Set(time.Millisecond)
+	<-a.C
+}
+
+func TestAnAlarmRepeats(t *testing.T) {
+	a := newAlarm(t)
+	set := time.Now()
+	a.Repeat(time.Millisecond, 2*time.Millisecond)
+	for range 10 {
+		<-a.C
+	}
+	assert.GreaterOrEqual(t, time.Since(set), 19*time.Millisecond)
+}
+
+func TestAnAlarmThatIsClosedIsSilent(t *testing.T) {
+	a := newAlarm(t)
+	a.Set(time.Hour)
+	require.NoError(t, a.Close())
+	a.Set(time.Microsecond)
+	select {
+	case <-a.C:
+		assert.Fail(t, "it rings")
+	case <-time.After(10 * time.Millisecond):
+	}
+}
