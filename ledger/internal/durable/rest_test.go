@@ -51,6 +51,27 @@ func TestAHurriedFileRestsNoMore(t *testing.T) {
 	})
 }
 
+func TestAFileIsSpreadByTheWorkOfTheLastOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rest := NewRest(9)
+		rest.During(t.Context())
+		rest.Spread(time.Hour)
+		assert.Equal(t, 200*time.Millisecond, write(t, rest), "there was none")
+		rest.Spread(400 * time.Millisecond)
+		assert.Equal(t, 400*time.Millisecond, write(t, rest), "20 ms of work")
+		rest.Spread(100 * time.Millisecond)
+		assert.Equal(t, 200*time.Millisecond, write(t, rest), "it never rests less")
+		rest.Hurry(true)
+		rest.Spread(400 * time.Millisecond)
+		assert.Equal(t, 20*time.Millisecond, write(t, rest))
+		rest.Hurry(false)
+		rest.Spread(400 * time.Millisecond)
+		assert.Equal(t, 400*time.Millisecond, write(t, rest), "work counts in a hurry too")
+		rest.Spread(time.Hour)
+		assert.Equal(t, 9*longestRest+20*time.Millisecond, write(t, rest))
+	})
+}
+
 func TestASlowPartRestsNoLongerThanIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rest := NewRest(9)

@@ -22,9 +22,12 @@ const (
 	defaultEvery = 50_000
 	// atStop is the part of that which is worth a checkpoint when the peer stops.
 	atStop = 50
-	// share is how many times as long as a part took nothing is done: writing takes at most a tenth of a
+	// share is how many times as long as a part took nothing is done, at least: writing takes at most a tenth of a
 	// processor's time and of the disk's.
 	share = 9
+	// spread is the part of the time between two checkpoints that one is written in, where it has so long: peers of one
+	// host write at about the same time, and what they take at once comes from the same cores as transactions.
+	spread = 2
 	// retry is how long nothing is done after one that could not be written.
 	retry = 10 * time.Second
 )
@@ -39,7 +42,8 @@ type checkpoints struct {
 	due    chan duty
 	busy   atomic.Bool // from when a mark is due until it is written, or not
 
-	offered uint64 // transactions before the mark that was due last; of offer
+	offered uint64    // transactions before the mark that was due last; of offer
+	began   time.Time // when a state was due last; of offer
 
 	// Of offer while not busy, else of save:
 	covered    uint64 // transactions that the newest one covers
@@ -112,6 +116,12 @@ func (k *checkpoints) offer(m *mark) {
 	k.busy.Store(true)
 	k.offered = m.Transactions
 	k.rest.Hurry(false)
+	if state {
+		if !k.began.IsZero() {
+			k.rest.Spread(now.Sub(k.began) / spread)
+		}
+		k.began = now
+	}
 	k.due <- duty{m, state} // it has room: nothing else is on its way
 }
 
