@@ -79,7 +79,8 @@ func (s *Store) loadSegment(path string, isLast bool) error {
 	defer s.copyTail() // before the map goes
 	nonce, first, reason := decodeSegmentHeader(data)
 	if reason != "" {
-		if isLast && len(data) < segmentHeaderSize {
+		// The header is durable before anything follows it. Alone, a power cut may leave less of it, or zeroes.
+		if isLast && len(data) <= segmentHeaderSize {
 			return s.dropSegment(path, int64(len(data)))
 		}
 		return &CorruptError{File: path, Reason: reason}

@@ -1,6 +1,7 @@
 package blockfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -174,10 +175,19 @@ func TestEveryTornTailIsCut(t *testing.T) {
 func TestSegmentWithoutHeaderIsDropped(t *testing.T) {
 	dir, blocks := ledger(t, 2, Options{})
 	torn := filepath.Join(dir, segmentName(1))
-	require.NoError(t, os.WriteFile(torn, []byte(segmentMagic), 0o644))
-	s := open(t, dir, Options{})
-	assert.EqualValues(t, len(blocks), s.Height())
-	assert.NoFileExists(t, torn)
+	header := encodeSegmentHeader(1, uint64(len(blocks)))
+	for cut := range header { // and zeroes up to its size
+		for _, content := range [][]byte{header[:cut], append(header[:cut:cut], make([]byte, segmentHeaderSize-cut)...)} {
+			if bytes.Equal(content, header) {
+				continue // it ends in zeroes by chance
+			}
+			require.NoError(t, os.WriteFile(torn, content, 0o644))
+			s := open(t, dir, Options{})
+			assert.EqualValues(t, len(blocks), s.Height())
+			assert.NoFileExists(t, torn)
+			require.NoError(t, s.Close())
+		}
+	}
 }
 
 // TestTheSegmentBeforeADroppedOneIsTheLastAgain, with its index or without.
