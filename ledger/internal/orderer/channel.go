@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -235,7 +236,7 @@ func (ch *channel) refusedByLeader(response *ordererpb.SubmitResponse) {
 	if _, err := hex.Decode(key[:], []byte(response.Info[:2*len(key)])); err != nil {
 		return
 	}
-	ch.waiting.settle(key, &leaderRefused{response.Status, response.Info[2*len(key):]})
+	ch.waiting.settle(key, &leaderRefused{response.Status, strings.TrimSpace(response.Info[2*len(key):])})
 }
 
 // leaderRefused is the leader's answer.
@@ -244,7 +245,15 @@ type leaderRefused struct {
 	info   string
 }
 
-func (e *leaderRefused) Error() string { return "the leader refused:" + e.info }
+func (e *leaderRefused) Error() string {
+	if strings.HasPrefix(e.info, backPressure) {
+		return e.info
+	}
+	return "the leader refused: " + e.info
+}
+
+// backPressure begins what gateways tell their clients to slow down for, and do not try elsewhere.
+const backPressure = "RESOURCE_EXHAUSTED"
 
 // Apply implements consensus.StateMachine.
 func (ch *channel) Apply(index uint64, entry *streampb.LogEntry) error {

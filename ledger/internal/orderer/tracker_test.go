@@ -1,10 +1,18 @@
 package orderer
 
 import (
+	"encoding/hex"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
 // TestWhoHasGivenUpTakesNobodysAnswer: a client that sends its transaction again waits for the new copy.
@@ -36,4 +44,21 @@ func TestWhoAsksTheLeaderAtOnceIsNotRefused(t *testing.T) {
 	assert.Empty(t, w.result)
 	c.LeaderChanged(1, 2)
 	assert.ErrorIs(t, <-w.result, errLeaderChanged)
+}
+
+// TestALeadersPressureIsPassedOn in the words by which gateways know it.
+func TestALeadersPressureIsPassedOn(t *testing.T) {
+	for said, want := range map[error]string{
+		consensus.ErrOverload:  consensus.ErrOverload.Error(),
+		consensus.ErrNotLeader: "the leader refused: " + consensus.ErrNotLeader.Error(),
+	} {
+		ch := &channel{waiting: newTracker()}
+		w := ch.waiting.add([]byte("tx"))
+		ch.refusedByLeader(&ordererpb.SubmitResponse{Status: statusOf(said), Info: hex.EncodeToString(w.key[:]) + " " + said.Error()})
+		err := <-w.result
+		require.EqualError(t, err, want)
+		assert.Equal(t, commonpb.Status_SERVICE_UNAVAILABLE, statusOf(err))
+	}
+	assert.True(t, strings.HasPrefix(consensus.ErrOverload.Error(), backPressure))
+	assert.True(t, strings.HasPrefix(cluster.ErrOverload.Error(), backPressure))
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -26,11 +27,12 @@ import (
 
 var log = ops.Logger("orderer.common.cluster")
 
-// ErrUnreachable says that a message could not even be queued.
-var ErrUnreachable = errors.New("orderer is unreachable")
+// ErrOverload says that an envelope was not queued: the leader is away, or does not take what is handed to it.
+var ErrOverload = errors.New("RESOURCE_EXHAUSTED: too many transactions wait to be handed to the leader")
 
 const (
 	queued       = 4096
+	queuedBytes  = 64 << 20 // of envelopes
 	retryDelay   = 100 * time.Millisecond
 	windowBytes  = 4 << 20
 	keepaliveGap = 10 * time.Second
@@ -51,6 +53,7 @@ type Remote struct {
 	address  string
 	conn     *grpc.ClientConn
 	outgoing chan outgoing
+	bytes    atomic.Int64 // of the envelopes that wait
 	events   Events
 }
 
@@ -58,6 +61,11 @@ type outgoing struct {
 	channel string
 	raft    *raftpb.Message // one of the two
 	submit  *ordererpb.SubmitRequest
+}
+
+// size is what an envelope takes; the log bounds Raft's own messages.
+func (o *outgoing) size() int64 {
+	return int64(len(o.submit.GetPayload().GetPayload()) + len(o.submit.GetPayload().GetSignature()))
 }
 
 // Dial prepares the connection options for an orderer whose TLS certificate must
@@ -103,18 +111,23 @@ func (r *Remote) Send(channel string, m *raftpb.Message) {
 // Submit queues an envelope for the leader. That it is ordered is seen in the log.
 func (r *Remote) Submit(channel string, sequence uint64, env *commonpb.Envelope) error {
 	if !r.queue(outgoing{channel: channel, submit: &ordererpb.SubmitRequest{Channel: channel, LastValidationSeq: sequence, Payload: env}}) {
-		return ErrUnreachable
+		return ErrOverload
 	}
 	return nil
 }
 
+// queue takes an envelope that is larger than the bound if no other waits.
 func (r *Remote) queue(o outgoing) bool {
-	select {
-	case r.outgoing <- o:
-		return true
-	default:
-		return false
+	size := o.size()
+	if waiting := r.bytes.Add(size); size == 0 || waiting <= queuedBytes || waiting == size {
+		select {
+		case r.outgoing <- o:
+			return true
+		default:
+		}
 	}
+	r.bytes.Add(-size)
+	return false
 }
 
 // Run keeps a stream open until ctx ends. Messages that wait while there is none are lost.
@@ -140,6 +153,7 @@ func (r *Remote) discard() {
 	for {
 		select {
 		case o := <-r.outgoing:
+			r.bytes.Add(-o.size())
 			if o.raft != nil && o.raft.GetType() == raftpb.MsgSnap {
 				r.events.SnapshotSent(o.channel, o.raft.GetTo(), false)
 			}
@@ -176,6 +190,7 @@ func (r *Remote) stream(ctx context.Context) error {
 		case err := <-broken:
 			return err
 		case o := <-r.outgoing:
+			r.bytes.Add(-o.size())
 			if err := r.write(stream, o); err != nil {
 				return err
 			}

@@ -207,8 +207,22 @@ func TestWhatDoesNotFitIsLostAndSaidSo(t *testing.T) {
 	for i := range uint64(queued) {
 		r.Send("ch", message(raftpb.MsgApp, i))
 	}
-	require.ErrorIs(t, r.Submit("ch", 0, &commonpb.Envelope{}), ErrUnreachable)
+	require.ErrorIs(t, r.Submit("ch", 0, &commonpb.Envelope{}), ErrOverload)
 	r.Send("ch", message(raftpb.MsgApp, 0)) // it does not block
 	r.Send("ch", message(raftpb.MsgSnap, 0))
 	assert.Equal(t, []bool{false}, e.sent())
+
+	r.discard()
+	large := &commonpb.Envelope{Payload: make([]byte, 1<<20)}
+	for range 2 {
+		for range queuedBytes >> 20 {
+			require.NoError(t, r.Submit("ch", 0, large))
+		}
+		require.ErrorIs(t, r.Submit("ch", 0, large), ErrOverload)
+		r.Send("ch", message(raftpb.MsgApp, 0)) // Raft's messages are small, or in the log
+		require.Equal(t, queuedBytes>>20+1, r.Queued())
+		r.discard()
+	}
+	require.NoError(t, r.Submit("ch", 0, &commonpb.Envelope{Payload: make([]byte, queuedBytes+1)}), "a larger one waits alone")
+	require.ErrorIs(t, r.Submit("ch", 0, large), ErrOverload)
 }

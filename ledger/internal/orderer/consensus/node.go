@@ -38,6 +38,7 @@ var ErrRemoved = errors.New("this orderer is no longer a consenter")
 // Bounds of queues and entries.
 const (
 	queuedProposals = 4096
+	queuedBytes     = 64 << 20 // of proposals: thousands of the largest transactions are more than a host's memory
 	queuedMessages  = 4096
 	entryTxs        = 512
 	entryBytes      = 1 << 20
@@ -108,6 +109,7 @@ type Node struct {
 	transport Transport
 
 	proposals chan Proposal
+	bytes     atomic.Int64 // of them
 	messages  chan *raftpb.Message
 	reports   chan report
 	synced    chan syncDone
@@ -222,13 +224,21 @@ func (n *Node) Propose(p Proposal) error {
 	if n.Leader() != n.cfg.ID {
 		return ErrNotLeader
 	}
-	select {
-	case n.proposals <- p:
-		return nil
-	default:
-		return ErrOverload
+	// One that is larger than the bound waits alone.
+	size := int64(len(p.Tx))
+	if waiting := n.bytes.Add(size); waiting <= queuedBytes || waiting == size {
+		select {
+		case n.proposals <- p:
+			return nil
+		default:
+		}
 	}
+	n.taken(p)
+	return ErrOverload
 }
+
+// taken is for a proposal that does not wait any more.
+func (n *Node) taken(p Proposal) { n.bytes.Add(-int64(len(p.Tx))) }
 
 // Step takes a message from another orderer. When too many wait it is lost: Raft repeats.
 func (n *Node) Step(m *raftpb.Message) {

@@ -31,6 +31,7 @@ func (n *Node) accepting() <-chan Proposal {
 
 // propose makes one entry of this transaction and those that wait behind it.
 func (n *Node) propose(p Proposal) {
+	n.taken(p)
 	if p.Config {
 		n.config = &p
 		return
@@ -40,6 +41,7 @@ func (n *Node) propose(p Proposal) {
 	for size := len(p.Tx); n.config == nil && len(batch) < entryTxs && size < entryBytes; {
 		select {
 		case p = <-n.proposals:
+			n.taken(p)
 			if p.Config {
 				config := p
 				n.config = &config

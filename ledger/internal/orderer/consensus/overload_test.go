@@ -1,0 +1,37 @@
+package consensus
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestProposalsAreBoundInBytes, not in number alone.
+func TestProposalsAreBoundInBytes(t *testing.T) {
+	const self, size = 1, 1 << 20
+	n := &Node{cfg: Config{ID: self}, proposals: make(chan Proposal, queuedProposals)}
+	failed := 0
+	fill := func(size int) (queued int) {
+		n.leader.Store(self)
+		for n.Propose(Proposal{Tx: make([]byte, size), Config: queued%7 == 3, Fail: func(error) { failed++ }}) == nil {
+			queued++
+		}
+		return queued
+	}
+	for round := range 2 {
+		require.Equal(t, queuedBytes/size, fill(size), round)
+		n.leader.Store(0) // what waits fails
+		for len(n.proposals) > 0 {
+			n.propose(<-n.proposals)
+			n.config = nil
+		}
+		assert.Zero(t, n.bytes.Load())
+	}
+	assert.Positive(t, failed)
+	assert.Equal(t, 1, fill(queuedBytes+1), "a larger one waits alone")
+	for range queuedProposals {
+		assert.ErrorIs(t, n.Propose(Proposal{Tx: make([]byte, 1)}), ErrOverload)
+	}
+	assert.EqualValues(t, queuedBytes+1, n.bytes.Load())
+}
