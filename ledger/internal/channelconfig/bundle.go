@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/policy"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -345,6 +347,11 @@ func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (id
 	if err := protoutil.Unmarshal(wire.Config, &msp); err != nil {
 		return identity.OrgConfig{}, fmt.Errorf("organisation %s: %w", name, err)
 	}
+	// Whoever passes over what restricts an organisation's members admits too many.
+	if unknown := msp.ProtoReflect().GetUnknown(); len(unknown) > 0 {
+		field, _, _ := protowire.ConsumeTag(unknown)
+		return identity.OrgConfig{}, fmt.Errorf("organisation %s: field %d of its MSP (7: organizational_unit_identifiers) is not accepted", name, field)
+	}
 	for _, text := range append(append([][]byte{}, msp.TlsRootCerts...), msp.TlsIntermediateCerts...) {
 		if !tls.AppendCertsFromPEM(text) {
 			return identity.OrgConfig{}, fmt.Errorf("organisation %s: a TLS root certificate cannot be read", name)
@@ -355,7 +362,7 @@ func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (id
 		RevocationLists: msp.RevocationList,
 	}
 	if ous := msp.FabricNodeOus; ous.GetEnable() {
-		cfg.OUs = map[string]identity.Role{}
+		cfg.OUs, cfg.OUIssuers = map[string]identity.Role{}, map[string][]byte{}
 		for role, unit := range map[identity.Role]*msppb.FabricOUIdentifier{
 			identity.Client: ous.ClientOuIdentifier, identity.Peer: ous.PeerOuIdentifier,
 			identity.Admin: ous.AdminOuIdentifier, identity.Orderer: ous.OrdererOuIdentifier,
@@ -368,6 +375,9 @@ func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (id
 				return cfg, fmt.Errorf("organisation %s: the unit %q stands for two roles: one is accepted", name, unit.OrganizationalUnitIdentifier)
 			}
 			cfg.OUs[unit.OrganizationalUnitIdentifier] = role
+			if len(unit.Certificate) > 0 {
+				cfg.OUIssuers[unit.OrganizationalUnitIdentifier] = unit.Certificate
+			}
 		}
 	}
 	return cfg, nil

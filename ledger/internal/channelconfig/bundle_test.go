@@ -134,6 +134,19 @@ func TestAChannelOfFabricsToolsIsInBlockMode(t *testing.T) {
 	assert.Empty(t, b.Chaincodes)
 }
 
+// changeMSP changes what a configuration says of Org1MSP.
+func changeMSP(t *testing.T, change func(*msppb.FabricMSPConfig)) func(*commonpb.ConfigGroup) {
+	return func(root *commonpb.ConfigGroup) {
+		var wire msppb.MSPConfig
+		var msp msppb.FabricMSPConfig
+		org := root.Groups[applicationGroup].Groups["Org1MSP"]
+		require.NoError(t, get(org, keyMSP, &wire))
+		require.NoError(t, proto.Unmarshal(wire.Config, &msp))
+		change(&msp)
+		set(org, keyMSP, &msppb.MSPConfig{Config: mustMarshal(&msp)})
+	}
+}
+
 func TestInvalidConfigurations(t *testing.T) {
 	_, g := newWorld(t)
 	for want, change := range map[string]func(root *commonpb.ConfigGroup){
@@ -171,15 +184,15 @@ func TestInvalidConfigurations(t *testing.T) {
 				r = next
 			}
 		},
-		`the unit "peer" stands for two roles`: func(r *commonpb.ConfigGroup) {
-			var wire msppb.MSPConfig
-			var msp msppb.FabricMSPConfig
-			org := r.Groups[applicationGroup].Groups["Org1MSP"]
-			require.NoError(t, get(org, keyMSP, &wire))
-			require.NoError(t, proto.Unmarshal(wire.Config, &msp))
+		`the unit "peer" stands for two roles`: changeMSP(t, func(msp *msppb.FabricMSPConfig) {
 			msp.FabricNodeOus.AdminOuIdentifier = msp.FabricNodeOus.PeerOuIdentifier
-			set(org, keyMSP, &msppb.MSPConfig{Config: mustMarshal(&msp)})
-		},
+		}),
+		`authority of unit "admin": no PEM certificate found`: changeMSP(t, func(msp *msppb.FabricMSPConfig) {
+			msp.FabricNodeOus.AdminOuIdentifier.Certificate = []byte("x")
+		}),
+		"field 7 of its MSP": changeMSP(t, func(msp *msppb.FabricMSPConfig) {
+			msp.ProtoReflect().SetUnknown([]byte{7<<3 | 2, 0})
+		}),
 		"no endorsement policy": func(r *commonpb.ConfigGroup) {
 			set(r.Groups[applicationGroup], keyChaincodes, &streampb.ChaincodeDefinitions{Chaincodes: map[string]*streampb.ChaincodeDefinition{"x": {Name: "x"}}})
 		},

@@ -143,6 +143,30 @@ func TestTimeOfTheLedgerDecidesExpiry(t *testing.T) {
 	require.ErrorIs(t, err, ErrExpired)
 }
 
+// TestAUnitMayCountBelowOneAuthorityAlone, as in Fabric where a node's unit names a certificate.
+func TestAUnitMayCountBelowOneAuthorityAlone(t *testing.T) {
+	a, b := authority(t, "org1"), authority(t, "org1b")
+	cfg := OrgConfig{
+		MSPID: "Org1MSP", RootCerts: [][]byte{a.CertPEM(), b.CertPEM()}, OUs: DefaultOUs(), OUIssuers: map[string][]byte{"admin": a.CertPEM()},
+	}
+	m, err := NewManager(cfg)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		from *ca.Authority
+		unit string
+		want error
+	}{{a, "admin", nil}, {b, "admin", ErrNoRole}, {a, "client", nil}, {b, "client", nil}} {
+		_, err := m.Deserialize(issue(t, c.from, "Org1MSP", ca.Request{CommonName: "u", Unit: c.unit}).Serialized())
+		assert.ErrorIs(t, err, c.want, c.unit)
+	}
+	cfg.OUIssuers["peer"] = authority(t, "org2").CertPEM()
+	_, err = NewManager(cfg)
+	require.ErrorContains(t, err, `authority of unit "peer": "ca.org2" is none of the organisation's`)
+	cfg.OUIssuers["peer"] = []byte("x")
+	_, err = NewManager(cfg)
+	require.ErrorContains(t, err, "no PEM certificate found")
+}
+
 // TestACertificateWrittenOtherwiseIsOnePerson: whoever has a certificate can change the form of its authority's signature,
 // and must not count twice for it.
 func TestACertificateWrittenOtherwiseIsOnePerson(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +45,8 @@ type OrgConfig struct {
 	// OUs maps the organizational unit that a certificate must carry to its role;
 	// DefaultOUs is what cryptogen and Fabric CA use.
 	OUs map[string]Role
+	// OUIssuers are the authorities, PEM, whose certificates alone such a unit counts in; of one that is not here, all.
+	OUIssuers map[string][]byte
 }
 
 // DefaultOUs are the unit names that Fabric's tools write into certificates.
@@ -55,6 +58,7 @@ type org struct {
 	roots, intermediates *x509.CertPool
 	revoked              revocations
 	ous                  map[string]Role
+	issuers              map[string]*x509.Certificate // of units that do not count in every certificate
 }
 
 // Manager verifies the identities of a channel. It belongs to one version of the
@@ -91,9 +95,27 @@ func NewManager(orgs ...OrgConfig) (*Manager, error) {
 		if o.revoked, err = newRevocations(cfg.RevocationLists, append(roots, below...)); err != nil {
 			return nil, fmt.Errorf("organisation %s: %w", cfg.MSPID, err)
 		}
+		if o.issuers, err = ouIssuers(cfg.OUIssuers, append(roots, below...)); err != nil {
+			return nil, fmt.Errorf("organisation %s: %w", cfg.MSPID, err)
+		}
 		m.orgs[cfg.MSPID] = o
 	}
 	return m, nil
+}
+
+func ouIssuers(pems map[string][]byte, authorities []*x509.Certificate) (map[string]*x509.Certificate, error) {
+	issuers := map[string]*x509.Certificate{}
+	for unit, text := range pems {
+		cert, err := parseCertificate(text)
+		if err != nil {
+			return nil, fmt.Errorf("authority of unit %q: %w", unit, err)
+		}
+		if !slices.ContainsFunc(authorities, cert.Equal) {
+			return nil, fmt.Errorf("authority of unit %q: %q is none of the organisation's", unit, cert.Subject.CommonName)
+		}
+		issuers[unit] = cert
+	}
+	return issuers, nil
 }
 
 func addAll(pool *x509.CertPool, pems [][]byte) (certs []*x509.Certificate, err error) {
@@ -180,25 +202,26 @@ func (m *Manager) verify(serialized []byte) (*Identity, error) {
 	}
 	id := &Identity{MSPID: wire.Mspid, Cert: cert, digest: sha256.Sum256(cert.RawTBSCertificate)}
 	id.key = &publicKey{ecdsa: cert.PublicKey.(*ecdsa.PublicKey)} // parseCertificate accepts nothing else
-	if err := id.chain(o); err != nil {
+	chains, err := id.chain(o)
+	if err != nil {
 		return nil, err
 	}
-	return id, id.assignRoles(o)
+	return id, id.assignRoles(o, chains)
 }
 
 // chain walks up to a root as of the moment that the certificate was issued (the
 // trust), and notes from when until when the whole chain is valid (the time).
-func (i *Identity) chain(o *org) error {
-	chains, err := i.Cert.Verify(x509.VerifyOptions{
+func (i *Identity) chain(o *org) (chains [][]*x509.Certificate, err error) {
+	chains, err = i.Cert.Verify(x509.VerifyOptions{
 		Roots: o.roots, Intermediates: o.intermediates, CurrentTime: i.Cert.NotBefore.Add(time.Second),
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %q of %s: %w", ErrUntrusted, i.Cert.Subject.CommonName, i.MSPID, err)
+		return nil, fmt.Errorf("%w: %q of %s: %w", ErrUntrusted, i.Cert.Subject.CommonName, i.MSPID, err)
 	}
 	for _, chain := range chains {
 		if err := o.revoked.check(chain); err != nil {
-			return fmt.Errorf("%w of %s", err, i.MSPID)
+			return nil, fmt.Errorf("%w of %s", err, i.MSPID)
 		}
 	}
 	i.notBefore, i.notAfter = i.Cert.NotBefore, i.Cert.NotAfter
@@ -210,14 +233,16 @@ func (i *Identity) chain(o *org) error {
 			i.notAfter = cert.NotAfter
 		}
 	}
-	return nil
+	return chains, nil
 }
 
-func (i *Identity) assignRoles(o *org) error {
+func (i *Identity) assignRoles(o *org, chains [][]*x509.Certificate) error {
 	i.roles = 1 << Member
 	found := 0
 	for _, unit := range i.Cert.Subject.OrganizationalUnit {
-		if role, ok := o.ous[unit]; ok {
+		issuer := o.issuers[unit]
+		issued := issuer == nil || slices.ContainsFunc(chains, func(chain []*x509.Certificate) bool { return len(chain) > 1 && chain[1].Equal(issuer) })
+		if role, ok := o.ous[unit]; ok && issued {
 			i.roles |= 1 << role
 			found++
 		}
