@@ -61,8 +61,9 @@ IN_FORCE = 80.0
 #: Seconds between two pairs that watch over kept slices, and how many of these are remembered.
 WATCH = 60.0
 WATCHED = 3
-#: What is said where there has been no reason for a trial.
+#: What is said where there has been no reason for a trial, and at its beginning.
 NOT_NEEDED = "not tried: no channel is known to be short of what it is owed for want of the CPU"
+BEGUN = "on trial: no pair of phases yet"
 #: Seconds for which slices are not tried again; doubled each time, up to the longest.
 HOLDS = 600.0
 LONGEST = 7200.0
@@ -177,7 +178,8 @@ class Trial:
         if self.verdict is False:
             return replace(self, verdict=None, gains=(), voids=0, in_force=0.0)._go_on(look)
         if self.phase is None:
-            return replace(self, phase=Phase.at(look), first=None, on=self._begins_with())
+            text = self.text if self.gains else BEGUN
+            return replace(self, phase=Phase.at(look), first=None, on=self._begins_with(), text=text)
         if not self.phase.comparable(look):
             return self._void(look.now)
         phase = self.phase.add(look)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qioi.controller.slice_trial import (
+    BEGUN,
     CLIP,
     HOLDS,
     IN_FORCE,
@@ -208,6 +209,7 @@ def test_a_trial_that_has_begun_goes_on_where_its_slices_help() -> None:
     host = Host(0.5, 1.0)
     host.run(STEADY + 2)
     assert host.trial.phase is not None
+    assert host.trial.text == BEGUN
     host.run(LONG, lacking=False)
     assert host.trial.verdict is True
     assert any(host.run(WATCH, lacking=False))
