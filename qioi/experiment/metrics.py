@@ -62,7 +62,7 @@ METRICS: dict[str, Metric] = {
 _OPEN = {
     "stage": Metric("client's mean time", "ms", -1),
     "node": Metric("mean time", "ms", -1),
-    "busy": Metric("of its time the busiest node's stage works", "%", 0),
+    "busy": Metric("busiest node's time at work", "%", 0),
     "tenant": Metric("tenant", ""),
 }
 

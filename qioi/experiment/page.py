@@ -275,8 +275,9 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         ("Load", loads + (f" (maximum found: {maxima})" if maxima else "")),
         ("Each cell", f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured{shortened(spec, timing)}"),
         ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers})"),
-        ("Sizes", "the paper's own counts" if summary.plan.paper_size else RULE),
     ]
+    if any(arm.neighbours.count for arm in spec.arms):
+        facts.append(("Sizes", "the paper's own counts" if summary.plan.paper_size else RULE))
     if resumed := summary.document.resumed:
         facts.append(("Gone on", ", ".join(map(begun, resumed))))
     if summary.plan.same:
