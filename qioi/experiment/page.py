@@ -184,9 +184,16 @@ def entry(summary: Summary, cell: Cell, name: str) -> Entry:
     if value is None:
         return Entry("-")
     several = f"{short(value.low)} .. {short(value.high)}" if value.count > 1 else ""
+    several = ", ".join(filter(None, (several, some_of(value, summary))))
     if ratio is None or name in ABSOLUTE:
         return Entry(short(value.median), several)
     return Entry(short(value.median), several, times(ratio.median), grade(name, ratio), of_alone(summary, cell, name))
+
+
+def some_of(value: Spread, summary: Summary) -> str:
+    """Say in how many of the repeats there was a value: a starved ledger has no latency."""
+    of = len(summary.counted)
+    return f"in {value.count} of {of}" if value.count < of else ""
 
 
 def of_alone(summary: Summary, cell: Cell, name: str) -> str:
@@ -214,7 +221,7 @@ def claim(verdict: Verdict, summary: Summary) -> Claim:
         unit = unit_of(summary, verdict.metric)
         values = " to ".join(short(value) for value in verdict.values) + f" {unit}"
     # The paper's own digits are not rounded away.
-    bound, ours = max(times(verdict.paper), f"{verdict.paper:.3g}x", key=len), ranged(verdict.ours, times)
+    bound, ours = max(times(verdict.paper), f"{verdict.paper:.3g}x", key=len), ranged(verdict.ours, times, summary)
     return Claim(verdict.what, bound, ours, values.strip(), word, graded(verdict.agrees, summary))
 
 
@@ -224,18 +231,19 @@ def goal(outcome: Outcome, summary: Summary) -> Claim:
     words = {True: "reached", False: "not reached", None: "not measured"}
     word = words[outcome.reached]
     if outcome.ours is not None:
-        if 0 < outcome.often < outcome.ours.count:
-            word += f" (in {outcome.often} of {counted(outcome.ours.count, 'repeat')})"
+        if 0 < outcome.often < outcome.of:
+            word += f" (in {outcome.often} of {counted(outcome.of, 'repeat')})"
         word += "" if summary.trusted else " (not trusted)"
     bound = f"at least {spell(outcome.least)}" if outcome.least is not None else f"at most {spell(outcome.most or 0)}"
-    return Claim(outcome.what, bound, ranged(outcome.ours, spell), "", word, graded(outcome.reached, summary))
+    return Claim(outcome.what, bound, ranged(outcome.ours, spell, summary), "", word, graded(outcome.reached, summary))
 
 
-def ranged(ours: Spread | None, spell: Callable[[float], str]) -> str:
+def ranged(ours: Spread | None, spell: Callable[[float], str], summary: Summary) -> str:
     """Spell a median, with the least and the most."""
     if ours is None:
         return "-"
-    return spell(ours.median) + (f" ({spell(ours.low)} .. {spell(ours.high)})" if ours.count > 1 else "")
+    several = f" ({spell(ours.low)} .. {spell(ours.high)})" if ours.count > 1 else ""
+    return " ".join(filter(None, (spell(ours.median) + several, some_of(ours, summary))))
 
 
 def percent(value: float) -> str:

@@ -55,7 +55,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A goal beside what was found. ``reached`` is about the median, ``often`` how many of the repeats reached it."""
+    """A goal beside what was found.
+
+    ``reached`` is about the median; ``often`` says how many reached it ``of`` the repeats that count. One that has no
+    such value, as a starved ledger has no latency, has not: where some have none, most must have reached it.
+    """
 
     what: str
     metric: str
@@ -64,6 +68,7 @@ class Outcome:
     ours: Spread | None
     reached: bool | None
     often: int = 0
+    of: int = 0
 
 
 class Summary:
@@ -187,8 +192,9 @@ class Summary:
             values = self._ratios(cell, goal.metric, base)
         ours = spread(values.values())
         often = sum(within(goal, value) for value in values.values())
-        reached = within(goal, ours.median) if ours else None
-        return Outcome(goal.what, goal.metric, goal.least, goal.most, ours, reached, often)
+        of = len(self.counted)
+        reached = within(goal, ours.median) and (len(values) == of or 2 * often > of) if ours else None
+        return Outcome(goal.what, goal.metric, goal.least, goal.most, ours, reached, often, of)
 
     def _place(self, one: SentenceSpec) -> tuple[Cell | None, Cell | None]:
         """Find the two cells that a sentence is about: this one, and the one that it is held against."""

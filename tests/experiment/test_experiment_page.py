@@ -147,6 +147,20 @@ def test_what_disturbed_whom_is_said_in_the_words_of_the_tables(report: Path) ->
     assert "Repeat 2 was too noisy, left out of medians: alone: the hypervisor gave 20.0 %" in Page(report).text
 
 
+def test_in_how_many_repeats_there_was_a_latency_is_said(document: dict[str, Any], tmp_path: Path) -> None:
+    """Beside neighbours the ledger is starved in two of three: the one latency left is no median of three."""
+    document["goals"] = [{"what": "no slower", "metric": "p95", "arm": "s1", "most": 1.3}]
+    document["papers"] = [{"what": "slower", "metric": "p95", "arm": "s1", "value": 1.0}]
+    rows = [row(100, 50, 100) for _ in range(3)]
+    for cells in rows[1:]:
+        del cells["tiny.slow.s1"].metrics["p95"]
+    filled(Store(tmp_path / "run" / "toy"), make_plan(load(document, tmp_path), 2), rows)
+    said = Page(write_report(tmp_path / "run")).text
+    assert "10.01.00xin 1 of 3" in said
+    assert "1.00x in 1 of 3" in said
+    assert "not reached (in 1 of 3 repeats)" in said
+
+
 def test_what_tenants_are_owed_is_said(document: dict[str, Any], tmp_path: Path) -> None:
     document["networks"]["tiny"]["channels"] = ["alpha", "beta"]
     tenants = {"alpha": {"part": 0.3, "threshold": 0.3}, "beta": {"part": 0.3, "threshold": 0.15}}
