@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from qioi.monitor import CommitParser, Skip, parse_line
 from qioi.monitor.commits import _USUAL
+from qioi.monitor.records import MAX_RECORD, parse_record, parse_time
 from qioi.types import Commit, LeaderChange
 
 LOGS = Path(__file__).parent.parent / "data" / "fabric-logs"
@@ -279,3 +280,38 @@ def test_work_on_a_line_is_bounded(unit: bytes) -> None:
     for cut in (line[-4000:], b"ts=1 level=" + line[-4000:], short[:4096]):
         parse_line(cut)
     assert time.process_time() - started < 5
+
+
+def test_longer_lines_than_any_commits_are_not_taken_apart() -> None:
+    line = b"2026-01-02 03:04:05.678 UTC 0001 INFO [kvledger] commit -> "
+    assert parse_record(line.ljust(MAX_RECORD, b"x")) is not None
+    assert parse_record(line.ljust(MAX_RECORD + 1, b"x")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (b"1970-01-01 00:00:59", 59.0),
+        (b"1970-01-01 00:00:60", 60.0),  # a leap second
+        (b"1970-01-01 00:00:61", None),
+        (b"1970-01-01 00:60:00", None),
+        (b"1970-01-01 24:00:00", None),
+        (b"1970-01-01T02:00:00+02:00", 0.0),
+        (b"1970-01-01T00:00:00-0130", 5400.0),
+    ],
+)
+def test_times(text: bytes, seconds: float | None) -> None:
+    assert parse_time(text) == seconds
+
+
+def test_the_time_is_the_one_beside_the_header_whoever_has_put_his_own_before_it() -> None:
+    line = b"1970-01-02T00:00:00Z host peer0: 1970-01-01 00:00:07.000 UTC 0001 INFO [kvledger] commit -> text"
+    record = parse_record(line)
+    assert record is not None
+    assert (record.time, record.message) == (7.0, b"text")
+
+
+def test_of_a_key_that_stands_twice_in_logfmt_the_encoders_own_counts() -> None:
+    record = parse_record(b'ts=7.0 level=info name=kvledger caller=a.go:1 msg="true" msg="forged" level=debug')
+    assert record is not None
+    assert (record.message, record.level, record.time) == (b"true", "info", 7.0)

@@ -334,3 +334,39 @@ def test_a_file_that_opens_but_cannot_be_read_is_a_problem_and_no_more(log: Path
             assert "cannot read: Invalid argument" in (tail.problem or "")
             assert open_files(unreadable.resolve().parent) <= 1
         tail.close()
+
+
+def test_an_older_file_of_that_name_is_not_taken_for_the_copy(log: Path) -> None:
+    append(log, b"one\ntwo\n")
+    tail = FileTail(log)
+    append(log, b"three\n")
+    assert lines_of(tail.poll()) == [b"three"]
+    log.with_name(f"{log.name}.1").write_bytes(b"old " * 100 + b"\n")  # longer than what was read of the log
+    with log.open("r+b") as file:
+        file.truncate()
+    append(log, b"four\n")
+    assert lines_of(tail.poll()) == [b"four"]
+    assert tail.counters.truncations == 1
+
+
+def test_files_that_are_given_up_unread_are_counted(log: Path) -> None:
+    tail = FileTail(log, max_read=16)
+    for number in range(40):  # each look takes one line of many, and finds another file
+        append(log, b"a line of some length\n" * 10)
+        log.rename(log.with_name(f"{log.name}.{number}.gone"))
+        log.touch()
+        tail.poll()
+    assert tail.counters.lost_files > 0
+    assert open_files(log.parent) <= 17
+    tail.close()
+
+
+def test_of_a_line_that_grows_too_long_nothing_is_kept() -> None:
+    counters = SourceCounters()
+    cutter = LineCutter(counters, max_line=10)
+    assert cutter.feed(b"x" * 10) == b""
+    assert cutter.unfinished
+    assert cutter.feed(b"x") == b""
+    assert not cutter.unfinished
+    assert counters.skipped == {Skip.TOO_LONG: 1}
+    assert cutter.feed(b"x\nnext\n") == b"next\n"

@@ -295,3 +295,44 @@ def test_the_short_way_comes_to_the_same(steps: list[tuple[int, int, str, float,
             long.forget(gone)
         assert short.reading("c", now) == long.reading("c", now)
         assert short.transactions("c") == long.transactions("c")
+
+
+def test_a_front_that_nobody_vouches_for_any_more_leaves_no_events_behind() -> None:
+    meter = Throughput(window=6)
+    meter.observe(commit(100, peer="a"), 0.0)
+    meter.observe(commit(50, peer="b"), 0.1)  # lags behind
+    for block in (5, 6):  # a begins anew
+        meter.observe(commit(block, peer="a"), 1.0 + block)
+    reading = meter.reading("c", 8.0)
+    assert (reading.height, reading.throughput, reading.age) == (50, None, None)
+    assert meter.transactions("c") == 0
+
+
+def test_a_jump_counts_once_another_peer_reports_the_same_block_and_no_sooner() -> None:
+    meter = Throughput(window=6)
+    for block in range(5):
+        for peer in ("a", "b"):
+            meter.observe(commit(block, peer=peer), float(block))
+    assert not meter.observe(commit(1000, 999_999, peer="b"), 5.0)
+    assert (meter.reading("c", 5.0).height, meter.transactions("c")) == (4, 50)
+    assert meter.observe(commit(1000, 7, peer="a"), 5.5)
+    assert meter.reading("c", 5.5).height == 1000
+
+
+@pytest.mark.parametrize(("silent", "height"), [(299.0, 101), (301.0, 2)])
+def test_a_silent_peer_holds_the_front_of_a_network_begun_anew_for_five_minutes(silent: float, height: int) -> None:
+    meter = Throughput(window=6)
+    for block in (100, 101):
+        meter.observe(commit(block, peer="a"), 0.0)
+    for block in (1, 2):
+        meter.observe(commit(block, peer="b"), silent)
+    assert meter.reading("c", silent).height == height
+
+
+def test_more_commits_than_are_kept_are_counted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qioi.monitor.throughput._MAX_EVENTS", 10)
+    meter = Throughput(window=6)
+    end = steady(meter, range(1000), 0.01)
+    assert len(meter._channels["c"].events) <= 10
+    assert meter.transactions("c") == 10_000
+    assert end > 6
