@@ -125,7 +125,7 @@ func (g *grid) start(name string) {
 	require.NoError(g.t, err)
 	defer func() { _ = log.Close() }()
 	p := &process{node: n, cmd: exec.Command(binary, n.Args...), done: make(chan error, 1)}
-	p.cmd.Dir, p.cmd.Stderr = g.dir, log
+	p.cmd.Dir, p.cmd.Stderr, p.cmd.SysProcAttr = g.dir, log, mortal()
 	require.NoError(g.t, p.cmd.Start())
 	go func() { p.done <- p.cmd.Wait() }()
 	g.nodes[name] = p
@@ -196,8 +196,14 @@ func (g *grid) stopAll() {
 
 func (g *grid) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, binary, append([]string{name}, args...)...)
-	cmd.Dir = g.dir
+	cmd.Dir, cmd.SysProcAttr = g.dir, mortal()
 	return cmd
+}
+
+// mortal has a process end with the tests, also where these are killed: prctl(2), PR_SET_PDEATHSIG. That is sent when
+// the thread that started it ends, and Go ends no thread but one that a goroutine has locked.
+func mortal() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
 func (g *grid) must(name string, args ...string) []byte {
