@@ -167,8 +167,10 @@ func (o *options) build(net *description) (_ *run, about About, err error) {
 		return nil, about, err
 	}
 	pace := wire.New(gap)
-	if r.alarm, err = nodeconfig.NewAlarm(); err != nil {
-		return nil, about, err
+	if gap == 0 { // else what is due waits for the next beat anyway
+		if r.alarm, err = nodeconfig.NewAlarm(); err != nil {
+			return nil, about, err
+		}
 	}
 	for _, e := range endpoints {
 		c, err := dial(e, about.Channel, o.chaincode, pace)

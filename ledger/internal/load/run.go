@@ -33,8 +33,8 @@ type run struct {
 	work     workload
 	journal  *journal
 	progress *progress
-	nodes    *observer // nil: nobody asks for a breakdown
-	alarm    *nodeconfig.Alarm
+	nodes    *observer         // nil: nobody asks for a breakdown
+	alarm    *nodeconfig.Alarm // nil: nobody minds a millisecond
 }
 
 func (r *run) connect(ctx context.Context) error {
@@ -109,7 +109,7 @@ func (r *run) measure(ctx context.Context) *Result {
 		r.progress.follow(reporting, p, rec)
 		return nil
 	})
-	if r.plan.rate > 0 {
+	if r.plan.rate > 0 && r.alarm != nil {
 		background.Go(func() error {
 			p.keepTime(reporting, r.alarm)
 			return nil
@@ -163,7 +163,10 @@ func (r *run) close() error {
 	for _, c := range r.clients {
 		errs = append(errs, c.conn.Close())
 	}
-	return errors.Join(append(errs, r.alarm.Close(), r.journal.close())...)
+	if r.alarm != nil {
+		errs = append(errs, r.alarm.Close())
+	}
+	return errors.Join(append(errs, r.journal.close())...)
 }
 
 // cpuTime is what this process has used so far.
