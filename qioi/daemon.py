@@ -22,19 +22,18 @@ from qioi.controller.bottleneck import HOPELESS, Bottleneck, Kind
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.guard import Guard
 from qioi.controller.law import HostLoad, Seen
-from qioi.controller.leadership import Leadership
 from qioi.controller.levels import Placement
 from qioi.controller.policy import Controller
 from qioi.controller.restore import Outcome, Result
 from qioi.diagnoses import Diagnoses, anybody_lacks, anybody_suffers
 from qioi.instruments import Instruments
 from qioi.leaders import Leaders
-from qioi.names import few
 from qioi.news import Said, news
 from qioi.slicing import SlicePeriod
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
-from qioi.thresholds import Threshold, Thresholds
-from qioi.types import ChannelReading, Component, Decision, DelayReading
+from qioi.states import absent, channel_seen, component_seen
+from qioi.thresholds import Thresholds
+from qioi.types import ChannelReading, Decision, DelayReading
 from qioi.unheard import AllUnheard
 
 log = logging.getLogger("qioi")
@@ -174,7 +173,7 @@ class Daemon:
             slices=slices,
             idle_groups=idle,
             channels=tuple(
-                update(one, channels.get(one.name), owed[one.name], found[one.name], leaders[one.name])
+                channel_seen(one, channels.get(one.name), owed[one.name], found[one.name], leaders[one.name])
                 for one in before.channels
             ),
         )
@@ -239,7 +238,7 @@ class Daemon:
             if decision is not None:
                 priority = self._controller.priority(decision.channel)
                 wants.append(Want(decision, component.cgroup, force.placement, priority))
-            after[name] = seen_of(known[name], force, delay, decision, component)
+            after[name] = component_seen(known[name], force, delay, decision, component)
         return after, tuple(wants)
 
     # ---- decisions -> kernel
@@ -350,66 +349,3 @@ def is_disturbed(now: float, channels: Mapping[str, ChannelReading], host: HostL
     commits = any(one.age is not None and one.age <= TUNING.active_for for one in channels.values())
     looks = () if host is None else (host, replace(host, lasting=None))
     return commits and not all(has_room(Seen(now, host=one), TUNING) for one in looks)
-
-
-def why_not(component: Component) -> str:
-    """Say why no law is asked about a component."""
-    return f"no policy raises a {component.role.value} that serves {few(component.channels) or 'every channel'}"
-
-
-def absent(state: ComponentState, problem: str) -> ComponentState:
-    """Take over that a component's group can't be read."""
-    return replace(
-        state,
-        share=None,
-        original=None,
-        delay=None,
-        cores=None,
-        wanted=None,
-        working=None,
-        reason="its control group is not there",
-        problem=problem,
-    )
-
-
-def seen_of(
-    state: ComponentState, force: InForce, delay: DelayReading | None, decision: Decision | None, component: Component
-) -> ComponentState:
-    """Put together what was seen of a component and decided about it; by place, since this is done for each of them."""
-    return ComponentState(
-        state.name,
-        state.role,
-        state.cgroup,
-        force.share,
-        force.original,
-        decision.previous if decision else state.previous,
-        decision.shares if decision else force.share,
-        delay.delay if delay else None,
-        delay.waiting_share if delay else None,
-        delay.run / delay.interval if delay and delay.interval > 0 else None,
-        decision.reason if decision else why_not(component),
-        decision.channel if decision else state.channel,
-        decision.error if decision else state.error,
-        decision.working if decision else state.working,
-        force.problem,
-        force.placement,
-    )
-
-
-def update(
-    state: ChannelState, reading: ChannelReading | None, owed: Threshold, found: Bottleneck, leaders: Leadership
-) -> ChannelState:
-    """Put together what was seen of a channel; where it was not read, that from before stays."""
-    return ChannelState(
-        state.name,
-        state.law,
-        owed.value,
-        reading.throughput if reading else state.throughput,
-        reading.age if reading else state.age,
-        reading.height if reading else state.height,
-        owed.source,
-        owed.evidence,
-        found,
-        leaders.losses,
-        leaders.factor,
-    )

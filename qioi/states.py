@@ -1,0 +1,76 @@
+"""What a period shows of a component and of a channel, put together from what was read, seen and decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from qioi.acting import InForce
+from qioi.controller.bottleneck import Bottleneck
+from qioi.controller.leadership import Leadership
+from qioi.names import few
+from qioi.snapshot import ChannelState, ComponentState
+from qioi.thresholds import Threshold
+from qioi.types import ChannelReading, Component, Decision, DelayReading
+
+
+def why_not(component: Component) -> str:
+    """Say why no law is asked about a component."""
+    return f"no policy raises a {component.role.value} that serves {few(component.channels) or 'every channel'}"
+
+
+def absent(state: ComponentState, problem: str) -> ComponentState:
+    """Take over that a component's group can't be read."""
+    return replace(
+        state,
+        share=None,
+        original=None,
+        delay=None,
+        cores=None,
+        wanted=None,
+        working=None,
+        reason="its control group is not there",
+        problem=problem,
+    )
+
+
+def component_seen(
+    state: ComponentState, force: InForce, delay: DelayReading | None, decision: Decision | None, component: Component
+) -> ComponentState:
+    """Put together what was seen of a component and decided about it; by place, since this is done for each of them."""
+    return ComponentState(
+        state.name,
+        state.role,
+        state.cgroup,
+        force.share,
+        force.original,
+        decision.previous if decision else state.previous,
+        decision.shares if decision else force.share,
+        delay.delay if delay else None,
+        delay.waiting_share if delay else None,
+        delay.run / delay.interval if delay and delay.interval > 0 else None,
+        decision.reason if decision else why_not(component),
+        decision.channel if decision else state.channel,
+        decision.error if decision else state.error,
+        decision.working if decision else state.working,
+        force.problem,
+        force.placement,
+    )
+
+
+def channel_seen(
+    state: ChannelState, reading: ChannelReading | None, owed: Threshold, found: Bottleneck, leaders: Leadership
+) -> ChannelState:
+    """Put together what was seen of a channel; where it was not read, that from before stays."""
+    return ChannelState(
+        state.name,
+        state.law,
+        owed.value,
+        reading.throughput if reading else state.throughput,
+        reading.age if reading else state.age,
+        reading.height if reading else state.height,
+        owed.source,
+        owed.evidence,
+        found,
+        leaders.losses,
+        leaders.factor,
+    )
