@@ -167,7 +167,7 @@ func (o *options) build(net *description) (_ *run, about About, err error) {
 		return nil, about, err
 	}
 	pace := wire.New(gap)
-	if gap == 0 { // else what is due waits for the next beat anyway
+	if r.plan.rate > 0 && gap == 0 { // else nothing is due, or waits for the next beat anyway
 		if r.alarm, err = nodeconfig.NewAlarm(); err != nil {
 			return nil, about, err
 		}

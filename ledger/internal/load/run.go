@@ -34,7 +34,7 @@ type run struct {
 	journal  *journal
 	progress *progress
 	nodes    *observer         // nil: nobody asks for a breakdown
-	alarm    *nodeconfig.Alarm // nil: nobody minds a millisecond
+	alarm    *nodeconfig.Alarm // nil: nobody is to be on time, or nobody minds a millisecond
 }
 
 func (r *run) connect(ctx context.Context) error {
@@ -109,7 +109,7 @@ func (r *run) measure(ctx context.Context) *Result {
 		r.progress.follow(reporting, p, rec)
 		return nil
 	})
-	if r.plan.rate > 0 && r.alarm != nil {
+	if r.alarm != nil {
 		background.Go(func() error {
 			p.keepTime(reporting, r.alarm)
 			return nil

@@ -48,11 +48,8 @@ func NewAlarm() (*Alarm, error) {
 }
 
 // Set has it ring once, that much later, in place of what it was set for before. One that is closed stays silent.
-func (a *Alarm) Set(after time.Duration) { a.Repeat(after, 0) }
-
-// Repeat has it ring that much later, and from then on at a fixed interval.
-func (a *Alarm) Repeat(after, interval time.Duration) {
-	spec := &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(after, 1))), Interval: unix.NsecToTimespec(int64(interval))}
+func (a *Alarm) Set(after time.Duration) {
+	spec := &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(after, 1)))}
 	// An error means that it is closed: nothing else can fail with these arguments.
 	_ = a.raw.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), 0, spec, nil) })
 }

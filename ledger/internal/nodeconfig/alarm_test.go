@@ -38,16 +38,6 @@ func TestAnAlarmRingsForWhatItWasSetForLast(t *testing.T) {
 	<-a.C
 }
 
-func TestAnAlarmRepeats(t *testing.T) {
-	a := newAlarm(t)
-	set := time.Now()
-	a.Repeat(time.Millisecond, 2*time.Millisecond)
-	for range 10 {
-		<-a.C
-	}
-	assert.GreaterOrEqual(t, time.Since(set), 19*time.Millisecond)
-}
-
 func TestAnAlarmThatIsClosedIsSilent(t *testing.T) {
 	a := newAlarm(t)
 	a.Set(time.Hour)

@@ -9,10 +9,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -53,7 +53,7 @@ type Remote struct {
 	address  string
 	conn     *grpc.ClientConn
 	outgoing chan outgoing
-	bytes    atomic.Int64 // of the envelopes that wait
+	bytes    *semaphore.Weighted // of the envelopes that wait
 	events   Events
 }
 
@@ -63,9 +63,9 @@ type outgoing struct {
 	submit  *ordererpb.SubmitRequest
 }
 
-// size is what an envelope takes; the log bounds Raft's own messages.
-func (o *outgoing) size() int64 {
-	return int64(len(o.submit.GetPayload().GetPayload()) + len(o.submit.GetPayload().GetSignature()))
+// weight is what an envelope takes of the bound, one that is larger all of it; the log bounds Raft's own messages.
+func (o *outgoing) weight() int64 {
+	return int64(min(len(o.submit.GetPayload().GetPayload())+len(o.submit.GetPayload().GetSignature()), queuedBytes))
 }
 
 // Dial prepares the connection options for an orderer whose TLS certificate must
@@ -95,7 +95,7 @@ func Dial(address string, own *tls.Certificate, roots *x509.CertPool, pinned []b
 
 // NewRemote makes a remote; Run connects it.
 func NewRemote(address string, conn *grpc.ClientConn, events Events) *Remote {
-	return &Remote{address: address, conn: conn, outgoing: make(chan outgoing, queued), events: events}
+	return &Remote{address: address, conn: conn, outgoing: make(chan outgoing, queued), bytes: semaphore.NewWeighted(queuedBytes), events: events}
 }
 
 // Queued is the number of messages that wait to leave; at 4096 more are lost.
@@ -116,18 +116,17 @@ func (r *Remote) Submit(channel string, sequence uint64, env *commonpb.Envelope)
 	return nil
 }
 
-// queue takes an envelope that is larger than the bound if no other waits.
 func (r *Remote) queue(o outgoing) bool {
-	size := o.size()
-	if waiting := r.bytes.Add(size); size == 0 || waiting <= queuedBytes || waiting == size {
-		select {
-		case r.outgoing <- o:
-			return true
-		default:
-		}
+	if !r.bytes.TryAcquire(o.weight()) {
+		return false
 	}
-	r.bytes.Add(-size)
-	return false
+	select {
+	case r.outgoing <- o:
+		return true
+	default:
+		r.bytes.Release(o.weight())
+		return false
+	}
 }
 
 // Run keeps a stream open until ctx ends. Messages that wait while there is none are lost.
@@ -153,7 +152,7 @@ func (r *Remote) discard() {
 	for {
 		select {
 		case o := <-r.outgoing:
-			r.bytes.Add(-o.size())
+			r.bytes.Release(o.weight())
 			if o.raft != nil && o.raft.GetType() == raftpb.MsgSnap {
 				r.events.SnapshotSent(o.channel, o.raft.GetTo(), false)
 			}
@@ -190,7 +189,7 @@ func (r *Remote) stream(ctx context.Context) error {
 		case err := <-broken:
 			return err
 		case o := <-r.outgoing:
-			r.bytes.Add(-o.size())
+			r.bytes.Release(o.weight())
 			if err := r.write(stream, o); err != nil {
 				return err
 			}

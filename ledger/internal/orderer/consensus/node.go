@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
@@ -109,7 +110,7 @@ type Node struct {
 	transport Transport
 
 	proposals chan Proposal
-	bytes     atomic.Int64 // of them
+	bytes     *semaphore.Weighted // of them
 	messages  chan *raftpb.Message
 	reports   chan report
 	synced    chan syncDone
@@ -156,7 +157,7 @@ func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: l, sm: sm, transport: transport,
-		proposals: make(chan Proposal, queuedProposals), messages: make(chan *raftpb.Message, queuedMessages), heard: map[uint64]uint64{},
+		proposals: make(chan Proposal, queuedProposals), bytes: semaphore.NewWeighted(queuedBytes), messages: make(chan *raftpb.Message, queuedMessages), heard: map[uint64]uint64{},
 		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: stopped(),
 		pacer: pacer{interval: cfg.Pace, most: cfg.MostPace}, paced: paced, holder: holder{atMost: cfg.Hold},
 		spares: spares{atMost: cfg.SpareHold}, release: stopped(),
@@ -224,21 +225,23 @@ func (n *Node) Propose(p Proposal) error {
 	if n.Leader() != n.cfg.ID {
 		return ErrNotLeader
 	}
-	// One that is larger than the bound waits alone.
-	size := int64(len(p.Tx))
-	if waiting := n.bytes.Add(size); waiting <= queuedBytes || waiting == size {
-		select {
-		case n.proposals <- p:
-			return nil
-		default:
-		}
+	if !n.bytes.TryAcquire(weight(p)) {
+		return ErrOverload
 	}
-	n.taken(p)
-	return ErrOverload
+	select {
+	case n.proposals <- p:
+		return nil
+	default:
+		n.taken(p)
+		return ErrOverload
+	}
 }
 
+// weight is what a proposal takes of the bound, one that is larger all of it.
+func weight(p Proposal) int64 { return int64(min(len(p.Tx), queuedBytes)) }
+
 // taken is for a proposal that does not wait any more.
-func (n *Node) taken(p Proposal) { n.bytes.Add(-int64(len(p.Tx))) }
+func (n *Node) taken(p Proposal) { n.bytes.Release(weight(p)) }
 
 // Step takes a message from another orderer. When too many wait it is lost: Raft repeats.
 func (n *Node) Step(m *raftpb.Message) {

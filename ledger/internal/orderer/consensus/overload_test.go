@@ -5,12 +5,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
 )
 
 // TestProposalsAreBoundInBytes, not in number alone.
 func TestProposalsAreBoundInBytes(t *testing.T) {
 	const self, size = 1, 1 << 20
-	n := &Node{cfg: Config{ID: self}, proposals: make(chan Proposal, queuedProposals)}
+	n := &Node{cfg: Config{ID: self}, proposals: make(chan Proposal, queuedProposals), bytes: semaphore.NewWeighted(queuedBytes)}
 	failed := 0
 	fill := func(size int) (queued int) {
 		n.leader.Store(self)
@@ -26,12 +27,16 @@ func TestProposalsAreBoundInBytes(t *testing.T) {
 			n.propose(<-n.proposals)
 			n.config = nil
 		}
-		assert.Zero(t, n.bytes.Load())
+		require.True(t, n.bytes.TryAcquire(queuedBytes), "all of it is free again")
+		n.bytes.Release(queuedBytes)
 	}
 	assert.Positive(t, failed)
 	assert.Equal(t, 1, fill(queuedBytes+1), "a larger one waits alone")
 	for range queuedProposals {
 		assert.ErrorIs(t, n.Propose(Proposal{Tx: make([]byte, 1)}), ErrOverload)
 	}
-	assert.EqualValues(t, queuedBytes+1, n.bytes.Load())
+	assert.False(t, n.bytes.TryAcquire(1))
+	n.leader.Store(0)
+	n.propose(<-n.proposals)
+	assert.True(t, n.bytes.TryAcquire(queuedBytes), "the larger one gives back what it took")
 }
