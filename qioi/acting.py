@@ -116,7 +116,7 @@ class Actor:
 
     def act(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
         """Write what differs; give the shares in force and the problems after it, by component."""
-        wants = [want for want in wants if not self._stands(want)]
+        wants = self._unfulfilled(tuple(wants))
         targets, behind = self._targets(wants)
         self._put_back(self._above - targets.keys())
         problems: dict[str, str] = {}
@@ -137,6 +137,13 @@ class Actor:
             except (CgroupError, KeyError):  # it went meanwhile: the next look says so
                 continue
         return shares, problems
+
+    def _unfulfilled(self, wants: tuple[Want, ...]) -> list[Want]:
+        """Leave out wishes that all is as they want it, but not those for a group that others have wishes for too."""
+        standing = [self._stands(want) for want in wants]
+        asked = (want.placement.groups for want, stands in zip(wants, standing, strict=True) if not stands)
+        shared = self._above.union(*asked)  # one component's own group may be above another one's
+        return [want for want, stands in zip(wants, standing, strict=True) if not stands or want.cgroup in shared]
 
     def _stands(self, want: Want) -> bool:
         """Whether all is as a wish wants it: its own group, or, where it asks for no raise, every group it names."""

@@ -1,0 +1,43 @@
+"""A component whose group lies in another component's, and what one group is wanted for by two of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toy_daemon import ToySite, peer
+
+OWED = {"red": {"threshold": 100, "law": "proportional"}, "blue": {"threshold": 100, "law": "proportional"}}
+#: What runs outside of all groups is met at the outermost one, `unit`.
+OUTSIDE = {"": 2.0, "unit": 0.2, "unit/cc": 0.1}
+
+
+def make(folder: Path) -> ToySite:
+    """A peer, and a part of another tenant's ledger in a group below the peer's."""
+    site = ToySite(folder, [peer("outer", "unit", "red"), peer("inner", "unit/cc", "blue")], channels=OWED)
+    site.toy.used = OUTSIDE
+    return site
+
+
+def test_a_group_that_two_want_something_of_keeps_the_most(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    site.toy.tps = {"red": 25.0, "blue": 75.0}
+    seen = []
+    for blue in (75.0, 70.0, 65.0, 60.0):
+        site.toy.tps = {"red": 25.0, "blue": blue}
+        site.run(1)
+        seen.append(site.weight("unit"))
+    assert seen == [400, 400, 400, 400]
+
+
+def test_a_group_that_one_is_done_with_stays_the_others(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    site.toy.tps = {"red": 25.0, "blue": 75.0}
+    site.run(2)
+    # From now on the inner one is met at its own group.
+    site.toy.used = {"": 4.0, "unit": 3.0, "unit/cc": 0.1}
+    site.toy.tps = {"red": 25.0, "blue": 50.0}
+    seen = []
+    for _ in range(20):
+        site.run(1)
+        seen.append(site.weight("unit"))
+    assert set(seen) == {400}, seen
