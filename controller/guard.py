@@ -15,6 +15,7 @@ from dataclasses import replace
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Access, explain
 from qioi.controller.hierarchy import MIN_WEIGHT, Hierarchy
+from qioi.controller.idle import IDLE_WEIGHT, is_idle
 from qioi.controller.journal import Entry, Journal
 from qioi.controller.owner import Nobody, Owners
 from qioi.controller.restore import Outcome, Result, identity, restore_entries
@@ -135,8 +136,8 @@ class Guard:
         return shares
 
     def _sound(self, path: str, value: int) -> int:
-        """Refuse for an original what is no weight: an idle group has none (cgroup v2 before Linux 6.12 says 0)."""
-        if value < MIN_WEIGHT:
+        """Refuse for an original what is no weight: an idle group has none, and takes none."""
+        if value < MIN_WEIGHT or (value == IDLE_WEIGHT[self._hierarchy.version] and is_idle(self._hierarchy, path)):
             folder = self._hierarchy.folder(path)
             raise CgroupError(
                 f"{folder}/{self._hierarchy.file} is {value}: the group is idle (cpu.idle): nothing raises it"

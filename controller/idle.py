@@ -9,7 +9,8 @@ weight that our making it idle has cost it. Source: kernel commit 304000390f88 (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from qioi.controller.errors import CgroupError, CgroupGoneError
@@ -19,6 +20,9 @@ from qioi.controller.journal import Entry, Journal
 from qioi.controller.restore import Outcome, Result, identity
 
 FILE = "cpu.idle"
+#: What the weight of an idle group reads as, by cgroup version: 3 of 1024 (WEIGHT_IDLEPRIO). Linux before 6.12 rounds
+#: that down to a ``cpu.weight`` of 0, which no other group has.
+IDLE_WEIGHT = {1: 3, 2: 1}
 #: The journal's name in the state folder.
 NAME = "idle"
 
@@ -73,17 +77,29 @@ class IdleGuard:
     def _check(self, entry: Entry, outcomes: list[Outcome]) -> None:
         """Leave a group alone that somebody else has made an ordinary one again."""
         if read_idle(self._hierarchy, entry.path) == 0:
-            outcomes.append(restore_idle(self._hierarchy, self._access, entry))
+            outcome = restore_idle(self._hierarchy, self._access, entry)
+            outcomes.append(replace(outcome, message=f"somebody else has ended it: left alone: {outcome.message}"))
             self._foreign[entry.path] = entry.device, entry.inode
             del self._held[entry.path]
 
-    def restore(self) -> list[Outcome]:
-        """Put every group back, carry on past failures, and keep those in the journal. OSError: it can't be written."""
-        outcomes, left = restore_all(self._hierarchy, self._access, self._held.values())
-        self._journal.store(left)
-        self._held = {entry.path: entry for entry in left}
-        self._foreign = {}
+    def release(self, groups: Collection[str]) -> list[Outcome]:
+        """Put these groups back, carry on past failures, and keep those in the journal. OSError: it can't be written.
+
+        Groups that are not held are left alone.
+        """
+        entries = [entry for path, entry in self._held.items() if path in groups]
+        if not entries:
+            return []
+        outcomes, left = restore_all(self._hierarchy, self._access, entries)
+        kept = {path: entry for path, entry in self._held.items() if path not in groups}
+        self._held = kept | {entry.path: entry for entry in left}
+        self._journal.store(self._held.values())
         return outcomes
+
+    def restore(self) -> list[Outcome]:
+        """Put every group back, and forget what others have ended. OSError as for :meth:`release`."""
+        self._foreign = {}
+        return self.release(tuple(self._held))
 
 
 def restore_all(hierarchy: Hierarchy, access: Access, entries: Iterable[Entry]) -> tuple[list[Outcome], list[Entry]]:
@@ -124,6 +140,14 @@ def read_idle(hierarchy: Hierarchy, path: str) -> int:
         raise CgroupError(f"{file_of(hierarchy, path)}: {error}") from None
     except OSError as error:
         raise without(hierarchy, path, error) from error
+
+
+def is_idle(hierarchy: Hierarchy, path: str) -> bool:
+    """Whether a group is idle; one whose kernel has no ``cpu.idle``, or that can't be read, is not."""
+    try:
+        return read_idle(hierarchy, path) == 1
+    except CgroupError:
+        return False
 
 
 def write_idle(hierarchy: Hierarchy, path: str, value: int) -> None:

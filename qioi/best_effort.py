@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,15 +22,30 @@ HOLD = 10.0
 MOST = 1000
 
 
-class BestEffort:
-    """Groups found by patterns for their paths below the CPU controller's mount, and those labelled by their owners."""
+class Spared:
+    """The groups that are nobody's to make idle: components', those above and below them, and some more."""
 
-    def __init__(self, patterns: Iterable[str], guard: IdleGuard, hierarchy: Hierarchy) -> None:
+    def __init__(self, components: Iterable[str], more: Iterable[str]) -> None:
+        self._components = frozenset(components)
+        self._levels = frozenset((*more, *(level for one in self._components for level in chain(one))))
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._levels or any(level in self._components for level in chain(group))
+
+
+class BestEffort:
+    """Groups found by patterns for their paths below the CPU controller's mount, and those labelled by their owners.
+
+    ``own`` is the daemon's own group: neither it nor those above it are ever made idle.
+    """
+
+    def __init__(self, patterns: Iterable[str], guard: IdleGuard, hierarchy: Hierarchy, own: str | None = None) -> None:
         self._patterns = tuple(patterns)
         #: Groups that their owners have labelled, as far as somebody looks for labels.
         self.labelled: tuple[str, ...] = ()
         self._guard = guard
         self._hierarchy = hierarchy
+        self._own = chain(own) if own else ()
         self._last: float | None = None
         self._said: set[str] = set()
 
@@ -44,22 +59,21 @@ class BestEffort:
             return ()
         if disturbed and (waits or self._last is not None):
             self._last = now
-            self._tell(self._guard.make_idle(self._find(components)))
+            spared = Spared(components, self._own)
+            # A container matches a pattern before it is known to be a component, and may be idle by then.
+            self._tell(put_back(self._guard, [one for one in self._guard.groups if one in spared]))
+            self._tell(self._guard.make_idle(self._find(spared)))
         elif self._last is not None and now - self._last > HOLD:
             self._last = None
             self._tell(put_back(self._guard))
         return self._guard.groups
 
-    def _find(self, components: Iterable[str]) -> list[str]:
+    def _find(self, spared: Spared) -> list[str]:
         """Find the groups that are there now."""
-        components = tuple(components)
-        kept = {level for one in components for level in chain(one)}
         mount = self._hierarchy.mount
         named = (str(folder.relative_to(mount)) for one in self._patterns for folder in mount.glob(one))
         found = dict.fromkeys(
-            path
-            for path in (*named, *self.labelled)
-            if (mount / path).is_dir() and path not in kept and not any(one in chain(path) for one in components)
+            path for path in (*named, *self.labelled) if (mount / path).is_dir() and path not in spared
         )
         if len(found) > MOST:
             self._say(f"best_effort: {len(found)} groups match, the first {MOST} are taken")
@@ -80,21 +94,23 @@ class BestEffort:
             log.warning("%s", message)
 
 
-def put_back(guard: IdleGuard) -> list[Outcome]:
-    """Restore; a journal that can't be emptied is said."""
+def put_back(guard: IdleGuard, groups: Collection[str] | None = None) -> list[Outcome]:
+    """Restore these groups, or all; a journal that can't be emptied is said."""
     try:
-        return guard.restore()
+        return guard.restore() if groups is None else guard.release(groups)
     except OSError as error:
         log.error("the journal of idle groups could not be emptied: %s", error)
         return []
 
 
 @contextmanager
-def best_effort(patterns: Iterable[str], state_dir: Path, hierarchy: Hierarchy) -> Iterator[BestEffort]:
+def best_effort(
+    patterns: Iterable[str], state_dir: Path, hierarchy: Hierarchy, own: str | None = None
+) -> Iterator[BestEffort]:
     """Give what makes groups idle, and put every group back at the end."""
     guard = IdleGuard(hierarchy, Files(hierarchy), Journal(state_dir, name=NAME))
     try:
-        yield BestEffort(patterns, guard, hierarchy)
+        yield BestEffort(patterns, guard, hierarchy, own)
     finally:
         for outcome in put_back(guard) if guard.groups else ():
             log.log(logging.INFO if outcome.result is Result.OK else logging.WARNING,

@@ -9,7 +9,7 @@ import gc
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,7 +99,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             levels, capper = LevelWatch(accounts), Capper(guard, hierarchy, accounts)
             slicer = choose_slices(config, hierarchy, cleanup)
             patterns = () if config.dry_run else config.best_effort
-            idle = cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy))
+            own = own_cgroup(hierarchy.version)
+            idle = cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy, own))
             stalls = StallWatch(hierarchy.mount, files=files)
             host = HostWatch(files=files)
             instruments = Instruments(channels, delays, host, stalls, levels, capper, slicer, idle, files, kept)
@@ -233,11 +234,12 @@ def record_originals(config: Config, guard: Guard) -> None:
     """Have every original on the disk before the host is short of anything."""
     if config.dry_run:
         return
-    try:
-        for component in config.components:
+    for component in config.components:
+        with suppress(CgroupError):  # an idle one, or gone meanwhile: the first look says so
             guard.hold(component.cgroup)
+    try:
         guard.record()
-    except (CgroupError, OSError) as error:
+    except OSError as error:
         log.warning("originals are not recorded yet: %s; each is before its first change", error)
 
 

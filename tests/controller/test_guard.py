@@ -393,6 +393,29 @@ def test_an_idle_group_has_no_weight_to_raise(tmp_path: Path, journal: Journal) 
         assert (hierarchy.mount / name / "cpu.weight").read_text() == "0\n"
 
 
+def test_a_group_that_the_kernel_has_idle_is_refused(host: Host, journal: Journal) -> None:
+    """Whatever its weight reads then: 3 on v1, on v2 0 or, since Linux 6.12, 1. The very number alone is no reason."""
+    path, small = host.make("a"), host.make("b", 3 if host.hierarchy.version == 1 else 1)
+    if host.hierarchy.mount != real_mount():
+        host.set(path, 1)
+    (host.hierarchy.folder(path) / "cpu.idle").write_text("1")
+    guard = host.guard(journal)
+    with pytest.raises(CgroupError, match=r"is [013]: the group is idle \(cpu.idle\): nothing raises it"):
+        guard.hold(path)
+    assert guard.hold(small) == (3 if host.hierarchy.version == 1 else 1024)
+    (host.hierarchy.folder(path) / "cpu.idle").write_text("0")
+    if host.hierarchy.mount != real_mount():
+        host.set(path, 100)
+    assert guard.hold(path) == 1024
+    assert results(guard.apply({path: 2048})) == [Result.OK]
+    (host.hierarchy.folder(path) / "cpu.idle").write_text("1")  # by somebody else, while it is raised
+    if host.hierarchy.mount != real_mount():
+        host.set(path, 1)
+    assert results(guard.apply({path: 4096})) == [Result.FOREIGN]
+    assert guard.restore() == []
+    assert (host.hierarchy.folder(path) / "cpu.idle").read_text().strip() == "1"
+
+
 def test_a_group_is_left_only_with_nothing_of_ours_in_it(host: Host, journal: Journal) -> None:
     guard, path = raised(host, journal)
     foreign, untouched = host.make("b"), host.make("c")

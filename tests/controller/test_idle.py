@@ -89,6 +89,15 @@ def test_a_weight_that_somebody_else_has_set_since_is_left_alone(idle: Idle) -> 
     assert idle.state(path) == (0, 555)
 
 
+def test_some_are_put_back_and_the_others_stay(idle: Idle) -> None:
+    a, b = idle.make("a", 3000), idle.make("b", 700)
+    idle.guard.make_idle([a, b])
+    assert idle.guard.release(["never/held"]) == []
+    assert [one.result for one in idle.guard.release([a])] == [Result.OK]
+    assert (idle.state(a), idle.state(b)[0], idle.guard.groups) == ((0, 3000), 1, (b,))
+    assert [entry.path for entry in idle.journal.load().entries] == [b]
+
+
 def test_a_group_that_is_gone_or_another_one_by_now(idle: Idle) -> None:
     path = idle.make("a", 3000)
     idle.guard.make_idle([path])

@@ -10,7 +10,9 @@ from toy_daemon import ToySite, peer
 
 from qioi.best_effort import best_effort, recover_idle
 from qioi.commands.explain import lines
+from qioi.config import load_config
 from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.journal import Journal
 from qioi.controller.law import HostLoad
 from qioi.explain import explain
 from qioi.metrics import render
@@ -64,6 +66,34 @@ def test_those_that_their_owners_have_labelled_are_idle_too(tmp_path: Path) -> N
     site.toy.waits, site.toy.host = {"peer0": (0.1, 0.0)}, HostLoad(0.9, 0.0)
     site.run(30)
     assert idle(site) == set()
+
+
+def test_a_component_that_was_idle_before_it_was_known_is_not_any_more(tmp_path: Path) -> None:
+    """A pattern may be for all containers there are: the newest one matches it before it is known for a peer."""
+    site = make(tmp_path, ["batch/*"])
+    site.toy.waits = {"peer0": (0.1, 0.9)}
+    site.run(2)
+    assert idle(site) == {"batch/one", "batch/two"}
+    file = site.folder / "qioi.yaml"
+    file.write_text(file.read_text().replace("batch/ledger/p", "batch/one/p"))
+    site.group("batch/one/p")
+    site.snapshot = site.daemon.adopt(load_config(file), site.snapshot)
+    site.run(2)
+    assert idle(site) == {"batch/two", "batch/ledger"}
+    assert {entry.path for entry in Journal(tmp_path / "state", name="idle").load().entries} == idle(site)
+
+
+def test_the_daemon_makes_itself_never_idle(tmp_path: Path) -> None:
+    hierarchy = Hierarchy(2, tmp_path)
+    for group in ("system.slice/qioi.service", "system.slice/backup.service"):
+        (tmp_path / group).mkdir(parents=True)
+    for folder in (tmp_path / "system.slice", *(tmp_path / "system.slice").iterdir()):
+        (folder / "cpu.weight").write_text("300")
+        (folder / "cpu.idle").write_text("0")
+    (tmp_path / "state").mkdir()
+    own = "system.slice/qioi.service"
+    with best_effort(["*", "system.slice/*"], tmp_path / "state", hierarchy, own) as groups:
+        assert groups.step(1.0, True, True, []) == ("system.slice/backup.service",)
 
 
 def test_nobody_is_unless_named(tmp_path: Path) -> None:
