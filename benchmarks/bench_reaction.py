@@ -8,6 +8,8 @@ Beside an idle ledger no share may move. What runs outside of the lab is interfe
 neighbours' end on is measured with it, since shares that are raised for it are rightly not back.
 
     python benchmarks/bench_reaction.py [--sysbench 16] [--rate 600] [--period 1] [--repeats 5] [--output DIR]
+
+--up names the folder of a network that is up already, as for bench_laws.py.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import click
+from bench_laws import network_of
 
 from qioi.api import get_json
 from qioi.interference import Sysbench
@@ -31,11 +34,11 @@ from qioi.lab.daemon import Daemon, daemon_config
 from qioi.lab.demo import LOAD_PART, demo_directory
 from qioi.lab.errors import LabError
 from qioi.lab.figures import Series
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.machine import machine, snapshot
 from qioi.lab.network import Network
-from qioi.lab.signals import ending_signals_interrupt, uninterrupted
+from qioi.lab.signals import ending_signals_interrupt
 from qioi.types import DEFAULT_SHARES
 
 PERIODS = (1.0, 0.1)
@@ -216,6 +219,7 @@ def told(times: list[float | None]) -> str:
 @click.option("--period", "periods", type=float, multiple=True, default=PERIODS, show_default=True)
 @click.option("--repeats", type=click.IntRange(1, 50), default=5, show_default=True)
 @click.option("--rate", type=float, help="Offered tps [default: 60 % of the maximum].")
+@click.option("--up", type=click.Path(file_okay=False, exists=True, path_type=Path), help="A network that is up.")
 @click.option("--base-port", type=int, default=17_000, show_default=True)
 @click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where the ledgers stand.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
@@ -224,6 +228,7 @@ def main(
     periods: tuple[float, ...],
     repeats: int,
     rate: float | None,
+    up: Path | None,
     base_port: int,
     folder: Path | None,
     output: Path | None,
@@ -231,30 +236,24 @@ def main(
     """Measure, write reaction.json, and print what was found."""
     directory = (output or Path("results") / f"reaction-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    lab = Lab(folder or demo_directory())
     try:
-        with ending_signals_interrupt():
-            network = lab.up(LabOptions(mode="block", base_port=base_port), die_with_parent=True, say=click.echo)
-            try:
-                offered = rate or round(LOAD_PART * Runner(lab, network, directory).maximum(), -1)
-                most = idle(lab, network, directory / "idle", count, offered)
-                click.echo(f"idle beside {count} sysbench: the largest share is {most}")
-                found: list[Reaction] = []
-                for period in periods:
-                    folder = directory / f"period-{period:g}"
-                    reactions = list(react(lab, network, folder, count, offered, period, repeats))
-                    found += reactions
-                    others = ["-" if one.others is None else f"{one.others:.2f}" for one in reactions]
-                    click.echo(
-                        f"period {period:g} s, {offered:.0f} tps: raised after "
-                        f"{told([one.raised for one in reactions])}, 95 % of the throughput after "
-                        f"{told([one.recovered for one in reactions])}, all at the default after "
-                        f"{told([one.back for one in reactions])}; outside of the lab up to "
-                        f"{', '.join(others)} CPUs in a second"
-                    )
-            finally:
-                with uninterrupted():
-                    lab.down()
+        with ending_signals_interrupt(), network_of(up, folder or demo_directory(), base_port) as (lab, network):
+            offered = rate or round(LOAD_PART * Runner(lab, network, directory).maximum(), -1)
+            most = idle(lab, network, directory / "idle", count, offered)
+            click.echo(f"idle beside {count} sysbench: the largest share is {most}")
+            found: list[Reaction] = []
+            for period in periods:
+                folder = directory / f"period-{period:g}"
+                reactions = list(react(lab, network, folder, count, offered, period, repeats))
+                found += reactions
+                others = ["-" if one.others is None else f"{one.others:.2f}" for one in reactions]
+                click.echo(
+                    f"period {period:g} s, {offered:.0f} tps: raised after "
+                    f"{told([one.raised for one in reactions])}, 95 % of the throughput after "
+                    f"{told([one.recovered for one in reactions])}, all at the default after "
+                    f"{told([one.back for one in reactions])}; outside of the lab up to "
+                    f"{', '.join(others)} CPUs in a second"
+                )
     except LabError as error:
         raise click.ClickException(str(error)) from error
     document = {"machine": asdict(machine()), "sysbench": count, "rate": offered, "idle": most}
