@@ -74,11 +74,13 @@ class Levels:
         groups = tuple(groups)
         part = 1.0 if self._at is None else weight(max(0.0, now - self._at), SMOOTH)
         self._at = now
-        self._foreign = {
-            parent: cores
-            if parent not in self._foreign
-            else self._foreign[parent] + part * (cores - self._foreign[parent])
-            for parent, cores in foreign_by_parent(self.branches(groups), used).items()
+        below = self.branches(groups)
+        known = foreign_by_parent(below, used)
+        # Where a component is new, and what it uses not known yet, what was there before is taken to be there still.
+        before = {parent: self._foreign[parent] for parent in self._foreign if parent in below and parent in used}
+        self._foreign = before | {
+            parent: cores if parent not in before else before[parent] + part * (cores - before[parent])
+            for parent, cores in known.items()
         }
         above = {
             parent: tuple(Level(level, self._foreign.get(parent_of(level))) for level in chain(parent) if level)

@@ -40,4 +40,6 @@ class LevelWatch:
             delay = delays.get(one.name)
             if delay is not None and delay.interval > 0:
                 used[one.cgroup] = delay.run / delay.interval
+            elif self._accounts.seconds(one.cgroup) is None:
+                used[one.cgroup] = 0.0  # it is down
         return self._levels.step(now, groups, used, self._cpus, raised)

@@ -20,6 +20,7 @@ from qioi.commands.explain import lines
 from qioi.controller.hierarchy import Hierarchy
 from qioi.explain import explain
 from qioi.metrics import render
+from qioi.types import Component, DelayReading, Role
 from qioi.usage import LevelWatch
 
 #: T is far above what is committed: `proportional` then wants 4 times its default, and a bit.
@@ -136,7 +137,8 @@ def test_an_ancestor_is_let_go_of_when_the_level_is_another_one(tmp_path: Path) 
     site.run(2)
     raised = site.weight("docker")
     assert raised > 100
-    site.toy.tps, site.toy.waits, site.toy.used = {"red": 100.0}, {"peer0": (0.1, 0.0)}, {"": 0.1}
+    site.toy.tps, site.toy.waits = {"red": 100.0}, {"peer0": (0.1, 0.0)}
+    site.toy.used = {"": 0.1, "docker": 0.1, "docker/p": 0.1}
     site.toy.host = type(site.toy.host)(0.9, 0.0)
     site.run(60)
     assert site.component("peer0").share == 1024
@@ -339,8 +341,6 @@ def test_cpu_time_is_read_where_the_host_accounts_for_it(tmp_path: Path) -> None
     ("version", "file", "text"), [(1, "cpuacct.usage", "%d000"), (2, "cpu.stat", "usage_usec %d\nuser_usec 1\n")]
 )
 def test_levels_are_found_from_the_kernels_accounts(tmp_path: Path, version: int, file: str, text: str) -> None:
-    from qioi.types import Component, DelayReading, Role
-
     one = Component("p", Role.PEER, "docker/p")
     watch = LevelWatch(Accounts(version, tmp_path))
     (tmp_path / "docker").mkdir()
@@ -357,3 +357,24 @@ def test_levels_are_found_from_the_kernels_accounts(tmp_path: Path, version: int
     (tmp_path / file).write_text("what\n")
     assert watch.read(12.0, [one], delays, [])["docker/p"].groups == ("docker/p",)
     assert "not known" in LevelWatch(Accounts(version, None)).read(1.0, [one], delays, [])["docker/p"].why
+
+
+def test_a_component_that_is_down_hides_no_level_from_the_others(tmp_path: Path) -> None:
+    """It uses nothing; and one that has just begun, of which nothing is known yet, changes nothing."""
+    watch = LevelWatch(Accounts(1, tmp_path))
+    here, down, new = (Component(name, Role.PEER, f"docker/{name}") for name in ("p", "down", "new"))
+    delays = {"p": DelayReading("p", 0.1, 0.0, 10, 1.0)}
+
+    def account(second: int) -> None:
+        for group, cores in {"": 2.0, "docker": 0.1, "docker/p": 0.1}.items():
+            (tmp_path / group).mkdir(exist_ok=True)
+            (tmp_path / group / "cpuacct.usage").write_text(f"{round(second * cores * 1e9)}\n")
+
+    for second in range(3):
+        account(second)
+        placed = watch.read(float(second), [here, down], delays, [])
+    assert placed["docker/p"].groups == ("docker",)
+    (tmp_path / "docker/new").mkdir()
+    (tmp_path / "docker/new/cpuacct.usage").write_text("5000000000\n")
+    account(3)
+    assert watch.read(3.0, [here, down, new], delays, [])["docker/p"].groups == ("docker",)
