@@ -292,10 +292,7 @@ class Guard:
             # Not touched by us yet: as found now.
             entry = self._held[path] = replace(entry, original=self._sound(path, current))
         elif current not in expected or path in self._foreign:
-            self._foreign.add(path)
-            self._held[path] = replace(entry, ours=())
-            raw = self._last[path] = self._hierarchy.shares(current, entry.original)
-            outcomes.append(Outcome(path, Result.FOREIGN, raw, f"somebody else has set {current}: left alone"))
+            outcomes.append(self._leave_alone(entry, current, f"somebody else has set {current}: left alone"))
             return
         target = self._hierarchy.raw(shares, entry.original)
         if current == target:
@@ -305,24 +302,42 @@ class Guard:
 
     def _write(self, entry: Entry) -> Outcome:
         """Write the last of ``ours`` and read it back."""
-        target = entry.ours[-1]
+        compared, target = entry.ours
         try:
-            self._check_identity(entry)  # once more: the journal may have taken seconds
+            # Once more: the journal may have taken seconds.
+            self._check_identity(entry)
+            current = self._access.read(entry.path)
+            if current not in (compared, *self._owners.kept(entry.owner)):
+                return self._give_way(entry, current)
             self._access.write(entry.path, target)
             current = self._access.read(entry.path)
         except CgroupError as error:
             return self._failed(entry.path, error)
-        shares = self._last[entry.path] = self._hierarchy.shares(current, entry.original)
         # An owner that has not been told yet may have written its record's value, the one from before, in between.
-        kept = (*self._owners.kept(entry.owner), entry.ours[0]) if entry.owner else ()
+        kept = (*self._owners.kept(entry.owner), compared) if entry.owner else ()
         if current != target and current not in kept:
-            self._foreign.add(entry.path)
-            self._held[entry.path] = replace(entry, ours=())
-            return Outcome(entry.path, Result.FOREIGN, shares, f"wrote {target}, reads {current}: left alone")
+            return self._leave_alone(entry, current, f"wrote {target}, reads {current}: left alone")
+        shares = self._last[entry.path] = self._hierarchy.shares(current, entry.original)
         self._held[entry.path] = replace(entry, ours=() if current == entry.original else (current,))
         if entry.owner:
-            self._owners.tell(entry.owner, target, entry.ours[0])
+            self._owners.tell(entry.owner, target, compared)
         return Outcome(entry.path, Result.OK, shares, f"{self._hierarchy.file} = {current}")
+
+    def _give_way(self, entry: Entry, current: int) -> Outcome:
+        """Write nothing where somebody else was faster. If nothing of ours was in force, theirs is the new original."""
+        untouched = replace(entry, ours=())
+        if entry.ours[0] != entry.original or self._changed(untouched):
+            return self._leave_alone(entry, current, f"somebody else has set {current} meanwhile: left alone")
+        self._held[entry.path] = untouched
+        self._last.pop(entry.path, None)
+        return Outcome(entry.path, Result.FOREIGN, None, f"somebody else has set {current} meanwhile: looked at anew")
+
+    def _leave_alone(self, entry: Entry, current: int, why: str) -> Outcome:
+        """Take a group for somebody else's from now on."""
+        self._foreign.add(entry.path)
+        self._held[entry.path] = replace(entry, ours=())
+        shares = self._last[entry.path] = self._hierarchy.shares(current, entry.original)
+        return Outcome(entry.path, Result.FOREIGN, shares, why)
 
     def _check_identity(self, entry: Entry) -> None:
         """Refuse a group that only has the same path."""

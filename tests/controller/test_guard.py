@@ -447,3 +447,30 @@ def test_the_disk_is_waited_for_again_for_a_group_that_was_let_go_of(
     monkeypatch.setattr("os.fsync", synced.append)
     assert results(guard.apply({other: 4096})) == [Result.OK]
     assert len(synced) == 2
+
+
+@pytest.mark.parametrize("before", [None, 2048])
+def test_what_somebody_sets_while_the_journal_is_written_is_theirs(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch, before: int | None
+) -> None:
+    """A disk may take seconds to answer."""
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    if before is not None:
+        assert results(guard.apply({path: before})) == [Result.OK]
+    store = journal.store
+
+    def slow(*entries: object, **durable: bool) -> None:
+        store(*entries, **durable)  # type: ignore[arg-type]
+        host.set(path, 777)
+
+    monkeypatch.setattr(journal, "store", slow)
+    assert results(guard.apply({path: 4096})) == [Result.FOREIGN]
+    assert host.get(path) == 777
+    monkeypatch.undo()
+    assert guard.is_foreign(path) is (before is not None)  # what is found before we set anything is the original
+    guard.apply({path: 2 * guard.look(path)})
+    assert host.get(path) == (2 * 777 if before is None else 777)
+    guard.restore()
+    assert host.get(path) == 777
