@@ -3,12 +3,14 @@
 The unit is the part of the host's CPU that the boosted groups hold by weight while everybody who is busy now stays
 busy: at each level a group's weight over that of its busy siblings and itself, multiplied from the outermost level in;
 0..1, summed over the boosted groups. Where it is above the cap, boosts shrink towards the shares that were found: those
-of the lowest priority first, all of one priority by the same part, the next priority only when those are gone. A group
-is never taken below what it was found with, so components that hold more than the cap by themselves are left there.
+of the lowest priority first, all of one priority by the same part, the next priority only when those are gone. What a
+more important channel asks for of a component that it shares goes with that one. A group is never taken below what it
+was found with, so components that hold more than the cap by themselves are left there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -20,33 +22,39 @@ STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Boost:
-    """One component's boost. Shares in v1 units, ``found`` is where it came from; higher priorities keep longer."""
+    """One component's boost. Shares in v1 units, ``found`` is where it came from.
+
+    ``asks`` are pairs of a channel's priority and the shares that it asks for: higher priorities keep longer.
+    """
 
     component: str
-    shares: int
     found: int
-    priority: int = 0
+    asks: tuple[tuple[int, int], ...]
 
-    def scaled(self, part: float) -> int:
-        """Give the share with only that part of the boost, rounded down."""
-        return self.shares if part >= 1 else int(self.found + part * (self.shares - self.found))
+    def above(self, priority: float) -> int:
+        """Give the share that it has where everybody up to a priority goes without."""
+        return max((shares for one, shares in self.asks if one > priority and shares > self.found), default=self.found)
 
 
 def limit(boosts: Iterable[Boost], held: Callable[[Mapping[str, int]], float], cap: float) -> dict[str, int]:
-    """Give each component's share under the cap. ``held`` says what part of the host shares by component would hold."""
-    boosts = [one for one in boosts if one.shares > one.found]
-    shares = {one.component: one.shares for one in boosts}
-    for priority in sorted({one.priority for one in boosts}):
+    """Give the raised components' shares under the cap. ``held`` says what part of the host shares would hold."""
+    boosts = [one for one in boosts if one.above(-math.inf) > one.found]
+    shares = {one.component: one.above(-math.inf) for one in boosts}
+    for priority in sorted({priority for one in boosts for priority, _ in one.asks}):
         if held(shares) <= cap:
             return shares
-        group = [one for one in boosts if one.priority == priority]
+        least = {one.component: one.above(priority) for one in boosts}
         low, high = 0.0, 1.0
         for _ in range(STEPS):
             middle = (low + high) / 2
-            fits = held({**shares, **{one.component: one.scaled(middle) for one in group}}) <= cap
-            low, high = (middle, high) if fits else (low, middle)
-        shares |= {one.component: one.scaled(low) for one in group}
+            low, high = (middle, high) if held(between(least, shares, middle)) <= cap else (low, middle)
+        shares = between(least, shares, low)
     return shares
+
+
+def between(least: Mapping[str, int], most: Mapping[str, int], part: float) -> dict[str, int]:
+    """Give shares that are that part of the way from the least to the most, rounded down."""
+    return {name: int(low + part * (most[name] - low)) for name, low in least.items()}
 
 
 def part_held(raised: Mapping[str, int], busy: Mapping[str, Mapping[str, int]]) -> float:

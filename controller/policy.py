@@ -131,6 +131,7 @@ class Controller:
         """
         laws = self._laws.setdefault(component.name, {})
         best: Decision | None = None
+        asks: tuple[tuple[int, int], ...] = ()
         for policy in self.policies_for(component):
             law = self._law(laws.get(policy.channel), component.name, policy, found, share)
             reading = channels.get(policy.channel)
@@ -151,6 +152,7 @@ class Controller:
                 verdict = replace(verdict, reason=f"no commit was seen yet, but its channel works; {verdict.reason}")
             if component.role is Role.ORDERER and isinstance(law, Adaptive) and policy.channel in floors:
                 verdict = at_least(verdict, law.bounds.clamp(law.rest * floors[policy.channel]))
+            asks += ((policy.priority, verdict.shares),)
             if best is None or verdict.shares > best.shares:
                 best = Decision(
                     component.name,
@@ -160,13 +162,9 @@ class Controller:
                     verdict.error,
                     policy.channel,
                     verdict.working,
+                    asks,
                 )
-        return best
-
-    def priority(self, channel: str | None) -> int:
-        """Give the priority of a channel's policy."""
-        policy = self._policies.get(channel or "")
-        return policy.priority if policy else 0
+        return best if best is None or best.asks is asks else replace(best, asks=asks)
 
     def is_literal(self, channel: str | None) -> bool:
         """Whether a channel's law is the paper's, to be followed to the letter."""

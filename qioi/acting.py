@@ -34,7 +34,7 @@ class InForce:
 
 @frozen
 class Want:
-    """One component's decision, its own group, where it is acted at, and the priority of its channel's policy.
+    """One component's decision, its own group, and where it is acted at.
 
     ``limits`` are the most, in v1 units, that groups above it may have.
     """
@@ -42,7 +42,6 @@ class Want:
     decision: Decision
     cgroup: str
     placement: Placement
-    priority: int = 0
     limits: Mapping[str, int] = field(default_factory=dict)
 
 

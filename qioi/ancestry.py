@@ -73,7 +73,7 @@ class Ancestry:
                 names = " and ".join(mine)
                 reason = f"{decision.reason}; {names} by the waiting at its own level: {most} of {decision.shares}"
                 decision = replace(decision, shares=most, reason=reason)
-        return Want(decision, want.cgroup, want.placement, want.priority, mine)
+        return Want(decision, want.cgroup, want.placement, mine)
 
 
 def foreign_beside(group: str, want: Want) -> float | None:

@@ -11,6 +11,7 @@ from qioi.controller.cap import Boost, limit, part_held
 from qioi.controller.guard import Guard
 from qioi.controller.hierarchy import Hierarchy
 from qioi.controller.levels import branches
+from qioi.types import Decision
 
 #: CPUs that a group must have used since the last look to count as busy.
 BUSY = 0.01
@@ -45,14 +46,11 @@ class Capper:
             for want in raised:
                 for group, value in groups_of(self._guard, want, shares[want.decision.component]):
                     weight = self._guard.raw(group, value)
-                    if value > self._guard.found(group):
+                    if value > self._guard.found(group) and not self._guard.is_foreign(group):
                         weights[group] = max(weight, weights.get(group, 0))
             return part_held(weights, busy)
 
-        boosts = [
-            Boost(one.decision.component, one.decision.shares, self._guard.found(one.cgroup), one.priority)
-            for one in raised
-        ]
+        boosts = [Boost(one.decision.component, self._guard.found(one.cgroup), asks(one.decision)) for one in raised]
         shares = limit(boosts, held, cap)
         return tuple(under(one, shares.get(one.decision.component), cap) for one in wants), Held(held(shares), cap)
 
@@ -72,6 +70,11 @@ class Capper:
                 children[child] = weight
         self._before = seen
         return busy
+
+
+def asks(decision: Decision) -> tuple[tuple[int, int], ...]:
+    """Give what channels of each priority ask for, as far as it is left in the decision."""
+    return tuple((priority, min(shares, decision.shares)) for priority, shares in decision.asks)
 
 
 def weights_below(hierarchy: Hierarchy, parent: str) -> Iterable[tuple[str, int]]:

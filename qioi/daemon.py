@@ -236,8 +236,7 @@ class Daemon:
                 now, component, force.share, force.original, channels, delay, host, hopeless, floors, presumed
             )
             if decision is not None:
-                priority = self._controller.priority(decision.channel)
-                wants.append(Want(decision, component.cgroup, force.placement, priority))
+                wants.append(Want(decision, component.cgroup, force.placement))
             after[name] = component_seen(known[name], force, delay, decision, component)
         return after, tuple(wants)
 

@@ -144,7 +144,8 @@ class Decision:
     """What a control law wants for one component, and why.
 
     ``shares`` and ``previous`` are in cgroup v1 units. ``reason`` is one clause for people;
-    ``error`` is diff/T where the law computed one.
+    ``error`` is diff/T where the law computed one. ``asks`` are, of all channels that the component
+    serves, the priority and the shares that its law asked for: the most is ``shares``.
     """
 
     component: str
@@ -154,6 +155,7 @@ class Decision:
     error: float | None = None
     channel: str | None = None
     working: Working | None = None
+    asks: tuple[tuple[int, int], ...] = ()
 
     @property
     def changes(self) -> bool:

@@ -132,10 +132,9 @@ def test_another_policy_goes_on_with_the_share_in_force() -> None:
     assert bounded.shares == 2000
 
 
-def test_priority_and_law_of_a_channel_are_its_policys() -> None:
-    controller = Controller({"red": Policy("red", "adaptive", priority=7), "blue": PROPORTIONAL["blue"]})
+def test_the_law_of_a_channel_is_its_policys() -> None:
+    controller = Controller({"red": Policy("red", "adaptive"), "blue": PROPORTIONAL["blue"]})
     channels = ("red", "blue", "green", None)
-    assert [controller.priority(channel) for channel in channels] == [7, 0, 0, 0]
     assert [controller.is_literal(channel) for channel in channels] == [False, True, False, False]
 
 

@@ -248,6 +248,20 @@ def test_a_cap_bounds_all_boosts_together_by_priority(tmp_path: Path) -> None:
     site.guard.restore()
 
 
+def test_a_group_that_is_somebody_elses_holds_nothing_of_the_cap(tmp_path: Path) -> None:
+    """What the law wants for it is not given to it."""
+    site = ToySite(tmp_path, [peer("peer0", "g/p", "red"), peer("peer1", "g/q", "red")], boost_cap=0.75, channels=OWED)
+    site.group("g/neighbour", 200)
+    site.toy.tps = {"red": 25.0}
+    site.run(1)
+    assert site.weight("g/q") < 400
+    (site.hierarchy.mount / "g/p/cpu.weight").write_text("10\n")
+    site.run(3)
+    assert (site.weight("g/p"), site.weight("g/q")) == (10, 400)  # of 610
+    assert site.snapshot.boosts is not None
+    assert site.snapshot.boosts.part == pytest.approx(400 / 610)
+
+
 def test_without_a_raised_share_a_cap_looks_at_nothing(tmp_path: Path) -> None:
     site = ToySite(tmp_path, [peer("peer0", "g/p")], boost_cap=0.5, channels=OWED)
     site.toy.tps = {"red": 100.0}
