@@ -36,3 +36,10 @@ def state_dir_of(path: Path | None) -> Path:
 def socket_of(path: Path | None) -> Path:
     """Give the status socket that a configuration names, the default one without any."""
     return configuration(path).socket if path else DEFAULT_STATE_DIR / "qioi.sock"
+
+
+def right(*names: str) -> list[Any]:
+    """Make columns of numbers, for one table: rich keeps a table's cells in its columns."""
+    from rich.table import Column
+
+    return [Column(name, justify="right", no_wrap=True) for name in names]

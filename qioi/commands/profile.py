@@ -12,17 +12,17 @@ import click
 
 from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
-from qioi.commands.options import configuration, socket_of
+from qioi.commands.options import configuration, right, socket_of
 from qioi.config import Config, ConfigError, inside_the_mount, read_lab
 from qioi.controller.errors import CgroupError
 from qioi.controller.hierarchy import Hierarchy, find_hierarchy
+from qioi.discovery.base import Fixed, join
+from qioi.discovery.choose import ENGINE_PATIENCE, UnwatchableError, look
 from qioi.profile import Account, Recording, Row, by_component, by_role, row
 from qioi.profile_perf import ProfileError, record
 
 #: The role of a group that was named on the command line.
 OTHER = "other"
-#: Seconds that a container engine has to list what is there.
-ENGINE_PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +108,16 @@ def of_configuration(config: Path | None, socket: Path | None, hierarchy: Hierar
 
 
 def named_by(config: Config, hierarchy: Hierarchy) -> Iterator[Target]:
-    """Give the fixed list's components, and an engine's."""
+    """Give the fixed list's components, and those that engines and systemd tell of now."""
     components = config.components
-    if config.docker is not None:
-        from qioi.discovery.base import Fixed, Together
-        from qioi.discovery.docker import DockerDiscovery
-
-        section = config.docker
-        docker = DockerDiscovery(
-            section.socket, hierarchy.version, section.rules(), fabric=section.fabric, owned=False
-        )  # fmt: skip
+    if config.discovers:
         try:
-            if not docker.wait(ENGINE_PATIENCE):
-                raise ProfileError(f"{config.file}: docker: {'; '.join(docker.found().problems.values())}")
-            components = Together(Fixed(components), docker).found().components
-        finally:
-            docker.close()
+            found = look(config, hierarchy, ENGINE_PATIENCE)
+        except UnwatchableError as error:
+            raise ProfileError(str(error)) from None
+        if found.problems and not found.components and not components:
+            raise ProfileError(f"{config.file}: {'; '.join(f'{who}: {what}' for who, what in found.problems.items())}")
+        components = join((Fixed(components).found(), found)).components
     for one in components:
         yield Target(one.name, one.role.value, (one.cgroup,))
 
@@ -156,21 +150,18 @@ def describe(recording: Recording, roles: dict[str, str], full: bool) -> dict[st
 def show(document: dict[str, Any]) -> None:
     """Print tables for people."""
     from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Table
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=140)
     names = ("Slice", "Delay", "Longest", "Switches/s", "Cores", "Threads")
-    numbers = [Column(name, justify="right", no_wrap=True) for name in names]
-    components = Table("Component", "Role", *numbers)
+    components = Table("Component", "Role", *right(*names))
     for one in [*document["components"], document["rest"]]:
         components.add_row(one["name"], one["role"], *cells(Row(**one)))
     console.print(components)
     if len(document["roles"]) < len(document["components"]):
-        roles = Table(
-            "Role", Column("Components", justify="right"), *numbers[:3], "Switches/s each", "Cores each", numbers[5]
-        )
+        roles = Table("Role", *right("Components", *names[:3], "Switches/s each", "Cores each", names[5]))
         for one in document["roles"]:
             roles.add_row(one["role"], str(one["components"]), *cells(Row(**one)))
         console.print(roles)

@@ -11,7 +11,7 @@ import click
 
 from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
-from qioi.commands.options import evidence, socket_of
+from qioi.commands.options import evidence, right, socket_of
 from qioi.names import few
 from qioi.remarks import remarks
 
@@ -122,13 +122,6 @@ def threshold(channel: dict[str, Any]) -> str:
     """Show what a channel is owed, and where that comes from unless it is the configuration."""
     source = f" ({channel['source']})" if channel["source"] in ("auto", "socket") else ""
     return number(channel["threshold"], "{:.1f} tps") + source
-
-
-def right(*names: str) -> list[Any]:
-    """Make columns of numbers."""
-    from rich.table import Column
-
-    return [Column(name, justify="right") for name in names]
 
 
 def number(value: Any, form: str) -> str:

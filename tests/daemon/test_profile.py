@@ -15,6 +15,7 @@ import pytest
 from running import Site, end
 from waiting import PATIENCE
 
+from qioi.commands.profile import describe, show
 from qioi.profile import Accountant, by_component, by_role
 from qioi.profile_perf import TRACEFS, within_tracefs
 
@@ -102,6 +103,16 @@ def test_roles_are_over_all_slices_and_switches_are_of_one_component() -> None:
     (role,) = by_role(recording, {"a": "peer", "b": "peer"})
     assert (role.slice, role.components, role.switches_per_second, role.cores) == (2.0, 2, 0.25, 0.5)
     assert [one.slice for one in by_component(recording, {"a": "peer", "b": "peer", "c": "peer"})] == [1.0, 3.0, None]
+
+
+def test_the_table_of_roles_holds_the_roles_own_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    recording = Accountant({7: "a", 8: "b"}).read(
+        [switch(0.0, 0, "R", 7), switch(1.0, 7, "S", 8), switch(4, 8, "S", 0)]
+    )
+    show(describe(recording, {"a": "peer", "b": "peer"}, full=False))
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert [cells[2] for cells in lines if cells and cells[0] in "ab"] == ["1000.000 ms", "3000.000 ms"]
+    assert [cells[2] for cells in lines if cells and cells[0] == "peer"] == ["2000.000 ms"]
 
 
 # ---- real recordings
