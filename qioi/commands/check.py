@@ -13,6 +13,7 @@ import click
 
 from qioi.api import BusyError, UnreachableError, get_json, serve_tcp
 from qioi.commands.failing import fail
+from qioi.commands.options import DEFAULT_CONFIG
 from qioi.config import Config, survey
 from qioi.controller.actuator import choose_access
 from qioi.controller.eevdf import SliceError
@@ -34,13 +35,15 @@ NAMED = 20
 
 
 @click.command()
-@click.option("-c", "--config", "path", type=click.Path(path_type=Path), help="The configuration file.")
+@click.option("-c", "--config", "path", type=click.Path(path_type=Path),
+              help="The configuration file.  [default: /etc/qioi/qioi.yaml, if there is one]")  # fmt: skip
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(path: Path | None, output: str) -> None:
     """Check a configuration and what this host offers; name every problem at once.
 
     Exit status 1 if `qioi run` would not start.
     """
+    path = path or (DEFAULT_CONFIG if os.access(DEFAULT_CONFIG, os.F_OK) else None)
     config, problems = survey(path) if path else (None, [])
     try:
         hierarchy = find_hierarchy()
@@ -48,30 +51,43 @@ def command(path: Path | None, output: str) -> None:
         fail(str(error))
     facts = host_facts(hierarchy) | {f"discovery {name}": text for name, text in offers().items()}
     if config is not None:
-        from qioi.service import absent
-
-        facts |= {} if problems else config_facts(config)
-        try:
-            actuator = "auto" if config.actuator == "docker" else config.actuator
-            problems += absent(config, hierarchy, choose_access(actuator, hierarchy))
-        except CgroupError as error:
-            problems.append(f"{config.file}: {error}")
-        problems += journal_problems(config.state_dir)
-        problems += obstacles(config)
-        problems += libraries(config)
-        if config.kubernetes is not None:
-            facts |= cluster_facts(config.kubernetes, hierarchy, problems)
-        elif config.discovers and not problems:
-            facts |= found_facts(config, hierarchy)
+        facts |= meaning(config, hierarchy, problems)
     if output == "json":
         click.echo(json.dumps({"facts": facts, "problems": problems}, indent=2))
     else:
-        for key, value in facts.items():
-            click.echo(f"{key}: {value}")
-        if path and not problems:
-            click.echo("problems: none")
+        tell(facts, path, problems)
     if problems:
         fail(*problems)
+
+
+def tell(facts: dict[str, Any], path: Path | None, problems: list[str]) -> None:
+    """Print a line for each fact; problems go to standard error, at the end."""
+    for key, value in facts.items():
+        click.echo(f"{key}: {value}")
+    if path is None:
+        click.echo(f"configuration: none: {DEFAULT_CONFIG} does not exist, and -c names no other")
+    elif not problems:
+        click.echo("problems: none")
+
+
+def meaning(config: Config, hierarchy: Hierarchy, problems: list[str]) -> dict[str, Any]:
+    """Say what a configuration means on this host; what would keep it from that is added to the problems."""
+    from qioi.service import absent
+
+    facts = {} if problems else config_facts(config)
+    try:
+        actuator = "auto" if config.actuator == "docker" else config.actuator
+        problems += absent(config, hierarchy, choose_access(actuator, hierarchy))
+    except CgroupError as error:
+        problems.append(f"{config.file}: {error}")
+    problems += journal_problems(config.state_dir)
+    problems += obstacles(config)
+    problems += libraries(config)
+    if config.kubernetes is not None:
+        facts |= cluster_facts(config.kubernetes, hierarchy, problems)
+    elif config.discovers and not problems:
+        facts |= found_facts(config, hierarchy)
+    return facts
 
 
 def host_facts(hierarchy: Hierarchy) -> dict[str, Any]:
@@ -88,7 +104,7 @@ def host_facts(hierarchy: Hierarchy) -> dict[str, Any]:
         "schedstat": "readable" if os.access("/proc/self/schedstat", os.R_OK) else "missing (CONFIG_SCHED_INFO)",
         "I/O pressure": "readable" if os.access(PRESSURE, os.R_OK) else f"missing ({PRESSURE})",
         "slices": slices(),
-        "cpu.idle": "there" if any(hierarchy.mount.glob(f"*/{FILE}")) else f"no group has a {FILE} (Linux 5.15)",
+        "cpu.idle": idle(hierarchy),
         "root": os.geteuid() == 0,
     }
 
@@ -99,6 +115,14 @@ def slices() -> str:
         return f"there, by default {find_slices(early=False)[1] / 1e6:g} ms"
     except SliceError as error:
         return f"none: {error}"
+
+
+def idle(hierarchy: Hierarchy) -> str:
+    """Say whether groups can be made idle; the root group, which cannot, tells nothing of the others."""
+    groups = [one.parent for one in hierarchy.mount.glob(f"*/{hierarchy.file}")]
+    if not groups:
+        return "not known: no control group is there to look at"
+    return "there" if any((one / FILE).exists() for one in groups) else f"no group has a {FILE} (Linux 5.15)"
 
 
 def obstacles(config: Config) -> Iterator[str]:

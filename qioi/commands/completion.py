@@ -9,8 +9,8 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from qioi.api import UnreachableError, get_json
-from qioi.commands.options import DEFAULT_STATE_DIR
-from qioi.config import ConfigError, load_config
+from qioi.commands.options import places
+from qioi.config import ConfigError
 
 #: Where each shell looks by itself, below the home folder. zsh needs its folder to be named in fpath first.
 PLACES = {
@@ -51,7 +51,7 @@ def watched(context: click.Context, kind: str, begun: str) -> list[CompletionIte
     names: list[str] = []
     with contextlib.suppress(UnreachableError, ConfigError):
         socket, config = context.params.get("socket"), context.params.get("config")
-        where = socket or (load_config(config).socket if config else DEFAULT_STATE_DIR / "qioi.sock")
+        where = socket or places(config)[1]
         names = [one["name"] for one in get_json(where, "/status")[kind]]
     return [CompletionItem(name) for name in names if name.startswith(begun)]
 

@@ -12,14 +12,14 @@ import click
 from qioi.api import RefusedError, UnreachableError, get_json
 from qioi.commands.completion import components
 from qioi.commands.failing import fail
-from qioi.commands.options import evidence, socket_of
+from qioi.commands.options import config_option, evidence, socket_of, socket_option
 from qioi.names import few
 
 
 @click.command()
 @click.argument("component", shell_complete=components)
-@click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `socket` from this configuration.")
-@click.option("--socket", type=click.Path(path_type=Path), help="The daemon's socket.  [default: /run/qioi/qioi.sock]")
+@config_option
+@socket_option
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(component: str, config: Path | None, socket: Path | None, output: str) -> None:
     """Show the last decision about COMPONENT: inputs, rule, error, step, clamp, result, and the level it counts at."""

@@ -38,7 +38,7 @@ class Target:
 @click.option("-c", "--config", type=click.Path(path_type=Path),
               help="The components of this configuration's daemon, or else those that it names.")  # fmt: skip
 @click.option("--socket", type=click.Path(path_type=Path),
-              help="The components of the daemon behind this socket.  [default: /run/qioi/qioi.sock]")  # fmt: skip
+              help="The components of the daemon behind this socket.")  # fmt: skip
 @click.option("--lab", type=click.Path(path_type=Path), help="The components of a lab: the folder of `qioi lab up`.")
 @click.option("--cgroup", "named", multiple=True, metavar="NAME=PATH",
               help="A control group below the CPU controller's mount, or a shell pattern for several that are taken "

@@ -16,8 +16,9 @@ from qioi.recover import recover, tell
 
 
 @click.command()
-@click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `state_dir` from this configuration.")
-@click.option("--state-dir", type=click.Path(path_type=Path), help="Where the journal is.  [default: /run/qioi]")
+@click.option("-c", "--config", type=click.Path(path_type=Path),
+              help="Take `state_dir` from this configuration.  [default: /etc/qioi/qioi.yaml]")  # fmt: skip
+@click.option("--state-dir", type=click.Path(path_type=Path), help="Where the journal is.")
 @click.option("--unless-kept", is_flag=True, help="Leave what a daemon with `on_exit: keep` has left on purpose.")
 def command(config: Path | None, state_dir: Path | None, unless_kept: bool) -> None:
     """Put back every share that a dead daemon left changed.

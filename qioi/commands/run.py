@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from qioi.commands.failing import fail
+from qioi.commands.options import DEFAULT_CONFIG
 from qioi.config import Config, ConfigError, load_config
-
-DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
 
 
 @click.command()

@@ -11,7 +11,7 @@ import click
 
 from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
-from qioi.commands.options import evidence, right, socket_of
+from qioi.commands.options import config_option, evidence, right, socket_of, socket_option
 from qioi.names import few
 from qioi.remarks import remarks
 
@@ -20,8 +20,8 @@ WIDE = 110
 
 
 @click.command()
-@click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `socket` from this configuration.")
-@click.option("--socket", type=click.Path(path_type=Path), help="The daemon's socket.  [default: /run/qioi/qioi.sock]")
+@config_option
+@socket_option
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(config: Path | None, socket: Path | None, output: str) -> None:
     """Show channels, components, and what was decided last and why."""

@@ -9,14 +9,14 @@ import click
 from qioi.api import RefusedError, UnreachableError, request_json
 from qioi.commands.completion import channels
 from qioi.commands.failing import fail
-from qioi.commands.options import socket_of
+from qioi.commands.options import config_option, socket_of, socket_option
 
 
 @click.command()
 @click.argument("channel", shell_complete=channels)
 @click.argument("tps")
-@click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `socket` from this configuration.")
-@click.option("--socket", type=click.Path(path_type=Path), help="The daemon's socket.  [default: /run/qioi/qioi.sock]")
+@config_option
+@socket_option
 def command(channel: str, tps: str, config: Path | None, socket: Path | None) -> None:
     """Set what CHANNEL is owed: TPS committed transactions per second, or `auto` to have it learned.
 

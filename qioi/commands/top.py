@@ -13,12 +13,12 @@ import click
 
 from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
-from qioi.commands.options import socket_of
+from qioi.commands.options import config_option, socket_of, socket_option
 
 
 @click.command()
-@click.option("-c", "--config", type=click.Path(path_type=Path), help="Take `socket` from this configuration.")
-@click.option("--socket", type=click.Path(path_type=Path), help="The daemon's socket.  [default: /run/qioi/qioi.sock]")
+@config_option
+@socket_option
 @click.option("-i", "--interval", type=click.FloatRange(0.1, 60), default=1.0, show_default=True,
               help="Seconds between two looks.")  # fmt: skip
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many looks.  [default: ctrl-C ends it]")
