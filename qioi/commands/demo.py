@@ -13,25 +13,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from qioi.commands.lab import one_line_errors, runtime_option
+from qioi.lab.demo import (
+    DURATION,
+    MODE,
+    WARMUP,
+    Demo,
+    DemoOptions,
+    DemoResult,
+    explain_threshold,
+    write_results,
+)
 from qioi.lab.lab import Runtime
+from qioi.lab.report import needs_plots, noise_notes
 from qioi.lab.table import Row, build_rows
-
-try:
-    from qioi.lab.demo import (
-        DURATION,
-        MODE,
-        WARMUP,
-        Demo,
-        DemoOptions,
-        DemoResult,
-        explain_threshold,
-        write_results,
-    )
-    from qioi.lab.report import noise_notes
-except ModuleNotFoundError as error:
-    if error.name not in {"jinja2", "matplotlib"}:
-        raise
-    raise click.ClickException(f"{error.name} is not installed: `pip install 'qioi[lab]'` brings it") from error
 
 COLOURS = {"good": "green", "bad": "red"}
 
@@ -95,6 +89,7 @@ def command(
     directory = (output or Path("results") / time.strftime("%Y%m%d-%H%M%S")).resolve()
     console = Console()
     with one_line_errors():
+        needs_plots()
         directory.mkdir(parents=True, exist_ok=True)
         result = measure(lambda progress: Demo(options, directory, progress), console)
         report = write_results(result, directory)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import subprocess
@@ -27,6 +26,7 @@ from qioi.lab.demo import demo_directory
 from qioi.lab.errors import LabError
 from qioi.lab.lab import RUNTIMES, Runtime
 from qioi.lab.machine import machine
+from qioi.lab.report import needs_plots
 
 #: Where runs go by default, each into a folder of its own, with an index over all.
 RESULTS = Path("results", "experiments")
@@ -343,10 +343,3 @@ def report(directories: tuple[Path, ...]) -> None:
             index_of(parents.pop(), console)
         if problems:
             raise LabError("\n".join(problems))
-
-
-def needs_plots() -> None:
-    """Raise if what draws the report is missing: before hours of measuring, not after them."""
-    for module in ("jinja2", "matplotlib"):
-        if importlib.util.find_spec(module) is None:
-            raise LabError(f"{module} is not installed: `pip install 'qioi[lab]'` brings it")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
-
+from qioi.lab.errors import LabError
 from qioi.lab.figures import ArmFigures, ratios
 from qioi.lab.machine import Machine
-from qioi.lab.plots import PLOTS, draw
 from qioi.lab.table import Row, build_rows, milliseconds, percent, times
 
 TEMPLATE = "report.html.j2"
@@ -40,6 +39,10 @@ class Page:
 
 def write_report(path: Path, page: Page, arms: Sequence[ArmFigures], host: Machine) -> None:
     """Write the page. The arms come in the order alone, together, with QiOi."""
+    import jinja2  # here: what comes with the extra `lab` is not needed to say how a command is used
+
+    from qioi.lab.plots import PLOTS, draw
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -138,3 +141,10 @@ def markdown_row(row: Row) -> str:
         return f"| **{row.label}** |" + " |" * 3
     cells = (f"{cell.value} ({cell.ratio})" if cell.ratio else cell.value for cell in row.cells)
     return f"| {row.label} | " + " | ".join(cells) + " |"
+
+
+def needs_plots() -> None:
+    """Raise if what draws the report is missing: before hours of measuring, not after them."""
+    for module in ("jinja2", "matplotlib"):
+        if importlib.util.find_spec(module) is None:
+            raise LabError(f"{module} is not installed: `pip install 'qioi[lab]'` brings it")
