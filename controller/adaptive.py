@@ -203,7 +203,9 @@ class Adaptive:
             need = slow
         else:
             return None
-        growth = min(tuning.step_cap - 1, max(odds(need) / odds(tuning.high) - 1, error or 0.0))
+        # The step aims at where this rule ends: below the threshold that is the lower need.
+        target = tuning.low if below else tuning.high
+        growth = min(tuning.step_cap - 1, max(odds(need) / odds(target) - 1, error or 0.0))
         why = f"waits {need:.0%} of its runnable time behind foreign work"
         if below:
             why += f", {error:.0%} below its threshold"

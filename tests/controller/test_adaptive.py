@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qioi.controller.adaptive import Adaptive, Memory, Tuning
+from qioi.controller.adaptive import Adaptive, Memory, Tuning, odds
 from qioi.controller.law import Bounds, HostLoad, Seen
 from qioi.types import MAX_SHARES, MIN_SHARES, DelayReading
 
@@ -109,10 +109,15 @@ def test_what_is_raised_early_is_not_released_by_a_second_that_was_mostly_before
     assert after.memory.share == law.memory.share > 1024
 
 
-def test_below_the_threshold_a_smaller_need_suffices_and_the_shortfall_sets_the_step() -> None:
+def test_below_the_threshold_a_smaller_need_suffices_and_the_step_aims_at_where_nothing_waits() -> None:
     law, reason = run(Adaptive.start(bounds=LIMITS), seen(1, 0.15, a=50, t=100))
-    assert law.memory.share == pytest.approx(1536)
+    assert law.memory.share == pytest.approx(1024 * odds(0.15) / odds(Tuning().low), rel=0.01)
     assert "50% below its threshold" in reason
+
+
+def test_a_need_that_is_nearly_gone_is_raised_by_the_shortfall() -> None:
+    law, _ = run(Adaptive.start(bounds=LIMITS), seen(1, 0.09, a=50, t=100))
+    assert law.memory.share == pytest.approx(1536)
 
 
 def test_below_the_threshold_nothing_is_raised_where_nothing_waits() -> None:

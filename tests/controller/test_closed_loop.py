@@ -94,6 +94,18 @@ def test_shares_settle(hogs: int, threshold: float | None, dt: float, seed: int)
     assert loop.served > 0.95
 
 
+@pytest.mark.parametrize("hogs", [2, 4, 8, 16])
+def test_under_a_saturating_load_three_periods_are_enough_however_few_the_neighbours_are(hogs: int, seed: int) -> None:
+    """Fewer neighbours are waited for less, so a step by the need alone is smaller; and it goes no further."""
+    loop = Loop(ToyHost(demand={name: d * 2.2 for name, d in DEMAND.items()}, seed=seed))
+    loop.run(10)
+    loop.host.hogs = hogs
+    loop.run(3)
+    early = loop.shares
+    loop.run(60)
+    assert all(0.9 * share <= early[name] <= share for name, share in loop.shares.items())
+
+
 @pytest.mark.parametrize("hogs", [4, 16])
 @pytest.mark.parametrize("scale", [1.0, 2.2])
 def test_back_at_the_default_within_thirty_seconds(hogs: int, scale: float, seed: int) -> None:
