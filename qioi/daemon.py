@@ -134,7 +134,8 @@ class Daemon:
         host = self._host.read(delays.values())
         owed = self.thresholds.step(now, self._config.components, channels, delays, host)
         for channel, threshold in owed.items():
-            self._controller.owe(channel, threshold.value)
+            seen = channels.get(channel)
+            self._controller.owe(channel, threshold.beside(seen.throughput if seen else None))
         suffering = anybody_suffers(now, channels, owed)
         stalls = self._stalls.read(now, self._config.components, delays, suffering)
         found = self._diagnoses.step(now, self._config.components, channels, owed, delays, host, stalls)

@@ -55,6 +55,8 @@ class HostWatch:
         now, (before, used) = self._times(), self._looks[-1]
         ticks = now.total - before.total
         if ticks <= 0:
+            if ticks < 0:  # CPUs that go offline may take hours of idle time with them
+                self._looks = deque([(now, 0.0)])
             return None
         cores = sum(delay.run / delay.interval for delay in delays if delay.interval > 0)
         look = (now, used + ticks * cores / now.cpus)

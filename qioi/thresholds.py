@@ -24,6 +24,15 @@ class Threshold:
     source: str
     evidence: Evidence | None = None
 
+    def beside(self, throughput: float | None) -> float | None:
+        """Give what a law is to go by beside what the channel does, in transactions per second.
+
+        Who does more than was learned is sent more by now, perhaps more than it gets done: that is no surplus.
+        """
+        if self.source != AUTO or self.value is None or throughput is None:
+            return self.value
+        return max(self.value, throughput)
+
 
 class Thresholds:
     """All of them. :meth:`order` may be called from any thread, the rest belongs to the loop."""

@@ -76,3 +76,14 @@ def test_a_short_period_comes_with_the_load_over_a_second(
     if found.lasting is not None:
         assert (found.lasting.idle, found.lasting.foreign) == pytest.approx(lasting)
     assert watch.read([]) is None  # the clock has not ticked since
+
+
+def test_a_processor_that_leaves_takes_its_time_along_and_the_host_is_known_again(tmp_path: Path) -> None:
+    """The kernel counts the idle time of processors that are offline in another way: its total may fall by hours."""
+    file = tmp_path / "stat"
+    write_stat(file, 1_000_000, 900_000)
+    watch = HostWatch(file)
+    write_stat(file, 400_000, 300_000)
+    assert watch.read([]) is None
+    write_stat(file, 400_200, 300_050)
+    assert watch.read([]) == HostLoad(0.25, 0.75)
