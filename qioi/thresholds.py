@@ -14,6 +14,9 @@ from qioi.values import frozen
 
 #: The word for a threshold that is learned.
 AUTO = "auto"
+#: What a policy says of its threshold: a number, or that it is learned; and if it says neither.
+Said = tuple[float | None, bool]
+NOTHING: Said = (None, False)
 
 
 @frozen
@@ -40,8 +43,10 @@ class Thresholds:
     def __init__(self, policies: Mapping[str, Policy]) -> None:
         self._policies = dict(policies)
         self._orders: SimpleQueue[tuple[str, float | None]] = SimpleQueue()
-        self._set: dict[str, float | None] = {}  # by an operator; None: learned
-        self._learners: dict[str, Learner] = {}
+        #: An operator's words (None: learned), and what the configuration or a label said when they were said.
+        self._set: dict[str, tuple[float | None, Said]] = {}
+        #: By channel and source: a log counts invalid transactions too, an endpoint doesn't.
+        self._learners: dict[tuple[str, str], Learner] = {}
         self._serving = Serving()
 
     def order(self, channel: str, value: float | None) -> None:
@@ -49,13 +54,15 @@ class Thresholds:
         self._orders.put((channel, value))
 
     def adopt(self, policies: Mapping[str, Policy]) -> None:
-        """Go on with other policies. An operator's word holds until the file says something new about it."""
-        for channel in list(self._set):
-            old, new = self._policies.get(channel), policies.get(channel)
-            if old is None or new is None or (old.threshold, old.auto) != (new.threshold, new.auto):
+        """Go on with other policies. An operator's word holds until something new is said.
+
+        That its channel is gone for a while, or a label with its container, says nothing.
+        """
+        for channel, (_, before) in list(self._set.items()):
+            if channel in policies and said(policies[channel]) not in (before, NOTHING):
                 del self._set[channel]
         self._policies = dict(policies)
-        self._learners = {channel: one for channel, one in self._learners.items() if channel in policies}
+        self._learners = {key: one for key, one in self._learners.items() if key[0] in policies}
 
     def step(
         self,
@@ -70,14 +77,15 @@ class Thresholds:
         after = {}
         for channel, policy in self._policies.items():
             ordered = channel in self._set
-            value = self._set[channel] if ordered else policy.threshold
+            value = self._set[channel][0] if ordered else policy.threshold
             if value is not None or not (ordered or policy.auto):
                 source = "socket" if ordered else "configuration" if value is not None else "none"
                 after[channel] = Threshold(value, source)
                 continue
-            learner = self._learners.setdefault(channel, Learner())
+            reading = readings.get(channel)
+            learner = self._learners.setdefault((channel, reading.source if reading else "log"), Learner())
             its = self._serving.names(channel, components)
-            learner.observe(now, readings.get(channel), [delays[name] for name in its if name in delays], host)
+            learner.observe(now, reading, [delays[name] for name in its if name in delays], host)
             after[channel] = Threshold(learner.threshold, AUTO, learner.evidence(now))
         return after
 
@@ -88,7 +96,12 @@ class Thresholds:
             except Empty:
                 return
             if channel in self._policies:
-                self._set[channel] = value
+                self._set[channel] = value, said(self._policies[channel])
+
+
+def said(policy: Policy) -> Said:
+    """Give what a policy says of its threshold."""
+    return policy.threshold, policy.auto
 
 
 def parse(text: str) -> float | None:
