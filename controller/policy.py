@@ -65,6 +65,11 @@ class Policy:
         at = law.memory.share if law is before else share
         return replace(law, default=default, bounds=bounds, memory=law.memory._replace(share=float(bounds.clamp(at))))
 
+    def rest(self, found: int) -> int:
+        """Give the share, in v1 units, of a component that was found with that one while it needs no more."""
+        default, bounds = self._frame(found)
+        return bounds.clamp(default)
+
     def _frame(self, found: int) -> tuple[int, Bounds]:
         """Give S_default and the bounds for a component that was found with that share."""
         default = self.default or found
@@ -165,6 +170,10 @@ class Controller:
                     asks,
                 )
         return best if best is None or best.asks is asks else replace(best, asks=asks)
+
+    def rest(self, channel: str, found: int) -> int:
+        """Give :meth:`Policy.rest` of a channel's policy."""
+        return self._policies[channel].rest(found)
 
     def is_literal(self, channel: str | None) -> bool:
         """Whether a channel's law is the paper's, to be followed to the letter."""

@@ -102,16 +102,16 @@ class Actor:
 
     def _effective(self, cgroup: str, placement: Placement) -> int:
         """Give the share at that of the levels acted at, and ours to change, where it is the most."""
-        guard = self._guard
-        if placement.groups == (cgroup,):
-            return guard.last(cgroup)
-        found = guard.found(cgroup)
+        guard, found = self._guard, self._guard.found(cgroup)
+        own = guard.last(cgroup)
+        if placement.groups == (cgroup,) or (own < found and not guard.is_foreign(cgroup)):
+            return own
         shares = [
             round(guard.last(group) * found / guard.found(group))
             for group in placement.groups
             if guard.holds(group) and not guard.is_foreign(group)
         ]
-        return max(shares) if shares else guard.last(cgroup)
+        return max(shares) if shares else own
 
     def act(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
         """Write what differs; give the shares in force and the problems after it, by component."""
@@ -149,7 +149,7 @@ class Actor:
         guard, group, shares = self._guard, want.cgroup, want.decision.shares
         try:
             if want.placement.groups == (group,):
-                return guard.last(group) == shares
+                return (last := guard.last(group)) == shares or guard.raw(group, last) == guard.raw(group, shares)
             return shares == guard.found(group) == guard.last(group) and all(
                 guard.last(one) == guard.found(one) for one in want.placement.groups if guard.holds(one)
             )
@@ -225,11 +225,15 @@ class Actor:
 
 
 def groups_of(guard: Guard, want: Want, shares: int) -> Iterator[tuple[str, int]]:
-    """Give the value, in v1 units, that each of a component's groups has when the component has ``shares``."""
+    """Give the value, in v1 units, that each of a component's groups has when the component has ``shares``.
+
+    A group above it, which others are in too, never has less than it was found with.
+    """
     found = guard.found(want.cgroup)
     for group in dict.fromkeys((want.cgroup, *want.placement.groups)):
         if group == want.cgroup:
-            yield group, shares if group in want.placement.groups else found
+            yield group, shares if group in want.placement.groups else min(shares, found)
         elif guard.holds(group):
             most = want.limits.get(group, MAX_SHARES)
-            yield group, min(MAX_SHARES, most, round(guard.found(group) * shares / found))
+            least = guard.found(group)
+            yield group, max(least, min(MAX_SHARES, most, round(least * shares / found)))

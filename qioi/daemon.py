@@ -55,12 +55,12 @@ class Daemon:
         self._actor = Actor(guard, self._count)
         self._actor.go_on(instruments.kept)
         self._diagnoses = Diagnoses()
-        self._leaders = Leaders()
         self._capper = instruments.capper
         self._slicer = instruments.slicer
         self._best_effort = instruments.best_effort
         self._files = instruments.files
         self._controller = Controller(config.policies)
+        self._leaders = Leaders(self._controller.rest)
         self._ancestry = Ancestry(guard, self._controller.is_literal)
         self._unheard = AllUnheard(self._controller.is_literal)
         self._owners = {one.cgroup: one.owner for one in config.components}
@@ -121,7 +121,7 @@ class Daemon:
         """Put back what is not ours to raise any more."""
         outcome = self._actor.release(cgroup)
         self._controller.forget(name)
-        self._say(name, None)
+        self._said.pop(name, None)  # not watched any more, and not well again
         self._would.pop(name, None)
         if outcome is not None:
             self._count(outcome)
@@ -276,10 +276,11 @@ class Daemon:
     def _act(self, states: Mapping[str, ComponentState], wants: tuple[Want, ...]) -> dict[str, ComponentState]:
         """Have the guard write what has changed; a dry run only says so."""
         after = dict(states)
-        changes = [one.decision for one in wants if one.decision.changes and not self._guard.is_foreign(one.cgroup)]
-        self._totals = replace(self._totals, decisions=self._totals.decisions + len(changes))
+        ours = [one for one in wants if not self._guard.is_foreign(one.cgroup)]
+        changes = sum(one.decision.changes and self._differ(one) for one in ours)
+        self._totals = replace(self._totals, decisions=self._totals.decisions + changes)
         if self._config.dry_run:
-            self._pretend(one.decision for one in wants if not self._guard.is_foreign(one.cgroup))
+            self._pretend(one.decision for one in ours)
             return after
         shares, problems = self._actor.act(wants)
         for name, share in shares.items():
@@ -290,6 +291,11 @@ class Daemon:
             if not self._guard.holds(after[name].cgroup):
                 self._controller.forget(name)
         return after
+
+    def _differ(self, want: Want) -> bool:
+        """Whether a decision asks for another share than the one in force, as far as the kernel's unit can tell."""
+        before, after = (self._guard.raw(want.cgroup, one) for one in (want.decision.previous, want.decision.shares))
+        return before != after
 
     def _pretend(self, decisions: Iterable[Decision]) -> None:
         """Say what would have been set, where that is news."""

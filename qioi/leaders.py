@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from qioi.controller.adaptive import Tuning, has_room
 from qioi.controller.law import HostLoad, Seen
@@ -20,7 +20,9 @@ TUNING = Tuning()
 class Leaders:
     """All channels'."""
 
-    def __init__(self) -> None:
+    def __init__(self, rest: Callable[[str, int], int]) -> None:
+        """Begin; ``rest`` gives a channel's default for a component that was found with a share, both in v1 units."""
+        self._rest = rest
         self._known: dict[str, Leadership] = {}
         self._serving = Serving({Role.ORDERER})
 
@@ -41,16 +43,15 @@ class Leaders:
             its = self._serving.names(channel, components)
             lost = [one for one in losses if one.orderer in its and one.channel in (None, channel)]
             before = self._known.get(channel, Leadership())
-            ratio = max((in_defaults(states.get(name)) for name in its), default=1.0)
+            ratio = max((self._in_defaults(channel, states.get(name)) for name in its), default=1.0)
             after[channel] = before.step(now, bool(lost), room, ratio)
             tell(channel, lost, before, after[channel])
         self._known = after
         return after
 
-
-def in_defaults(state: ComponentState | None) -> float:
-    """Give a component's share in force in units of the one that it was found with."""
-    return state.share / state.original if state and state.share and state.original else 1.0
+    def _in_defaults(self, channel: str, state: ComponentState | None) -> float:
+        """Give a component's share in force in units of the channel's default."""
+        return state.share / self._rest(channel, state.original) if state and state.share and state.original else 1.0
 
 
 def tell(channel: str, lost: list[LeaderChange], before: Leadership, after: Leadership) -> None:

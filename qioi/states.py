@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from qioi.acting import InForce
 from qioi.controller.bottleneck import Bottleneck
 from qioi.controller.leadership import Leadership
@@ -19,18 +17,9 @@ def why_not(component: Component) -> str:
 
 
 def absent(state: ComponentState, problem: str) -> ComponentState:
-    """Take over that a component's group can't be read."""
-    return replace(
-        state,
-        share=None,
-        original=None,
-        delay=None,
-        cores=None,
-        wanted=None,
-        working=None,
-        reason="its control group is not there",
-        problem=problem,
-    )
+    """Say that a component's group can't be read; what was known of it before is not true any more."""
+    reason = "its control group is not there"
+    return ComponentState(state.name, state.role, state.cgroup, reason=reason, problem=problem)
 
 
 def component_seen(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from qioi.commands.explain import lines
 from qioi.controller.hierarchy import Hierarchy
 from qioi.explain import explain
 from qioi.metrics import render
+from qioi.snapshot import ComponentState
 from qioi.types import Component, DelayReading, Role
 from qioi.usage import LevelWatch
 
@@ -182,6 +184,53 @@ def test_what_somebody_sets_before_we_do_is_the_original(tmp_path: Path) -> None
     (site.hierarchy.mount / "docker/p" / "cpu.weight").write_text("300\n")
     site.run(3)
     assert site.weight("docker/p") == 300
+
+
+def test_a_default_below_what_was_found_lowers_no_group_of_others(tmp_path: Path) -> None:
+    channels = {"red": {"threshold": 100, "law": "proportional", "default": 512, "floor": 512}}
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels=channels)
+    site.toy.used, site.toy.tps = {"": 2.0, "docker": 0.2, "docker/p": 0.1}, {"red": 100.0}
+    site.run(2)
+    assert (site.weight("docker"), site.weight("docker/p")) == (100, 50)
+    decided = site.snapshot.totals.decisions
+    site.run(3)
+    assert site.snapshot.totals.decisions == decided  # that is how it is to be
+    site.toy.tps = {"red": 10.0}
+    site.run(2)
+    assert site.weight("docker") == 230
+
+
+def test_what_is_as_near_to_the_wish_as_the_kernels_unit_allows_is_not_decided_again(tmp_path: Path) -> None:
+    """A weight of 100 can't stand for 1500 shares of 1024, nor for most others."""
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 1000, "law": "proportional"}})
+    site.toy.tps = {"red": 883.8}
+    site.run(2)
+    assert site.component("peer0").wanted == 1500
+    assert site.component("peer0").share == 1495  # a weight of 146
+    before = site.snapshot.totals
+    site.run(5)
+    assert (site.snapshot.totals.decisions, site.snapshot.totals.writes) == (before.decisions, before.writes)
+
+
+def test_a_group_that_went_takes_all_that_was_known_of_it_along(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make(tmp_path)
+    site.toy.waits = {"peer0": (0.1, 0.9), "orderer0": (0.1, 0.9)}
+    site.run(2)
+    assert site.component("peer0").waiting_share is not None
+    for file in (site.hierarchy.mount / "docker/p").iterdir():
+        file.unlink()
+    (site.hierarchy.mount / "docker/p").rmdir()
+    del site.toy.waits["peer0"]
+    site.run(1)
+    state = site.component("peer0")
+    assert state == ComponentState("peer0", "peer", "docker/p", reason=state.reason, problem=state.problem)
+    assert 'qioi_component_waiting_ratio{component="peer0"' not in render(site.snapshot).decode()
+    config = replace(site.config, components=site.config.components[1:])
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.snapshot = site.daemon.adopt(config, site.snapshot)
+    assert not [one for one in caplog.messages if "well again" in one]
 
 
 def test_a_dry_run_touches_no_level(tmp_path: Path) -> None:

@@ -68,3 +68,18 @@ def test_orderers_keep_a_floor_until_the_interference_ends(tmp_path: Path, caplo
         site.run(1)
     assert site.weight("g/o") == 100
     assert any("with room on the host" in one.message for one in caplog.records)
+
+
+def test_a_floor_is_in_defaults_of_the_policy_not_in_what_was_found(tmp_path: Path) -> None:
+    site = ToySite(
+        tmp_path,
+        [peer("peer0", "g/p"), peer("o", "g/o", role="orderer")],
+        channels={"red": {"threshold": 100, "default": 4096}},
+    )
+    site.toy.tps, site.toy.waits = {"red": 100.0}, {name: (0.1, 0.0) for name in ("peer0", "o")}
+    site.run(2)
+    assert site.weight("g/o") == 400
+    site.toy.elections = [LeaderChange(1, 0, None, "red", "o")]
+    site.run(2)
+    assert site.channel().orderer_floor == 2.0
+    assert site.weight("g/o") == 800
