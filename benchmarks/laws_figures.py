@@ -48,7 +48,10 @@ CONDITIONS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One condition's figures: tps, ms, CPUs, sysbench events per second; ``movement`` as a part of the least share."""
+    """One condition's figures: tps, ms, CPUs, sysbench events per second; ``movement`` as a part of the least share.
+
+    ``busy_cores`` are the whole machine's: what runs outside of the lab, and the kernel, are among them.
+    """
 
     load: str
     sysbench: int
@@ -63,6 +66,7 @@ class Row:
     ledger_cores: float
     client_cores: float
     daemon_cores: float
+    busy_cores: float
     events: float
     events_per_core: float | None
     movement: float
@@ -88,6 +92,7 @@ def condense(load: str, count: int, repeat: int, name: str, figures: ArmFigures,
         ledger_cores=figures.ledger_cores,
         client_cores=figures.client_cores,
         daemon_cores=figures.daemon_cores,
+        busy_cores=figures.quiet.cores_busy,
         events=figures.interferer.events,
         events_per_core=figures.interferer.events_per_core,
         movement=moved,
@@ -133,7 +138,7 @@ def table(rows: Iterable[Row], cores: int) -> str:
     """Lay the conditions side by side, a line each."""
     heads = (
         "load", "sysbench", "condition", "tps", "of alone", "p50", "p95", "p95 to alone", "sysbench events/s",
-        "of its due", "peers' delay", "widest move of a share",
+        "of its due", "of what was idle alone", "peers' delay", "widest move of a share",
     )  # fmt: skip
     lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
     rows = list(rows)
@@ -141,8 +146,10 @@ def table(rows: Iterable[Row], cores: int) -> str:
     for key in dict.fromkeys((row.load, row.sysbench, row.condition) for row in rows):
         its = [row for row in rows if (row.load, row.sysbench, row.condition) == key]
         alone = [bases[row.load, row.repeat] for row in its]
-        owed = [due(row, base, cores) for row, base in zip(its, alone, strict=True)]
-        dues = [row.events / events for row, events in zip(its, owed, strict=True) if events]
+        got = {
+            free: [part for row, base in zip(its, alone, strict=True) if (part := part_of(free(base, cores), row))]
+            for free in (due, idle)
+        }
         condition = CONDITIONS.get(key[2])
         cells = (
             key[0],
@@ -154,7 +161,7 @@ def table(rows: Iterable[Row], cores: int) -> str:
             spread([row.p95 for row in its], milliseconds),
             spread([quotient(row.p95, base.p95) for row, base in zip(its, alone, strict=True)], times),
             spread([row.events for row in its], lambda value: f"{value:.0f}") if condition else "-",
-            spread(dues, percent) if dues else "-",
+            *(spread(parts, percent) if parts else "-" for parts in got.values()),
             spread([row.peers_delay for row in its], milliseconds),
             f"{spread([row.movement for row in its], percent)} in {its[0].seconds:.0f} s",
         )
@@ -162,49 +169,60 @@ def table(rows: Iterable[Row], cores: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def free(alone: Row, cores: int) -> float:
-    """CPUs that ledger and client leave free when they run alone."""
-    left = max(0.0, cores - alone.ledger_cores - alone.client_cores)
-    # Below a twentieth of a CPU that is what is left of a measurement, not something to divide by.
-    return left if left >= 0.05 else 0.0
+def due(alone: Row, cores: int) -> float:
+    """CPUs that ledger and client leave free when they run alone: those that sysbench is owed."""
+    return speakable(cores - alone.ledger_cores - alone.client_cores)
 
 
-def due(row: Row, alone: Row, cores: int) -> float:
-    """Events per second that sysbench is owed: what ledger and client leave free when they run alone."""
-    return free(alone, cores) * (row.events_per_core or 0.0)
+def idle(alone: Row, cores: int) -> float:
+    """CPUs that nobody uses when ledger and client run alone: its due without what runs outside of the lab then."""
+    return speakable(cores - alone.busy_cores)
+
+
+def speakable(cpus: float) -> float:
+    """Give nothing for less than a twentieth of a CPU: what is left of a measurement, not something to divide by."""
+    return cpus if cpus >= 0.05 else 0.0
+
+
+def part_of(cpus: float, row: Row) -> float | None:
+    """Say what part of these CPUs sysbench got, by its own events per core-second; ``None`` if there are none."""
+    return row.events / row.events_per_core / cpus if cpus and row.events_per_core else None
 
 
 @dataclass(frozen=True)
 class Account:
     """Where sysbench's due went, as parts of it that add up to 1: what it got, and who used more than alone.
 
-    ``outside`` is all that ran outside of the lab, alone or not, and the little that nobody is charged for.
+    ``always`` is what ran outside of the lab when ledger and client were alone, ``outside`` what ran there more than
+    that, and the little that was idle.
     """
 
     got: float
     ledger: float
     client: float
     daemon: float
+    always: float
     outside: float
 
 
 def account(row: Row, alone: Row, cores: int) -> Account | None:
     """Divide sysbench's due; ``None`` where there is none to speak of."""
-    owed = free(alone, cores)
-    if not owed or not row.events_per_core:
+    owed = due(alone, cores)
+    got = part_of(owed, row)
+    if got is None:
         return None
-    got = row.events / row.events_per_core / owed
     ledger = (row.ledger_cores - alone.ledger_cores) / owed
     client = (row.client_cores - alone.client_cores) / owed
     daemon = row.daemon_cores / owed
-    return Account(got, ledger, client, daemon, 1.0 - got - ledger - client - daemon)
+    always = (alone.busy_cores - alone.ledger_cores - alone.client_cores) / owed
+    return Account(got, ledger, client, daemon, always, 1.0 - got - ledger - client - daemon - always)
 
 
 def accounts(rows: Iterable[Row], cores: int) -> str:
     """Lay out where sysbench's due went, a line for each condition."""
     heads = (
         "load", "sysbench", "condition", "ledger's CPU per transaction", "to alone", "sysbench got of its due",
-        "the ledger more than alone", "the client", "the daemon", "outside of the lab",
+        "the ledger more than alone", "the client", "the daemon", "outside of the lab, as alone", "more than alone",
     )  # fmt: skip
     lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
     rows = list(rows)

@@ -31,7 +31,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Counters of the whole machine at one time, in seconds."""
+    """Counters of the whole machine at one time, in seconds; only their differences mean something.
+
+    ``busy`` is what was not idle. The kernel samples what ran at each tick, which errs by a tenth of a CPU where work
+    comes in pieces shorter than a tick; idle time it measures.
+    """
 
     time: float
     steal: float
@@ -77,14 +81,14 @@ def cpu_model(cpuinfo: str) -> str:
 
 def snapshot() -> Snapshot:
     """Read the counters now."""
-    user, nice, system, _idle, _iowait, irq, softirq, steal = (
-        int(field) / _TICKS for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
-    )
+    elapsed = (os.cpu_count() or 1) * time.monotonic()
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    idle, iowait, steal = (int(fields[place]) / _TICKS for place in (4, 5, 8))
     pressure = Path("/proc/pressure/cpu")
     return Snapshot(
         time=time.time(),
         steal=steal,
-        busy=user + nice + system + irq + softirq,
+        busy=elapsed - idle - iowait - steal,
         pressure=some_total(pressure.read_text()) if pressure.exists() else None,
     )
 
@@ -107,6 +111,6 @@ def between(before: Snapshot, after: Snapshot, cores: int) -> Quiet:
     return Quiet(
         seconds=seconds,
         steal=(after.steal - before.steal) / seconds / cores,
-        cores_busy=(after.busy - before.busy) / seconds,
+        cores_busy=max(0.0, (after.busy - before.busy) / seconds),
         pressure=waited,
     )

@@ -11,9 +11,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from bench_reaction import Others, recovery
-from laws_figures import ALONE, Row, account, accounts, due, movement, table, within
+from laws_figures import ALONE, Row, account, accounts, due, idle, movement, part_of, table, within
 
-ROW = Row("fixed", 0, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 0.0, None, 0.0, 25.0, 0.0)
+#: Alone: ledger and client use 1.25 CPUs, and a tenth of one is used outside of the lab.
+ROW = Row("fixed", 0, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 1.35, 0.0, None, 0.0, 25.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -38,24 +39,29 @@ def test_only_the_window_and_components_count(tmp_path: Path) -> None:
 
 
 def test_due_is_what_the_ledger_leaves_free_alone() -> None:
-    beside = replace(ROW, sysbench=8, condition="adaptive", events=3000.0, events_per_core=4000.0)
-    assert due(beside, ROW, cores=2) == pytest.approx(0.75 * 4000)
-    assert due(beside, replace(ROW, ledger_cores=1.74), cores=2) == 0.0  # nothing to speak of
+    beside = replace(ROW, sysbench=8, condition="adaptive", events=2600.0, events_per_core=4000.0)  # 0.65 CPUs
+    assert (due(ROW, cores=2), idle(ROW, cores=2)) == (pytest.approx(0.75), pytest.approx(0.65))
+    assert (due(replace(ROW, ledger_cores=1.74), cores=2), idle(replace(ROW, busy_cores=1.96), cores=2)) == (0.0, 0.0)
+    assert part_of(0.0, beside) is None
+    assert part_of(0.65, ROW) is None
     text = table([ROW, beside], cores=2)
     assert "| fixed | 8 | adaptive | 500 | 100 % |" in text
-    assert "| 3000 | 100 % |" in text
+    assert "| 2600 | 87 % | 100 % |" in text
 
 
 def test_the_account_of_what_is_due_adds_up_to_it() -> None:
-    beside = replace(ROW, sysbench=8, condition="adaptive", events=2400.0, events_per_core=4000.0)  # 0.6 of 0.75 CPUs
+    beside = replace(ROW, sysbench=8, condition="adaptive", events=2000.0, events_per_core=4000.0)  # 0.5 of 0.75 CPUs
     beside = replace(beside, ledger_cores=1.03, client_cores=0.24, daemon_cores=0.01)
     found = account(beside, ROW, cores=2)
     assert found is not None
-    assert (found.got, found.ledger, found.client) == pytest.approx((0.8, 0.04, -0.01 / 0.75))
-    assert found.outside == pytest.approx((2 - 1.03 - 0.24 - 0.01 - 0.6) / 0.75)
-    assert sum((found.got, found.ledger, found.client, found.daemon, found.outside)) == pytest.approx(1.0)
+    assert (found.got, found.ledger, found.client) == pytest.approx((2 / 3, 0.04, -0.01 / 0.75))
+    assert found.always == pytest.approx(0.1 / 0.75)
+    assert found.outside == pytest.approx((2 - 1.03 - 0.24 - 0.01 - 0.5 - 0.1) / 0.75)
+    assert sum((found.got, found.ledger, found.client, found.daemon, found.always, found.outside)) == pytest.approx(1)
     assert account(beside, replace(ROW, ledger_cores=1.74), cores=2) is None
-    assert "| fixed | 8 | adaptive | 2.06 ms | 1.03x | 80 % | 4 % | -1 % | 1 % | 16 % |" in accounts([ROW, beside], 2)
+    assert "| fixed | 8 | adaptive | 2.06 ms | 1.03x | 67 % | 4 % | -1 % | 1 % | 13 % | 16 % |" in accounts(
+        [ROW, beside], 2
+    )
 
 
 def test_recovered_is_when_two_seconds_together_have_enough() -> None:
