@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
 import click
 
+from qioi.logs import PRIORITY_ERROR, is_journal
+
 
 def fail(*lines: str) -> NoReturn:
     """Say each line as an error, and end."""
+    mark = PRIORITY_ERROR if is_journal(sys.stderr, os.environ) else ""
     for line in lines:
-        click.echo(f"Error: {line}", err=True)
+        click.echo(f"{mark}Error: {line}", err=True)
     sys.exit(1)

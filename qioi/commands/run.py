@@ -12,6 +12,7 @@ import click
 from qioi.commands.failing import fail
 from qioi.commands.options import DEFAULT_CONFIG
 from qioi.config import Config, ConfigError, load_config
+from qioi.logs import prepare
 
 
 @click.command()
@@ -28,11 +29,7 @@ def command(path: Path, dry_run: bool, verbose: bool) -> None:
     Every share that is changed is put back at the end, unless the configuration says `on_exit: keep`; after a crash,
     at the next start or by `qioi restore`.
     """
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-    )
+    prepare(sys.stderr, logging.DEBUG if verbose else logging.INFO)
     from qioi.service import StartError, run
 
     def load() -> Config:
