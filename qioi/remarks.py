@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,20 @@ def remarks(document: dict[str, Any]) -> Iterator[str]:
         yield f"Reload refused, the configuration from before is in force: {problem}"
     if configuration["at_next_start"]:
         yield f"Takes effect at the next start only: {', '.join(configuration['at_next_start'])}"
+
+
+def raised_above(document: dict[str, Any]) -> Iterator[str]:
+    """Name groups above components that are raised in their place: their own files do not show it."""
+    counts: Counter[str] = Counter()
+    for one in document["components"]:
+        placement = one.get("placement")
+        if placement and one["share"] != one["original"]:
+            counts.update(group for group in placement["groups"] if group != one["cgroup"])
+    for group, count in counts.items():
+        yield (
+            f"Raised is {group} (components in it: {count}), since foreign work runs outside of it: "
+            "their shares are shown as what they come to there"
+        )
 
 
 def of_source(source: dict[str, Any]) -> Iterator[str]:

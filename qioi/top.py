@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from qioi.remarks import remarks
+from qioi.remarks import raised_above, remarks
 
 #: Values that one sparkline shows.
 WIDTH = 30
@@ -191,13 +191,13 @@ def sparkline_room(width: int) -> int:
 
 
 def notes(document: dict[str, Any]) -> list[Text]:
-    """Say what is wrong elsewhere."""
-    return [line(text) for text in remarks(document)]
+    """Say what is wrong elsewhere, and where shares are not what the files say."""
+    return [line(text, style="") for text in raised_above(document)] + [line(text) for text in remarks(document)]
 
 
-def line(text: str) -> Text:
+def line(text: str, style: str = "red") -> Text:
     """Write one line below the tables; `qioi status` has all of one that is too long."""
-    return Text(text, style="red", no_wrap=True, overflow="ellipsis")
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def right(name: str) -> Column:

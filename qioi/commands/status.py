@@ -13,7 +13,7 @@ from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, evidence, right, socket_of, socket_option
 from qioi.names import few
-from qioi.remarks import remarks
+from qioi.remarks import raised_above, remarks
 
 #: Columns of a terminal from which on there is room for what was decided beside a component's numbers.
 WIDE = 110
@@ -105,6 +105,7 @@ def surroundings(document: dict[str, Any]) -> Iterator[str]:
 
 def notes(document: dict[str, Any]) -> Iterator[str]:
     """Say what does not stand in a table."""
+    yield from raised_above(document)
     for one in document["channels"]:
         if one["evidence"]:
             yield f"Threshold of {one['name']}: learned from {evidence(one['evidence'])}"

@@ -21,6 +21,7 @@ from qioi.commands.explain import lines
 from qioi.controller.hierarchy import Hierarchy
 from qioi.explain import explain
 from qioi.metrics import render
+from qioi.remarks import raised_above
 from qioi.snapshot import ComponentState
 from qioi.types import Component, DelayReading, Role
 from qioi.usage import LevelWatch
@@ -48,6 +49,12 @@ def test_interferers_outside_are_met_at_the_group_they_stand_beside(tmp_path: Pa
     assert (site.component("peer0").share, site.component("peer0").original) == (4096, 1024)
     document = explain(site.snapshot, "peer0", site.hierarchy)
     assert document["acted_at"] == ["docker"]
+    shown = site.snapshot.document()
+    (said,) = raised_above(shown)
+    assert said.startswith("Raised is docker (components in it: 2), since foreign work runs outside of it")
+    for one in shown["components"]:
+        one["share"] = one["original"]
+    assert list(raised_above(shown)) == []
     assert [level["acted"] for level in document["levels"]] == [False, True]
     assert document["levels"][1]["foreign"] == pytest.approx(1.8)
     assert dict(lines(document))["acts at"].startswith("docker: foreign work of 1.8 CPUs")
