@@ -27,6 +27,9 @@ from qioi.controller.law import UNBOUNDED, Bounds, HostLoad, Seen, Verdict
 from qioi.types import DEFAULT_SHARES, DelayReading, Working
 from qioi.values import frozen
 
+#: This part of a time has passed when all but a late clock's part of it has.
+WHOLE = 0.9
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
@@ -37,9 +40,10 @@ class Tuning:
 
     low: float = 0.08  # need below this: nothing waits that a share could help
     high: float = 0.20  # need above this, lasting or soon after an urgent raise: raise
-    urgent: float = 0.35  # need above this, even for a moment: raise
-    fast: float = 0.3  # time constants of the two filters
+    urgent: float = 0.35  # need above this, for a second, or for a moment where the host is full: raise
+    fast: float = 0.3  # time constants of two filters
     slow: float = 5.0
+    second: float = 1.0  # what the third one takes the mean over
     settle: float = 0.5  # between two raises, so that the second sees what the first has done
     step_cap: float = 8.0  # largest factor of one raise
     dead_band: float = 0.05  # smaller moves, as a share of the value, are not made
@@ -47,12 +51,12 @@ class Tuning:
     surplus: float = 0.10  # A this far above T: the tenant has what it is owed
     active_for: float = 6.0  # commits come in bursts up to three batch timeouts (2 s) apart
     hold: float = 10.0  # stale input: keep the share this long, then release
-    release: float = 3.0  # time constant of the way back to the default
+    release: float = 2.0  # time constant of the way back to the default
     room_idle: float = 0.08  # this share of the host idle, or ...
     room_foreign: float = 0.04  # ... foreign work below this share of it: there is room
     room_for: float = 3.0  # before it is believed
     relapse: float = 15.0  # a raise this soon after a release or probe says that it hurt
-    back_off: float = 20.0  # first and longest time without a release after one that hurt
+    back_off: float = 5.0  # first and longest time without a release after one that hurt
     back_off_max: float = 300.0
     probe_step: float = 0.05
     probe_every: float = 60.0
@@ -89,6 +93,7 @@ class Memory(NamedTuple):
     elapsed: float = 0.0  # between the last two times the law was asked
     input_at: float | None = None  # when it last saw commits and delays
     fast: Filter = Filter()
+    second: Filter = Filter()
     slow: Filter = Filter()
     raised_at: float = -math.inf
     urgent_at: float = -math.inf  # the last raise that could not wait
@@ -143,10 +148,14 @@ class Adaptive:
     def _remember(self, seen: Seen) -> Memory:
         """Feed the filters, and note how long there has been input and room."""
         memory, tuning, delay, now = self.memory, self.tuning, seen.delay, seen.now
-        fast, slow, input_at, asked_at = memory.fast, memory.slow, memory.input_at, memory.asked_at
+        fast, second, slow = memory.fast, memory.second, memory.slow
+        input_at, asked_at, begun_at = memory.input_at, memory.asked_at, memory.begun_at
+        if asked_at is None:
+            begun_at = now - (delay.interval if delay is not None else 0.0)
         if delay is not None and delay.interval > 0:
             run, wait = rates(delay, seen.host)
             fast = fast.add(run, wait, weight(delay.interval, tuning.fast))
+            second = second.add(run, wait, min(1.0, delay.interval / tuning.second))
             slow = slow.add(run, wait, weight(delay.interval, tuning.slow))
             if seen.presumed or (seen.commit_age is not None and seen.commit_age <= tuning.active_for):
                 input_at = now
@@ -154,11 +163,12 @@ class Adaptive:
         return Memory(  # by place, all of it: naming what changes takes three times as long
             memory.share,
             None,
-            now if asked_at is None else memory.begun_at,
+            begun_at,
             now,
             0.0 if asked_at is None else max(0.0, now - asked_at),
             input_at,
             fast,
+            second,
             slow,
             memory.raised_at,
             memory.urgent_at,
@@ -191,15 +201,15 @@ class Adaptive:
             return None
         below = error is not None and error > tuning.shortfall
         since = seen.now - memory.raised_at
-        fast, slow = memory.fast.need, memory.slow.need
-        urgent = fast > tuning.urgent or (below and fast > tuning.low)
+        pressing, slow = self._pressing(seen), memory.slow.need
+        urgent = pressing > tuning.urgent or (below and pressing > tuning.low)
         # An urgent raise that was not enough is followed up at once: meanwhile a backlog grows.
-        unfinished = fast > tuning.high and seen.now - memory.urgent_at < tuning.slow
+        unfinished = pressing > tuning.high and seen.now - memory.urgent_at < tuning.slow
         if urgent or unfinished:
             if since < tuning.settle:
                 return memory, "raised a moment ago: waiting for the effect"
-            need = fast
-        elif min(fast, slow) > tuning.high and seen.now - max(memory.raised_at, memory.begun_at) >= tuning.slow:
+            need = pressing
+        elif min(pressing, slow) > tuning.high and seen.now - max(memory.raised_at, memory.begun_at) >= tuning.slow:
             need = slow
         else:
             return None
@@ -219,6 +229,19 @@ class Adaptive:
         # What is needed now is no room, though there may have been some for most of the last second.
         raised = memory._replace(share=share, wanted=asked, raised_at=seen.now, urgent_at=urgent_at, room_since=None)
         return self._learn(raised, seen.now), f"{why}: raised"
+
+    def _pressing(self, seen: Seen) -> float:
+        """Give the need that is not to wait any longer: of a moment where the host is full, or somebody has just come.
+
+        Where it has room, a tenth of a second of somebody's work, a kernel thread's, is no neighbour. What lasts for a
+        second is waited for, though: the component may be bound to CPUs that are full, or to a quota.
+        """
+        memory, tuning = self.memory, self.tuning
+        if seen.host is None or seen.host.sudden or not has_room(seen, tuning):
+            return memory.fast.need
+        if seen.now - memory.begun_at <= WHOLE * tuning.second:
+            return 0.0
+        return min(memory.fast.need, memory.second.need)
 
     def _learn(self, memory: Memory, now: float) -> Memory:
         """Let a raise that closely follows a release or a probe put off the next one."""
@@ -244,6 +267,8 @@ class Adaptive:
             return memory, f"room on the host, but a release hurt lately: held {memory.blocked_until - seen.now:.0f} s"
         # A release for want of input is not marked: what is needed when commits come back says nothing about it.
         gone = self._towards_rest()._replace(released_at=seen.now)
+        if memory.released_at < memory.room_since:  # how they were waited for says nothing about what is from now on
+            gone = gone._replace(slow=memory.second)
         return gone, "the neighbour is gone: back towards the default"
 
     def _towards_rest(self) -> Memory:

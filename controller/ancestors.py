@@ -52,7 +52,7 @@ class Ancestors:
                 law = begin(ask)
             foreign = min(1.0, ask.foreign / cpus)
             lasting = host.lasting and HostLoad(host.lasting.idle, foreign)
-            load = HostLoad(host.idle, foreign, lasting)
+            load = HostLoad(host.idle, foreign, lasting, host.sudden)
             law, verdict = law.step(Seen(now, commit_age=0.0, delay=ask.delay, host=load))
             most[group] = min(verdict.shares, max(ask.found, ask.most))
             if law.memory.share > most[group]:  # nobody asks for that much: it must not wind up

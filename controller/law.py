@@ -44,11 +44,13 @@ class HostLoad:
 
     ``idle`` is what nobody used, ``foreign`` what was used by anybody but the ledger's components. ``lasting`` is the
     same over a second at least, where the period was shorter: a moment is too short to say that there is room.
+    ``sudden`` says that less than a second ago far more threads than usual were found runnable.
     """
 
     idle: float
     foreign: float
     lasting: HostLoad | None = None
+    sudden: bool = False
 
 
 @frozen

@@ -10,6 +10,7 @@ back, since raising it takes CPU from just the foreigners that have shown the le
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
@@ -19,8 +20,9 @@ from qioi.values import frozen
 #: Foreign work at one level, as a part of the host's CPUs, below which it is left out; and as a part of the most.
 LEAST = 0.04
 PART = 0.5
-#: Time constant of the filter in s: what runs for a moment, a cron job or a login, shows no level.
-SMOOTH = 5.0
+#: Time constants of two filters in s, of which the larger counts: what runs for a moment, a cron job or a login, shows
+#: no level; who comes shows theirs within a second, and for some seconds after they went.
+SMOOTH, PROMPT = 5.0, 1.0
 #: Groups whose values the kubelet rewrites (Kubernetes: kubelet, QoS cgroups), by either of its drivers.
 REWRITTEN = re.compile(
     r"(^|[/-])kubepods(\.slice)?$|kubepods/(burstable|besteffort)$|kubepods-(burstable|besteffort)\.slice$"
@@ -50,6 +52,8 @@ class Levels:
     """All components' placements. Paths are below the CPU controller's mount, whose own is empty."""
 
     def __init__(self) -> None:
+        self._smooth: dict[str, float] = {}
+        self._prompt: dict[str, float] = {}
         self._foreign: dict[str, float] = {}
         self._at: float | None = None
         self._groups: tuple[str, ...] = ()
@@ -72,16 +76,15 @@ class Levels:
         level, that have more than they were found with now.
         """
         groups = tuple(groups)
-        part = 1.0 if self._at is None else weight(max(0.0, now - self._at), SMOOTH)
+        passed = math.inf if self._at is None else max(0.0, now - self._at)
         self._at = now
         below = self.branches(groups)
         known = foreign_by_parent(below, used)
         # Where a component is new, and what it uses not known yet, what was there before is taken to be there still.
-        before = {parent: self._foreign[parent] for parent in self._foreign if parent in below and parent in used}
-        self._foreign = before | {
-            parent: cores if parent not in before else before[parent] + part * (cores - before[parent])
-            for parent, cores in known.items()
-        }
+        still = below.keys() & used.keys()
+        self._smooth = smoothed(self._smooth, known, weight(passed, SMOOTH), still)
+        self._prompt = smoothed(self._prompt, known, weight(passed, PROMPT), still)
+        self._foreign = {parent: max(cores, self._prompt[parent]) for parent, cores in self._smooth.items()}
         above = {
             parent: tuple(Level(level, self._foreign.get(parent_of(level))) for level in chain(parent) if level)
             for parent in set(self._parents)
@@ -93,6 +96,19 @@ class Levels:
             else place(group, self._foreign, above[parent], cpus, raised)
             for group, parent in zip(groups, self._parents, strict=True)
         }
+
+
+def smoothed(
+    before: Mapping[str, float], now: Mapping[str, float], part: float, still: Collection[str]
+) -> dict[str, float]:
+    """Move what is known towards what is now by a part of the way; what is new is taken as it is.
+
+    ``still`` are those that go on with what was known where nothing is known now.
+    """
+    kept = {parent: cores for parent, cores in before.items() if parent in still}
+    return kept | {
+        parent: kept.get(parent, cores) + part * (cores - kept.get(parent, cores)) for parent, cores in now.items()
+    }
 
 
 def chain(group: str) -> tuple[str, ...]:

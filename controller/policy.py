@@ -7,6 +7,7 @@ no raise, and takes none away from another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -180,12 +181,16 @@ class Controller:
         policy = self._policies.get(channel or "")
         return policy is not None and policy.law == "proportional"
 
-    def limit(self, component: str, shares: int) -> None:
-        """Tell a component's laws that no more than this was given: what is beyond must not wind up."""
+    def limit(self, component: str, shares: int, before: int) -> None:
+        """Tell a component's laws that no more than this was given: what is beyond must not wind up.
+
+        ``before`` is what was in force. Where that is all, there was no raise whose effect is to be waited for.
+        """
         laws = self._laws.get(component, {})
         for channel, law in laws.items():
             if isinstance(law, Adaptive) and law.memory.share > shares:
-                laws[channel] = replace(law, memory=law.memory._replace(share=float(shares)))
+                raised_at = law.memory.raised_at if shares > before else -math.inf
+                laws[channel] = replace(law, memory=law.memory._replace(share=float(shares), raised_at=raised_at))
 
     def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
         """Find the law to ask: the one from before, unless its policy or the share found is another one by now."""

@@ -23,6 +23,8 @@ from qioi.values import frozen
 #: Looks in a row that must agree, and how many times what is usual they must show.
 AGREE = 2
 FACTOR = 2.0
+#: So many threads more there must be at least: where few are usual, a burst of the ledger's own is twice as many.
+MORE = 6
 #: Time constant in s of what is usual, and how long it is watched before it is known.
 USUAL = 5.0
 KNOWN = 2.0
@@ -47,7 +49,7 @@ class Onset:
         usual = self.usual
         if usual is None:
             return replace(self, usual=float(running), since=now, at=now), None
-        agree = self.agree + 1 if running > max(FACTOR * usual, self.cpus + 1) else 0
+        agree = self.agree + 1 if running > max(FACTOR * usual, usual + MORE, self.cpus + 1) else 0
         known = now - self.since >= KNOWN
         if known and agree >= AGREE and now >= self.quiet_until:
             why = f"{running} threads are runnable, usual are {usual:.0f}"

@@ -260,7 +260,7 @@ class Daemon:
         after = dict(states)
         for one in (want.decision for want in wants):
             if one.shares != after[one.component].wanted:
-                self._controller.limit(one.component, one.shares)
+                self._controller.limit(one.component, one.shares, one.previous)
                 after[one.component] = replace(after[one.component], wanted=one.shares, reason=one.reason)
         return after
 

@@ -2,7 +2,7 @@
 
 The first of the two ends the time in which nobody disturbed, so that it does not thin out what comes after; the second
 one sees nothing but the interference, long enough to be believed. Both are periods like any other, with their true
-lengths: no law is told that they are early.
+lengths: no law is told that they are early, only that somebody has come, and that for short periods as well.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ LOADAVG = Path("/proc/loadavg")
 EVERY = 0.2
 #: Seconds from a period that begins early to the next one. Shorter periods are as prompt by themselves.
 SHORT = 0.3
+#: Seconds after an onset for which the laws are told of it: then the load over the last second shows who has come.
+SUDDEN = 1.0
 #: The loop may have real-time priority, so it pauses for this many times the CPU time that its last period took. So it
 #: has a third of one CPU at most, and leaves others the rest, on a host that is too slow for the period asked for.
 REST = 2.0
@@ -29,6 +31,7 @@ class EarlyLooks:
 
     def __init__(self, file: Path = LOADAVG) -> None:
         self._onset = Onset(os.cpu_count() or 1)
+        self._last = self._found = -math.inf  # look, and onset
         self._file: int | None = None
         with contextlib.suppress(OSError):
             self._file = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
@@ -47,7 +50,14 @@ class EarlyLooks:
             self.close()
             return None
         self._onset, why = self._onset.step(now, running)
+        self._last = now
+        if why is not None:
+            self._found = now
         return why
+
+    def sudden(self) -> bool:
+        """Whether an onset was found less than a second before the last look."""
+        return self._last - self._found < SUDDEN
 
     def close(self) -> None:
         """Look no more; harmless when repeated."""

@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,11 +39,17 @@ def parse_cpu_times(text: bytes) -> CpuTimes:
 
 
 class HostWatch:
-    """Says how busy the host was since the look before, and how much of that was not the ledger's."""
+    """Says how busy the host was since the look before, and how much of that was not the ledger's.
 
-    def __init__(self, path: Path = STAT, files: KernelFiles | None = None) -> None:
+    ``sudden`` says whether somebody has come a moment ago.
+    """
+
+    def __init__(
+        self, path: Path = STAT, files: KernelFiles | None = None, sudden: Callable[[], bool] | None = None
+    ) -> None:
         self._path = str(path)
         self._files = files or KernelFiles()
+        self._sudden = sudden
         #: The looks of the last second and the one before them, each with the ticks that the ledger had used until it.
         self._looks = deque([(self._times(), 0.0)])
 
@@ -61,6 +67,8 @@ class HostWatch:
         cores = sum(delay.run / delay.interval for delay in delays if delay.interval > 0)
         look = (now, used + ticks * cores / now.cpus)
         load = between((before, used), look)
+        if self._sudden is not None and self._sudden():
+            load = replace(load, sudden=True)
         self._looks.append(look)
         long_ago = now.total - LASTING * now.cpus * os.sysconf("SC_CLK_TCK")
         while self._looks[1][0].total <= long_ago:

@@ -84,6 +84,8 @@ def run_loop(
             if why is None:
                 continue
             pace.hurry(now, why)
+        elif math.isinf(every) and is_prompt(snapshot):
+            looks.look(now)  # short periods are prompt by themselves, and told of an onset as longer ones are
         if now - pace.due > LATE * snapshot.period:
             daemon.count_late(1)
         if pace.early is not None:
@@ -98,5 +100,9 @@ def run_loop(
 
 def pause(looks: EarlyLooks, snapshot: Snapshot) -> float:
     """Give the seconds until the next look. Algorithm 1 has its period to the letter: for it alone there is none."""
-    prompt = any(one.law != "proportional" for one in snapshot.channels)
-    return looks.pause(snapshot.period) if prompt else math.inf
+    return looks.pause(snapshot.period) if is_prompt(snapshot) else math.inf
+
+
+def is_prompt(snapshot: Snapshot) -> bool:
+    """Whether any channel's law wants to know of an onset."""
+    return any(one.law != "proportional" for one in snapshot.channels)

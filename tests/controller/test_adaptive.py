@@ -109,6 +109,70 @@ def test_what_is_raised_early_is_not_released_by_a_second_that_was_mostly_before
     assert after.memory.share == law.memory.share > 1024
 
 
+FULL, FILLED = HostLoad(0.0, 0.6, CROWDED), HostLoad(0.0, 0.6, ROOMY)
+
+
+def moments(law: Adaptive, count: int, host: HostLoad, need: float = 0.8, a: float = 100.0) -> tuple[Adaptive, int]:
+    """Ask so many times, a tenth of a second apart, after two seconds without need; say how many went by unraised."""
+    law, _ = run(law, *(moment(number, 0.02, ROOMY) for number in range(20)))
+    for number in range(20, 20 + count):
+        before = law.memory.share
+        law, _ = law.step(replace(moment(number, need, host), throughput=a, threshold=100.0))
+        if law.memory.share > before:
+            return law, number - 20
+    return law, count
+
+
+def moment(number: int, need: float, host: HostLoad) -> Seen:
+    return replace(seen(number * 0.1, need, host=host), delay=delay(need, interval=0.1))
+
+
+@pytest.mark.parametrize(
+    ("count", "host", "raised"),
+    [
+        (2, FILLED, False),  # a kernel thread's tenth of a second
+        (2, FULL, True),  # there was no idle CPU before either
+        (2, replace(FILLED, sudden=True), True),  # many have come
+        (10, FILLED, True),  # for a second: it may be bound to CPUs that are full
+    ],
+)
+def test_a_moment_is_a_reason_only_on_a_full_host_or_when_somebody_has_come(
+    count: int, host: HostLoad, raised: bool
+) -> None:
+    law, unraised = moments(Adaptive.start(bounds=LIMITS), count, host)
+    assert (unraised < count) == raised == (law.memory.share > 1024)
+
+
+@pytest.mark.parametrize(("host", "raised"), [(FILLED, False), (FULL, True)])
+def test_nor_is_a_moment_below_the_threshold(host: HostLoad, raised: bool) -> None:
+    assert (moments(Adaptive.start(bounds=LIMITS), 2, host, 0.3, 80.0)[0].memory.share > 1024) == raised
+
+
+def test_the_first_moments_on_a_host_with_room_are_no_reason() -> None:
+    law = Adaptive.start(bounds=LIMITS)
+    law, _ = run(law, *(moment(number, 0.7, FILLED) for number in range(8)))
+    assert law.memory.share == 1024
+    law, _ = run(law, *(moment(number, 0.7, FILLED) for number in range(8, 11)))
+    assert law.memory.share > 1024
+    law, _ = run(Adaptive.start(bounds=LIMITS), moment(0, 0.7, FULL))
+    assert law.memory.share > 1024
+
+
+def test_what_was_waited_for_behind_those_who_went_is_no_reason_later() -> None:
+    """The filter of a lasting need remembers many waits for long: with it a moment's need would be a lasting one."""
+    enough = {"throughput": 200.0, "threshold": 100.0}  # far above its threshold it is not raised meanwhile
+    law = law_at(4096, asked_at=0.0)
+    law, _ = run(law, *(replace(moment(number, 0.9, FULL), **enough) for number in range(100)))
+    law, reason = run(law, *(replace(moment(number, 0.02, ROOMY), **enough) for number in range(100, 132)))
+    assert "the neighbour is gone" in reason
+    raised = []
+    for number in range(132, 200):
+        before = law.memory.share
+        law, _ = law.step(moment(number, 0.32, HostLoad(0.09, 0.91)))
+        raised += [number] if law.memory.share > before else []
+    assert 150 < raised[0] < 190  # when that has lasted
+
+
 def test_below_the_threshold_a_smaller_need_suffices_and_the_step_aims_at_where_nothing_waits() -> None:
     law, reason = run(Adaptive.start(bounds=LIMITS), seen(1, 0.15, a=50, t=100))
     assert law.memory.share == pytest.approx(1024 * odds(0.15) / odds(Tuning().low), rel=0.01)
@@ -186,7 +250,7 @@ def test_room_must_last_before_the_share_goes_back() -> None:
 
 def test_a_release_that_hurt_is_put_off_longer_each_time() -> None:
     law, now, blocks = law_at(4000), 0.0, []
-    for _ in range(6):
+    for _ in range(8):
         while law.memory.share >= 4000:  # until it is released
             now += 1
             law, _ = law.step(seen(now, 0.0, host=ROOMY))
@@ -194,10 +258,10 @@ def test_a_release_that_hurt_is_put_off_longer_each_time() -> None:
             now += 1
             law, _ = law.step(seen(now, 0.9, host=HostLoad(0.09, 0.91)))
         blocks.append(law.memory.block)
-        held, reason = run(law, *(seen(now + i, 0.0, host=ROOMY) for i in range(1, 6)))
+        held, reason = run(law, *(seen(now + i, 0.0, host=ROOMY) for i in range(1, 5)))
         assert held.memory.share == law.memory.share
         assert "a release hurt lately" in reason
-    assert blocks == [20, 40, 80, 160, 300, 300]
+    assert blocks == [5, 10, 20, 40, 80, 160, 300, 300]
 
 
 def test_a_new_neighbour_long_after_a_release_is_no_relapse() -> None:
@@ -288,7 +352,8 @@ def test_default_outside_the_bounds_rests_at_the_nearest() -> None:
 
 number = st.floats(0, 100)
 maybe = st.none() | number
-host = st.none() | st.builds(HostLoad, st.floats(0, 1), st.floats(0, 1))
+one_load = st.builds(HostLoad, st.floats(0, 1), st.floats(0, 1))
+host = st.none() | st.builds(HostLoad, st.floats(0, 1), st.floats(0, 1), st.none() | one_load, st.booleans())
 reading = st.none() | st.builds(
     DelayReading, st.just("c"), st.floats(-1, 100), st.floats(-1, 100), st.integers(0, 9), st.floats(0, 10)
 )

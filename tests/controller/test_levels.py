@@ -112,6 +112,15 @@ def test_a_level_stays_while_its_group_is_raised() -> None:
     assert levels.step(60.0, [PEER], quiet, 2, [])[PEER].groups == (PEER,)
 
 
+def test_who_comes_shows_their_level_within_a_second_beside_a_little_that_was_there_before() -> None:
+    levels = Levels()
+    for tenth in range(100):
+        levels.step(tenth / 10, [PEER], used(host=0.5, docker=0.4, docker_peer=0.4), 2, [])
+    come = used(host=2.0, docker=1.9, docker_peer=0.4)
+    levels.step(10.0, [PEER], come, 2, [])
+    assert levels.step(10.1, [PEER], come, 2, [])[PEER].groups == (PEER,)
+
+
 def test_what_is_raised_from_the_beginning_is_gone_on_with() -> None:
     assert Levels().step(0.0, [PEER], {}, 2, ["docker", "other"])[PEER].groups == ("docker",)
 

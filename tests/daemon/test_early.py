@@ -75,6 +75,21 @@ def test_a_host_that_does_not_say_is_not_looked_at(tmp_path: Path) -> None:
     assert looks.pause(1.0) == float("inf")
 
 
+def test_for_a_second_after_an_onset_it_is_told(tmp_path: Path) -> None:
+    (tmp_path / "loadavg").write_text("0.5 0.5 0.5 2/100 7\n")
+    looks, crowd = EarlyLooks(tmp_path / "loadavg"), 1000 * (os.cpu_count() or 1)
+    assert not looks.sudden()
+    for tenth in range(40):
+        looks.look(tenth / 10)
+        assert not looks.sudden()
+    (tmp_path / "loadavg").write_text(f"0.5 0.5 0.5 {crowd}/{crowd} 7\n")
+    told = []
+    for tenth in range(40, 60):
+        looks.look(tenth / 10)
+        told.append(looks.sudden())
+    assert told == [False] + [True] * 10 + [False] * 9
+
+
 @pytest.mark.slow
 def test_real_neighbours_bring_two_periods_before_their_turn(site: Site) -> None:
     site.component("peer0")

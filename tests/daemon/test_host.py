@@ -87,3 +87,14 @@ def test_a_processor_that_leaves_takes_its_time_along_and_the_host_is_known_agai
     assert watch.read([]) is None
     write_stat(file, 400_200, 300_050)
     assert watch.read([]) == HostLoad(0.25, 0.75)
+
+
+def test_the_load_says_that_somebody_has_come(tmp_path: Path) -> None:
+    write_stat(tmp_path / "stat", 1_000_000, 500_000)
+    come = [False]
+    watch = HostWatch(tmp_path / "stat", sudden=lambda: come[0])
+    for number, come[0] in enumerate((False, True, False), 1):
+        write_stat(tmp_path / "stat", 1_000_000 + 20 * number, 500_000 + 10 * number)
+        found = watch.read([])
+        assert found is not None
+        assert found.sudden == come[0]
