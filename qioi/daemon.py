@@ -22,7 +22,7 @@ from qioi.controller.bottleneck import HOPELESS, Bottleneck, Kind
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.guard import Guard
 from qioi.controller.law import HostLoad, Seen
-from qioi.controller.levels import Placement
+from qioi.controller.levels import Placement, chain
 from qioi.controller.policy import Controller
 from qioi.controller.restore import Outcome, Result
 from qioi.diagnoses import Diagnoses, anybody_lacks, anybody_suffers
@@ -33,7 +33,7 @@ from qioi.slicing import SlicePeriod
 from qioi.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.states import absent, channel_seen, component_seen
 from qioi.thresholds import Thresholds
-from qioi.types import ChannelReading, Decision, DelayReading
+from qioi.types import ChannelReading, Component, Decision, DelayReading
 from qioi.unheard import AllUnheard
 
 log = logging.getLogger("qioi")
@@ -64,6 +64,7 @@ class Daemon:
         self._ancestry = Ancestry(guard, self._controller.is_literal)
         self._unheard = AllUnheard(self._controller.is_literal)
         self._owners = {one.cgroup: one.owner for one in config.components}
+        self._inner = inner(config.components)
         self._said: dict[str, str] = {}
         self._heard: Set[str] = frozenset()  # the sources of the last period, by what is said of them
         self._would: dict[str, Said | None] = {}  # in a dry run
@@ -100,6 +101,7 @@ class Daemon:
                 self._release(name, state.cgroup)
         self._config = config
         self._owners = {one.cgroup: one.owner for one in config.components}
+        self._inner = inner(config.components)
         self.thresholds.adopt(config.policies)
         self._channels.watch(config.components, config.policies)
         self._delays.watch(config.components)
@@ -131,7 +133,7 @@ class Daemon:
         """Do one period's work at the monotonic time ``now``."""
         channels = self._channels.read(now)
         delays = self._delays.read(now)
-        host = self._host.read(delays.values())
+        host = self._host.read([one for name, one in delays.items() if name not in self._inner])
         owed = self.thresholds.step(now, self._config.components, channels, delays, host)
         for channel, threshold in owed.items():
             seen = channels.get(channel)
@@ -348,6 +350,13 @@ class Daemon:
     def count_late(self, periods: int) -> None:
         """Note periods that began late, or were left out."""
         self._totals = replace(self._totals, late=self._totals.late + periods)
+
+
+def inner(components: Iterable[Component]) -> frozenset[str]:
+    """Name the components whose groups lie in others': what these do, the others have done too."""
+    components = tuple(components)
+    groups = {one.cgroup for one in components}
+    return frozenset(one.name for one in components if not groups.isdisjoint(chain(one.cgroup)[1:]))
 
 
 def is_disturbed(now: float, channels: Mapping[str, ChannelReading], host: HostLoad | None) -> bool:

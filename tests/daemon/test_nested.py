@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from test_host import write_stat
 from toy_daemon import ToySite, peer
+
+from qioi.controller.law import HostLoad
+from qioi.host import HostWatch
 
 OWED = {"red": {"threshold": 100, "law": "proportional"}, "blue": {"threshold": 100, "law": "proportional"}}
 #: What runs outside of all groups is met at the outermost one, `unit`.
@@ -41,3 +45,13 @@ def test_a_group_that_one_is_done_with_stays_the_others(tmp_path: Path) -> None:
         site.run(1)
         seen.append(site.weight("unit"))
     assert set(seen) == {400}, seen
+
+
+def test_what_the_inner_one_uses_is_the_outer_ones_too_and_counts_once(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    file = tmp_path / "stat"
+    write_stat(file, 0, 0)
+    site.daemon._host = HostWatch(file)
+    site.toy.tps, site.toy.waits = {"red": 25.0}, {"outer": (1.0, 0.0), "inner": (0.5, 0.0)}
+    write_stat(file, 200, 0)
+    assert site.run(1).host == HostLoad(idle=0.0, foreign=0.5)
