@@ -5,7 +5,9 @@ Sources: proc(5) on mountinfo; kernel Documentation/admin-guide/cgroup-v1/cgroup
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,11 +59,8 @@ class Hierarchy:
 def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
     """Find the CPU controller. A controller that v1 has is not in v2, so v1 is looked at first."""
     v2: list[Path] = []
-    for line in mountinfo.read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        mount = Path(unescape(left.split(" ")[4]))
-        kind, _, options = right.split(" ", 2)
-        if kind == "cgroup" and "cpu" in options.rsplit(" ", 1)[-1].split(","):
+    for mount, kind, options in mounts(mountinfo):
+        if kind == "cgroup" and "cpu" in options:
             return Hierarchy(1, mount)
         if kind == "cgroup2":
             v2.append(mount)
@@ -70,6 +69,15 @@ def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
         if controllers.exists() and "cpu" in controllers.read_text().split():
             return Hierarchy(2, mount)
     raise CgroupError(f"no CPU controller in {mountinfo}: wanted is a mounted cgroup v1 `cpu`, or cgroup v2 with `cpu`")
+
+
+def mounts(mountinfo: Path) -> Iterator[tuple[Path, str, list[str]]]:
+    """Give each mount's point, kind and options; users may mount too, and name the point as they like."""
+    for line in os.fsdecode(mountinfo.read_bytes()).split("\n"):
+        left, _, right = line.partition(" - ")
+        if right:
+            kind, _, options = right.split(" ", 2)
+            yield Path(unescape(left.split(" ")[4])), kind, options.rsplit(" ", 1)[-1].split(",")
 
 
 def unescape(field: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from qioi.controller.hierarchy import MOUNTINFO, Hierarchy, unescape
+from qioi.controller.hierarchy import MOUNTINFO, Hierarchy, mounts
 from qioi.kernel_files import NUMBER, KernelFiles
 
 
@@ -16,11 +16,9 @@ def find_accounts(hierarchy: Hierarchy, mountinfo: Path = MOUNTINFO) -> Path | N
     """Find where groups' CPU time is read; ``None`` where this host does not account for it."""
     if hierarchy.version == 2:
         return hierarchy.mount
-    for line in mountinfo.read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        kind, _, options = right.split(" ", 2)
-        if kind == "cgroup" and "cpuacct" in options.rsplit(" ", 1)[-1].split(","):
-            return Path(unescape(left.split(" ")[4]))
+    for mount, kind, options in mounts(mountinfo):
+        if kind == "cgroup" and "cpuacct" in options:
+            return mount
     return None
 
 

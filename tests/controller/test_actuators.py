@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from real_host import Host
 
 import qioi.controller.libcgroup as binding
+from qioi.accounts import find_accounts
 from qioi.controller.actuator import choose_access
 from qioi.controller.errors import CgroupError, CgroupGoneError
 from qioi.controller.files import Files
@@ -133,6 +135,16 @@ def test_hybrid_takes_the_one_that_has_the_controller(tmp_path: Path, with_cpu_i
     else:
         v1 += V1.format(mount="/m/cpu", controllers="cpu")
         assert find_hierarchy(mounts(tmp_path, unified + v1)) == Hierarchy(1, Path("/m/cpu"))
+
+
+def test_a_mount_that_a_user_has_named_badly_hides_nothing(tmp_path: Path) -> None:
+    """FUSE lets everybody mount, and the kernel escapes a few characters only."""
+    table = tmp_path / "mountinfo"
+    bad = [f"40 1 0:9 / /home/eve/{name} rw - fuse.x x rw\n" for name in ("a\udcff", "b\u2028c", "d\x0ce", "f\x85g")]
+    table.write_bytes(os.fsencode("".join(bad) + V1.format(mount="/m/cpu", controllers="cpu,cpuacct")))
+    hierarchy = Hierarchy(1, Path("/m/cpu"))
+    assert find_hierarchy(table) == hierarchy
+    assert find_accounts(hierarchy, table) == Path("/m/cpu")
 
 
 def test_a_host_without_the_controller_is_said_to_be_so(tmp_path: Path) -> None:
