@@ -23,7 +23,6 @@ class Ancestry:
         self._guard = guard
         self._literal = literal
         self._laws = Ancestors()
-        self._cpus = os.cpu_count() or 1
 
     def apply(
         self, now: float, wants: tuple[Want, ...], delays: Mapping[str, DelayReading], host: HostLoad | None
@@ -34,7 +33,7 @@ class Ancestry:
             for group in want.placement.groups:
                 if group != want.cgroup and self._guard.holds(group):
                     behind.setdefault(group, []).append(want)
-        limits = self._laws.step(now, self._asks(behind, delays), host, self._cpus) if behind else {}
+        limits = self._laws.step(now, self._asks(behind, delays), host, os.cpu_count() or 1) if behind else {}
         if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in wants):
             return wants  # a limit is never below what the group was found with
         places = {want.placement.groups for want in wants}  # few: most components have theirs in common

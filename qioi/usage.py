@@ -16,7 +16,6 @@ class LevelWatch:
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
         self._levels = Levels()
-        self._cpus = os.cpu_count() or 1
         self._before: dict[str, tuple[float, float]] = {}
 
     def read(
@@ -42,4 +41,4 @@ class LevelWatch:
                 used[one.cgroup] = delay.run / delay.interval
             elif self._accounts.seconds(one.cgroup) is None:
                 used[one.cgroup] = 0.0  # it is down
-        return self._levels.step(now, groups, used, self._cpus, raised)
+        return self._levels.step(now, groups, used, os.cpu_count() or 1, raised)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -427,6 +428,21 @@ def test_levels_are_found_from_the_kernels_accounts(tmp_path: Path, version: int
     (tmp_path / file).write_text("what\n")
     assert watch.read(12.0, [one], delays, [])["docker/p"].groups == ("docker/p",)
     assert "not known" in LevelWatch(Accounts(version, None)).read(1.0, [one], delays, [])["docker/p"].why
+
+
+def test_what_is_much_is_told_by_the_processors_that_are_there_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual machine may be given more while it runs."""
+    watch, one = LevelWatch(Accounts(1, tmp_path)), Component("p", Role.PEER, "docker/p")
+    delays, levels = {"p": DelayReading("p", 0.1, 0.0, 10, 1.0)}, []
+    (tmp_path / "docker").mkdir()
+    for second, cpus in enumerate((2, 2, 64)):
+        monkeypatch.setattr(os, "cpu_count", lambda cpus=cpus: cpus)
+        (tmp_path / "cpuacct.usage").write_text(f"{second}100000000\n")
+        (tmp_path / "docker/cpuacct.usage").write_text(f"{second}00000000\n")
+        levels.append(watch.read(float(second), [one], delays, [])["docker/p"].groups)
+    assert levels[1:] == [("docker",), ("docker/p",)]
 
 
 def test_a_component_that_is_down_hides_no_level_from_the_others(tmp_path: Path) -> None:
