@@ -172,6 +172,13 @@ def test_text_output_names_what_was_found() -> None:
         assert expected in result.output, expected
 
 
+def test_a_log_shorter_than_the_window_has_no_curve(tmp_path: Path) -> None:
+    (tmp_path / "p.log").write_text(line(1, 1) + line(2, 2))
+    result = CliRunner().invoke(main, ["replay", str(tmp_path / "p.log")])
+    assert result.exit_code == 0
+    assert "c: shorter than the window of 6 s, no reading" in result.output
+
+
 def test_bad_input_is_refused_in_one_line(tmp_path: Path) -> None:
     empty, noise, broken = tmp_path / "empty.log", tmp_path / "noise.log", tmp_path / "broken.gz"
     empty.touch()

@@ -5,8 +5,6 @@ Times over time are seconds since the measured window began; before it lies the 
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qioi.lab.flush import FlushFigures
@@ -137,8 +135,3 @@ def quotient(value: float, base: float) -> float:
     if base == 0:
         return 1.0 if value == 0 else float("inf")
     return value / base
-
-
-def median(values: Sequence[float]) -> float:
-    """Give the median, the only mean used for repeats."""
-    return statistics.median(values)

@@ -129,6 +129,16 @@ def test_a_message_without_header_does_not_count_where_lines_have_headers() -> N
     assert parser.counters.skipped == {Skip.NO_HEADER: 1}
 
 
+@pytest.mark.parametrize(("message", "why"), [
+    ("Raft leader changed, says " + V142, Skip.NOT_KVLEDGER),
+    ("Raft leader changed: 1 -> 2 channel=ch1 node=1", Skip.NOT_A_COMMIT),  # from the wrong module
+])  # fmt: skip
+def test_what_only_looks_like_a_change_of_leader_is_counted_by_what_it_pretends(message: str, why: Skip) -> None:
+    parser = CommitParser("p")
+    assert parser.parse((NEW + message).encode()) is None
+    assert parser.counters.skipped == {why: 1}
+
+
 @pytest.mark.parametrize("number", ["18446744073709551616", "9" * 21, "9" * 3000, "-1", "1e3", "٣"])
 def test_a_number_that_is_no_u64_is_refused(number: str) -> None:
     assert parse_line((NEW + V142.replace("[7]", f"[{number}]")).encode()) is None

@@ -94,13 +94,7 @@ def test_a_reading_that_comes_late_counts_in_full(groups: Groups, reader: Scheds
 def test_a_sleeping_group_neither_runs_nor_waits(groups: Groups, reader: SchedstatReader) -> None:
     group = groups.make()
     process = groups.run(group, SLEEP)
-    until(
-        lambda: (
-            Path(f"/proc/{process.pid}/wchan").exists()
-            and "State:\tS" in Path(f"/proc/{process.pid}/status").read_text()
-        )
-    )
-    time.sleep(0.3)
+    until(lambda: "nanosleep" in Path(f"/proc/{process.pid}/wchan").read_text())  # where it sleeps for good
     watch(reader, {"a": group})
     assert reader.read(0) == []
     reading = by_name(reader.read(1))["a"]
