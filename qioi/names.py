@@ -14,3 +14,16 @@ def few(names: Iterable[str], most: int = FEW) -> str:
     if len(known) <= most + 1:  # "and 1 more" would be no shorter
         return ", ".join(known)
     return f"{', '.join(known[:most])} and {len(known) - most:,} more"
+
+
+def counted(number: int, thing: str) -> str:
+    """Spell how many there are of a thing."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def shortened(name: str, most: int) -> str:
+    """Cut the middle out of a long name: that of a chaincode's container begins with its peer and ends with a hash."""
+    if len(name) <= most:
+        return name
+    kept = max(2, most - 2)
+    return f"{name[: (kept + 1) // 2]}..{name[len(name) - kept // 2 :]}"

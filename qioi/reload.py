@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from qioi.config import Config, ConfigError
 from qioi.daemon import Daemon
+from qioi.names import counted
 from qioi.notify import Notifier
 from qioi.sections import DISCOVERIES
 from qioi.snapshot import Snapshot
@@ -83,6 +84,6 @@ def summary(snapshot: Snapshot) -> str:
     """Say in one clause what is watched."""
     refused = "; the last reload was refused" if snapshot.configuration.problems else ""
     return (
-        f"watching {len(snapshot.components)} components and {len(snapshot.channels)} channels "
+        f"watching {counted(len(snapshot.components), 'component')} and {counted(len(snapshot.channels), 'channel')} "
         f"every {snapshot.period:g} s{refused}"
     )

@@ -40,10 +40,12 @@ from qioi.kept import keep, take_over
 from qioi.kernel_files import KernelFiles, allow_files
 from qioi.lock import HostLock, LockedError
 from qioi.loop import Signals, run_loop
+from qioi.names import counted
 from qioi.notify import Notifier
 from qioi.publish import Publisher
 from qioi.recover import recover, recover_rest, tell
 from qioi.reload import Reloader, summary
+from qioi.sections import DISCOVERIES
 from qioi.slicing import AnySlicer, slicing
 from qioi.sources import CgroupDelays, LogChannels
 from qioi.stalls import StallWatch
@@ -353,7 +355,9 @@ def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> None:
 def banner(config: Config, hierarchy: Hierarchy, access: Access) -> str:
     """Say in one line what is watched and how."""
     dry = ", dry run: nothing is written" if config.dry_run else ""
+    found = ", ".join(section for section in DISCOVERIES if getattr(config, section) is not None)
+    watched = f"{counted(len(config.components), 'component')} and {counted(len(config.policies), 'channel')}"
     return (
-        f"watching {len(config.components)} components and {len(config.policies)} channels every {config.period:g} s; "
+        f"watching {watched}{f', and what is found by {found},' if found else ''} every {config.period:g} s; "
         f"cgroup v{hierarchy.version} at {hierarchy.mount} through {access.name}{dry}"
     )

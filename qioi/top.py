@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from qioi.names import counted, shortened
 from qioi.remarks import raised_above, remarks
 
 #: Values that one sparkline shows.
@@ -19,8 +20,10 @@ BARS = "▁▂▃▄▅▆▇█"
 PLAIN = "_.-=+*%#"
 #: Columns that a terminal must have for delays, for sparklines, for the reasons of decisions, and for long sparklines.
 WITH_DELAYS, WITH_SPARKLINES, WITH_REASONS, WIDE = 60, 72, 110, 160
-#: Lines of a table beside its rows.
-FRAME = 4
+#: Lines of a table beside its rows, and columns of it beside each column's text.
+FRAME, BESIDE = 4, 3
+#: Characters that names and reasons have at least, where the terminal is too narrow for all.
+LEAST_NAME, LEAST_REASON = 12, 13
 
 
 class History:
@@ -74,7 +77,7 @@ def bar(part: float, bars: str = BARS) -> str:
 def view(document: dict[str, Any], history: History, width: int = 200, height: int | None = None) -> RenderableType:
     """Draw one status for a terminal of so many columns and lines."""
     first, below = head(document), notes(document)
-    if width < WITH_REASONS:  # then they stand in no column
+    if width < WIDE:  # then they stand in no column, or are cut off there
         below += [problem(one) for one in document["components"] if one["problem"]]
     shown = document["components"]
     if height is not None:
@@ -82,7 +85,8 @@ def view(document: dict[str, Any], history: History, width: int = 200, height: i
         taken += len(below) + len(document["channels"]) + 2 * FRAME
         shown = most_wanted(shown, max(1, height - taken - 1))
     if len(shown) < len(document["components"]):
-        below.insert(0, Text(f"and {len(document['components']) - len(shown)} more components", style="dim"))
+        more = counted(len(document["components"]) - len(shown), "more component")
+        below.insert(0, Text(f"and {more}", style="dim"))
     return Group(first, channels(document, history, width), components(shown, history, width), *below)
 
 
@@ -168,21 +172,38 @@ def components(shown: list[dict[str, Any]], history: History, width: int) -> Tab
         hidden |= {"Share over time", "Delay over time"}
     if width < WITH_DELAYS:
         hidden.add("Delay")
-    table = Table(*(column for name, column in columns.items() if name not in hidden), expand=True)
-    for one in shown:
-        cells: dict[str, RenderableType] = {
-            "Component": one["name"],
-            "Role": one["role"],
+    kept = [name for name in columns if name not in hidden]
+    rows = [
+        {
+            "Component": Text(one["name"]),
+            "Role": Text(one["role"]),
             "Share": Text(number(one["share"], "{}"), style="yellow" if is_raised(one) else ""),
-            "Share over time": history.line("share", one["name"], room),
-            "Delay": number(None if one["delay"] is None else 1000 * one["delay"], "{:.2f} ms"),
-            "Delay over time": history.line("delay", one["name"], room),
-            "Waiting": number(one["waiting_share"], "{:.0%}"),
-            "Cores": number(one["cores"], "{:.2f}"),
+            "Share over time": Text(history.line("share", one["name"], room)),
+            "Delay": Text(number(None if one["delay"] is None else 1000 * one["delay"], "{:.2f} ms")),
+            "Delay over time": Text(history.line("delay", one["name"], room)),
+            "Waiting": Text(number(one["waiting_share"], "{:.0%}")),
+            "Cores": Text(number(one["cores"], "{:.2f}")),
             "Last decision": Text(one["problem"] or one["reason"], style="red" if one["problem"] else ""),
         }
-        table.add_row(*(cell for name, cell in cells.items() if name not in hidden))
+        for one in shown
+    ]
+    table = Table(*(columns[name] for name in kept), expand=True)
+    longest = name_room({name: columns[name] for name in kept}, rows, width)
+    for row in rows:
+        row["Component"].plain = shortened(row["Component"].plain, longest)
+        table.add_row(*(row[name] for name in kept))
     return table
+
+
+def name_room(columns: dict[str, Column], rows: list[dict[str, Text]], width: int) -> int:
+    """Give what is left for names: no number is cut for the sake of a long one."""
+    others = 0
+    for name, column in columns.items():
+        if name not in ("Component", "Last decision"):
+            words = [str(column.header), *(row[name].plain for row in rows)]
+            others += max(column.min_width or 0, *map(len, words)) + BESIDE
+    reason = LEAST_REASON + BESIDE if "Last decision" in columns else 0
+    return max(LEAST_NAME, width - others - reason - BESIDE - 1)
 
 
 def sparkline_room(width: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qioi.names import few
+from qioi.names import counted, few, shortened
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,14 @@ from qioi.names import few
 )
 def test_a_line_names_a_few_and_counts_the_rest(names: list[str], text: str) -> None:
     assert few(names) == text
+
+
+def test_one_is_no_plural() -> None:
+    assert [counted(number, "channel") for number in (0, 1, 2)] == ["0 channels", "1 channel", "2 channels"]
+
+
+@pytest.mark.parametrize(
+    ("most", "text"), [(10, "peer0.org1"), (9, "peer..rg1"), (8, "pee..rg1"), (4, "p..1"), (0, "p..1")]
+)
+def test_a_long_name_keeps_both_its_ends(most: int, text: str) -> None:
+    assert shortened("peer0.org1", most) == text

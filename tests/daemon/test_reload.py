@@ -159,7 +159,7 @@ def test_systemd_is_told_of_every_turn(site: Site, manager: socket.socket) -> No
             if said[0] == first:
                 return said
 
-    assert until_said("READY=1")[1].startswith("STATUS=watching 1 components and 1 channels")
+    assert until_said("READY=1")[1].startswith("STATUS=watching 1 component and 1 channel")
     assert [until_said("WATCHDOG=1") for _ in range(3)] == [["WATCHDOG=1"]] * 3
     process.send_signal(signal.SIGHUP)
     assert until_said("RELOADING=1")[1].startswith("MONOTONIC_USEC=")

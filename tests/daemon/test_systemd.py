@@ -59,7 +59,7 @@ def start(machine: Machine, site: Site, **changes: object) -> None:
 
 def test_it_raises_with_few_rights_and_stops_clean(machine: Machine, site: Site) -> None:
     start(machine, site)
-    assert machine.shown("StatusText") == "watching 1 components and 1 channels every 0.1 s"
+    assert machine.shown("StatusText") == "watching 1 component and 1 channel every 0.1 s"
     status = machine.run("cat", f"/proc/{machine.shown('MainPID')}/status").stdout
     held = {line.split(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith(("Cap", "NoNew"))}
     # CAP_DAC_READ_SEARCH is 2, CAP_SYS_NICE is 23 (linux/capability.h).

@@ -101,6 +101,23 @@ def test_whatever_the_terminals_size_names_and_shares_are_whole_and_trouble_is_s
     assert all(name in everything for name in names)
 
 
+@pytest.mark.parametrize(("width", "height"), [(50, 24), (80, 24), (120, 40), (200, 50)])
+def test_a_long_name_takes_no_room_from_numbers(tmp_path: Path, width: int, height: int) -> None:
+    """Fabric's chaincode containers have the peer, the label and a hash of 64 digits in their names."""
+    names = ["peer0", *(f"dev-peer0.org1.example.com-smallbank_1.0-{digit * 64}" for digit in "ab")]
+    site = ToySite(tmp_path, [peer(name, f"g/{name}") for name in names], channels={"red": {"threshold": 100}})
+    site.toy.tps = {"red": 50.0}
+    site.toy.waits = dict.fromkeys(names, (0.1, 0.9))
+    document, history = site.run(3).document(), History()
+    history.take(document)
+    rows = drawn(document, history, width, height).splitlines()
+    assert max(map(len, rows)) <= width
+    for one, last in zip(names, ("peer0", "aaaa", "bbbb"), strict=True):
+        (row,) = [row for row in rows if row.startswith(f"│ {one[:4]}") and last in row]
+        for word in (str(site.component(one).share), "90%", *(["0.10"] if width >= WITH_REASONS else [])):
+            assert word in row, row
+
+
 def drawn(document: dict[str, object], history: History, width: int, height: int | None) -> str:
     console = Console(width=width, file=StringIO(), markup=False)
     console.print(view(document, history, width, height))
