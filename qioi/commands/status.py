@@ -41,7 +41,7 @@ def show(document: dict[str, Any]) -> None:
     Where the terminal is narrow, decisions stand below the table.
     """
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -65,7 +65,7 @@ def show(document: dict[str, Any]) -> None:
     console.print(channels)
     wide = console.width >= WIDE
     columns = [*right("Share", "Original", "Delay", "Waiting"), *(right("Cores") if wide else [])]
-    components = Table("Component", "Role", *columns, *(["Last decision"] if wide else []))
+    components = Table(Column("Component", overflow="fold"), "Role", *columns, *(["Last decision"] if wide else []))
     for one in document["components"]:
         last = [number(one["cores"], "{:.2f}"), reason(one)] if wide else []
         components.add_row(one["name"], one["role"], number(one["share"], "{}"), number(one["original"], "{}"),

@@ -70,6 +70,14 @@ def test_a_narrow_terminal_has_numbers_and_decisions_whole(
     assert " ".join(site.component("peer0").reason.split()) in " ".join(text.replace("│", " ").split())
 
 
+def test_a_long_name_is_folded_and_not_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "dev-peer0.org1.example.com-smallbank_1.0-" + "0123456789abcdef" * 4
+    site = ToySite(tmp_path, [peer(name, "docker/p")], channels={"red": {"threshold": 100}})
+    show(site.run(1).document())
+    first = [line.split("│")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert name in "".join(first)
+
+
 def test_why_a_log_shows_no_commits_is_said(tmp_path: Path) -> None:
     log = tmp_path / "peer.log"
     log.touch()
