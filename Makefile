@@ -41,7 +41,7 @@ help:
 	@echo 'make race    the Go tests under the race detector, whole networks included'
 	@echo 'make fuzz    each of the ledger'"'"'s fuzzers for a minute (for another time: make fuzz FUZZTIME=10m)'
 	@echo 'make k8s-tools  build, once, what the Kubernetes tests run on (10 minutes)'
-	@echo 'make bench   the figures of the README, measured here'
+	@echo 'make bench   the figures of docs/measured.md, measured here'
 	@echo 'make experiments  the papers'"'"' experiments, as a report (a night; leave the machine alone)'
 	@echo 'make headline  the picture of the README, measured and drawn anew (10 minutes; leave the machine alone)'
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'

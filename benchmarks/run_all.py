@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every figure of the README, one after the other: `make bench`. Takes about two hours."""
+"""Every figure of docs/measured.md, one after the other: `make bench`. Takes about two hours."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ sed 's|/usr/local/bin/qioi|/usr/bin/qioi|g; s|^# QiOi.s daemon under systemd\..*
     "$source/deploy/systemd/qioi.service" >"$root/lib/systemd/system/qioi.service"
 cp "$here/qioi.yaml" "$root/etc/qioi/qioi.yaml"
 cp "$source/deploy/systemd/qioi.example.yaml" "$source"/deploy/grafana/* "$root/usr/share/doc/qioi/examples/"
-cp "$here/copyright" "$root/usr/share/doc/qioi/copyright"
+cp "$source/docs/operating.md" "$here/copyright" "$root/usr/share/doc/qioi/"
 "$python" -m qioi.cli completion bash >"$root/usr/share/bash-completion/completions/qioi"
 
 cp "$here/postinst" "$here/prerm" "$here/postrm" "$root/DEBIAN/"

@@ -92,5 +92,6 @@ def find_binary() -> Path:
             return place
     raise LabError(
         f"the ledger's binary {BINARY_NAME} is missing (looked at {', '.join(map(str, places))}): "
-        "build it with `make -C ledger build`, which needs Go, or name it in QIOI_LEDGER"
+        "install the wheel that brings it, build it in the source tree with `make -C ledger build`, which needs Go, or "
+        "name it in QIOI_LEDGER"
     )

@@ -54,6 +54,7 @@ def test_from_installation_to_purge(machine: Machine, site: Site) -> None:
     assert machine.shown("ActiveState") == "active", machine.journal()
     assert "dry run" in machine.run("qioi", "status").stdout + machine.journal()
     assert machine.run("dpkg", "--verify", "qioi").stdout == ""
+    assert "/usr/share/doc/qioi/operating.md" in machine.run("dpkg", "-L", "qioi").stdout.split()
     assert machine.run("sh", "-c", "grep -rl direct_url /usr/lib/qioi/qioi-*.dist-info || true").stdout == ""
     assert machine.run("qioi", "--version").stdout.startswith("qioi, version ")
     configure(machine, site, on_exit="keep")
