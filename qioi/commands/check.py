@@ -80,7 +80,7 @@ def meaning(config: Config, hierarchy: Hierarchy, problems: list[str]) -> dict[s
         problems += absent(config, hierarchy, choose_access(actuator, hierarchy))
     except CgroupError as error:
         problems.append(f"{config.file}: {error}")
-    problems += journal_problems(config.state_dir)
+    facts |= journal_facts(config.state_dir, problems)
     problems += obstacles(config)
     problems += libraries(config)
     if config.kubernetes is not None:
@@ -208,10 +208,12 @@ def cluster_facts(section: KubernetesConfig, hierarchy: Hierarchy, problems: lis
     return {"cluster": f"{access.server}, node {node}", **facts, "actuator": choose(found).means.value}
 
 
-def journal_problems(state_dir: Path) -> list[str]:
-    """Look into a journal without touching it: only a damaged one is a problem."""
+def journal_facts(state_dir: Path, problems: list[str]) -> dict[str, Any]:
+    """Look into a journal without touching it. A damaged one is no obstacle: a start restores what can be read."""
     journal = Journal(state_dir)
     try:
-        return [f"{journal.file}: {problem}" for problem in journal.load().problems]
+        damage = journal.load().problems
     except OSError as error:
-        return [f"{journal.file}: {error.strerror}"]
+        problems.append(f"{journal.file}: {error.strerror}")
+        return {}
+    return {"journal": f"{'; '.join(damage)}: the next start restores what can be read"} if damage else {}

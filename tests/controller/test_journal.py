@@ -66,6 +66,43 @@ def test_a_full_disk_leaves_the_old_journal(journal: Journal, monkeypatch: pytes
     assert [file.name for file in journal.file.parent.iterdir()] == ["journal"]
 
 
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("entries", [ENTRIES, []], ids=["replaced", "emptied"])
+def test_the_host_may_stop_after_any_step(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, entries: list[Entry], durable: bool
+) -> None:
+    """The folder as it is after each call that changes it: the old journal or the new one, and both can be replaced."""
+    journal.store(ENTRIES[:1])
+    copies: list[Path] = []
+
+    def stepwise(patch: pytest.MonkeyPatch, call: str) -> None:
+        real = getattr(os, call)
+
+        def step(*arguments: object, **more: object) -> object:
+            if call == "write":
+                arguments = arguments[0], bytes(arguments[1])[:20]  # type: ignore[call-overload]
+            done = real(*arguments, **more)
+            copies.append(tmp_path / f"copy{len(copies)}")
+            copies[-1].mkdir()
+            for file in journal.file.parent.iterdir():
+                (copies[-1] / file.name).write_bytes(file.read_bytes())
+            return done
+
+        patch.setattr(os, call, step)
+
+    with monkeypatch.context() as patch:
+        for call in ("write", "fsync", "replace", "unlink"):
+            stepwise(patch, call)
+        journal.store(entries, durable=durable)
+    found = [Journal(copy).load() for copy in copies]
+    assert len(found) > (10 if entries else 0)
+    assert set(found) <= {Loaded(tuple(ENTRIES[:1])), Loaded(tuple(entries))}
+    assert found[-1] == Loaded(tuple(entries))
+    for copy in copies:
+        Journal(copy).store(ENTRIES)
+        assert Journal(copy).load() == Loaded(tuple(ENTRIES))
+
+
 @pytest.mark.parametrize("cut", range(1, 140, 7))
 def test_a_half_written_journal_gives_what_can_be_read(journal: Journal, cut: int) -> None:
     journal.store(ENTRIES)

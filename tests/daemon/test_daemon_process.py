@@ -228,6 +228,27 @@ def test_a_corrupt_journal_is_said_in_one_line_and_kept(site: Site) -> None:
     assert not journal.exists()
 
 
+@pytest.mark.parametrize("content", [b"", bytes(300), b'0000 {"path":"half'], ids=["empty", "zeros", "torn"])
+def test_journals_that_a_power_cut_has_damaged_stop_no_start(site: Site, content: bytes) -> None:
+    """As file systems leave a file that was replaced but not yet on the disk."""
+    share = site.component("peer0")
+    site.state.mkdir()
+    names = ("journal", "idle", "slices")
+    for name in names:
+        (site.state / name).write_bytes(content)
+        (site.state / f"{name}.new").write_bytes(content)
+    done = site.qioi("check", "-c", str(site.config()))
+    assert done.returncode == 0, done.stderr
+    assert "the next start restores what can be read" in done.stdout
+    process = site.start()
+    site.commit_until(lambda: value(share) > 1024)
+    code, text = end(process)
+    assert code == 0, text
+    assert value(share) == 1024
+    assert "Traceback" not in text
+    assert [name for name in names if not (site.state / f"{name}.damaged").exists()] == []
+
+
 def test_a_full_disk_under_the_journal_means_no_write(site: Site) -> None:
     """The real thing: a file system with no room left."""
     share = site.component("peer0")
