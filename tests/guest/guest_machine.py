@@ -185,13 +185,26 @@ class Guest:
         status = re.search(r"^guest: exit status (\d+)$", text, re.MULTILINE)
         return int(status[1]) if status else None, text
 
+    def own_root(self) -> Path:
+        """Give a root disk for several boots of the same machine."""
+        copy = self._folder / "root.img"
+        run("cp", "--sparse=always", str(self._root), str(copy))
+        return copy
+
     @contextmanager
     def booted(
-        self, source: Path, *, processors: int = 1, megabytes: int = 768, network: bool = False
+        self,
+        source: Path,
+        *,
+        processors: int = 1,
+        megabytes: int = 768,
+        network: bool = False,
+        root: Path | None = None,
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Boot, with a disk made by :func:`command_disk`; it is off afterwards. Its serial line's input is a pipe.
 
-        With a ``network`` it reaches this machine's loopback at 10.0.2.2, and nobody reaches it.
+        With a ``network`` it reaches this machine's loopback at 10.0.2.2, and nobody reaches it. ``root`` is a disk
+        that keeps what is written, made by :meth:`own_root`.
         """
         image = next((self._kernel / "boot").glob("vmlinuz-*"))
         card = ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]
@@ -205,7 +218,7 @@ class Guest:
                 ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp",
                  str(processors), "-m", str(megabytes), "-nographic", "-no-reboot",
                  *(card if network else ["-nic", "none"]), "-kernel", str(image), "-initrd", str(self._initramfs),
-                 "-drive", f"file={self._root},format=raw,if=virtio,snapshot=on",
+                 "-drive", f"file={root or self._root},format=raw,if=virtio,snapshot={'off' if root else 'on'}",
                  "-drive", f"file={source},format=raw,if=virtio,readonly=on", "-append", append],
                 stdin=subprocess.PIPE, stdout=serial, stderr=subprocess.STDOUT,
             )  # fmt: skip
