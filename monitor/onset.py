@@ -24,7 +24,7 @@ from qioi.values import frozen
 AGREE = 2
 FACTOR = 2.0
 #: So many threads more there must be at least: where few are usual, a burst of the ledger's own is twice as many.
-MORE = 6
+MORE = 5
 #: Time constant in s of what is usual, and how long it is watched before it is known.
 USUAL = 5.0
 KNOWN = 2.0

@@ -34,8 +34,8 @@ def onsets(counts: list[int], cpus: int = 2, every: float = 0.1) -> list[int]:
         ([*[27] * 100], []),  # who was there before us is usual
         ([*LEDGER, *[27] * 100], []),  # not yet known what is usual
         ([*[0] * 50, *[3] * 50], []),  # no more than there are CPUs for, and one who looks
-        ([*[0] * 50, *[6] * 50], []),  # no more than a burst of a quiet ledger's own
-        ([*[0] * 50, *[7] * 50], [51]),
+        ([*[0] * 50, *[5] * 50], []),  # no more than a burst of a quiet ledger's own
+        ([*[0] * 50, *[6] * 50], [51]),
         ([*LEDGER * 5, *[27] * 100, *LEDGER * 10], [51]),  # who stays comes once; who goes does not come
         ([*LEDGER * 5, *[27] * 20, *LEDGER * 2, *[27] * 5], [51]),  # so soon again: left to the period
         ([*LEDGER * 5, *[27] * 20, *LEDGER * 10, *[27] * 20], [51, 171]),
