@@ -121,6 +121,11 @@ class Adaptive:
         return cls(default, bounds, tuning or Tuning(), Memory(float(bounds.clamp(default))))
 
     @property
+    def share(self) -> float:
+        """What it has come to."""
+        return self.memory.share
+
+    @property
     def rest(self) -> float:
         """Where the share goes when nothing is needed."""
         return float(self.bounds.clamp(self.default))
@@ -189,8 +194,9 @@ class Adaptive:
         missing = "no scheduling delay read" if seen.delay is None else "no commits"
         if memory.share == self.rest:
             return memory, f"{missing}: default share"
-        if memory.input_at is not None and seen.now - memory.input_at <= self.tuning.hold:
-            return memory, f"{missing} for {seen.now - memory.input_at:.0f} s: share held"
+        since = memory.begun_at if memory.input_at is None else memory.input_at  # it may have been raised before
+        if seen.now - since <= self.tuning.hold:
+            return memory, f"{missing} for {seen.now - since:.0f} s: share held"
         return self._towards_rest(), f"{missing}: back towards the default"
 
     def _raise(self, seen: Seen) -> tuple[Memory, str] | None:

@@ -84,6 +84,11 @@ class Verdict:
 class Law(Protocol):
     """A control law together with all it remembers."""
 
+    @property
+    def share(self) -> float:
+        """The share, in v1 units, that it has come to."""
+        ...
+
     def step(self, seen: Seen) -> tuple[Law, Verdict]:
         """Look at one period; return the law as it stands after it, and its verdict."""
         ...

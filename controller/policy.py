@@ -57,14 +57,14 @@ class Policy:
             return Proportional(bounds.clamp(default), self.k, default, bounds)
         return Adaptive.start(default, bounds)
 
-    def resume(self, before: Law | None, found: int, share: int) -> Law:
-        """Make the law go on where another one, or a daemon before this one, has left the share."""
+    def resume(self, before: Law | None, found: int, share: float) -> Law:
+        """Make the law go on from that share, with what another one remembers as far as it is of the same kind."""
         default, bounds = self._frame(found)
         if self.law == "proportional":
             return Proportional(bounds.clamp(share), self.k, default, bounds)
         law = before if isinstance(before, Adaptive) else Adaptive.start(default, bounds)
-        at = law.memory.share if law is before else share
-        return replace(law, default=default, bounds=bounds, memory=law.memory._replace(share=float(bounds.clamp(at))))
+        memory = law.memory._replace(share=float(bounds.clamp(share)))
+        return replace(law, default=default, bounds=bounds, memory=memory)
 
     def rest(self, found: int) -> int:
         """Give the share, in v1 units, of a component that was found with that one while it needs no more."""
@@ -136,10 +136,11 @@ class Controller:
         no commit yet, but are taken to be sent to. Algorithm 1 is asked to the letter.
         """
         laws = self._laws.setdefault(component.name, {})
+        anew = not laws  # then what is in force was left by a daemon before this one, or for another policy
         best: Decision | None = None
         asks: tuple[tuple[int, int], ...] = ()
         for policy in self.policies_for(component):
-            law = self._law(laws.get(policy.channel), component.name, policy, found, share)
+            law = self._law(laws.get(policy.channel), component.name, policy, found, share if anew else found)
             reading = channels.get(policy.channel)
             seen = Seen(
                 now=now,
@@ -193,12 +194,17 @@ class Controller:
                 laws[channel] = replace(law, memory=law.memory._replace(share=float(shares), raised_at=raised_at))
 
     def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
-        """Find the law to ask: the one from before, unless its policy or the share found is another one by now."""
+        """Find the law to ask: the one from before, unless its policy or the share found is another one by now.
+
+        One that is new, or of a component that somebody else has set before we did, goes on from ``share``.
+        """
         known_for = self._made_for.setdefault(component, {})
         made = known_for.get(policy.channel)
         if known is not None and made is not None and made[1] == found and (made[0] is policy or made[0] == policy):
             return known
         known_for[policy.channel] = policy, found
+        if known is not None and made is not None and made[1] == found:
+            return policy.resume(known, found, known.share)
         return policy.start(found) if known is None and share == found else policy.resume(known, found, share)
 
     def forget(self, component: str) -> None:

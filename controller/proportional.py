@@ -21,7 +21,10 @@ STALE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Proportional:
-    """Algorithm 1. ``share`` is S_prev; ``default`` is S_default; ``known_at`` is when throughput was known last."""
+    """Algorithm 1. ``share`` is S_prev; ``default`` is S_default.
+
+    ``known_at`` is when throughput was known last; where it never was, when it was asked for first.
+    """
 
     share: int = DEFAULT_SHARES
     k: float = 4.0
@@ -35,7 +38,8 @@ class Proportional:
         if throughput is not None:
             return replace(self, known_at=seen.now)._known(throughput, threshold)
         if self.known_at is None:
-            return self._next("hold", self.share, "throughput not known yet: share stays")
+            begun = replace(self, known_at=seen.now)
+            return begun._next("hold", self.share, "throughput not known yet: share stays")
         if seen.now - self.known_at <= STALE:
             return self._next(
                 "hold", self.share, f"throughput not known for {seen.now - self.known_at:.0f} s: share stays"

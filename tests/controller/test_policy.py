@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qioi.controller.adaptive import Adaptive
+from qioi.controller.law import HostLoad
 from qioi.controller.policy import Controller, Policy
 from qioi.controller.proportional import Proportional
 from qioi.types import ChannelReading, Component, Decision, DelayReading, Role
@@ -149,3 +150,63 @@ def test_a_channel_that_is_taken_to_be_sent_to_is_raised_and_that_is_said(law: s
     assert decision is not None
     assert decision.changes is raised
     assert decision.reason.startswith("no commit was seen yet, but its channel works; waits 90%") is raised
+
+
+@pytest.mark.parametrize("law", ["proportional", "adaptive"])
+def test_a_channel_that_is_new_begins_at_the_default_whatever_another_one_has_asked_for(law: str) -> None:
+    controller, one = Controller({"red": Policy("red", law, 100.0)}), component("o", Role.ORDERER, "red", "blue")
+
+    def step(now: float, waiting: float, **rates: float) -> Decision:
+        channels = {name: ChannelReading(name, rate, 0.1) for name, rate in rates.items()}
+        delay, host = DelayReading("o", 1.0 - waiting, waiting, 100, 1.0), HostLoad(0.0, 0.9)
+        decision = controller.decide(now, one, shares[-1], 1024, channels, delay, host)
+        assert decision is not None
+        shares.append(decision.shares)
+        return decision
+
+    shares = [1024]
+    for now in range(5):
+        step(float(now), 0.5, red=20.0)
+    assert shares[-1] > 4000
+    controller.adopt({"red": Policy("red", law, 100.0), "blue": Policy("blue", law, 100.0)})
+    asked = dict(zip(("red", "blue"), (shares for _, shares in step(5.0, 0.0, red=20.0, blue=100.0).asks), strict=True))
+    assert asked["red"] > 4000
+    assert asked["blue"] == 1024
+
+
+@pytest.mark.parametrize("law", ["proportional", "adaptive"])
+def test_shares_that_were_kept_are_held_for_a_while_and_not_for_ever(law: str) -> None:
+    """The daemon before this one has left them; since then nobody has committed anything."""
+    controller, one = Controller({"red": Policy("red", law, 100.0)}), component("a")
+    shares = [4096]
+    for now in range(80):
+        delay = DelayReading("a", 0.1, 0.0, 10, 1.0) if now else None
+        decision = controller.decide(float(now), one, shares[-1], 1024, {}, delay, HostLoad(0.0, 0.9))
+        assert decision is not None
+        shares.append(decision.shares)
+    assert shares[8] == 4096
+    assert shares[-1] == 1024
+
+
+@pytest.mark.parametrize("law", ["proportional", "adaptive"])
+def test_a_share_that_somebody_sets_before_we_do_is_gone_on_from(law: str) -> None:
+    controller, one = Controller({"red": Policy("red", law, 100.0)}), component("a")
+    for now, share in enumerate((1024, 1024, 300, 300, 300)):
+        reading, delay = ChannelReading("red", 100.0, 0.1), DelayReading("a", 0.1, 0.0, 10, 1.0)
+        decision = controller.decide(float(now), one, share, share, {"red": reading}, delay, HostLoad(0.0, 0.9))
+        assert decision is not None
+        assert decision.shares == share
+
+
+@pytest.mark.parametrize("law", ["proportional", "adaptive"])
+def test_a_policy_that_is_changed_does_not_take_over_what_another_one_has_asked_for(law: str) -> None:
+    policies = {"red": Policy("red", law, 100.0), "blue": Policy("blue", law, 100.0)}
+    controller, one = Controller(policies), component("o", Role.ORDERER, "red", "blue")
+    raised = decide(controller, one, red=20.0, blue=150.0)
+    raised = decide(controller, one, now=2.0, red=20.0, blue=150.0)
+    assert raised is not None
+    assert raised.shares > 2000
+    controller.adopt({**policies, "blue": Policy("blue", law, 100.0, ceiling=9000)})
+    after = decide(controller, one, now=3.0, share=raised.shares, red=20.0, blue=150.0)
+    assert after is not None
+    assert after.asks[1] == (0, 1024)
