@@ -131,6 +131,7 @@ def network_of(up: Path | None, folder: Path, base_port: int) -> Iterator[tuple[
     if up is not None:
         lab = Lab(up)
         lab.tree = Tree(str(lab.state()["cgroup_root"]))
+        lab.client_group()  # the daemon may come before the first load
         yield lab, lab.network()
         return
     lab = Lab(folder)

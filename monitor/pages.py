@@ -101,9 +101,11 @@ def rate(channel: _Channel, top: int, opened: float) -> float | None:
     if not starts:
         return None
     start = max(starts, key=lambda look: look.height)
-    leader = max((looks for looks in channel.looks.values() if looks), key=lambda looks: (looks[-1].height, len(looks)))
-    blocks, elapsed = top - start.height, leader[-1].time - start.time
-    grown = leader[-1].height - leader[0].height
-    if blocks <= 0 or grown <= 0 or elapsed <= 0:
+    newest = max((looks for looks in channel.looks.values() if looks), key=lambda looks: (looks[-1].height, len(looks)))
+    blocks, elapsed = top - start.height, newest[-1].time - start.time
+    grown = [looks for looks in channel.looks.values() if looks and looks[-1].height > looks[0].height]
+    if blocks <= 0 or elapsed <= 0 or not grown:
         return 0.0
-    return blocks / elapsed * (leader[-1].transactions - leader[0].transactions) / grown
+    teller = max(grown, key=lambda looks: (looks[-1].height, len(looks)))  # a peer that is back has shown a page alone
+    filled = teller[-1].transactions - teller[0].transactions
+    return blocks / elapsed * filled / (teller[-1].height - teller[0].height)

@@ -275,7 +275,7 @@ def raise_own_shares(shares: int | None, guard: Guard, hierarchy: Hierarchy) -> 
         log.warning("own.shares: %s", error)
         return
     for outcome in guard.apply({group: shares}):
-        if outcome.result is not Result.OK:
+        if outcome.result not in (Result.OK, Result.SKIPPED):
             log.warning("own.shares: %s: %s", group, outcome.message)
 
 

@@ -98,6 +98,14 @@ def test_a_peer_that_starts_again_begins_a_new_window() -> None:
     assert pages.reading("red", 8.0).throughput is None
 
 
+def test_a_peer_that_is_back_at_the_front_with_its_first_page_makes_no_silence() -> None:
+    pages = PageThroughput()
+    for second in range(12):
+        pages.observe("peer0", page(5 * second), float(second))
+    pages.observe("back", Page({"red": 7.0}, {"red": 57}), 11.4)  # a counter begins anew with its process
+    assert pages.reading("red", 11.5).throughput == pytest.approx(50, rel=0.1)
+
+
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 50), st.integers(0, 500)), max_size=60))
 def test_a_rate_is_never_negative(looks: list[tuple[str, int, int]]) -> None:
     pages = PageThroughput()
