@@ -4,7 +4,8 @@ N counts a channel's committed transactions; a block counts once, however many p
 
 **Which clock.** Time is an argument here. For a replay it is the lines' own time. Live it is the monotonic clock,
 which no clock step moves: :func:`commit_instant` turns a line's time into it by the line's age, and believes that age
-only within bounds, so that neither a step nor a forged stamp moves a commit by more than a few seconds.
+only within bounds, so that neither a step nor a forged stamp moves a commit to more than a few seconds before the last
+look.
 
 **Which interval.** Blocks come in bursts up to BatchTimeout (2 s) apart, so counting what falls between two fixed
 instants would flicker by a whole block. ti and tj are therefore instants of commits: ti the last one before the window
@@ -37,12 +38,12 @@ _SETTLED = 16
 _MAX_EVENTS = 50_000
 
 
-def commit_instant(line_time: float | None, arrival: float, wall: float, max_age: float = 5.0) -> float:
+def commit_instant(line_time: float | None, arrival: float, wall: float, max_age: float) -> float:
     """Place a live commit on the monotonic clock.
 
-    ``arrival`` and ``wall`` are the monotonic and the wall clock when the line was read. The line's own stamp is finer
-    than the period of reading; where its age is impossible (the clock was stepped, the line lay in a backlog, the
-    stamp is forged or missing), the time of arrival stands in.
+    ``arrival`` and ``wall`` are the monotonic and the wall clock when the line was read; it may be ``max_age`` seconds
+    old then. The line's own stamp is finer than the period of reading; where its age is impossible (the clock was
+    stepped, the line lay in a backlog, the stamp is forged or missing), the time of arrival stands in.
     """
     age = wall - line_time if line_time is not None else 0.0
     return arrival - age if 0.0 <= age <= max_age else arrival

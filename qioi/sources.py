@@ -16,6 +16,8 @@ from qioi.monitor.throughput import Throughput, commit_instant
 from qioi.types import ChannelReading, Commit, Component, DelayReading, LeaderChange, Role
 from qioi.values import frozen
 
+#: Seconds by which a line may be older than the look before the one that finds it: it lay in its writer's buffers.
+LINE_AGE = 5.0
 #: Leader changes that are kept between two periods; a log may be forged, so there is a bound.
 MAX_ELECTIONS = 256
 
@@ -94,6 +96,7 @@ class LogChannels:
         self._channels: tuple[str, ...] = ()
         self._throughput = Throughput()
         self._elections: deque[LeaderChange] = deque(maxlen=MAX_ELECTIONS)
+        self._read_at: float | None = None
         self._sources: dict[tuple[str, str, str, tuple[str, ...], bool], LogSource] = {}
         self.watch(components, channels)
 
@@ -113,10 +116,12 @@ class LogChannels:
     def read(self, now: float) -> dict[str, ChannelReading]:
         """Read on in every log, then ask every channel's window."""
         wall = time.time()
+        oldest = LINE_AGE + (0.0 if self._read_at is None else max(0.0, now - self._read_at))
+        self._read_at = now
         for source in self._sources.values():
             for event in source.poll():
                 if isinstance(event, Commit):
-                    self._throughput.observe(event, commit_instant(event.time, now, wall))
+                    self._throughput.observe(event, commit_instant(event.time, now, wall, oldest))
                 else:
                     self._elections.append(event)
         return {channel: self._throughput.reading(channel, now) for channel in self._channels}

@@ -187,7 +187,7 @@ def test_a_flood_is_bounded_in_memory_and_keeps_its_sum() -> None:
     ],
 )
 def test_the_instant_of_a_live_commit(line_time: float | None, expected: float) -> None:
-    assert commit_instant(line_time, 50.0, 1000.0) == expected
+    assert commit_instant(line_time, 50.0, 1000.0, 5.0) == expected
 
 
 BLOCKS = st.lists(st.tuples(st.floats(0.001, 3), st.integers(0, 500)), min_size=5, max_size=60)
