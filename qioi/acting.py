@@ -54,6 +54,7 @@ class Actor:
         #: Who has a share on a record of its own, by group, where that is known of groups above components.
         self.owners: Mapping[str, str] = {}
         self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
+        self._stuck: set[str] = set()  # those of them that could not be put back, and that was said
         self._looked_at: set[str] = set()  # groups above components that are held
         self._news: dict[str, Said | None] = {}
 
@@ -193,12 +194,15 @@ class Actor:
         """Restore groups above components that nobody is acted at any more."""
         for group in sorted(groups):
             outcome = self._guard.release(group)
+            failed = outcome is not None and outcome.result is Result.FAILED
             if outcome is not None:
                 self._count(outcome)
-                log.info("%s: let go: %s: %s", group, outcome.result, outcome.message)
-            if outcome is None or outcome.result is not Result.FAILED:
-                self._above.discard(group)
-                self._news.pop(group, None)
+                if not (failed and group in self._stuck):
+                    log.info("%s: let go: %s: %s", group, outcome.result, outcome.message)
+            if failed:
+                self._stuck.add(group)
+            else:
+                self._forget(group)
 
     def _tell(self, outcome: Outcome, previous: int | None, behind: list[Want]) -> None:
         """Log a change of what a group had; one that is no news, for those only who want to see more."""
@@ -220,7 +224,11 @@ class Actor:
     def let_go(self, group: str) -> None:
         """Forget a group that is gone."""
         self._guard.drop(group)
+        self._forget(group)
+
+    def _forget(self, group: str) -> None:
         self._above.discard(group)
+        self._stuck.discard(group)
         self._news.pop(group, None)
 
 

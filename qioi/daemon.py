@@ -278,11 +278,10 @@ class Daemon:
     def _act(self, states: Mapping[str, ComponentState], wants: tuple[Want, ...]) -> dict[str, ComponentState]:
         """Have the guard write what has changed; a dry run only says so."""
         after = dict(states)
-        ours = [one for one in wants if not self._guard.is_foreign(one.cgroup)]
-        changes = sum(one.decision.changes and self._differ(one) for one in ours)
-        self._totals = replace(self._totals, decisions=self._totals.decisions + changes)
+        changes = [one for one in wants if one.decision.changes and self._differ(one)]
+        self._totals = replace(self._totals, decisions=self._totals.decisions + len(changes))
         if self._config.dry_run:
-            self._pretend(one.decision for one in ours)
+            self._pretend(one.decision for one in wants if not self._guard.is_foreign(one.cgroup))
             return after
         shares, problems = self._actor.act(wants)
         for name, share in shares.items():
@@ -295,9 +294,10 @@ class Daemon:
         return after
 
     def _differ(self, want: Want) -> bool:
-        """Whether a decision asks for another share than the one in force, as far as the kernel's unit can tell."""
-        before, after = (self._guard.raw(want.cgroup, one) for one in (want.decision.previous, want.decision.shares))
-        return before != after
+        """Whether a decision asks for a share that a group of ours has not, as far as the kernel's unit can tell."""
+        group, decision = want.cgroup, want.decision
+        before, after = (self._guard.raw(group, shares) for shares in (decision.previous, decision.shares))
+        return before != after and not self._guard.is_foreign(group)
 
     def _pretend(self, decisions: Iterable[Decision]) -> None:
         """Say what would have been set, where that is news."""

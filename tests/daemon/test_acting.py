@@ -19,6 +19,7 @@ from waiting import until
 
 from qioi.accounts import Accounts, find_accounts
 from qioi.commands.explain import lines
+from qioi.controller.errors import CgroupError
 from qioi.controller.hierarchy import Hierarchy
 from qioi.explain import explain
 from qioi.metrics import render
@@ -163,6 +164,29 @@ def test_an_ancestor_is_let_go_of_when_the_level_is_another_one(tmp_path: Path) 
     assert site.weight("docker/p") > 100
 
 
+def test_an_ancestor_that_cannot_be_let_go_of_is_said_once_and_tried_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make(tmp_path)
+    site.toy.used = OUTSIDE
+    site.run(1)
+    assert site.weight("docker") == 400
+
+    def refuse(path: str, value: int) -> None:
+        raise CgroupError("refused")
+
+    monkeypatch.setattr(site.guard._access, "write", refuse)
+    with caplog.at_level(logging.INFO, "qioi"):
+        for _ in range(5):
+            site.daemon._actor._put_back(["docker"])
+    assert len([one for one in caplog.messages if one.startswith("docker: let go: failed")]) == 1
+    monkeypatch.undo()
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.daemon._actor._put_back(["docker"])
+    assert site.weight("docker") == 100
+    assert [one for one in caplog.messages if one.startswith("docker: let go: ok")]
+
+
 def test_an_ancestor_that_somebody_else_sets_is_left_alone(tmp_path: Path) -> None:
     site = make(tmp_path)
     site.toy.used = OUTSIDE
@@ -192,6 +216,16 @@ def test_what_somebody_sets_before_we_do_is_the_original(tmp_path: Path) -> None
     (site.hierarchy.mount / "docker/p" / "cpu.weight").write_text("300\n")
     site.run(3)
     assert site.weight("docker/p") == 300
+
+
+def test_who_is_not_decided_about_any_more_shows_no_decision(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    site.run(2)
+    assert site.component("peer0").channel == "red"
+    site.snapshot = site.daemon.adopt(replace(site.config, policies={}), site.snapshot)
+    state = site.run(1).components[0]
+    assert state.reason == "no policy raises a peer that serves red"
+    assert (state.previous, state.channel, state.error, state.working) == (None, None, None, None)
 
 
 def test_a_default_below_what_was_found_lowers_no_group_of_others(tmp_path: Path) -> None:
