@@ -74,7 +74,7 @@ class Guard:
                 self._store({**self._held, held.path: entry})
             except OSError:
                 return  # told with a later look: nothing is without the journal
-            self._owners.tell(owner, held.ours[-1], held.original)
+            self._owners.tell(replace(entry, ours=(held.original, held.ours[-1])))
         self._held[held.path] = entry
 
     def look(self, path: str, owner: str = "") -> int:
@@ -187,9 +187,9 @@ class Guard:
         entry = self._held.pop(path, None)
         self._last.pop(path, None)
         self._names.pop(path, None)
-        if entry is not None and entry.owner and path not in self._foreign and self._changed(entry):
+        if entry is not None and entry.owner and self._changed(entry):
             entry = self._former[entry.owner] = replace(entry, ours=self._ours(entry))
-            self._owners.release(entry.owner, entry.original, entry.ours)
+            self._owners.release(entry)
         self._foreign.discard(path)
 
     def leave(self, path: str) -> bool:
@@ -243,7 +243,7 @@ class Guard:
         if not ours or entry.file != self._hierarchy.file or current not in entry.ours:
             if entry.owner:
                 self._former[entry.owner] = entry
-                self._owners.release(entry.owner, entry.original, entry.ours)
+                self._owners.release(entry)
             return False
         self._held[entry.path] = entry if entry.owner else replace(entry, ours=(current,))
         self._last[entry.path] = self._hierarchy.shares(current, entry.original)
@@ -263,19 +263,25 @@ class Guard:
 
     def keep(self) -> None:
         """Leave every value as it is, with its original in the journal for whoever comes next. OSError."""
-        held = [replace(one, ours=self._ours(one)) for one in self._held.values() if one.path not in self._foreign]
-        self._journal.store([entry for entry in [*held, *self._formers()] if entry.ours])
+        self._journal.store([entry for entry in [*self._entries(self._held), *self._formers()] if entry.ours])
 
     def restore(self) -> list[Outcome]:
         """Put every value that is ours back, carry on past failures, and keep those in the journal."""
-        held = [replace(one, ours=self._ours(one)) for one in self._held.values() if one.path not in self._foreign]
-        entries = [*held, *self._formers()]
+        entries = [*self._entries(self._held), *self._formers()]
         outcomes, left = restore_entries(self._hierarchy, self._access, entries, self._owners)
         self._journal.store(left)
         self._recorded = set()
         self._held = {entry.path: entry for entry in left}
         self._former = {}
         return outcomes
+
+    def _entries(self, held: Mapping[str, Entry]) -> list[Entry]:
+        """Give what is ours in held groups, or only on record of one that somebody else has changed."""
+        return [
+            replace(entry, ours=self._ours(entry))
+            for path, entry in held.items()
+            if path not in self._foreign or self._owners.kept(entry.owner)
+        ]
 
     def _formers(self) -> list[Entry]:
         """Give the groups that are gone while the record is not put back, and forget the others."""
@@ -320,7 +326,7 @@ class Guard:
         shares = self._last[entry.path] = self._hierarchy.shares(current, entry.original)
         self._held[entry.path] = replace(entry, ours=() if current == entry.original else (current,))
         if entry.owner:
-            self._owners.tell(entry.owner, target, compared)
+            self._owners.tell(entry)
         return Outcome(entry.path, Result.OK, shares, f"{self._hierarchy.file} = {current}")
 
     def _give_way(self, entry: Entry, current: int) -> Outcome:
@@ -336,6 +342,8 @@ class Guard:
         """Take a group for somebody else's from now on."""
         self._foreign.add(entry.path)
         self._held[entry.path] = replace(entry, ours=())
+        if entry.owner:
+            self._owners.leave(entry.owner)
         shares = self._last[entry.path] = self._hierarchy.shares(current, entry.original)
         return Outcome(entry.path, Result.FOREIGN, shares, why)
 
@@ -350,8 +358,7 @@ class Guard:
 
     def _store(self, held: Mapping[str, Entry]) -> None:
         """Journal every held group; wait for the disk only if it does not have all the originals yet."""
-        entries = [replace(one, ours=self._ours(one)) for path, one in held.items() if path not in self._foreign]
-        entries += self._formers()
+        entries = [*self._entries(held), *self._formers()]
         originals = {(entry.path, entry.device, entry.inode, entry.original, entry.owner) for entry in entries}
         new = not originals <= self._recorded
         self._journal.store(entries, durable=new)

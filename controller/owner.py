@@ -10,16 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from qioi.controller.journal import Entry
+
 
 class Owners(Protocol):
     """All owners there are. ``owner`` names one record; values are in the group's file's own unit."""
 
-    def tell(self, owner: str, value: int, before: int) -> None:
-        """Have the record say ``value``, soon; until then it may say ``before``. Never waits."""
+    def tell(self, entry: Entry) -> None:
+        """Have the record say the last of what is ours, soon; until then it may say the others. Never waits."""
         ...
 
-    def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:
-        """Have the record say ``original``, soon, if it says one of ``ours``. Never waits."""
+    def release(self, entry: Entry) -> None:
+        """Have the record say the original, soon, if it says one of what is ours. Never waits."""
+        ...
+
+    def leave(self, owner: str) -> None:
+        """Tell nothing more of what was asked for: somebody else has changed the share."""
         ...
 
     def kept(self, owner: str) -> tuple[int, ...]:
@@ -34,11 +40,14 @@ class Owners(Protocol):
 class Nobody:
     """Where no owner is told."""
 
-    def tell(self, owner: str, value: int, before: int) -> None:
+    def tell(self, entry: Entry) -> None:
         """Nobody to tell."""
 
-    def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:
+    def release(self, entry: Entry) -> None:
         """Nobody to tell."""
+
+    def leave(self, owner: str) -> None:
+        """Nobody was told."""
 
     def kept(self, owner: str) -> tuple[int, ...]:
         """No record."""

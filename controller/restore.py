@@ -64,8 +64,8 @@ def restore_entries(
             outcomes.append(Outcome(entry.path, Result.FAILED, None, str(error)))
             left.append(entry)
             continue
-        if entry.owner and outcomes[-1].result is not Result.FOREIGN:
-            owners.release(entry.owner, entry.original, entry.ours)
+        if entry.owner:
+            owners.release(entry)
             released[entry.owner] = len(outcomes) - 1, entry
     problems = owners.settle() if released else {}
     for owner, (place, entry) in released.items():

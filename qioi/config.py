@@ -34,6 +34,9 @@ from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
 Shares = Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
+STATE_DIR = Path("/run/qioi")
+RECORD_DIR = Path("/var/lib/qioi")
+
 
 class ConfigError(Exception):
     """The configuration cannot be used. ``problems`` are complete lines."""
@@ -125,7 +128,8 @@ class FileConfig(Strict):
     channels: dict[str, PolicyConfig] = Field(default_factory=dict)
     defaults: PolicyConfig = PolicyConfig()
     actuator: Literal["auto", "libcgroup", "files", "docker"] = "auto"
-    state_dir: str = "/run/qioi"  # in memory: a disk may take seconds to answer when its threads starve
+    state_dir: str = str(STATE_DIR)  # in memory: a disk may take seconds to answer when its threads starve
+    record_dir: str | None = None
     socket: str | None = None
     metrics: MetricsConfig = MetricsConfig()
     own: OwnConfig = OwnConfig()
@@ -161,6 +165,7 @@ class Config:
     defaults: PolicyConfig
     actuator: str
     state_dir: Path
+    record_dir: Path
     socket: Path
     metrics: MetricsConfig
     own: OwnConfig
@@ -241,6 +246,7 @@ def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], pol
         defaults=raw.defaults,
         actuator=raw.actuator,
         state_dir=state_dir,
+        record_dir=path.parent / raw.record_dir if raw.record_dir else default_record_dir(state_dir),
         socket=path.parent / raw.socket if raw.socket else state_dir / "qioi.sock",
         metrics=raw.metrics,
         own=raw.own,
@@ -251,6 +257,11 @@ def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], pol
         on_exit=raw.on_exit,
         dry_run=raw.dry_run,
     )
+
+
+def default_record_dir(state_dir: Path) -> Path:
+    """Give the folder for what must outlive a power cut; who has a state folder of his own has it there."""
+    return RECORD_DIR if state_dir == STATE_DIR else state_dir
 
 
 def component(raw: ComponentConfig, folder: Path) -> Component:

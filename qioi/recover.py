@@ -9,9 +9,10 @@ from pathlib import Path
 from qioi.best_effort import recover_idle
 from qioi.controller.files import Files
 from qioi.controller.hierarchy import Hierarchy
-from qioi.controller.journal import Journal
+from qioi.controller.journal import Entry, Journal
 from qioi.controller.restore import Outcome, Result, restore_entries
 from qioi.discovery.owners import EngineOwners
+from qioi.discovery.told import ToldFiles
 from qioi.slicing import recover_slices
 
 
@@ -19,12 +20,13 @@ from qioi.slicing import recover_slices
 class Recovery:
     """What came of it. ``problems`` are complete lines; ``clean`` says that nothing of ours is left.
 
-    ``threads`` is how many threads had a slice of ours.
+    ``threads`` is how many threads had a slice of ours, ``left`` what is still to be put back.
     """
 
     outcomes: tuple[Outcome, ...]
     problems: tuple[str, ...]
     threads: int = 0
+    left: tuple[Entry, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -32,8 +34,11 @@ class Recovery:
         return not self.problems and all(outcome.result is not Result.FAILED for outcome in self.outcomes)
 
 
-def recover(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
-    """Put everything back that the journal in ``state_dir`` names. The caller holds the lock."""
+def recover(state_dir: Path, record_dir: Path, hierarchy: Hierarchy) -> Recovery:
+    """Put everything back that the journal in ``state_dir`` names, and the records that those in ``record_dir`` do.
+
+    The caller holds the lock.
+    """
     journal = Journal(state_dir)
     try:
         loaded = journal.load()
@@ -47,9 +52,13 @@ def recover(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
         except OSError as error:
             kept = f"it cannot be set aside: {error.strerror}"
         problems.append(f"{journal.file}: {what}: what can be read is restored, the rest is left alone; {kept}")
-    owners = EngineOwners(hierarchy.version)
+    told, unread = ToldFiles(record_dir).load()
+    problems += unread
+    journalled = {entry.owner for entry in loaded.entries}
+    entries = (*loaded.entries, *(entry for entry in told if entry.owner not in journalled))
+    owners = EngineOwners(hierarchy, record_dir)
     try:
-        outcomes, left = restore_entries(hierarchy, Files(hierarchy), loaded.entries, owners)
+        outcomes, left = restore_entries(hierarchy, Files(hierarchy), entries, owners)
     finally:
         owners.close()
     try:
@@ -57,7 +66,7 @@ def recover(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
     except OSError as error:
         problems.append(f"{journal.file}: {error.strerror}: it stays as it was")
     rest = recover_rest(state_dir, hierarchy)
-    return Recovery((*outcomes, *rest.outcomes), (*problems, *rest.problems), rest.threads)
+    return Recovery((*outcomes, *rest.outcomes), (*problems, *rest.problems), rest.threads, tuple(left))
 
 
 def recover_rest(state_dir: Path, hierarchy: Hierarchy) -> Recovery:

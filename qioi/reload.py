@@ -20,6 +20,7 @@ log = logging.getLogger("qioi")
 AT_START = (
     *DISCOVERIES,
     "state_dir",
+    "record_dir",
     "socket",
     "metrics",
     "actuator",

@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qioi.accounts import Accounts, find_accounts
@@ -32,6 +32,7 @@ from qioi.daemon import Daemon
 from qioi.discovering import DiscoveringDaemon
 from qioi.discovery.choose import UnwatchableError, watch
 from qioi.discovery.owners import EngineOwners
+from qioi.discovery.told import ToldFiles
 from qioi.early import EarlyLooks
 from qioi.endpoints import MeteredChannels
 from qioi.host import HostWatch, alone, competing, own_cgroup, protect_loop
@@ -148,7 +149,7 @@ def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> 
     """Choose who is told of shares: engines and systemd, unless the configuration wants the files alone."""
     if not config.discovers or config.actuator not in ("auto", "docker"):
         return Nobody()
-    owners = EngineOwners(hierarchy.version)
+    owners = EngineOwners(hierarchy, config.record_dir)
     cleanup.callback(owners.close)
     return owners
 
@@ -296,9 +297,17 @@ def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ..
     groups = {level for one in config.components for level in chain(one.cgroup)}
     outcomes = take_over(config.state_dir, guard, groups, owned=config.discovers)
     if outcomes is None:
-        tell(recover(config.state_dir, hierarchy), log.warning)
+        recovery = recover(config.state_dir, config.record_dir, hierarchy)
+        tell(recovery, log.warning)
+        for entry in recovery.left:
+            guard.adopt(entry)  # it is put back later, or knows what a group that comes up raised had at first
         return ()
-    tell(recover_rest(config.state_dir, hierarchy), log.warning)  # nothing else is ever kept
+    told, problems = ToldFiles(config.record_dir).load()
+    for entry in told:
+        if entry.owner not in guard.owners():  # left by one that was killed before
+            guard.adopt(entry)
+    rest = recover_rest(config.state_dir, hierarchy)  # nothing else is ever kept
+    tell(replace(rest, problems=(*problems, *rest.problems)), log.warning)
     log.info("going on with the shares that the daemon before this one has kept")
     for outcome in outcomes:
         log.warning("%s: %s: %s", outcome.path, outcome.result, outcome.message)

@@ -132,9 +132,7 @@ def obstacles(config: Config) -> Iterator[str]:
             find_slices(early=config.slices_before_6_15)
         except SliceError as error:
             yield f"{config.file}: slices: required: {error}"
-    # Not Path.exists(), which raises where this user may not look.
-    there = next(one for one in (config.state_dir, *config.state_dir.absolute().parents) if os.access(one, os.F_OK))
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    if (there := in_the_way(config.state_dir)) is not None:
         yield f"{config.file}: state_dir {config.state_dir}: {there}: accepted is a folder that can be made and written"
     listen, port = config.metrics.listen, config.metrics.port
     if port and not runs(config):
@@ -142,6 +140,13 @@ def obstacles(config: Config) -> Iterator[str]:
             serve_tcp(listen, port, {}).close()
         except BusyError as error:
             yield f"{config.file}: {error}"
+
+
+def in_the_way(folder: Path) -> Path | None:
+    """Name what keeps a folder from being made and written, if anything does."""
+    # Not Path.exists(), which raises where this user may not look.
+    there = next(one for one in (folder, *folder.absolute().parents) if os.access(one, os.F_OK))
+    return None if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else there
 
 
 def runs(config: Config) -> bool:
@@ -171,6 +176,10 @@ def config_facts(config: Config) -> dict[str, Any]:
         "state": f"{config.state_dir}, socket {config.socket}",
         "metrics": f"http://{host}:{config.metrics.port}/metrics" if config.metrics.port else "off",
     }
+    if config.docker is not None and config.actuator in ("auto", "docker"):
+        there = in_the_way(config.record_dir)
+        what = "" if there is None else f": {there} cannot be written: Docker will be told of no share"
+        facts["records"] = f"{config.record_dir}{what}"
     for name, one in config.policies.items():
         threshold = "learned" if one.auto else "none" if one.threshold is None else f"{one.threshold:g} tps"
         raised = [c.name for c in config.components if c.role in one.roles and (not c.channels or name in c.channels)]

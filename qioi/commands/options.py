@@ -9,12 +9,10 @@ from typing import Any
 import click
 
 from qioi.commands.failing import fail
-from qioi.config import Config, ConfigError, load_config, survey
+from qioi.config import STATE_DIR, Config, ConfigError, default_record_dir, load_config, survey
 
 #: What every command goes by where nobody names another one.
 DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
-#: Where that does not say otherwise, or is missing.
-DEFAULT_STATE_DIR = Path("/run/qioi")
 
 config_option = click.option(
     "-c",
@@ -41,26 +39,33 @@ def evidence(document: Mapping[str, Any]) -> str:
     return f"{text}: {document['lowest']:.1f} to {document['highest']:.1f} tps, the last {document['age']:.0f} s ago"
 
 
-def places(path: Path | None) -> tuple[Path, Path]:
-    """Give the state folder and the status socket that a configuration names; without any, /etc/qioi/qioi.yaml.
+def places(path: Path | None) -> tuple[Path, Path, Path]:
+    """Give the state folder, the status socket and the folder of records that a configuration names.
+
+    Without any, that is /etc/qioi/qioi.yaml.
 
     What else is wrong with the file is of no matter: the daemon may have refused it, and go on with the one before.
-    ConfigError names what keeps these two from being read, unless nobody named the file.
+    ConfigError names what keeps these from being read, unless nobody named the file.
     """
     config, problems = survey(path or DEFAULT_CONFIG)
     if path is not None and (said := [one for one in problems if config is None or places_in(one, path)]):
         raise ConfigError(said)
-    return (config.state_dir, config.socket) if config else (DEFAULT_STATE_DIR, DEFAULT_STATE_DIR / "qioi.sock")
+    if config is None:
+        return STATE_DIR, STATE_DIR / "qioi.sock", default_record_dir(STATE_DIR)
+    return config.state_dir, config.socket, config.record_dir
 
 
 def places_in(problem: str, path: Path) -> bool:
-    """Whether a problem of the file is about the two places."""
-    return problem.startswith((f"{path}: state_dir:", f"{path}: socket:"))
+    """Whether a problem of the file is about these places."""
+    return problem.startswith(tuple(f"{path}: {key}:" for key in ("state_dir", "socket", "record_dir")))
 
 
-def state_dir_of(path: Path | None) -> Path:
-    """Give the state folder, or end with what is wrong with the file."""
-    return known(path)[0]
+def folders_of(path: Path | None, state_dir: Path | None, record_dir: Path | None) -> tuple[Path, Path]:
+    """Give the folders of state and of records: those named, a configuration's, or end with what is wrong with it."""
+    if state_dir is not None:
+        return state_dir, record_dir or default_record_dir(state_dir)
+    state, _, records = known(path)
+    return state, record_dir or records
 
 
 def socket_of(path: Path | None) -> Path:
@@ -68,8 +73,8 @@ def socket_of(path: Path | None) -> Path:
     return known(path)[1]
 
 
-def known(path: Path | None) -> tuple[Path, Path]:
-    """Give both places, or end with what is wrong with the file."""
+def known(path: Path | None) -> tuple[Path, Path, Path]:
+    """Give all places, or end with what is wrong with the file."""
     try:
         return places(path)
     except ConfigError as error:

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from qioi.commands.failing import fail
-from qioi.commands.options import state_dir_of
+from qioi.commands.options import folders_of
 from qioi.controller.errors import CgroupError
 from qioi.controller.hierarchy import find_hierarchy
+from qioi.discovery.told import ToldFiles
 from qioi.kept import mark
 from qioi.lock import HostLock, LockedError
 from qioi.recover import recover, tell
@@ -17,20 +18,24 @@ from qioi.recover import recover, tell
 
 @click.command()
 @click.option("-c", "--config", type=click.Path(path_type=Path),
-              help="Take `state_dir` from this configuration.  [default: /etc/qioi/qioi.yaml]")  # fmt: skip
+              help="Take both folders from this configuration.  [default: /etc/qioi/qioi.yaml]")  # fmt: skip
 @click.option("--state-dir", type=click.Path(path_type=Path), help="Where the journal is.")
+@click.option("--record-dir", type=click.Path(path_type=Path), help="Where it is written down what Docker was told.")
 @click.option("--unless-kept", is_flag=True, help="Leave what a daemon with `on_exit: keep` has left on purpose.")
-def command(config: Path | None, state_dir: Path | None, unless_kept: bool) -> None:
+def command(config: Path | None, state_dir: Path | None, record_dir: Path | None, unless_kept: bool) -> None:
     """Put back every share that a dead daemon left changed.
 
-    What somebody else has changed since is left alone. Exit status 1 if something could not be read or restored.
+    What somebody else has changed since is left alone. Docker's own record is put back too, also after a power cut; the
+    folder for that is /var/lib/qioi, or a state folder other than /run/qioi, unless it is named.
+    Exit status 1 if something could not be read or restored.
     """
-    folder = state_dir or state_dir_of(config)
-    if not folder.is_dir():
+    folder, records = folders_of(config, state_dir, record_dir)
+    if not folder.is_dir() and not ToldFiles(records).any():
         click.echo(f"{folder} does not exist: nothing was changed from there, nothing is to be restored")
         return
     try:
         hierarchy = find_hierarchy()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)  # a boot has taken it away
         lock = HostLock(folder)
     except LockedError as error:
         fail(f"{error}; stop it, and it restores by itself")
@@ -44,7 +49,7 @@ def command(config: Path | None, state_dir: Path | None, unless_kept: bool) -> N
                 f"{folder}: shares were kept on purpose (on_exit: keep); without --unless-kept they are restored"
             )
             return
-        recovery = recover(folder, hierarchy)
+        recovery = recover(folder, records, hierarchy)
         mark(folder).unlink(missing_ok=True)
     finally:
         lock.close()

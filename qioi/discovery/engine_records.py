@@ -1,11 +1,23 @@
-"""Containers' shares on their engine's record, by the engine's update call. Source: Docker Engine API, `CpuShares`."""
+"""Containers' shares on their engine's record, by the engine's update call. Source: Docker Engine API, `CpuShares`.
+
+The record is on a disk. So nothing is told that is not on a disk before (told.py), and nothing over what somebody else
+has put there.
+"""
 
 from __future__ import annotations
 
-from qioi.discovery.engine import Engine, EngineError
-from qioi.discovery.weights import conversion, shares_for
+from collections.abc import Iterable
+from dataclasses import replace
+
+from qioi.controller.journal import Entry
+from qioi.discovery.engine import Engine, EngineError, NoContainerError, RefusedError
+from qioi.discovery.records import RecordError
+from qioi.discovery.told import Told, ToldFiles
+from qioi.discovery.weights import conversion, linear, quadratic, shares_for
 
 KIND = "docker"
+#: Values of ours that are remembered of one record while no update of it is known to have come through.
+REMEMBERED = 16
 
 
 def docker_owner(socket: str, container: str) -> str:
@@ -16,43 +28,96 @@ def docker_owner(socket: str, container: str) -> str:
 class EngineRecords:
     """All containers' records, in any number of engines."""
 
-    def __init__(self, cgroup_version: int) -> None:
-        self._version = cgroup_version
+    def __init__(self, told: ToldFiles) -> None:
+        self._told = told
         self._engines: dict[str, Engine] = {}
+        self._on_record: dict[str, int] = {}  # by owner: what an update is known to have put there
 
     def party(self, owner: str) -> str:
         """Name the engine's socket."""
         return owner.split(" ", 2)[2]
 
-    def update(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> set[int]:
+    def update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Speak to the engine; return what of ours is on the record after it."""
-        _, container, socket = owner.split(" ", 2)
+        _, container, socket = entry.owner.split(" ", 2)
         engine = self._engines.get(socket)
         try:
             if engine is None:
                 engine = self._engines[socket] = Engine(socket)
-            if only_from is not None and engine.shares(container) not in {
-                self._shares(engine, one) for one in only_from
-            }:
-                return set()  # never told, or changed by somebody else since
-            engine.set_shares(container, self._shares(engine, wanted))
+            if only_from is None:
+                return self._tell(engine, container, entry, wanted)
+            return self._put_back(engine, container, entry, only_from)
+        except NoContainerError:
+            self._forget(entry.owner)
+            raise
+        except RefusedError:
+            raise
         except EngineError:
             dropped = self._engines.pop(socket, None)
             if dropped is not None:
                 dropped.close()
             raise
-        return set() if only_from is not None else {wanted}
 
-    def _shares(self, engine: Engine, value: int) -> int:
-        """Convert from the control group's unit to the engine's."""
-        if self._version == 1:
-            return value
-        convert = conversion(engine.runc_version())
-        if convert is None:
-            raise EngineError(f"{engine.socket}: its runtime is not runc: how it makes weights of shares is unknown")
-        return shares_for(value, convert)
+    def _tell(self, engine: Engine, container: str, entry: Entry, wanted: int) -> set[int]:
+        """Put a share on record, unless what is there is neither ours nor what was found."""
+        owner, on_record = entry.owner, engine.shares(container)
+        told = self._read(owner) or Told(replace(entry, ours=()), on_record)
+        if on_record not in {told.found, *possible(told.entry, told.entry.ours)}:
+            self._forget(owner)
+            return set()
+        sure = self._on_record.get(owner)
+        before = told.entry.ours[-REMEMBERED:] if sure is None else (sure,)
+        try:
+            ours = tuple(dict.fromkeys((*before, wanted)))
+            self._told.store(replace(told, entry=replace(told.entry, ours=ours)))
+        except OSError as error:
+            why = "the engine is told of no share that is not on a disk before"
+            raise RecordError(f"{self._told.folder}: {error.strerror}: {why}") from None
+        self._on_record.pop(owner, None)
+        engine.set_shares(container, shares_to_tell(engine, told, wanted))
+        self._on_record[owner] = wanted
+        if wanted == told.entry.original:
+            self._forget(owner)
+        return {wanted}
+
+    def _put_back(self, engine: Engine, container: str, entry: Entry, only_from: Iterable[int]) -> set[int]:
+        """Put the original on record, unless what is there is not ours: never told, or changed by somebody else."""
+        told = self._read(entry.owner) or Told(entry, 0)
+        if engine.shares(container) in possible(told.entry, {*only_from, *told.entry.ours}):
+            engine.set_shares(container, shares_to_tell(engine, told, entry.original))
+        self._forget(entry.owner)
+        return set()
+
+    def _read(self, owner: str) -> Told | None:
+        try:
+            return self._told.of(owner)
+        except OSError as error:
+            raise RecordError(f"{self._told.folder}: {error.strerror}") from None
+        except ValueError as error:
+            raise RecordError(f"{self._told.folder}: record {owner}: {error}") from None
+
+    def _forget(self, owner: str) -> None:
+        self._told.forget(owner)
+        self._on_record.pop(owner, None)
 
     def close(self) -> None:
         """Close all connections."""
         for engine in self._engines.values():
             engine.close()
+
+
+def possible(entry: Entry, values: Iterable[int]) -> set[int]:
+    """Give the engine's numbers that may have made these values, whichever runc it has or had."""
+    if entry.file == "cpu.shares":
+        return set(values)
+    return {shares_for(one, convert) for one in values for convert in (linear, quadratic)}
+
+
+def shares_to_tell(engine: Engine, told: Told, value: int) -> int:
+    """Convert from the control group's unit to the engine's: to the number that was found, if it makes this value."""
+    if told.entry.file == "cpu.shares":
+        return value
+    convert = conversion(engine.runc_version())
+    if convert is None:
+        raise EngineError(f"{engine.socket}: its runtime is not runc: how it makes weights of shares is unknown")
+    return told.found if told.found and convert(told.found) == value else shares_for(value, convert)

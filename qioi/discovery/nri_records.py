@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from qioi.controller.journal import Entry
 from qioi.discovery.records import NoRecordError, RecordError
 from qioi.discovery.weights import Conversion, linear, quadratic, shares_for
 
@@ -109,9 +110,9 @@ class NriRecords:
         """Name the plugin's socket."""
         return owner.split(" ", 3)[3]
 
-    def update(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> set[int]:
+    def update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Have containerd's record say ``wanted``; return what of ours is on it after that."""
-        _, container, words, path = owner.split(" ", 3)
+        _, container, words, path = entry.owner.split(" ", 3)
         conversion, _, found = words.partition(":")
         plugin, convert = Plugin(path), CONVERSIONS[conversion]
         if only_from is not None and convert(plugin.shares(container)) not in only_from:

@@ -7,6 +7,9 @@ because a call to an engine costs the host 10 to 30 ms of CPU (it starts the con
 
 A record outlives its process, and Docker's even the host's restart. So what is told here is put back here, also for
 a container or unit that has stopped meanwhile.
+
+An owner that is told writes the group too. So it is told of nothing that is not in force in the group, and where
+somebody else has changed a group whose record is put back, his value is in force afterwards as before.
 """
 
 from __future__ import annotations
@@ -15,13 +18,21 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from qioi.controller.errors import CgroupError
+from qioi.controller.files import Files
+from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.journal import Entry
+from qioi.discovery.engine import RefusedError
 from qioi.discovery.engine_records import KIND as DOCKER
 from qioi.discovery.engine_records import EngineRecords
 from qioi.discovery.nri_records import KIND as NRI
 from qioi.discovery.nri_records import NriRecords
 from qioi.discovery.records import Keeper, NoRecordError, RecordError
+from qioi.discovery.told import ToldFiles
 from qioi.discovery.unit_records import KIND as SYSTEMD
 from qioi.discovery.unit_records import UnitRecords
 
@@ -42,6 +53,7 @@ class Record:
     ``only_from``: the record is put back only if it says one of these; ``None`` to write it anyway.
     """
 
+    entry: Entry
     kept: set[int] = field(default_factory=set)
     wanted: int | None = None
     only_from: frozenset[int] | None = None
@@ -53,10 +65,13 @@ class Record:
 class EngineOwners:
     """All records of engines, of systemd and, by NRI, of containerd. Its thread starts when it is first needed."""
 
-    def __init__(self, cgroup_version: int, *, pause: float = PAUSE) -> None:
+    def __init__(self, hierarchy: Hierarchy, record_dir: Path, *, pause: float = PAUSE) -> None:
+        self._groups = Files(hierarchy)
         self._keepers: dict[str, Keeper] = {
-            DOCKER: EngineRecords(cgroup_version), SYSTEMD: UnitRecords(cgroup_version), NRI: NriRecords(),
-        }  # fmt: skip
+            DOCKER: EngineRecords(ToldFiles(record_dir)),
+            SYSTEMD: UnitRecords(hierarchy.version),
+            NRI: NriRecords(),
+        }
         self._pause = pause
         self._records: dict[str, Record] = {}
         self._changed = threading.Condition()
@@ -66,13 +81,21 @@ class EngineOwners:
 
     # ---- for the guard
 
-    def tell(self, owner: str, value: int, before: int) -> None:
-        """Have the record say ``value``, soon; until then it may say ``before``."""
-        self._ask(owner, value, (value, before), None)
+    def tell(self, entry: Entry) -> None:
+        """Have the record say the last of what is ours, soon; until then it may say the others."""
+        self._ask(entry, entry.ours[-1], None)
 
-    def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:
-        """Have the record say ``original``, soon, if it says one of ``ours``."""
-        self._ask(owner, original, ours, frozenset(ours))
+    def release(self, entry: Entry) -> None:
+        """Have the record say the original, soon, if it says one of what is ours."""
+        self._ask(entry, entry.original, frozenset(entry.ours))
+
+    def leave(self, owner: str) -> None:
+        """Tell nothing more of what was asked for."""
+        with self._changed:
+            record = self._records.get(owner)
+            if record is not None and record.only_from is None:
+                record.wanted = record.problem = None
+                self._changed.notify_all()
 
     def kept(self, owner: str) -> tuple[int, ...]:
         """Values of ours that the record may hold, or that are on their way to it; the original until it was told."""
@@ -113,13 +136,13 @@ class EngineOwners:
 
     # ---- the thread
 
-    def _ask(self, owner: str, value: int, ours: tuple[int, ...], only_from: frozenset[int] | None) -> None:
+    def _ask(self, entry: Entry, value: int, only_from: frozenset[int] | None) -> None:
         with self._changed:
-            record = self._records.setdefault(owner, Record())
+            record = self._records.setdefault(entry.owner, Record(entry))
             if only_from is not None:
                 only_from |= record.kept
-            record.kept.update(ours)
-            record.wanted, record.only_from = value, only_from
+            record.kept.update(entry.ours)
+            record.entry, record.wanted, record.only_from = entry, value, only_from
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="qioi-owners", daemon=True)
                 self._thread.start()
@@ -139,11 +162,11 @@ class EngineOwners:
                 if self._closed or owner is None:
                     break
                 record = self._records[owner]
-                wanted, only_from = record.wanted, record.only_from
+                entry, wanted, only_from = record.entry, record.wanted, record.only_from
                 record.wanted, record.busy = None, True
                 record.not_before = time.monotonic() + self._pause
             assert wanted is not None  # else _next would not have given it
-            self._do(owner, wanted, only_from)
+            self._do(entry, wanted, only_from)
         for keeper in self._keepers.values():
             keeper.close()
 
@@ -161,16 +184,17 @@ class EngineOwners:
         times = [record.not_before for record in self._records.values() if record.wanted is not None]
         return max(0.001, min(times) - time.monotonic()) if times else None
 
-    def _do(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> None:
+    def _do(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> None:
         """Make one update, and note what the record may hold after it."""
+        owner = entry.owner
         kept: set[int] | None
-        problem = None
+        problem, alone = None, False
         try:
-            kept = self._keeper(owner).update(owner, wanted, only_from)
+            kept = self._update(entry, wanted, only_from)
         except NoRecordError:
             kept = set()
         except RecordError as error:
-            kept, problem = None, str(error)
+            kept, problem, alone = None, str(error), isinstance(error, RefusedError)
         except Exception as error:  # an answer, or a name in a journal, of another shape: no end of all telling
             log.exception("record %s", owner)
             kept, problem = None, f"{type(error).__name__}: {error}"
@@ -181,7 +205,8 @@ class EngineOwners:
                 if record.wanted is None:  # nothing newer was asked for meanwhile
                     record.wanted, record.only_from = wanted, only_from
                 record.not_before = time.monotonic() + RETRY
-                self._fail_alike(owner, problem)
+                if not alone:
+                    self._fail_alike(owner, problem)
             elif record.wanted is None:
                 record.kept = kept
                 if not kept:
@@ -189,6 +214,28 @@ class EngineOwners:
             elif record.only_from is None:
                 record.kept = kept | {record.wanted}
             self._changed.notify_all()
+
+    def _update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
+        """Have the owner told, and nobody else's value in the group be changed by that. RecordError, NoRecordError."""
+        before = self._in_force(entry)
+        if only_from is None and before != wanted:
+            # Changed since by us, who will tell, or by somebody else, or gone: the guard sees which.
+            with self._changed:
+                return set(self._records[entry.owner].kept)
+        kept = self._keeper(entry.owner).update(entry, wanted, only_from)
+        if only_from is None or before is None or before in (wanted, *only_from):
+            return kept
+        if self._in_force(entry) == wanted:
+            with suppress(CgroupError):  # gone meanwhile
+                self._groups.write(entry.path, before)
+        return kept
+
+    def _in_force(self, entry: Entry) -> int | None:
+        """Read what a group has; ``None`` where it is gone, or cannot be read."""
+        try:
+            return self._groups.read(entry.path)
+        except CgroupError:
+            return None
 
     def _fail_alike(self, owner: str, problem: str | None) -> None:
         """What one call has shown about an owner holds for all their records, until they are asked again."""

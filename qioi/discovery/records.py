@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from qioi.controller.journal import Entry
+
 
 class RecordError(Exception):
     """Who keeps the record does not answer, or refuses; the message is one line."""
@@ -14,13 +16,13 @@ class NoRecordError(Exception):
 
 
 class Keeper(Protocol):
-    """Those who keep records of one kind. ``owner`` names one record; values are in the group's file's own unit."""
+    """Those who keep records of one kind. An entry's ``owner`` names one; values are in the group's file's own unit."""
 
     def party(self, owner: str) -> str:
         """Name who is asked about a record: what one call shows about them holds for all their records."""
         ...
 
-    def update(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> set[int]:
+    def update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Have the record say ``wanted``; if ``only_from`` is given, put it back, and only if it says one of these.
 
         Gives what of ours is on the record after it. RecordError, NoRecordError.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from qioi.controller.journal import Entry
 from qioi.discovery.systemd import UNSET, Systemd, SystemdError, Unit
 
 KIND = "systemd"
@@ -48,9 +49,9 @@ class UnitRecords:
         """There is one systemd."""
         return KIND
 
-    def update(self, owner: str, wanted: int, only_from: frozenset[int] | None) -> set[int]:
+    def update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Speak to systemd; return what of ours is on the record after it."""
-        _, name, *words = owner.split(" ")
+        _, name, *words = entry.owner.split(" ")
         originals = dict(word.rstrip("+").split("=") for word in words)
         try:
             if self._systemd is None:

@@ -361,9 +361,13 @@ def test_a_group_made_anew_while_the_journal_was_written_is_left_alone(
 
     def slowly(entries: object, *, durable: bool = True) -> None:
         store(entries, durable=durable)  # type: ignore[arg-type]
+        folder = host.hierarchy.folder(path)
+        before = folder.stat().st_ino
         host.remove(path)
-        host.make("b")  # takes the inode number that a file system like tmpfs would use again
         host.make("a", 300)
+        while folder.stat().st_ino == before:  # that of control groups uses no number again, ordinary ones do
+            folder.rename(folder.with_name(f"b{len(list(folder.parent.iterdir()))}"))
+            host.make("a", 300)
 
     monkeypatch.setattr(journal, "store", slowly)
     (outcome,) = guard.apply({path: 4096})

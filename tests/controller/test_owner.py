@@ -9,7 +9,7 @@ from real_host import Host
 
 from qioi.controller.errors import CgroupError
 from qioi.controller.guard import Guard
-from qioi.controller.journal import Journal
+from qioi.controller.journal import Entry, Journal
 from qioi.controller.restore import Result
 
 OWNER = "toy container"
@@ -21,21 +21,25 @@ class ToyOwners:
     def __init__(self) -> None:
         self.record = 0
         self.asked: list[int] = []
+        self.left: list[str] = []
         self.ours: set[int] = set()
         self.problem: str | None = None
 
-    def tell(self, owner: str, value: int, before: int) -> None:
-        self.asked.append(value)
-        self.ours.update((value, before))
+    def tell(self, entry: Entry) -> None:
+        self.asked.append(entry.ours[-1])
+        self.ours.update(entry.ours)
 
     def done(self) -> None:
         """What was asked for last is on the record."""
         self.record = self.asked[-1]
         self.ours = {self.record}
 
-    def release(self, owner: str, original: int, ours: tuple[int, ...]) -> None:
-        self.asked.append(original)
-        self.ours.update(ours)
+    def release(self, entry: Entry) -> None:
+        self.asked.append(entry.original)
+        self.ours.update(entry.ours)
+
+    def leave(self, owner: str) -> None:
+        self.left.append(owner)
 
     def kept(self, owner: str) -> tuple[int, ...]:
         return tuple(self.ours) if owner else ()

@@ -16,6 +16,8 @@ import pytest
 from toy_daemon import ToySite, peer
 from waiting import until
 
+from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.journal import Entry
 from qioi.discovering import merge
 from qioi.discovery.base import Found
 from qioi.discovery.docker import DockerDiscovery
@@ -93,11 +95,11 @@ def test_a_container_that_the_engine_fails_on_hides_no_other(engine: Engine) -> 
     assert "does not name the container" in problems["container peer0"]  # process 1 is in none of that name
 
 
-def test_records_that_cannot_be_used_are_said_and_the_others_kept(engine: Engine) -> None:
+def test_records_that_cannot_be_used_are_said_and_the_others_kept(engine: Engine, tmp_path: Path) -> None:
     socket = engine.server_address
-    with closing(EngineOwners(1, pause=0.0)) as owners:
+    with closing(EngineOwners(Hierarchy(1, tmp_path), tmp_path, pause=0.0)) as owners:
         for owner in ("crio 12ab /run/crio.sock", "docker", f"docker broken {socket}"):
-            owners.release(owner, 1024, (2048,))
+            owners.release(Entry("docker/a", "cpu.shares", 0, 0, 1024, (2048,), owner))
         problems = owners.settle()
     assert "crio" in problems["crio 12ab /run/crio.sock"]
     assert "not enough values to unpack" in problems["docker"]

@@ -51,6 +51,7 @@ class EngineSite:
         self.folder = folder
         self.socket = folder / "docker.sock"
         self.process: subprocess.Popen[bytes] | None = None
+        self.live_restore = True
 
     def start(self) -> None:
         """Start it. On a busy host it may give its containerd too little time, and end: it is started again."""
@@ -66,7 +67,8 @@ class EngineSite:
         with (self.folder / "dockerd.log").open("ab") as log:
             self.process = subprocess.Popen(
                 ["dockerd", "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec"),
-                 "--host", f"unix://{self.socket}", "--pidfile", str(self.folder / "pid"), "--live-restore",
+                 "--host", f"unix://{self.socket}", "--pidfile", str(self.folder / "pid"),
+                 *(["--live-restore"] if self.live_restore else []),
                  "--bridge=none", "--iptables=false", "--ip6tables=false"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip

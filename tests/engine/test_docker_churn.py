@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,9 @@ from engine_site import CHAINCODE, PEER, EngineSite
 from test_docker_daemon import Daemon, daemon
 from waiting import until
 
+from qioi.api import UnixConnection
 from qioi.controller.journal import Journal
+from qioi.discovery.told import ToldFiles
 
 __all__ = ["daemon"]  # the fixture
 
@@ -53,9 +56,29 @@ def churn(engine: EngineSite, daemon: Daemon, prefix: str, count: int) -> set[st
     return seen
 
 
+def series(daemon: Daemon) -> list[bytes]:
+    """Give the lines of metrics that have a value."""
+    connection = UnixConnection(daemon.state / "qioi.sock")
+    with contextlib.closing(connection):
+        connection.request("GET", "/metrics")
+        return [line for line in connection.getresponse().read().splitlines() if not line.startswith(b"#")]
+
+
 def watches(pid: int) -> int:
     """Count what the kernel watches for a process (inotify)."""
     return sum("inotify" in file.read_text() for file in Path(f"/proc/{pid}/fdinfo").iterdir())
+
+
+def figures(daemon: Daemon, process: psutil.Process) -> dict[str, int]:
+    """Say what the daemon has, in numbers; memory in bytes."""
+    journal = daemon.state / "journal"
+    return {
+        "files": process.num_fds(),
+        "threads": process.num_threads(),
+        "memory": process.memory_info().rss,
+        "journal": journal.stat().st_size if journal.exists() else 0,
+        "series": len(series(daemon)),
+    }
 
 
 def test_many_containers_leave_nothing_behind(
@@ -68,12 +91,16 @@ def test_many_containers_leave_nothing_behind(
     churn(engine, daemon, "before", 40)  # whatever is made at the first use is there now
     until(lambda: daemon.components() == {})
     files, threads, memory = process.num_fds(), process.num_threads(), process.memory_info().rss
-    watched = watches(process.pid)
+    watched, began = watches(process.pid), time.monotonic()
     seen: set[str] = set()
+    print(json.dumps(figures(daemon, process)))  # with pytest -s
     for start in range(0, count, WAVE):
         seen |= churn(engine, daemon, f"wave{start}", min(WAVE, count - start))
         until(lambda: daemon.components() == {})
         until(lambda: process.num_fds() <= files and process.num_threads() <= threads)
+        until(lambda: ToldFiles(daemon.state).load()[0] == [])
+        print(json.dumps({"containers": min(start + WAVE, count), "seconds": round(time.monotonic() - began)}
+                         | figures(daemon, process)))  # fmt: skip
     assert len(seen) > count / 20
     engine.run(PEER, "last", rate=5)
     until(lambda: daemon.components().keys() == {"last"})  # it still sees what comes
@@ -81,6 +108,7 @@ def test_many_containers_leave_nothing_behind(
     until(lambda: daemon.components() == {})
     until(lambda: process.num_fds() <= files and process.num_threads() <= threads)
     assert watches(process.pid) <= watched
+    assert not [line for line in series(daemon) if b"before-" in line or b"wave" in line]
     assert process.memory_info().rss - memory < GROWTH
     status = daemon.status()
     assert status is not None

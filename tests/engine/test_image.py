@@ -58,8 +58,8 @@ def share(container: str) -> int:
 
 def start(engine: EngineSite, image: str, folder: Path, **changes: object) -> str:
     """Run the daemon as deploy/README.md says, with this engine's own paths."""
-    etc, state = folder / "etc", folder / "run"
-    for one in (etc, state):
+    etc, state, disk = folder / "etc", folder / "run", folder / "disk"
+    for one in (etc, state, disk):
         one.mkdir(exist_ok=True)
     document = {
         "period": 0.2,
@@ -72,7 +72,7 @@ def start(engine: EngineSite, image: str, folder: Path, **changes: object) -> st
     (etc / "qioi.yaml").write_text(yaml.safe_dump(document))
     logs = engine.folder / "data" / "containers"
     binds = [
-        "/sys/fs/cgroup:/sys/fs/cgroup:rw", f"{state}:/run/qioi:rw", f"{etc}:/etc/qioi:ro",
+        "/sys/fs/cgroup:/sys/fs/cgroup:rw", f"{state}:/run/qioi:rw", f"{disk}:/var/lib/qioi:rw", f"{etc}:/etc/qioi:ro",
         f"{engine.socket}:{engine.socket}:rw", f"{logs}:{logs}:ro",
     ]  # fmt: skip
     with contextlib.closing(engine.client()) as client:
@@ -130,7 +130,7 @@ def test_what_a_killed_daemon_container_has_left_is_put_back_by_a_run_of_restore
         client.api.kill("qioi")
         assert levels(peer) != before
         binds = ["/sys/fs/cgroup:/sys/fs/cgroup:rw", f"{tmp_path / 'run'}:/run/qioi:rw",
-                 f"{engine.socket}:{engine.socket}:rw"]  # fmt: skip
+                 f"{tmp_path / 'disk'}:/var/lib/qioi:rw", f"{engine.socket}:{engine.socket}:rw"]  # fmt: skip
         client.containers.run(
             image, ["restore"], volumes=binds, pid_mode="host", network_mode="none", cap_drop=["ALL"], remove=True
         )

@@ -72,8 +72,8 @@ def container(site: NriSite, request: pytest.FixtureRequest, tmp_path: Path) -> 
 
 
 @pytest.fixture
-def owners() -> Iterator[EngineOwners]:
-    with closing(EngineOwners(1, pause=0.05)) as owners:
+def owners(tmp_path: Path) -> Iterator[EngineOwners]:
+    with closing(EngineOwners(find_hierarchy(), tmp_path, pause=0.05)) as owners:
         yield owners
 
 
@@ -135,7 +135,7 @@ def test_a_containerd_that_restarts_is_told_then(container: Container, owners: E
 def test_a_daemon_that_died_leaves_a_journal_that_names_the_record(container: Container, owners: EngineOwners) -> None:
     container.guard(owners).apply({container.group: 8192})
     until(lambda: container.record() == 8192, "containerd was told")
-    recovery = recover(container.state, container.hierarchy)
+    recovery = recover(container.state, container.state, container.hierarchy)
     assert recovery.clean, recovery
     assert (container.record(), container.shares()) == (1024, 1024)
 

@@ -1,0 +1,108 @@
+"""What Docker is about to be told of containers' shares, on a disk before it is told.
+
+Docker keeps its record on a disk, and gives a container that it starts again the share on it, also after a power cut.
+The guard's journal is gone by then, with all control groups: it is in memory, since the loop waits for it. So whoever
+tells Docker, a thread of its own, first writes down here what the share was and will be. One small file for each
+record, replaced as a whole; ids of containers are never used again, so no boot needs to be named.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from qioi.controller.journal import Entry, decode, encode, seal, sync_folder, unseal, whole, write_file
+
+log = logging.getLogger("qioi")
+
+VERSION = 1
+#: The folder of these files in the one that the configuration names.
+FOLDER = "records"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One record. ``entry`` is in the control group's unit, ``found``, what was on record, in the engine's."""
+
+    entry: Entry
+    found: int
+
+
+class ToldFiles:
+    """The files below ``record_dir``, which is made when it is first needed."""
+
+    def __init__(self, record_dir: Path) -> None:
+        self.folder = record_dir / FOLDER
+
+    def store(self, told: Told) -> None:
+        """Have the disk hold it before returning. OSError: it does not; what was there before still is."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        file = self._file(told.entry.owner)
+        temporary = file.with_name(f"{file.name}.new")
+        content = seal({"record": VERSION, "found": told.found}) + encode(told.entry)
+        try:
+            write_file(temporary, content.encode(), durable=True)
+            temporary.replace(file)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(self.folder)
+
+    def of(self, owner: str) -> Told | None:
+        """Read what is known of a record. OSError; ValueError: it is damaged."""
+        try:
+            return parse(self._file(owner).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def forget(self, owner: str) -> None:
+        """Nothing of ours is on the record any more. A file that a power cut brings back names nothing that is."""
+        try:
+            self._file(owner).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s: %s: it stays, and is looked at again at the next start", self._file(owner), error.strerror)
+
+    def any(self) -> bool:
+        """Whether anything is to be looked at."""
+        return self.folder.is_dir() and any(self.folder.iterdir())
+
+    def load(self) -> tuple[list[Entry], list[str]]:
+        """Read all; damaged ones are set aside, and named in the second list, one line each."""
+        entries: list[Entry] = []
+        problems: list[str] = []
+        try:
+            files = sorted(one for one in self.folder.iterdir() if not one.name.endswith((".new", ".damaged")))
+        except (FileNotFoundError, NotADirectoryError):
+            return [], []
+        except OSError as error:
+            return [], [f"{self.folder}: {error.strerror}: what Docker has on record of ours is not known"]
+        for file in files:
+            try:
+                entries.append(parse(file.read_bytes()).entry)
+            except ValueError as error:
+                aside = file.with_name(f"{file.name}.damaged")
+                problems.append(f"{file}: {error}: this record stays as it is; kept as {aside.name}")
+                file.replace(aside)
+            except OSError as error:
+                problems.append(f"{file}: {error.strerror}: this record stays as it is")
+        return entries, problems
+
+    def _file(self, owner: str) -> Path:
+        """Name the file of a record: the engine's word for its container must not lead elsewhere."""
+        return self.folder / quote("-".join(owner.split(" ")[:2]), safe="")
+
+
+def parse(content: bytes) -> Told:
+    """Read one file, strictly. ValueError."""
+    lines = content.splitlines(keepends=True)
+    if len(lines) != 2:
+        raise ValueError("half-written or damaged")
+    head = unseal(lines[0])
+    if head.get("record") != VERSION:
+        raise ValueError(f"version {head.get('record')!r}, accepted is {VERSION}")
+    try:
+        return Told(decode(unseal(lines[1])), whole(head["found"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no record: {error}") from None

@@ -1,0 +1,89 @@
+"""What Docker was told, on a disk: durable as one file each, strict when read, and never in the way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qioi.controller.journal import Entry
+from qioi.discovery.engine_records import possible
+from qioi.discovery.told import Told, ToldFiles
+from qioi.discovery.weights import linear, quadratic
+
+ENTRY = Entry("docker/ab12", "cpu.shares", 5, 6, 1024, (2048, 4096), "docker ab12 /run/docker.sock")
+
+
+def test_stored_read_and_forgotten(tmp_path: Path) -> None:
+    told = ToldFiles(tmp_path / "disk")
+    assert (told.any(), told.load(), told.of(ENTRY.owner)) == (False, ([], []), None)
+    told.store(Told(ENTRY, 0))
+    other = replace(ENTRY, owner="docker cd34 /run/docker.sock")
+    told.store(Told(other, 512))
+    assert told.any()
+    assert told.of(ENTRY.owner) == Told(ENTRY, 0)
+    assert ToldFiles(tmp_path / "disk").load() == ([ENTRY, other], [])
+    told.forget(ENTRY.owner)
+    told.forget(ENTRY.owner)
+    assert told.load() == ([other], [])
+
+
+def test_a_name_leads_nowhere_else(tmp_path: Path) -> None:
+    told = ToldFiles(tmp_path)
+    told.store(Told(replace(ENTRY, owner="docker ../../x /run/docker.sock"), 0))
+    assert [one.parent for one in tmp_path.rglob("*") if one.is_file()] == [told.folder]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: text[:-5],
+        lambda text: text.replace(b"1024", b"1025"),
+        lambda text: text.splitlines(keepends=True)[0],
+        lambda text: b"",
+        lambda text: b"\xff" * 100,
+    ],
+    ids=["cut", "changed", "head alone", "empty", "noise"],
+)
+def test_a_damaged_file_is_named_and_set_aside_once(tmp_path: Path, spoil: object) -> None:
+    told = ToldFiles(tmp_path)
+    told.store(Told(ENTRY, 0))
+    good = replace(ENTRY, owner="docker cd34 /run/docker.sock")
+    told.store(Told(good, 0))
+    (file,) = told.folder.glob("docker-ab12")
+    file.write_bytes(spoil(file.read_bytes()))  # type: ignore[operator]
+    with pytest.raises(ValueError, match=r"."):
+        told.of(ENTRY.owner)
+    entries, (problem,) = told.load()
+    assert entries == [good]
+    assert str(file) in problem
+    assert told.load() == ([good], [])
+
+
+def test_a_file_that_a_crash_left_half_made_is_no_record(tmp_path: Path) -> None:
+    told = ToldFiles(tmp_path)
+    told.store(Told(ENTRY, 0))
+    (file,) = told.folder.iterdir()
+    file.rename(file.with_name(f"{file.name}.new"))
+    assert told.load() == ([], [])
+
+
+def test_a_disk_that_takes_nothing_keeps_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = ToldFiles(tmp_path)
+    told.store(Told(ENTRY, 0))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("qioi.discovery.told.write_file", full)
+    with pytest.raises(OSError, match="No space"):
+        told.store(Told(replace(ENTRY, ours=(8192,)), 0))
+    assert told.load() == ([ENTRY], [])
+
+
+def test_on_cgroup_v2_a_value_may_have_been_made_by_either_formula() -> None:
+    entry = replace(ENTRY, file="cpu.weight")
+    for convert in (linear, quadratic):
+        assert {convert(shares) for shares in possible(entry, (100, 400))} >= {100, 400}
+    assert possible(ENTRY, (100, 400)) == {100, 400}
