@@ -209,7 +209,7 @@ class EngineOwners:
                     self._fail_alike(owner, problem)
             elif record.wanted is None:
                 record.kept = kept
-                if not kept:
+                if kept <= {entry.original}:  # nothing of ours
                     del self._records[owner]
             elif record.only_from is None:
                 record.kept = kept | {record.wanted}

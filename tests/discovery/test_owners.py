@@ -123,6 +123,15 @@ def test_nothing_more_is_told_of_what_is_left_alone(site: Site) -> None:
     site.owners.leave("docker nobody /sock")
 
 
+def test_nothing_stays_of_a_record_that_says_its_original_again(site: Site) -> None:
+    entry = site.raised("a", ORIGINAL, 4096)
+    site.owners.tell(entry)
+    assert site.owners.settle() == {}
+    site.owners.tell(site.raised("a", 4096, ORIGINAL))
+    assert site.owners.settle() == {}
+    assert (site.owners.kept(entry.owner), site.owners._records) == ((), {})
+
+
 def test_a_record_that_is_put_back_leaves_somebody_elses_value_in_force(site: Site) -> None:
     entry = site.raised("a", ORIGINAL, 4096)
     site.owners.tell(entry)
