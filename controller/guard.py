@@ -92,7 +92,7 @@ class Guard:
         """Fill in what a group was found with. A container that starts again has what is on its record."""
         found = self._sound(entry.path, self._access.read(entry.path))
         former = self._former.pop(entry.owner, None)
-        if former is not None and found in former.ours:
+        if former is not None and former.file == entry.file and found in former.ours:
             return replace(entry, original=former.original, ours=(found, former.original))
         return replace(entry, original=found)
 

@@ -326,3 +326,50 @@ def test_a_group_that_goes_while_its_owner_is_waited_for_is_no_failure(
     (outcome,) = guard.restore()
     assert outcome.result is Result.OK
     assert journal.load().entries == ()
+
+
+def test_what_somebody_else_sets_is_left_and_the_record_is_put_back(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    """Who writes the group alone does not know of the record: what it says would come up with the next start."""
+    guard, path, original, ours = raised(host, journal, owners)
+    owners.done()
+    host.set(path, ours + 1)
+    (outcome,) = guard.apply({path: 2048})
+    assert outcome.result is Result.FOREIGN
+    assert owners.left == [OWNER]  # nothing is told over it
+    guard.record()
+    assert [(one.owner, one.original) for one in journal.load().entries] == [(OWNER, original)]  # after a kill, too
+    (outcome,) = guard.restore()
+    assert (outcome.result, host.get(path), owners.record) == (Result.FOREIGN, ours + 1, original)
+    assert journal.load().entries == ()
+
+
+def test_a_container_that_goes_with_somebody_elses_share_leaves_no_record_of_ours(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, original, ours = raised(host, journal, owners)
+    owners.done()
+    host.set(path, ours + 1)
+    guard.apply({path: 2048})
+    host.remove(path)
+    guard.drop(path)
+    assert owners.asked[-1] == original
+    host.make("a", ours)  # the record was not put back yet as it started again
+    assert guard.hold(path, OWNER) == host.hierarchy.shares(original, original)
+    guard.restore()
+    assert host.get(path) == original
+
+
+def test_what_an_owner_of_another_kernel_unit_has_on_record_is_put_back(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    """As after a boot with the other cgroup version: its record is the same, the groups' files are not."""
+    guard = Guard(host.hierarchy, host.access, journal, owners)
+    path = host.make("a", 77)
+    other = "cpu.weight" if host.hierarchy.file == "cpu.shares" else "cpu.shares"
+    assert guard.adopt(Entry(path, other, 0, 0, 500, (77,), OWNER)) is False
+    assert owners.asked == [500]
+    guard.hold(path, OWNER)
+    guard.restore()
+    assert host.get(path) == 77
