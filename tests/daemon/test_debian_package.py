@@ -75,7 +75,7 @@ def test_from_installation_to_purge(machine: Machine, site: Site) -> None:
     removed = machine.run("dpkg", "-r", "qioi")
     assert share(site) == 1024, removed.stdout + removed.stderr + machine.journal()
     until(lambda: machine.shown("ActiveState") == "inactive", pause=0.2)
-    gone = ("/usr/lib/qioi", "/usr/bin/qioi", "/lib/systemd/system/qioi.service", "/run/qioi")
+    gone = ("/usr/lib/qioi", "/usr/bin/qioi", "/lib/systemd/system/qioi.service", "/run/qioi", "/var/lib/qioi")
     assert [path for path in gone if machine.run("test", "-e", path, check=False).returncode == 0] == []
     assert machine.run("test", "-e", "/etc/qioi/qioi.yaml", check=False).returncode == 0
     machine.run("dpkg", "-P", "qioi")

@@ -36,13 +36,12 @@ def cut_power(daemon: Daemon, engine: EngineSite) -> None:
     with contextlib.closing(engine.client()) as client:
         ids = [one["Id"] for one in client.api.containers()]
         inside = {client.api.inspect_container(one)["State"]["Pid"] for one in ids}
-    assert daemon.process is not None
     assert engine.process is not None
-    os.kill(daemon.process.pid, signal.SIGKILL)
+    if not daemon.ended():
+        daemon.end(signal.SIGKILL)
     for pid in (*engine.processes("dockerd"), *engine.processes("containerd")):  # they would start it again
         os.kill(pid, signal.SIGKILL)
     engine.process.wait()
-    daemon.process.wait()
     for pid in inside:
         os.kill(pid, signal.SIGKILL)
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in inside))  # reaped by their shims
@@ -133,6 +132,27 @@ def test_restore_puts_back_what_is_stopped_and_forgets_what_is_gone(
         client.api.start("changed")
     until(lambda: (share(container), share(changed)) == (1024, 777))
     assert "nothing is to be restored" in daemon.qioi(*command).stdout
+
+
+def test_what_was_kept_on_purpose_is_gone_on_with_and_ends_with_the_boot(
+    daemon: Daemon, engine: EngineSite, disk: Path
+) -> None:
+    daemon.document["on_exit"] = "keep"
+    container = raised(daemon, engine)
+    assert daemon.end() == 0, daemon.log()
+    left = engine.record("peer0")
+    assert (share(container) > 1024, left > 1024, len(records(disk))) == (True, True, 1)
+    daemon.start()
+    until(lambda: daemon.components().get("peer0", {}).get("original") == 1024)
+    assert engine.record("peer0") > 1024
+    assert daemon.end() == 0, daemon.log()
+    assert len(records(disk)) == 1
+    cut_power(daemon, engine)
+    engine.start()
+    until(lambda: share(container) > 1024)
+    done = daemon.qioi("restore", "--state-dir", str(daemon.state), "--record-dir", str(disk), "--unless-kept")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (share(container), engine.record("peer0"), records(disk)) == (1024, 1024, [])
 
 
 def test_a_disk_that_takes_nothing_keeps_the_engine_untold(daemon: Daemon, engine: EngineSite, disk: Path) -> None:
