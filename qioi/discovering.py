@@ -28,7 +28,8 @@ class DiscoveringDaemon(Daemon):
         discovery: Discovery,
         records: EngineOwners | None,
     ) -> None:
-        super().__init__(config, guard, instruments)
+        super().__init__(config, guard, replace(instruments, kept=()))
+        self._kept = instruments.kept  # whose groups they are is known once everybody was asked
         self._listed = config
         self._discovery = discovery
         self._records = records
@@ -49,6 +50,9 @@ class DiscoveringDaemon(Daemon):
         if self._discovery.found() is not self._found or self._channels.seen() != self._seen:
             before = self.adopt(self._listed, before)
         problems = dict(self._found.problems)
+        if self._kept and not any("not asked yet" in text for text in problems.values()):
+            self._actor.go_on(self._kept)
+            self._kept = ()
         if self._records is not None and (behind := self._records.problem()):
             problems["docker update"] = behind
         for about in {**told, **problems}:

@@ -16,6 +16,7 @@ from qioi.discovery.told import Told, ToldFiles
 from qioi.discovery.weights import conversion, linear, quadratic, shares_for
 
 KIND = "docker"
+UNTOLD = "the engine is told of no share that is not on a disk before"
 #: Values of ours that are remembered of one record while no update of it is known to have come through.
 REMEMBERED = 16
 
@@ -71,8 +72,7 @@ class EngineRecords:
             ours = tuple(dict.fromkeys((*before, wanted)))
             self._told.store(replace(told, entry=replace(told.entry, ours=ours)))
         except OSError as error:
-            why = "the engine is told of no share that is not on a disk before"
-            raise RecordError(f"{self._told.folder}: {error.strerror}: {why}") from None
+            raise RecordError(f"{self._told.folder}: {error.strerror}: {UNTOLD}") from None
         self._on_record.pop(owner, None)
         engine.set_shares(container, shares_to_tell(engine, told, wanted))
         self._on_record[owner] = wanted
@@ -92,9 +92,9 @@ class EngineRecords:
         try:
             return self._told.of(owner)
         except OSError as error:
-            raise RecordError(f"{self._told.folder}: {error.strerror}") from None
+            raise RecordError(f"{self._told.folder}: {error.strerror}: {UNTOLD}") from None
         except ValueError as error:
-            raise RecordError(f"{self._told.folder}: record {owner}: {error}") from None
+            raise RecordError(f"{self._told.folder}: record {owner}: {error}: {UNTOLD}") from None
 
     def _forget(self, owner: str) -> None:
         self._told.forget(owner)

@@ -86,7 +86,7 @@ def test_what_is_used_at_the_start_only_is_named(site: Site) -> None:
     site.config()
     process.send_signal(signal.SIGHUP)
     until(lambda: reloads(site) == (1, 0))
-    assert site.status()["configuration"]["at_next_start"] == ["state_dir", "socket", "own"]  # type: ignore[index]
+    assert site.status()["configuration"]["at_next_start"] == ["state_dir", "record_dir", "socket", "own"]  # type: ignore[index]
     assert end(process)[0] == 0
 
 

@@ -137,7 +137,7 @@ def test_restore_puts_back_what_is_stopped_and_forgets_what_is_gone(
 def test_what_was_kept_on_purpose_is_gone_on_with_and_ends_with_the_boot(
     daemon: Daemon, engine: EngineSite, disk: Path
 ) -> None:
-    daemon.document["on_exit"] = "keep"
+    daemon.document |= {"on_exit": "keep", "channels": {"red": {}}}
     container = raised(daemon, engine)
     assert daemon.end() == 0, daemon.log()
     left = engine.record("peer0")
