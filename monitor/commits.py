@@ -20,6 +20,7 @@ from collections.abc import Collection
 
 from qioi.monitor.counters import Skip, SourceCounters
 from qioi.monitor.records import Record, parse_record, parse_second
+from qioi.names import CHANNEL
 from qioi.types import Commit, LeaderChange
 
 Event = Commit | LeaderChange
@@ -28,7 +29,7 @@ Event = Commit | LeaderChange
 COMMIT_MARKER = b"Committed block"  # the longer, the faster it is searched for
 LEADER_MARKER = b"Raft leader changed"
 
-_CHANNEL = rb"[A-Za-z][A-Za-z0-9._-]{0,248}"  # Fabric: at most 249 characters (configtx.validateChannelID)
+_CHANNEL = CHANNEL.encode()
 _COMMIT = re.compile(
     rb"(?:Channel \[(?P<old_channel>" + _CHANNEL + rb")\]: |\[(?P<channel>" + _CHANNEL + rb")\] )"
     rb"Committed block \[(?P<block>\d+)\] with (?P<transactions>\d+) transaction\(s\)"

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from qioi.names import is_channel
+
 COUNT = "ledger_transaction_count"
 HEIGHT = "ledger_blockchain_height"
 #: Channels that are looked at on one page, and below which a count or a height is believed: sums of these stay finite.
@@ -29,7 +31,8 @@ class Page:
 
 def parse_page(text: str) -> Page:
     """Read a page; only the lines of the two metrics are looked at. ValueError: it is none."""
-    wanted = [line for line in text.splitlines() if line.startswith((COUNT + "{", HEIGHT + "{"))]
+    # Not splitlines(): what else that takes for a line's end may stand inside a label's value.
+    wanted = [line for line in text.split("\n") if line.startswith((COUNT + "{", HEIGHT + "{"))]
     transactions: dict[str, float] = {}
     heights: dict[str, int] = {}
     known: set[str] = set()
@@ -37,7 +40,7 @@ def parse_page(text: str) -> Page:
         for family in text_string_to_metric_families("\n".join(wanted) + "\n"):
             for sample in family.samples:
                 channel = sample.labels.get("channel")
-                if channel is None or not 0 <= sample.value < MOST:  # nor NaN
+                if channel is None or not is_channel(channel) or not 0 <= sample.value < MOST:  # nor NaN
                     continue
                 if channel not in known and len(known) >= MAX_CHANNELS:
                     continue

@@ -47,6 +47,8 @@ class PageThroughput:
         """Take in what one peer shows. An orderer's page has heights only, and shows no commits."""
         for name, height in page.heights.items():
             if name not in page.transactions:
+                if name in self._channels:  # a peer that began anew, and has committed nothing since
+                    self._channels[name].looks.pop(peer, None)
                 continue
             channel = self._channel(name)
             if channel is None:

@@ -1,11 +1,21 @@
-"""Names in a line for people: a host may have a thousand components, and a line has room for a few."""
+"""Names: what a channel's may be, and how many there is room for in a line for people."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+#: A channel's name (Fabric: configtx.validateChannelID, and what older networks have).
+CHANNEL = "[A-Za-z][A-Za-z0-9._-]{0,248}"
+_CHANNEL = re.compile(CHANNEL)
 
 #: Names in a line; of more than that the rest is counted.
 FEW = 5
+
+
+def is_channel(name: str) -> bool:
+    """Whether a channel can be called so."""
+    return _CHANNEL.fullmatch(name) is not None
 
 
 def few(names: Iterable[str], most: int = FEW) -> str:
@@ -27,3 +37,8 @@ def shortened(name: str, most: int) -> str:
         return name
     kept = max(2, most - 2)
     return f"{name[: (kept + 1) // 2]}..{name[len(name) - kept // 2 :]}"
+
+
+def in_one_line(words: str) -> str:
+    """Show what may be somebody else's words: no control character of theirs gets to a terminal, and no novel."""
+    return "".join(one if one.isprintable() else " " for one in words[:200])

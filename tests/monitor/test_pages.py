@@ -146,3 +146,32 @@ def test_channels_that_are_made_up_look_after_look_stay_within_bounds() -> None:
     pages.forget("forger")
     pages.observe("honest", Page({"blue": 1.0}, {"blue": 1}), 8.0)
     assert pages.channels == ("red", "blue")
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0b", "\x1c", "\r"])
+def test_no_label_can_begin_a_line(end: str) -> None:
+    """A chaincode's name, or whatever else a label may hold, has no say in what a peer has committed."""
+    forged = f'{COUNT}{{channel="red",validation_code="VALID"}} 9e9'
+    honest = f'{COUNT}{{channel="red",validation_code="VALID"}} 5'
+    text = f'endorser_proposals{{chaincode="x{end}{forged}"}} 1\n{honest}\n'
+    assert parse_page(text).transactions == {"red": 5}
+
+
+@pytest.mark.parametrize("name", ["", "\x1b[31mred", "r" * 250, "a b", "1", "réd"])
+def test_what_cannot_be_a_channel_is_none(name: str) -> None:
+    page = parse_page(f'{COUNT}{{channel="{name}",validation_code="VALID"}} 5\n{HEIGHT}{{channel="{name}"}} 5\n')
+    assert page == Page()
+
+
+def test_a_peer_that_began_anew_and_commits_nothing_has_no_throughput() -> None:
+    """Its page shows heights at once, and transactions from its first commit on."""
+    pages = PageThroughput()
+    for second in range(8):
+        pages.observe("peer0", page(5 * second), float(second))
+    assert pages.reading("red", 7.0).throughput == pytest.approx(50)
+    for second in range(8, 20):
+        pages.observe("peer0", Page({}, {"red": 35}), float(second))
+    assert pages.reading("red", 19.0).throughput is None
+    for second in range(20, 30):
+        pages.observe("peer0", Page({"red": 10.0 * (second - 19)}, {"red": 35 + second - 19}), float(second))
+    assert pages.reading("red", 29.0).throughput == pytest.approx(10)
