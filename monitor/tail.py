@@ -7,7 +7,7 @@ It starts at the end and from then on hands out every line once, whatever happen
   fall between two looks, the file in the middle is found under its number (``NAME.1``, ``NAME.2``…);
 - *truncated*, also by ``copytruncate``: it is read again from its start. That it was truncated and has already grown
   beyond the old place is seen by the last bytes read, which are no longer there. What was written between the last look
-  and the copy is taken from the copy (``NAME.1``) if that holds those same bytes;
+  and the copy is taken from the copy, whatever its name, if it stands beside it and holds those same bytes;
 - *deleted, and perhaps back later*: what the deleted file still gets is read while it is open.
 
 Memory is bounded: at most ``max_read`` bytes per look (``backlog`` says that more waits) and ``max_line`` bytes of an
@@ -16,7 +16,9 @@ unfinished line; of a longer one the rest is passed over and counted. File descr
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import heapq
 import os
 import stat
 from collections import deque
@@ -162,15 +164,27 @@ class FileTail:
         return self._read(copy, blocks, budget)
 
     def _open_copy(self, file: _Open) -> _Open | None:
-        copy = self._open(f"{self.path}.1")
-        if copy is None:
-            return None
-        copy.offset, copy.fingerprint, copy.lines = file.offset, file.fingerprint, file.lines.copy()
-        if copy.key != file.key and file.fingerprint and self._recognised(copy):
-            copy.copied = True
-            return copy
-        os.close(copy.fd)
+        for path in self._newest_beside():
+            copy = self._open(path)
+            if copy is None:
+                continue
+            copy.offset, copy.fingerprint, copy.lines = file.offset, file.fingerprint, file.lines.copy()
+            if copy.key != file.key and file.fingerprint and self._recognised(copy):
+                copy.copied = True
+                return copy
+            os.close(copy.fd)
         return None
+
+    def _newest_beside(self) -> list[str]:
+        """Name what may be a copy of the log, under a number or under a date (logrotate's dateext and extension)."""
+        folder, name = os.path.split(self.path)
+        found = []
+        with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
+            for entry in entries:
+                if entry.name != name and entry.name.startswith(name.partition(".")[0]):
+                    with contextlib.suppress(OSError):  # it went meanwhile
+                        found.append((entry.stat().st_mtime_ns, entry.path))
+        return [path for _, path in heapq.nlargest(_MAX_NUMBERED, found)]
 
     # Names
 

@@ -141,12 +141,14 @@ def test_a_truncated_file_that_has_already_grown_beyond_the_old_place(log: Path)
     tail.close()
 
 
-def test_copytruncate_loses_nothing_that_the_copy_holds(log: Path) -> None:
+@pytest.mark.parametrize("copy", ["peer.log.1", "peer.log-20261122", "peer-20261122.log", "peer.log.2026-11-22.1"])
+def test_copytruncate_loses_nothing_that_the_copy_holds(log: Path, copy: str) -> None:
+    log.with_name("peer.log-20261121").write_bytes(b"other content of the day before\n")
     tail = FileTail(log)
     append(log, b"seen\nbegun ")
     assert lines_of(tail.poll()) == [b"seen"]
     append(log, b"and ended\nlast\n")
-    shutil.copy(log, log.with_name("peer.log.1"))
+    shutil.copy(log, log.with_name(copy))
     os.truncate(log, 0)
     append(log, b"new\n")
     assert lines_of(tail.poll()) == [b"begun and ended", b"last", b"new"]
