@@ -18,21 +18,28 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from qioi.contradictions import contradictions
 from qioi.controller.policy import Policy
 from qioi.kubernetes.section import KubernetesConfig
+from qioi.names import in_one_line
 from qioi.sections import (
     DISCOVERIES,
+    Channel,
     ContainerdConfig,
     DockerConfig,
+    File,
+    Name,
     PodmanConfig,
     RoleName,
     Strict,
     SystemdConfig,
+    web_address,
 )
 from qioi.sifting import Model, Place, sift
 from qioi.thresholds import AUTO
-from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
+from qioi.types import MAX_SHARES, MIN_SHARES, Component, Credentials, Role
 
 Shares = Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+#: What is accepted for a section.
+MAPPING = "a mapping of keys to values"
 
 STATE_DIR = Path("/run/qioi")
 RECORD_DIR = Path("/var/lib/qioi")
@@ -62,24 +69,26 @@ def owed(value: object) -> float | str:
     return float(value)
 
 
-def web_address(url: str) -> str:
-    """Accept where a peer's metrics can be asked for."""
-    if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
-        raise ValueError("accepted is a URL such as http://127.0.0.1:9443/metrics")
-    return url
+class TlsConfig(Strict):
+    """How an https endpoint is asked: whom to believe, and who we are."""
+
+    ca: File | None = None
+    certificate: File | None = None
+    key: File | None = None
 
 
 class ComponentConfig(Strict):
     """One component of a fixed list, or of lab.json."""
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Name
     role: RoleName
     cgroup: Annotated[str, AfterValidator(inside_the_mount)]
-    log: str | None = None
+    log: File | None = None
     log_format: Literal["plain", "docker-json", "cri"] = "plain"
     metrics_url: Annotated[str, AfterValidator(web_address)] | None = None
+    metrics_tls: TlsConfig = TlsConfig()
     source: Literal["log", "metrics", "auto"] = "auto"
-    channels: list[str] = Field(default_factory=list)
+    channels: list[Channel] = Field(default_factory=list)
 
 
 class PolicyConfig(Strict):
@@ -97,7 +106,7 @@ class PolicyConfig(Strict):
 class MetricsConfig(Strict):
     """Where Prometheus finds the metrics; port 0 is off."""
 
-    listen: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    listen: Name = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 9464
 
 
@@ -114,18 +123,25 @@ def switched_off(value: object) -> object:
     return "off" if value is False else value
 
 
+def said(value: object) -> object:
+    """Refuse a section's name with nothing behind it: whoever writes `docker:` wants one."""
+    if value is None:
+        raise ValueError(f"accepted is {MAPPING}, {{}} for none")
+    return value
+
+
 class FileConfig(Strict):
     """The file as it is written."""
 
     period: Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)] = 1.0
-    lab: str | None = None
+    lab: File | None = None
     components: list[ComponentConfig] = Field(default_factory=list)
-    docker: DockerConfig | None = None
-    podman: PodmanConfig | None = None
-    containerd: ContainerdConfig | None = None
-    systemd: SystemdConfig | None = None
-    kubernetes: KubernetesConfig | None = None
-    channels: dict[str, PolicyConfig] = Field(default_factory=dict)
+    docker: Annotated[DockerConfig | None, BeforeValidator(said)] = None
+    podman: Annotated[PodmanConfig | None, BeforeValidator(said)] = None
+    containerd: Annotated[ContainerdConfig | None, BeforeValidator(said)] = None
+    systemd: Annotated[SystemdConfig | None, BeforeValidator(said)] = None
+    kubernetes: Annotated[KubernetesConfig | None, BeforeValidator(said)] = None
+    channels: dict[Channel, PolicyConfig] = Field(default_factory=dict)
     defaults: PolicyConfig = PolicyConfig()
     actuator: Literal["auto", "libcgroup", "files", "docker"] = "auto"
     state_dir: str = str(STATE_DIR)  # in memory: a disk may take seconds to answer when its threads starve
@@ -228,6 +244,10 @@ def conflicts(raw: FileConfig, listed: Iterable[ComponentConfig], left_out: Set[
     for one in listed if not any(place[-1] == "metrics_url" for place in left_out) else ():
         if one.source == "metrics" and one.metrics_url is None:
             yield f"components: {one.name}: source metrics: accepted together with a `metrics_url` only"
+        if one.metrics_tls != TlsConfig() and not (one.metrics_url or "").startswith("https://"):
+            yield f"components: {one.name}: metrics_tls: accepted together with a `metrics_url` of https only"
+        if (one.metrics_tls.certificate is None) != (one.metrics_tls.key is None):
+            yield f"components: {one.name}: metrics_tls: certificate and key: accepted together only"
 
 
 def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], policies: Mapping[str, Policy]) -> Config:
@@ -267,6 +287,7 @@ def default_record_dir(state_dir: Path) -> Path:
 def component(raw: ComponentConfig, folder: Path) -> Component:
     """Make a component; a relative log path starts at the file that names it."""
     log = str(folder / raw.log) if raw.log and raw.source != "metrics" else None
+    tls = {key: str(folder / file) for key, file in raw.metrics_tls.model_dump(exclude_none=True).items()}
     return Component(
         raw.name,
         Role(raw.role),
@@ -275,6 +296,7 @@ def component(raw: ComponentConfig, folder: Path) -> Component:
         log,
         raw.log_format,
         metrics_url=raw.metrics_url if raw.source != "log" else None,
+        metrics_tls=Credentials(**tls),
     )
 
 
@@ -314,8 +336,8 @@ def check(model: type[Model], document: object, path: Path) -> Model:
 
 def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> str:
     """Say one problem: file: key: value: what is accepted."""
-    location = [str(part) for part in error["loc"]]
-    key = ".".join(location) or "(the whole file)"
+    location = [str(part) for part in error["loc"] if part != "[key]"]
+    key = in_one_line(".".join(location)) or "(the whole file)"
     if error["type"] == "extra_forbidden":
         return f"{path}: {key}: unknown key: accepted are {', '.join(known_keys(model, location[:-1]))}"
     if error["type"] == "missing":
@@ -323,6 +345,8 @@ def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> st
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
     if isinstance(error["input"], dict) and error["type"] == "value_error":  # about several keys: its words name them
         return f"{path}: {key}: {message}"
+    if error["type"] in ("model_type", "dict_type"):
+        message = f"{MAPPING}, {{}} for none" if error["input"] is None else MAPPING
     message = message if message.startswith("accepted") else f"accepted is {message}"
     return f"{path}: {key}: {shorten(error['input'])}: {message}"
 
@@ -347,7 +371,7 @@ def shorten(value: object) -> str:
     """Show a value in at most 60 characters."""
     try:
         text = json.dumps(value, default=str)
-    except TypeError:  # YAML's keys may be dates, JSON's may not
+    except (TypeError, ValueError):  # YAML's keys may be dates, and its values stand in themselves; JSON's may not
         text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -373,6 +397,6 @@ def read_yaml(path: Path) -> object:
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
         raise ConfigError([f"{path}:{line} {error.problem or error.context}: accepted is YAML"]) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, a 30th of February, nested too deeply
         raise ConfigError([f"{path}: {str(error).splitlines()[0]}: accepted is YAML in UTF-8"]) from None
     return {} if document is None else document

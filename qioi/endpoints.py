@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterable
@@ -16,8 +17,9 @@ from urllib.parse import urlsplit
 from qioi.monitor.counters import Skip
 from qioi.monitor.exposition import Page, parse_page
 from qioi.monitor.pages import PageThroughput
+from qioi.names import in_one_line
 from qioi.sources import Channels, SourceState
-from qioi.types import ChannelReading, Component, LeaderChange
+from qioi.types import ChannelReading, Component, Credentials, LeaderChange
 
 #: Seconds between two questions to one endpoint.
 EVERY = 1.0
@@ -27,6 +29,9 @@ TIMEOUT, LONGEST = 2.0, 5.0
 FRESH = 4.0
 #: Bytes of a page; a peer with a thousand channels has less.
 MAX_PAGE = 16 * 1024 * 1024
+
+#: A component's name, its address, and how it is asked.
+Key = tuple[str, str, Credentials]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +46,11 @@ class Look:
 class Endpoint:
     """Asks one peer again and again, until closed."""
 
-    def __init__(self, component: str, url: str, every: float = EVERY) -> None:
+    def __init__(self, component: str, url: str, credentials: Credentials, every: float = EVERY) -> None:
         self.component = component
         self.url = url
+        self._credentials = credentials
+        self._context: ssl.SSLContext | None = None  # made when it is needed, and anew after a failure: files change
         self._every = every
         self._looks: SimpleQueue[Look] = SimpleQueue()
         self._stop = threading.Event()
@@ -92,10 +99,11 @@ class Endpoint:
                 problem = f"{self.url}: a page of more than {MAX_PAGE} bytes"
             else:
                 page = parse_page(text.decode("utf-8", errors="replace"))
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except Exception as error:  # also what nobody has thought of: this thread has nobody else to tell
+            self._context = None
             late = time.monotonic() - asked > LONGEST
             words = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            why = f"no whole page in {LONGEST:g} s" if late else words
+            why = f"no whole page in {LONGEST:g} s" if late else in_one_line(words)
             problem = f"{self.url}: {why}"
         finally:
             self._asked = self._line = None
@@ -104,16 +112,45 @@ class Endpoint:
     def _fetch(self) -> bytes:
         """Read a page, or its beginning where it is too long. No proxy is asked, and nobody else is followed to."""
         url = urlsplit(self.url)
-        kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-        connection = kind(url.hostname or "", url.port, timeout=TIMEOUT)
+        secure = url.scheme == "https"
+        connection = http.client.HTTPConnection(url.hostname or "", url.port or (443 if secure else 80), TIMEOUT)
         with contextlib.closing(connection):
             connection.connect()
             self._line = connection.sock
+            if secure:
+                self._context = self._context or trusting(self._credentials)
+                line = self._context.wrap_socket(
+                    connection.sock, do_handshake_on_connect=False, server_hostname=url.hostname
+                )
+                self._line = connection.sock = line
+                line.do_handshake()
             connection.request("GET", (url.path or "/") + (f"?{url.query}" if url.query else ""))
             with connection.getresponse() as answer:
                 if answer.status != 200:
                     raise ValueError(f"HTTP status {answer.status} {answer.reason}")
+                packed = answer.headers.get("Content-Encoding", "identity")
+                if packed != "identity":  # nobody has asked for that
+                    raise ValueError(f"the page comes as {packed}")
                 return answer.read(MAX_PAGE + 1)
+
+
+def trusting(credentials: Credentials) -> ssl.SSLContext:
+    """Make what TLS connections are made by. Fabric asks whoever wants its metrics over TLS for a certificate.
+
+    It takes some milliseconds. ValueError names a file that cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=credentials.ca)
+    except OSError as error:
+        raise ValueError(f"metrics_tls: ca {credentials.ca}: {error.strerror or error}") from None
+    if credentials.certificate:
+        try:
+            # The empty password is for a key that has one: nobody is there to be asked for it.
+            context.load_cert_chain(credentials.certificate, credentials.key, password="")
+        except OSError as error:
+            files = f"certificate {credentials.certificate}, key {credentials.key}"
+            raise ValueError(f"metrics_tls: {files}: {error.strerror or error}") from None
+    return context
 
 
 class MeteredChannels:
@@ -126,25 +163,25 @@ class MeteredChannels:
         self._logs = logs
         self._every = every
         self._pages = PageThroughput()
-        self._endpoints: dict[tuple[str, str], Endpoint] = {}
-        self._states: dict[tuple[str, str], SourceState] = {}
-        self._heard: dict[tuple[str, str], float] = {}
+        self._endpoints: dict[Key, Endpoint] = {}
+        self._states: dict[Key, SourceState] = {}
+        self._heard: dict[Key, float] = {}
         self._serves: dict[str, tuple[str, ...]] = {}
         self._ask(components)
 
     def _ask(self, components: Iterable[Component]) -> None:
         components = [one for one in components if one.metrics_url]
-        wanted = [(one.name, one.metrics_url or "") for one in components]
+        wanted = [(one.name, one.metrics_url or "", one.metrics_tls) for one in components]
         self._serves = {one.name: one.channels for one in components}
         for key in [key for key in self._endpoints if key not in wanted]:
             self._endpoints.pop(key).close()
             self._states.pop(key)
             self._heard.pop(key, None)
             self._pages.forget(key[0])
-        for name, url in wanted:
-            if (name, url) not in self._endpoints:
-                self._endpoints[name, url] = Endpoint(name, url, self._every)
-                self._states[name, url] = SourceState(name, url, None, 0, 0, 0, "metrics")
+        for key in wanted:
+            if key not in self._endpoints:
+                self._endpoints[key] = Endpoint(*key, self._every)
+                self._states[key] = SourceState(key[0], key[1], None, 0, 0, 0, "metrics")
 
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
         """Go on with these components and channels."""
@@ -162,7 +199,7 @@ class MeteredChannels:
                 self._pages.forget(key[0])
         return {channel: self._choose(logged, now) for channel, logged in self._logs.read(now).items()}
 
-    def _take(self, key: tuple[str, str], look: Look) -> None:
+    def _take(self, key: Key, look: Look) -> None:
         state = self._states[key]
         if look.page is None:
             self._states[key] = replace(state, problem=look.problem)

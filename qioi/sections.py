@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -10,6 +11,7 @@ from qioi.discovery.containerd import DEFAULT_STATE
 from qioi.discovery.engine import DEFAULT_SOCKET, PODMAN_SOCKET
 from qioi.discovery.recognise import Rule
 from qioi.discovery.units import UnitRule
+from qioi.names import is_channel
 from qioi.types import Role
 
 RoleName = Literal["peer", "orderer", "chaincode", "broker", "client"]
@@ -24,10 +26,36 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def readable(name: str) -> str:
+    """Accept a name that people can read: it stands in logs and on terminals."""
+    if not name or not name.isprintable():
+        raise ValueError("accepted is a name without control characters")
+    return name
+
+
+def usable(path: str) -> str:
+    """Accept what can be a file's path."""
+    if not path or "\0" in path:
+        raise ValueError("accepted is a path")
+    return path
+
+
+def channel_name(name: str) -> str:
+    """Accept what a channel can be called: of any other no commit would ever be seen."""
+    if not is_channel(name):
+        raise ValueError("accepted is a channel's name: a letter, then at most 248 letters, digits, `.`, `-` and `_`")
+    return name
+
+
+Name = Annotated[str, AfterValidator(readable)]
+File = Annotated[str, AfterValidator(usable)]
+Channel = Annotated[str, AfterValidator(channel_name)]
+
+
 def engine_socket(path: str) -> str:
     """Accept the path of a Unix socket: control groups and logs are read on this host."""
     path = path.removeprefix("unix://")
-    if not path.startswith("/"):
+    if not path.startswith("/") or "\0" in path:
         raise ValueError("accepted is the absolute path of the engine's Unix socket on this host")
     return path
 
@@ -41,9 +69,26 @@ def unit_pattern(name: str) -> str:
     return name
 
 
+def web_address(url: str) -> str:
+    """Accept where a peer's metrics can be asked for."""
+    if not is_web_address(url):
+        raise ValueError("accepted is a URL such as http://127.0.0.1:9443/metrics")
+    return url
+
+
+def is_web_address(url: str) -> bool:
+    """Whether a URL names a host, and a port that there can be; no name and password, which nobody would use."""
+    try:
+        parts = urlsplit(url)
+        there = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return there and parts.username is None and url.isascii() and url.isprintable() and " " not in url
+
+
 def absolute(path: str) -> str:
     """Accept an absolute path."""
-    if not path.startswith("/"):
+    if not path.startswith("/") or "\0" in path:
         raise ValueError("accepted is an absolute path")
     return path
 
@@ -54,7 +99,7 @@ class SelectConfig(Strict):
     role: RoleName
     image: Pattern = "*"
     name: Pattern = "*"
-    channels: list[str] = []
+    channels: list[Channel] = []
 
 
 class DockerConfig(Strict):
@@ -95,7 +140,7 @@ class UnitConfig(Strict):
 
     unit: Annotated[str, AfterValidator(unit_pattern)]
     role: RoleName
-    channels: list[str] = []
+    channels: list[Channel] = []
     log: Annotated[str, AfterValidator(absolute)] | None = None
 
 

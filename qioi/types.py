@@ -29,6 +29,19 @@ class Role(StrEnum):
     CLIENT = "client"
 
 
+@frozen
+class Credentials:
+    """Files of PEM for a TLS connection: whom to believe (``None``: the system's authorities), and who we are."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+
+#: The system's authorities are believed, and nothing is shown.
+ANYBODY = Credentials()
+
+
 @dataclass(frozen=True, slots=True)
 class Component:
     """One process group of the ledger with a cgroup of its own.
@@ -36,7 +49,8 @@ class Component:
     ``cgroup`` is the group's path below the CPU controller's mount, without a leading slash.
     ``channels`` are the channels that it serves; empty means every channel.
     ``log`` is the file its commits are read from (peers only), ``log_format`` how that file wraps lines.
-    ``metrics_url`` is where its Prometheus metrics can be asked for, as a second source of commits.
+    ``metrics_url`` is where its Prometheus metrics can be asked for, as a second source of commits, ``metrics_tls``
+    what that takes where it is https.
     ``owner`` names who has the group's share on a record of its own (a container engine); empty if nobody has.
     """
 
@@ -48,6 +62,7 @@ class Component:
     log_format: str = "plain"
     owner: str = ""
     metrics_url: str | None = None
+    metrics_tls: Credentials = ANYBODY
 
 
 @frozen

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from qioi.sections import Strict, absolute
+from qioi.sections import File, Strict, absolute, is_web_address
 
 
 def server_url(url: str) -> str:
     """Accept where an API server is."""
-    if not url.startswith(("http://", "https://")) or not url.partition("://")[2].strip("/"):
+    if not is_web_address(url):
         raise ValueError("accepted is a URL such as https://10.96.0.1:443")
     return url.rstrip("/")
 
@@ -21,8 +21,8 @@ class KubernetesConfig(Strict):
 
     node: Annotated[str, Field(min_length=1)] | None = None  # default: $NODE_NAME
     server: Annotated[str, AfterValidator(server_url)] | None = None  # default: the pod's own
-    ca: str | None = None  # files
-    token: str | None = None
+    ca: File | None = None
+    token: File | None = None
     cgroup_root: str = ""  # the kubelet's --cgroup-root
     logs: str = "/var/log/pods"
     nri: Annotated[str, AfterValidator(absolute)] | None = None  # the socket of our plugin, not containerd's own

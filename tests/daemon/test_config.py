@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qioi.config import ConfigError, load_config, survey
-from qioi.types import Role
+from qioi.types import Credentials, Role
 
 GOOD: dict[str, Any] = {
     "components": [{"name": "peer0", "role": "peer", "cgroup": "fab/peer0", "log": "peer0.log", "channels": ["red"]}],
@@ -113,6 +116,18 @@ def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> 
             "qioi.yaml: channels.red.threshold: missing: law proportional needs a number",
         ),
         ({"channels": {"blue": {}}}, "qioi.yaml: channels.blue: no component with a `log` serves it"),
+        ({"docker": None}, "qioi.yaml: docker: null: accepted is a mapping of keys to values, {} for none"),
+        ({"systemd": None}, "qioi.yaml: systemd: null: accepted is a mapping of keys to values, {} for none"),
+        ({"channels": {"red": None}}, "qioi.yaml: channels.red: null: accepted is a mapping of keys to values, {} for"),
+        ({"channels": []}, "qioi.yaml: channels: []: accepted is a mapping of keys to values"),
+        (
+            {"channels": {"my channel": {}}},
+            'qioi.yaml: channels.my channel: "my channel": accepted is a channel\'s name',
+        ),
+        ({"channels": {"": {}}}, 'qioi.yaml: channels.: "": accepted is a channel\'s name'),
+        ({"a\nb": 1}, "qioi.yaml: a b: unknown key: accepted are"),
+        ({"metrics": {"listen": "a\0b"}}, 'qioi.yaml: metrics.listen: "a\\u0000b": accepted is a name without'),
+        ({"kubernetes": {"server": "https://h:x"}}, 'qioi.yaml: kubernetes.server: "https://h:x": accepted is a URL'),
         ({"metrics": {"port": 70000}}, "qioi.yaml: metrics.port: 70000: accepted is less than or equal to 65535"),
         ({"own": {"nice": -21}}, "qioi.yaml: own.nice: -21: accepted is greater than or equal to -20"),
         ({"dry_run": "yes"}, 'qioi.yaml: dry_run: "yes": accepted is a valid boolean'),
@@ -213,10 +228,91 @@ def test_a_cluster_has_no_other_discovery(tmp_path: Path, section: str) -> None:
         ("- 1\n", "qioi.yaml: (the whole file): [1]: accepted is"),
         ("", "qioi.yaml: components: none"),
         ("a: !!python/object:os.system x", "qioi.yaml: line 1: could not determine a constructor"),
+        ("components: &a [*a]", "qioi.yaml: components.0: [[...]]: accepted is a mapping"),
+        ("period: 2026-02-30", "qioi.yaml: day is out of range for month: accepted is YAML"),
+        (f"components: {'[' * 999}{']' * 999}", "qioi.yaml: maximum recursion depth exceeded"),
+        ("metrics:\n\tport: 1", "qioi.yaml: line 2: found character '\\t' that cannot start any token"),
+        ("period: 1.0\n---\nperiod: 2.0\n", "qioi.yaml: line 2: but found another document"),
     ],
 )
 def test_what_is_no_configuration_at_all(tmp_path: Path, text: str, expected: str) -> None:
     assert problems(tmp_path, text)[0].startswith(expected)
+
+
+@pytest.mark.parametrize("text", ["\ufeffdocker: {}\n", "docker: {}\r\n"])
+def test_files_as_editors_leave_them(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "qioi.yaml"
+    path.write_bytes(text.encode())
+    assert load_config(path).docker is not None
+
+
+def test_what_is_said_once_can_be_meant_twice(tmp_path: Path) -> None:
+    """YAML's anchors and merges; a key beside a merge wins over the merged one."""
+    text = "docker: {}\ndefaults: &all {k: 3, floor: 500}\nchannels: {red: *all, blue: {<<: *all, k: 5}}\n"
+    policies = load_config(write(tmp_path, text)).policies
+    assert [(one.k, one.floor) for one in policies.values()] == [(3, 500), (5, 500)]
+
+
+TLS = {"ca": "tls/ca.pem", "certificate": "tls/qioi.pem", "key": "/etc/qioi.key"}
+
+
+def test_files_for_tls_stand_beside_the_configuration(tmp_path: Path) -> None:
+    peer = {**GOOD["components"][0], "metrics_url": "https://peer0:9443/metrics", "metrics_tls": TLS}
+    (found,) = load_config(write(tmp_path, {**GOOD, "components": [peer]})).components
+    assert found.metrics_tls == Credentials(
+        str(tmp_path / "tls/ca.pem"), str(tmp_path / "tls/qioi.pem"), "/etc/qioi.key"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"metrics_url": "http://h:1/", "metrics_tls": TLS}, "components: peer0: metrics_tls: accepted together with"),
+        ({"metrics_tls": TLS}, "components: peer0: metrics_tls: accepted together with a `metrics_url` of https only"),
+        (
+            {"metrics_url": "https://h:1/", "metrics_tls": {"key": "k"}},
+            "components: peer0: metrics_tls: certificate and key: accepted together only",
+        ),
+        *(
+            ({"metrics_url": url}, f"components.0.metrics_url: {json.dumps(url)}: accepted is a URL such as")
+            for url in (
+                "http://", "http:///metrics", "http://h:0/", "http://h:65536/", "http://h:x/", "http://u:p@h/",
+                "http://h/a b", "http://h/\n", "ftp://h/", "http://[::1/", "http://h/\u00fc",
+            )
+        ),
+        ({"name": "peer\x1b[2J"}, "components.0.name: "),
+        ({"name": ""}, "components.0.name: "),
+        ({"log": ""}, "components.0.log: "),
+        ({"log": "a\0b"}, "components.0.log: "),
+        ({"channels": ["red", "r d"]}, 'components.0.channels.1: "r d": accepted is a channel\'s name'),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_component(tmp_path: Path, change: dict[str, Any], expected: str) -> None:
+    found = problems(tmp_path, {**GOOD, "components": [{**GOOD["components"][0], **change}]})
+    assert [one for one in found if one.startswith(f"qioi.yaml: {expected}")], found
+
+
+def places(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    inner = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in inner:
+        yield (*place, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*place, key))
+
+
+EXAMPLE = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "systemd" / "qioi.example.yaml").read_text())
+
+
+@pytest.mark.parametrize("value", [{"a": {"b": []}}, [[]], {1: 2}, 1e999, date(2026, 1, 1), b"x", {"a": {1}}])
+@pytest.mark.parametrize("place", places(EXAMPLE), ids=lambda place: ".".join(map(str, place)))
+def test_no_key_takes_just_anything(tmp_path: Path, place: tuple[Any, ...], value: object) -> None:
+    document = copy.deepcopy(EXAMPLE)
+    inner = document
+    for part in place[:-1]:
+        inner = inner[part]
+    inner[place[-1]] = value
+    found = problems(tmp_path, yaml.dump(document, allow_unicode=True))
+    assert any(one.startswith(f"qioi.yaml: {'.'.join(map(str, place))}") for one in found), found
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

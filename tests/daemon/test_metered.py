@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import threading
 import time
@@ -123,3 +124,28 @@ def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with answering(fixed(rows("red", 5, 50))) as url, closing(channels(("peer0", url, ("red",)))) as metered:
         until(lambda: looks(metered) > 1)
+
+
+def test_a_packed_page_is_none_and_that_is_said() -> None:
+    packed = b"HTTP/1.0 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(rows("red", 5, 50))
+    with answering(lambda: iter([(packed, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: problem(metered) is not None)
+        assert metered.states()[0].problem == f"{url}: the page comes as gzip"
+
+
+def test_a_page_in_chunks_is_one() -> None:
+    text = rows("red", 5, 50)
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (text[:30], text[30:])) + b"0\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with answering(lambda: iter([(head + chunks, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: looks(metered) > 1)
+        assert metered.states()[0].commits == 50
+
+
+def test_what_an_endpoint_says_does_nothing_to_a_terminal() -> None:
+    head = b"HTTP/1.0 500 \x1b[2J\x9b31mOops" + b"s" * 5000 + b"\r\n\r\n"
+    with answering(lambda: iter([(head, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: problem(metered) is not None)
+        said = metered.states()[0].problem or ""
+        assert said.startswith(f"{url}: HTTP status 500  [2J 31mOops")
+        assert (said.isprintable(), len(said) < 300) == (True, True)
