@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import http.client
+import ipaddress
 import json
 import logging
 import os
@@ -18,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 log = logging.getLogger("qioi")
 
@@ -30,6 +31,8 @@ REST = 9.0
 #: Seconds that a client waits for its answer: where CPU is short, and that is where it is asked, it may come late.
 PATIENCE = 30.0
 
+TEXT = "text/plain; charset=utf-8"
+
 #: What stands behind the question mark of a request, by key.
 Query = Mapping[str, str]
 #: Method and path -> content type and a function that makes the body.
@@ -38,6 +41,10 @@ Routes = Mapping[str, tuple[str, Callable[[Query], bytes]]]
 
 class RefusedError(Exception):
     """A request names something that is not there, or a value that is not accepted; the message says which."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class StalledError(Exception):
@@ -57,6 +64,11 @@ class Handler(BaseHTTPRequestHandler):
 
     timeout = TIMEOUT
     routes: Routes = MappingProxyType({})
+    #: Whether only who asks for an address, or for localhost, is answered. A page in a browser on this host that has
+    #: had its own name resolved to loopback ("DNS rebinding") asks for that name.
+    by_address = False
+    error_content_type = TEXT
+    error_message_format = "%(message)s\n"
 
     def setup(self) -> None:
         """Hang up on a client that takes too long as a whole, however busy it looks."""
@@ -76,34 +88,45 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
-        """Answer a question."""
-        self._answer("GET")
-
-    def do_POST(self) -> None:
-        """Take an order."""
-        self._answer("POST")
-
-    def _answer(self, method: str) -> None:
-        path, _, query = self.path.partition("?")
-        route = self.routes.get(f"{method} {path}")
-        status, kind = 200, "text/plain"
-        if route is None:
-            status, body = 404, b"accepted: " + ", ".join(self.routes).encode()
-        else:
-            try:
-                kind, body = route[0], route[1](dict(parse_qsl(query)))
-            except RefusedError as error:
-                status, kind, body = 400, "text/plain", str(error).encode()
-            except StalledError as error:
-                status, kind, body = 503, "text/plain", str(error).encode()
-            except Exception:  # nobody waits for an answer that does not come, and wonders
-                log.exception("%s %s", method, path)
-                status, kind, body = 500, "text/plain", b"internal error: the daemon's log says which"
+        """Answer a question, or take an order."""
+        more: dict[str, str] = {}
+        kind = TEXT
+        try:
+            status, (kind, body) = 200, self._answer(more)
+        except RefusedError as error:
+            status, body = error.status, str(error).encode()
+        except StalledError as error:
+            status, body = 503, str(error).encode()
+        except Exception:  # nobody waits for an answer that does not come, and wonders
+            log.exception("%s %s", self.command, self.path)
+            status, body = 500, b"internal error: the daemon's log says which"
         self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **more}.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_GET  # noqa: N815 (the library's names)
+
+    def _answer(self, more: dict[str, str]) -> tuple[str, bytes]:
+        """Give an answer's content type and body, and put headers that it needs beside those into ``more``."""
+        if self.by_address and not names_an_address(self.headers.get("Host", "")):
+            raise RefusedError("Host: accepted is an address, or localhost", 403)
+        path, _, query = self.path.partition("?")
+        method = "GET" if self.command == "HEAD" else self.command
+        known = [one.partition(" ")[0] for one in self.routes if one.partition(" ")[2] == path]
+        if not known:
+            raise RefusedError(f"accepted: {', '.join(self.routes)}", 404)
+        if method not in known:
+            more["Allow"] = ", ".join([*known, *(["HEAD"] if "GET" in known else [])])
+            raise RefusedError(f"accepted: {more['Allow']}", 405)
+        kind, answer = self.routes[f"{method} {path}"]
+        return kind, answer(dict(parse_qsl(query)))
+
+    def version_string(self) -> str:
+        """Say who answers, and not by which version of what."""
+        return "qioi"
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing: a scrape every few seconds is no news."""
@@ -197,7 +220,7 @@ def serve_unix(path: Path, routes: Routes) -> Service:
 def serve_tcp(host: str, port: int, routes: Routes) -> Service:
     """Serve on a TCP address."""
     try:
-        server = (Server6 if ":" in host else Server)((host, port), handler(routes))
+        server = (Server6 if ":" in host else Server)((host, port), handler(routes, is_loopback(host)))
     except OSError as error:
         raise BusyError(
             f"metrics {host}:{port}: {error.strerror or error}; name a free one with `metrics.port`, or 0 for none"
@@ -205,9 +228,23 @@ def serve_tcp(host: str, port: int, routes: Routes) -> Service:
     return Service(server, "metrics")
 
 
-def handler(routes: Routes) -> type[Handler]:
+def handler(routes: Routes, by_address: bool = False) -> type[Handler]:
     """Make a handler class for a table of routes."""
-    return type("RoutesHandler", (Handler,), {"routes": routes})
+    return type("RoutesHandler", (Handler,), {"routes": routes, "by_address": by_address})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this host gets to an address."""
+    return host == "localhost" or host.startswith("127.") or host == "::1"
+
+
+def names_an_address(host: str) -> bool:
+    """Whether a request's Host header is one that no name server has a say in. Old clients send none."""
+    try:
+        name = urlsplit(f"//{host}").hostname or "localhost"
+        return name == "localhost" or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 class UnixConnection(http.client.HTTPConnection):

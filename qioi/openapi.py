@@ -162,7 +162,8 @@ def document(routes: Iterable[str]) -> Schema:
             "title": "QiOi",
             "version": version("qioi"),
             "description": "Served on the daemon's Unix socket (`socket` in its configuration). Its metrics address "
-            "(`metrics.listen` and `metrics.port`) answers the same questions on loopback, and takes no order.",
+            "(`metrics.listen` and `metrics.port`) answers the same questions on loopback, and takes no order. There a "
+            "request's Host must be an address or localhost, or the answer is 403. Every error is one line of text.",
         },
         "paths": paths,
         "components": {"schemas": schemas()},

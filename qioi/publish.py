@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from qioi.api import Query, RefusedError, Routes, StalledError
+from qioi.api import TEXT, Query, RefusedError, Routes, StalledError, is_loopback
 from qioi.controller.hierarchy import Hierarchy
 from qioi.explain import ACCEPTED, explain
 from qioi.metrics import CONTENT_TYPE, Meter, render
@@ -54,12 +54,12 @@ class Publisher:
             "POST /threshold": (JSON, self._order),
             "GET /openapi.json": (JSON, self._describe),
             "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot, self._meter)),
-            "GET /healthz": ("text/plain", self._health),
+            "GET /healthz": (TEXT, self._health),
         }
 
     def shown(self, address: str) -> Routes:
         """Say what is served over TCP: no orders, as everybody on the host may connect; metrics alone beyond it."""
-        local = address == "localhost" or address.startswith("127.") or address == "::1"
+        local = is_loopback(address)
         return {
             route: answer
             for route, answer in self.routes().items()

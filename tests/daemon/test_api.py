@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from waiting import until
@@ -169,3 +172,72 @@ def test_an_answer_that_fails_is_said_and_no_other_with_it(tmp_path: Path, caplo
             get_json(tmp_path / "sock", "/metrics")
         assert get_json(tmp_path / "sock", "/status") == {}
     assert "ZeroDivisionError: of a test" in caplog.text
+
+
+@pytest.fixture
+def asked() -> Iterator[Callable[[str], tuple[str, dict[str, str], str]]]:
+    """A server on loopback with two routes; a function that sends it bytes and takes its answer apart."""
+    routes = {
+        "GET /status": ("application/json", lambda _: b'{"period": 1}'),
+        "POST /threshold": ("application/json", lambda query: json.dumps(query).encode()),
+    }
+    service = serve_tcp("127.0.0.1", 0, routes)
+
+    def ask(request: str) -> tuple[str, dict[str, str], str]:
+        with socket.create_connection(service.address) as client:
+            client.sendall(request.encode())
+            with client.makefile("rb") as answer:
+                head, _, body = answer.read().decode().partition("\r\n\r\n")
+        status, *headers = head.split("\r\n")
+        return status.split(" ")[1], dict(one.split(": ", 1) for one in headers), body
+
+    yield ask
+    service.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *((one, "200") for one in ("", "localhost", "LOCALHOST:9464", "127.0.0.1:9464", "[::1]:9464", "10.0.0.7")),
+        *((one, "403") for one in ("evil.example", "evil.example:9464", "127.0.0.1.evil.example", "[::1", "a b")),
+    ],
+)
+def test_a_page_that_had_its_name_rebound_to_loopback_learns_nothing(asked: Any, host: str, status: str) -> None:
+    got = asked(f"GET /status HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
+    assert got[0] == status
+    assert ("period" in got[2]) == (status == "200")
+
+
+def test_every_address_but_loopback_is_asked_by_names_too() -> None:
+    with contextlib.closing(serve_tcp("0.0.0.0", 0, {"GET /metrics": ("text/plain", lambda _: b"1")})) as service:
+        question = urllib.request.Request(f"http://127.0.0.1:{service.address[1]}/metrics", headers={"Host": "ledger1"})
+        with urllib.request.urlopen(question) as answer:
+            assert answer.read() == b"1"
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "headers", "body"),
+    [
+        ("HEAD /status HTTP/1.1", "200", {"Content-Type": "application/json", "Content-Length": "13"}, ""),
+        ("GET /status?x=%FF HTTP/1.1", "200", {}, '{"period": 1}'),
+        ("GET /nothing HTTP/1.1", "404", {}, "accepted: GET /status, POST /threshold"),
+        ("GET / HTTP/1.1", "404", {}, "accepted: GET /status, POST /threshold"),
+        ("GET //status HTTP/1.1", "404", {}, "accepted: GET /status, POST /threshold"),
+        ("HEAD /threshold HTTP/1.1", "405", {"Allow": "POST"}, ""),
+        ("PUT /status HTTP/1.1", "405", {"Allow": "GET, HEAD"}, "accepted: GET, HEAD"),
+        ("POST /status HTTP/1.1", "405", {"Allow": "GET, HEAD"}, "accepted: GET, HEAD"),
+        ("DELETE /threshold HTTP/1.1", "405", {"Allow": "POST"}, "accepted: POST"),
+        ("POST /threshold?channel=%C3%BC&tps=4 HTTP/1.1", "200", {}, r'{"channel": "\u00fc", "tps": "4"}'),
+        ("BREW /status HTTP/1.1", "501", {}, "Unsupported method ('BREW')\n"),
+        ("nonsense", "400", {}, "Bad request syntax ('nonsense')\n"),
+    ],
+)
+def test_every_request_is_answered_in_kind(
+    asked: Any, request_line: str, status: str, headers: dict[str, str], body: str
+) -> None:
+    got = asked(f"{request_line}\r\n\r\n")
+    assert (got[0], got[2]) == (status, body)
+    assert headers.items() <= got[1].items()
+    if status != "200":
+        assert got[1]["Content-Type"] == "text/plain; charset=utf-8"
+    assert got[1]["Server"] == "qioi"
