@@ -17,7 +17,8 @@ from qioi.kubernetes.client import Api, ApiError, Object, Watch
 
 log = logging.getLogger("qioi")
 
-#: Seconds before the first and between later attempts to reach a server that is away; each is varied by half.
+#: Seconds before the first and between later attempts to reach a server that is away, or ends each stream at once; each
+#: is varied by half.
 RETRY, RETRY_MAX = 0.5, 5.0
 GONE = 410
 
@@ -68,19 +69,19 @@ class Reflector:
     def _run(self) -> None:
         pause = RETRY
         while not self._stop.is_set():
+            problem = None
             try:
                 self._session()
-                pause = RETRY
-                continue  # the server ends every stream after some minutes: taken up at once
+                pause = RETRY  # the server ends every stream after some minutes
             except ApiError as error:
                 if error.status == GONE:
                     self._version = None
-                    continue
-                problem = str(error)
+                else:
+                    problem = str(error)
             except Exception as error:  # what the server sends is not ours: nothing in it may end the watch
                 log.exception("kubernetes %s", self._path)
                 problem, self._version = f"{type(error).__name__}: {error}", None
-            if not self._stop.is_set():
+            if problem and not self._stop.is_set():
                 self.problem = f"{problem}: asked again until it answers; what was found stays"
                 self._changed(self._objects)
             self._stop.wait(pause * random.uniform(0.5, 1.5))

@@ -1,0 +1,67 @@
+"""A copy of the API's objects beside servers that behave badly: none of them is asked without a pause."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from waiting import until
+
+import qioi.kubernetes.reflector
+from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.reflector import Reflector
+
+PATH = "/api/v1/pods"
+LIST = {"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"namespace": "a", "name": "b", "uid": "c"}}]}
+GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+
+
+@contextmanager
+def server(watched: Callable[[], bytes]) -> Iterator[Api]:
+    """Serve one list, and to each watch what it is to see before its stream ends."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = watched() if "watch=true" in self.path else json.dumps(LIST).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        with closing(Api(Access(f"http://127.0.0.1:{http.server_port}"))) as api:
+            yield api
+        http.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("stream", [b"", json.dumps(GONE).encode() + b"\n"], ids=["ended at once", "always too old"])
+def test_a_server_that_ends_every_stream_is_not_asked_all_the_time(
+    stream: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 600.0)
+    with server(lambda: stream) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
+        reflector.start()
+        until(lambda: api.requests["watch", "200"] > 0)
+        time.sleep(0.3)  # in which it would be asked some hundred times
+        assert (api.requests["watch", "200"], api.requests["list", "200"]) == (1, 1)
+        assert reflector.problem is None
+
+
+def test_a_version_that_is_too_old_is_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
+    streams = iter([json.dumps(GONE).encode() + b"\n"])
+    with server(lambda: next(streams, b"")) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
+        reflector.start()
+        until(lambda: reflector.relists == 2)
+        until(lambda: api.requests["watch", "200"] > 3)
+        assert reflector.relists == 2
