@@ -96,7 +96,7 @@ def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: f
         except subprocess.TimeoutExpired:
             raise ProfileError(f"{perf} record does not end, {PATIENCE:g} s after it was told to") from None
     if not file.exists() or file.stat().st_size == 0:
-        raise ProfileError(f"{perf} record: {last_line(text)}")
+        raise ProfileError(f"{perf} record: {complaint(text)}")
     return owners
 
 
@@ -170,7 +170,10 @@ def threads(folder: Path) -> Iterator[int]:
                 yield from threads(below)
 
 
-def last_line(text: str) -> str:
-    """Give what a program said at its end."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+def complaint(text: str) -> str:
+    """Find what is wrong in what a program said: its error, or else its last line. perf goes on with its options."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it said nothing"]
+    for line, following in zip(lines, [*lines[1:], lines[-1]], strict=True):
+        if line.lower().startswith("error:"):
+            return line[len("error:") :].strip() or following
+    return lines[-1]

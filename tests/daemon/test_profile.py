@@ -17,7 +17,7 @@ from waiting import PATIENCE
 
 from qioi.commands.profile import describe, show
 from qioi.profile import Accountant, by_component, by_role
-from qioi.profile_perf import TRACEFS, within_tracefs
+from qioi.profile_perf import TRACEFS, complaint, within_tracefs
 
 #: Two threads of a process and a child born meanwhile; sleeps are short, so that there is something to count.
 SLEEPER = """
@@ -254,3 +254,24 @@ def test_what_is_missing_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -
         assert done.returncode == 1
         assert expected in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("  Error: unknown option `control=fd:3,4'\n\n Usage: perf record [<options>]\n    -a  all\n",
+         "unknown option `control=fd:3,4'"),  # perf before 5.10
+        ("event syntax error: 'sched:sched_switch'\n  \\___ can't access trace events\n\n"
+         "Error:\tNo permissions to read /sys/kernel/tracing/events/sched/sched_switch\nHint:\tTry 'sudo mount'\n\n"
+         " Usage: perf record\n    -e, --event <event>   event selector.\n",
+         "No permissions to read /sys/kernel/tracing/events/sched/sched_switch"),
+        ("Error:\nAccess to performance monitoring operations is limited.\nConsider adjusting it.\n",
+         "Access to performance monitoring operations is limited."),
+        ("WARNING: perf not found for kernel 6.18\n\n  You may need to install linux-tools-6.18\n",
+         "You may need to install linux-tools-6.18"),
+        ("Error:\n", "Error:"),
+        ("\n", "it said nothing"),
+    ],
+)  # fmt: skip
+def test_of_what_perf_says_the_error_is_told(said: str, expected: str) -> None:
+    assert complaint(said) == expected
