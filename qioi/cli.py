@@ -13,6 +13,8 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
+from qioi.commands.examples import examples
+
 #: Subcommand -> (module that exposes ``command``, one line for the overview).
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("qioi.commands.run", "Watch the ledger and move CPU shares (the daemon)."),
@@ -47,6 +49,7 @@ class LazyGroup(click.Group):
         command = importlib.import_module(entry[0]).command
         if not isinstance(command, click.Command):
             raise TypeError(f"{entry[0]}.command is no click command")
+        command.epilog = examples(cmd_name)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -18,6 +18,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from qioi.commands.examples import examples
 from qioi.commands.failing import fail
 from qioi.kubernetes.pods import read_pod, slim
 from qioi.kubernetes.reports import ALIVE, HEARTBEAT
@@ -28,7 +29,7 @@ Policy = Mapping[str, Any]
 POLICIES = "isolationpolicies.qioi.io"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=examples("kubectl"))
 @click.option("--context", help="The cluster, by kubectl's name for it.")
 @click.option("--kubeconfig", type=click.Path(), help="The file that kubectl is to read.")
 @click.pass_context

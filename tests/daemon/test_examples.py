@@ -1,0 +1,40 @@
+"""Every command shows by examples how it is called, and takes them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import qioi.cli
+from qioi.commands.examples import EXAMPLES
+
+
+def take(command: click.Command, words: list[str]) -> None:
+    """Have a command, and the commands below it, read their arguments; nothing is run."""
+    context = command.make_context(words[0], words[1:])
+    if isinstance(command, click.Group):
+        name, below, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert name is not None
+        assert below is not None
+        take(below, [name, *rest])
+
+
+@pytest.mark.parametrize("name", qioi.cli.COMMANDS)
+def test_help_ends_in_examples_that_are_accepted(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(qioi.cli.main, [name, "--help"])
+    assert done.exit_code == 0
+    shown = [line.strip() for line in done.output.partition("Examples:")[2].splitlines() if line.strip()]
+    assert " ".join(shown) == " ".join(EXAMPLES[name])  # a long one is wrapped
+    for line in EXAMPLES[name]:
+        line = re.sub(r'^eval "\$\((.*)\)"$', r"\1", line)
+        words = shlex.split(line.partition(" | ")[0])
+        words = ["qioi", *words] if words[0] == "kubectl" else words
+        words = [word for number, word in enumerate(words) if number != 2 or words[1] != "kubectl"]
+        assert words[:2] == ["qioi", name]
+        take(qioi.cli.main, words)
