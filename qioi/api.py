@@ -278,6 +278,8 @@ def request_json(path: Path, method: str, route: str, query: Query) -> Any:
         if response.status != 200:
             raise UnreachableError(f"{path}{route}: HTTP status {response.status}")
         return json.loads(body)
+    except PermissionError:
+        raise UnreachableError(f"{path}: root, or the daemon's own user, is needed") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         why = getattr(error, "strerror", None) or error
         raise UnreachableError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import threading
 import time
@@ -241,3 +242,14 @@ def test_every_request_is_answered_in_kind(
     if status != "200":
         assert got[1]["Content-Type"] == "text/plain; charset=utf-8"
     assert got[1]["Server"] == "qioi"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: becomes nobody")
+def test_who_may_not_ask_is_told_so(tmp_path: Path) -> None:
+    with contextlib.closing(serve_unix(tmp_path / "sock", {})):
+        os.seteuid(65534)
+        try:
+            with pytest.raises(UnreachableError, match=r"sock: root, or the daemon's own user, is needed$"):
+                get_json(tmp_path / "sock", "/status")
+        finally:
+            os.seteuid(0)
