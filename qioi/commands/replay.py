@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from qioi.config import ConfigError, load_config
+from qioi.commands.failing import fail
+from qioi.commands.options import configuration
 from qioi.monitor import DEFAULT_WINDOW
 from qioi.replay import Plan, Point, Replay, ReplayError, Span, name_peers, replay, total_skips
 
@@ -69,15 +70,13 @@ def command(
     plan = Plan(period=period or 1.0, window=window)
     try:
         if config is not None:
-            loaded = load_config(config)
+            loaded = configuration(config)
             own_logs = {Path(one.log).resolve(): one.name for one in loaded.components if one.log}
             names = {path: own_logs.get(path.resolve(), name) for path, name in names.items()}
             plan = Plan(loaded.components, loaded.policies, period or loaded.period, window)
         found = replay(logs, plan, names, threshold)
     except ReplayError as error:
-        raise click.ClickException(str(error)) from error
-    except ConfigError as error:
-        raise click.ClickException("\n".join(error.problems)) from error
+        fail(str(error))
     if output == "json":
         click.echo(json.dumps(as_json(found), indent=2))
     else:

@@ -304,7 +304,7 @@ EXAMPLE = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "systemd" / "qi
 
 
 @pytest.mark.parametrize("value", [{"a": {"b": []}}, [[]], {1: 2}, 1e999, date(2026, 1, 1), b"x", {"a": {1}}])
-@pytest.mark.parametrize("place", places(EXAMPLE), ids=lambda place: ".".join(map(str, place)))
+@pytest.mark.parametrize("place", list(places(EXAMPLE)), ids=lambda place: ".".join(map(str, place)))
 def test_no_key_takes_just_anything(tmp_path: Path, place: tuple[Any, ...], value: object) -> None:
     document = copy.deepcopy(EXAMPLE)
     inner = document
