@@ -27,6 +27,10 @@ _READ_SIZE = 64 * 1024
 _RETRY = 10
 #: Bytes of a field's name, or of a cursor: journald's own are far shorter.
 _MAX_TEXT = 1024
+#: What marks an entry as a piece of a line whose rest is in the next one: engines cut lines at 16 KB, journald
+#: those of a unit at 48 KB. The rest is not a line of its own, or a long line could say what it likes.
+_PIECES = {b"CONTAINER_PARTIAL_MESSAGE": b"true", b"_LINE_BREAK": b"line-max"}
+FIELDS = ",".join(["MESSAGE", *(name.decode() for name in _PIECES)])
 
 
 class JournalTail:
@@ -90,7 +94,7 @@ class JournalTail:
     def _start(self) -> None:
         cursor = self._entries.cursor
         place = [f"--after-cursor={cursor}", "--no-tail"] if cursor else ["--lines=0"]
-        command = ["journalctl", "--quiet", "--follow", *place, "--output=export", "--output-fields=MESSAGE"]
+        command = ["journalctl", "--quiet", "--follow", *place, "--output=export", f"--output-fields={FIELDS}"]
         self._pause = _RETRY
         try:
             self._process = subprocess.Popen(
@@ -131,6 +135,7 @@ class ExportReader:
         self._counters = counters
         self._max_line = max_line
         self._waiting = b""
+        self._pieces = b""  # of a line whose rest is in a later entry
         self.start_again()
 
     def start_again(self) -> None:
@@ -140,6 +145,7 @@ class ExportReader:
         self._left = -1  # bytes of a binary field, with its line feed, that are yet to come; -1: no such field
         self._text = b""
         self._message: bytes | None = None
+        self._is_piece = False
         self._next_cursor = ""
 
     def feed(self, data: bytes) -> bytes:
@@ -190,12 +196,20 @@ class ExportReader:
             self._message = value
         elif name == b"__CURSOR":
             self._next_cursor = value[:_MAX_TEXT].decode("ascii", "replace")
+        elif _PIECES.get(name) == value:
+            self._is_piece = True
 
     def _complete(self) -> bytes:
         """Give the entry's message as a line, and have its cursor as the place to go on after."""
         message, self._message = self._message, None
+        is_piece, self._is_piece = self._is_piece, False
         self.cursor = self._next_cursor or self.cursor
         if message is None:
+            return b""
+        # A line that is too long already is so whatever follows.
+        message = self._pieces + message if len(self._pieces) <= self._max_line else self._pieces
+        self._pieces = message if is_piece else b""
+        if is_piece:
             return b""
         if len(message) > self._max_line:
             self._counters.skip(Skip.TOO_LONG)

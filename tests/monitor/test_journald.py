@@ -55,6 +55,25 @@ def test_a_long_message_is_passed_over_in_bounded_memory(binary: bool) -> None:
     assert counters.skipped == {Skip.TOO_LONG: 2}
 
 
+@pytest.mark.parametrize("mark", [b"CONTAINER_PARTIAL_MESSAGE=true\n", b"_LINE_BREAK=line-max\n"])
+def test_the_rest_of_a_long_line_is_no_line(mark: bytes) -> None:
+    counters = SourceCounters()
+    reader = ExportReader(counters, max_line=1000)
+    assert reader.feed(mark + entry(1, b"chaincode says x") + mark + entry(2, COMMIT % 9)) == b""
+    assert reader.feed(entry(3, b" end") + entry(4, b"next")) == b"chaincode says x" + COMMIT % 9 + b" end\nnext\n"
+    for number in range(100):
+        reader.feed(mark + entry(number, b"x" * 900))
+        assert len(reader._pieces) <= 1900
+    assert reader.feed(entry(100, COMMIT % 9) + entry(101, b"next")) == b"next\n"
+    assert counters.skipped == {Skip.TOO_LONG: 1}
+
+
+def test_marks_that_mean_a_whole_line() -> None:
+    reader = ExportReader(SourceCounters())
+    whole = b"CONTAINER_PARTIAL_MESSAGE=false\n" + entry(1, b"a") + b"_LINE_BREAK=eof\n" + entry(2, b"b")
+    assert reader.feed(whole) == b"a\nb\n"
+
+
 def test_an_entry_that_was_cut_off_does_not_count() -> None:
     reader = ExportReader(SourceCounters())
     assert reader.feed(entry(1, b"one") + entry(2, b"two")[:-9]) == b"one\n"
