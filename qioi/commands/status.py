@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,8 +15,12 @@ from qioi.commands.options import config_option, evidence, right, socket_of, soc
 from qioi.names import few
 from qioi.remarks import raised_above, remarks
 
-#: Columns of a terminal from which on there is room for what was decided beside a component's numbers.
-WIDE = 110
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: Columns of a terminal below which the tables of `qioi top` stand in, which leave out more, and from which on there is
+#: room for what was decided beside a component's numbers.
+NARROW, WIDE = 72, 110
 
 
 @click.command()
@@ -41,7 +45,8 @@ def show(document: dict[str, Any]) -> None:
     Where the terminal is narrow, decisions stand below the table.
     """
     from rich.console import Console
-    from rich.table import Column, Table
+
+    from qioi import top
 
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -57,25 +62,41 @@ def show(document: dict[str, Any]) -> None:
     )
     for line in surroundings(document):
         console.print(line)
-    channels = Table("Channel", "Law", *right("Throughput", "Threshold", "Last commit", "Height"))
-    for one in document["channels"]:
-        channels.add_row(one["name"], one["law"], number(one["throughput"], "{:.1f} tps"),
-                         threshold(one), number(one["age"], "{:.1f} s ago"),
-                         number(one["height"], "{}"))  # fmt: skip
-    console.print(channels)
     wide = console.width >= WIDE
-    columns = [*right("Share", "Original", "Delay", "Waiting"), *(right("Cores") if wide else [])]
-    components = Table(Column("Component", overflow="fold"), "Role", *columns, *(["Last decision"] if wide else []))
-    for one in document["components"]:
-        last = [number(one["cores"], "{:.2f}"), reason(one)] if wide else []
-        components.add_row(one["name"], one["role"], number(one["share"], "{}"), number(one["original"], "{}"),
-                           milliseconds(one["delay"]), number(one["waiting_share"], "{:.0%}"), *last)  # fmt: skip
-    console.print(components)
+    if console.width < NARROW:
+        shown = top.History(), console.width
+        console.print(top.channels(document, *shown), top.components(document["components"], *shown))
+    else:
+        console.print(channels(document), components(document, wide))
     if not wide:
         for one in document["components"]:
             console.print(f"{one['name']}: {reason(one)}")
     for note in notes(document):
         console.print(note)
+
+
+def channels(document: dict[str, Any]) -> Table:
+    """Draw the channels."""
+    from rich.table import Table
+
+    table = Table("Channel", "Law", *right("Throughput", "Threshold", "Last commit", "Height"))
+    for one in document["channels"]:
+        table.add_row(one["name"], one["law"], number(one["throughput"], "{:.1f} tps"), threshold(one),
+                      number(one["age"], "{:.1f} s ago"), number(one["height"], "{}"))  # fmt: skip
+    return table
+
+
+def components(document: dict[str, Any], wide: bool) -> Table:
+    """Draw the components, with what was decided where the terminal is wide."""
+    from rich.table import Column, Table
+
+    columns = [*right("Share", "Original", "Delay", "Waiting"), *(right("Cores") if wide else [])]
+    table = Table(Column("Component", overflow="fold"), "Role", *columns, *(["Last decision"] if wide else []))
+    for one in document["components"]:
+        last = [number(one["cores"], "{:.2f}"), reason(one)] if wide else []
+        table.add_row(one["name"], one["role"], number(one["share"], "{}"), number(one["original"], "{}"),
+                      milliseconds(one["delay"]), number(one["waiting_share"], "{:.0%}"), *last)  # fmt: skip
+    return table
 
 
 def reason(component: dict[str, Any]) -> str:

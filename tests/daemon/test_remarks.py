@@ -53,7 +53,7 @@ def test_what_cannot_be_found_is_said_until_it_can(tmp_path: Path, capsys: pytes
     assert "qioi_discovery_problems 0.0" in render(snapshot).decode()
 
 
-@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_a_narrow_terminal_has_numbers_and_decisions_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
 ) -> None:
