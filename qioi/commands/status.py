@@ -132,7 +132,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
             yield f"Threshold of {one['name']}: learned from {evidence(one['evidence'])}"
         if one["leaders_lost"]:
             yield (
-                f"Channel {one['name']}: {one['leaders_lost']} Raft leaders lost beside interference: orderers keep "
+                f"Channel {one['name']}: Raft leaders lost beside interference: {one['leaders_lost']}; orderers keep "
                 f"{one['orderer_floor']:g} times their default until it ends"
             )
         if one["bottleneck"]["kind"] not in ("none", "unknown"):

@@ -53,7 +53,7 @@ def test_orderers_keep_a_floor_until_the_interference_ends(tmp_path: Path, caplo
     document = explain(site.snapshot, "o", site.hierarchy)
     assert document["leadership"] == {"lost": 1, "orderer_floor": 2.0}
     assert "orderers keep 2 times their default" in dict(lines(document))["leaders"]
-    assert any("1 Raft leaders lost" in note for note in notes(site.snapshot.document()))
+    assert any("leaders lost beside interference: 1; orderers" in note for note in notes(site.snapshot.document()))
     assert 'qioi_channel_orderer_floor_ratio{channel="red"} 2.0' in render(site.snapshot).decode()
     site.run(20)
     assert site.weight("g/o") == 200
