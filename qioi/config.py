@@ -144,9 +144,9 @@ class FileConfig(Strict):
     channels: dict[Channel, PolicyConfig] = Field(default_factory=dict)
     defaults: PolicyConfig = PolicyConfig()
     actuator: Literal["auto", "libcgroup", "files", "docker"] = "auto"
-    state_dir: str = str(STATE_DIR)  # in memory: a disk may take seconds to answer when its threads starve
-    record_dir: str | None = None
-    socket: str | None = None
+    state_dir: File = str(STATE_DIR)  # in memory: a disk may take seconds to answer when its threads starve
+    record_dir: File | None = None
+    socket: File | None = None
     metrics: MetricsConfig = MetricsConfig()
     own: OwnConfig = OwnConfig()
     boost_cap: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None

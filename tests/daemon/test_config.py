@@ -126,6 +126,8 @@ def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> 
         ),
         ({"channels": {"": {}}}, 'qioi.yaml: channels.: "": accepted is a channel\'s name'),
         ({"a\nb": 1}, "qioi.yaml: a b: unknown key: accepted are"),
+        ({"socket": "a\0b"}, 'qioi.yaml: socket: "a\\u0000b": accepted is a path'),
+        ({"state_dir": ""}, 'qioi.yaml: state_dir: "": accepted is a path'),
         ({"metrics": {"listen": "a\0b"}}, 'qioi.yaml: metrics.listen: "a\\u0000b": accepted is a name without'),
         ({"kubernetes": {"server": "https://h:x"}}, 'qioi.yaml: kubernetes.server: "https://h:x": accepted is a URL'),
         ({"metrics": {"port": 70000}}, "qioi.yaml: metrics.port: 70000: accepted is less than or equal to 65535"),
@@ -303,7 +305,7 @@ def places(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 EXAMPLE = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "systemd" / "qioi.example.yaml").read_text())
 
 
-@pytest.mark.parametrize("value", [{"a": {"b": []}}, [[]], {1: 2}, 1e999, date(2026, 1, 1), b"x", {"a": {1}}])
+@pytest.mark.parametrize("value", [{"a": {"b": []}}, [[]], {1: 2}, "\0", 1e999, date(2026, 1, 1), b"x", {"a": {1}}])
 @pytest.mark.parametrize("place", list(places(EXAMPLE)), ids=lambda place: ".".join(map(str, place)))
 def test_no_key_takes_just_anything(tmp_path: Path, place: tuple[Any, ...], value: object) -> None:
     document = copy.deepcopy(EXAMPLE)
