@@ -79,7 +79,7 @@ def test_alone_nothing_is_raised(dt: float, scale: float, seed: int) -> None:
 
 @pytest.mark.parametrize("dt", [0.1, 0.3, 1.0])
 def test_a_kernel_threads_moments_raise_nothing(dt: float, seed: int) -> None:
-    loop = Loop(ToyHost(demand=dict(DEMAND), seed=seed, kernel=0.15), dt)
+    loop = Loop(ToyHost(demand=dict(DEMAND), seed=seed, kernel=0.2), dt)
     for _ in range(60):
         loop.run(2)
         assert at_default(loop), (loop.now, loop.shares, loop.reasons)
@@ -88,7 +88,7 @@ def test_a_kernel_threads_moments_raise_nothing(dt: float, seed: int) -> None:
 @pytest.mark.parametrize("dt", [0.1, 0.3, 1.0])
 @pytest.mark.parametrize("hogs", [4, 16])
 def test_nor_do_they_put_the_way_back_off(hogs: int, dt: float, seed: int) -> None:
-    loop = Loop(ToyHost(demand=dict(DEMAND), seed=seed, kernel=0.15), dt)
+    loop = Loop(ToyHost(demand=dict(DEMAND), seed=seed, kernel=0.2), dt)
     loop.run(12)
     loop.host.hogs = hogs
     loop.run(6)
@@ -110,7 +110,7 @@ def test_raised_in_the_first_period_and_served_within_three_seconds(hogs: int, s
 
 
 def test_at_a_tenth_of_a_second_raised_within_three_periods(seed: int) -> None:
-    for kernel in (0.0, 0.15):
+    for kernel in (0.0, 0.2):
         loop = Loop(ToyHost(demand=dict(DEMAND), seed=seed, kernel=kernel), dt=0.1)
         loop.run(20)
         loop.host.hogs = 8

@@ -53,7 +53,7 @@ class ToyHost:
             self.backlog[name] = min(owed, 5.0)
             behind = foreign / (self.cores * dt) * self.hogs * 1024 / shares[name]  # waits on waking up
             behind += 0.3 * ledger / (self.cores * dt)  # and behind the ledger itself
-            behind += 12 * kernel / (self.cores * dt)
+            behind += 20 * kernel / (self.cores * dt)
             wait = got[name] * behind * (1 + self.noise * self.random.uniform(-1, 1)) + owed
             delays[name] = DelayReading(name, got[name], wait, 100, dt)
         served = min(got[name] / fresh[name] for name in fresh)  # above 1 while a backlog drains
