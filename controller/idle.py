@@ -43,7 +43,8 @@ class IdleGuard:
         return tuple(self._held)
 
     def make_idle(self, groups: Iterable[str]) -> list[Outcome]:
-        """Make groups idle that are not yet."""
+        """Make groups idle that are not yet; forget those that are gone."""
+        self._held = {path: entry for path, entry in self._held.items() if not is_gone(self._hierarchy, entry)}
         outcomes: list[Outcome] = []
         new: list[Entry] = []
         for group in groups:
@@ -100,6 +101,16 @@ class IdleGuard:
         """Put every group back, and forget what others have ended. OSError as for :meth:`release`."""
         self._foreign = {}
         return self.release(tuple(self._held))
+
+
+def is_gone(hierarchy: Hierarchy, entry: Entry) -> bool:
+    """Whether a group is removed, or another one has its path."""
+    try:
+        return identity(hierarchy, entry.path) != (entry.device, entry.inode)
+    except CgroupGoneError:
+        return True
+    except CgroupError:
+        return False
 
 
 def restore_all(hierarchy: Hierarchy, access: Access, entries: Iterable[Entry]) -> tuple[list[Outcome], list[Entry]]:

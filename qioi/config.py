@@ -37,7 +37,6 @@ from qioi.thresholds import AUTO
 from qioi.types import MAX_SHARES, MIN_SHARES, Component, Credentials, Role
 
 Shares = Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 #: What is accepted for a section.
 MAPPING = "a mapping of keys to values"
 
@@ -96,7 +95,7 @@ class PolicyConfig(Strict):
 
     threshold: Annotated[float | str, PlainValidator(owed)] | None = None
     law: Literal["proportional", "adaptive"] | None = None
-    k: Positive | None = None
+    k: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
     default: Shares | None = None
     floor: Shares | None = None
     ceiling: Shares | None = None

@@ -154,3 +154,19 @@ def test_a_kernel_that_refuses_is_said(idle: Idle) -> None:
     assert outcome.result is Result.FAILED
     assert "Invalid argument" in outcome.message
     assert (mount / "cpu.idle").read_text() == "0\n"
+
+
+def test_groups_that_come_and_go_while_interference_lasts_leave_nothing_behind(idle: Idle) -> None:
+    idle.guard.make_idle([idle.make("stays", 500)])
+    for number in range(5):
+        group = idle.make(f"batch{number}", 700)
+        idle.guard.make_idle([group])
+        if not idle.real:
+            idle.file(group).unlink()
+        idle.host.remove(group)
+    last = idle.make("last", 700)
+    idle.guard.make_idle([last])
+    assert {path.rpartition("/")[2] for path in idle.guard.groups} == {"stays", "last"}
+    assert len(idle.journal.load().entries) == 2
+    idle.guard.restore()
+    assert idle.state(last) == (0, 700)

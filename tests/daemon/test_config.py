@@ -101,6 +101,7 @@ def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> 
         ({"channels": {"red": {"threshold": 0}}}, "qioi.yaml: channels.red.threshold: 0: accepted is greater than 0"),
         ({"channels": {"red": {"threshold": float("inf")}}}, "qioi.yaml: channels.red.threshold: Infinity: accepted"),
         ({"channels": {"red": {"k": -1}}}, "qioi.yaml: channels.red.k: -1: accepted is greater than 0"),
+        ({"channels": {"red": {"k": 5e9}}}, "qioi.yaml: channels.red.k: 5000000000.0: accepted is less than"),
         ({"channels": {"red": {"law": "pid"}}}, "qioi.yaml: channels.red.law: \"pid\": accepted is 'proportional' or"),
         (
             {"channels": {"red": {"floor": 1}}},
