@@ -149,7 +149,7 @@ def test_a_share_that_is_wanted_but_rounded_by_the_kernel_has_not_moved(tmp_path
     site.run(120)
     one = site.component("peer0")
     assert one.share != one.wanted
-    assert site.snapshot.totals.decisions > 30  # each asked for what can't be had
+    assert site.snapshot.totals.decisions < 10  # what can't be had is not asked for again and again
     assert sum(listener.moved) == site.snapshot.totals.writes[Result.OK] < 10
 
 
