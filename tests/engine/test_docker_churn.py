@@ -88,6 +88,9 @@ def test_many_containers_leave_nothing_behind(
     daemon.start()
     assert daemon.process is not None
     process = psutil.Process(daemon.process.pid)
+    engine.run(PEER, "first", rate=20)
+    until(lambda: engine.record("first") > 1024)
+    engine.remove("first")
     churn(engine, daemon, "before", 40)  # whatever is made at the first use is there now
     until(lambda: daemon.components() == {})
     files, threads, memory = process.num_fds(), process.num_threads(), process.memory_info().rss
