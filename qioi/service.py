@@ -289,6 +289,11 @@ class Ending:
     clean: bool = False
 
 
+def warn_of_before(text: str) -> None:
+    """Log what a daemon that died has left, and what came of it."""
+    log.warning("left by a daemon before this one: %s", text)
+
+
 def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ...]:
     """Go on with what a daemon before this one has kept on purpose; put back what one that died has left.
 
@@ -298,7 +303,7 @@ def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ..
     outcomes = take_over(config.state_dir, guard, groups, owned=config.discovers)
     if outcomes is None:
         recovery = recover(config.state_dir, config.record_dir, hierarchy)
-        tell(recovery, log.warning)
+        tell(recovery, warn_of_before)
         for entry in recovery.left:
             guard.adopt(entry)  # it is put back later, or knows what a group that comes up raised had at first
         return ()
@@ -307,7 +312,7 @@ def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ..
         if entry.owner not in guard.owners():  # left by one that was killed before
             guard.adopt(entry)
     rest = recover_rest(config.state_dir, hierarchy)  # nothing else is ever kept
-    tell(replace(rest, problems=(*problems, *rest.problems)), log.warning)
+    tell(replace(rest, problems=(*problems, *rest.problems)), warn_of_before)
     log.info("going on with the shares that the daemon before this one has kept")
     for outcome in outcomes:
         log.warning("%s: %s: %s", outcome.path, outcome.result, outcome.message)

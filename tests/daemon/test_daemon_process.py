@@ -70,7 +70,8 @@ def test_after_a_sigkill_the_next_start_begins_with_the_original(site: Site) -> 
     status = site.status()
     assert status is not None
     assert status["components"][0]["original"] == 1024
-    end(process)
+    _, text = end(process)
+    assert f"WARNING left by a daemon before this one: {site.parent}/peer0: ok: " in text
     assert value(share) == 1024
 
 
