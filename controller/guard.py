@@ -234,12 +234,16 @@ class Guard:
         return outcomes + [self._write(entry) for entry in intents.values()]
 
     def adopt(self, entry: Entry) -> bool:
-        """Go on with a group that a daemon before this one has left changed on purpose; say whether it is still so."""
+        """Go on with a group that a daemon before this one has left changed; say whether it is still so, or may be."""
         try:
             ours = identity(self._hierarchy, entry.path) == (entry.device, entry.inode)
             current = self._access.read(entry.path)
-        except CgroupError:
+        except CgroupGoneError:
             ours, current = False, 0
+        except CgroupError:  # for the moment; its original must not get lost
+            self._held[entry.path] = entry
+            self._names[entry.path] = self._file(entry.path)
+            return True
         if not ours or entry.file != self._hierarchy.file or current not in entry.ours:
             if entry.owner:
                 self._former[entry.owner] = entry

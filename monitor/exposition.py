@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from qioi.names import is_channel
+from qioi.names import MAX_CHANNELS, is_channel
 
 COUNT = "ledger_transaction_count"
 HEIGHT = "ledger_blockchain_height"
-#: Channels that are looked at on one page, and below which a count or a height is believed: sums of these stay finite.
-MAX_CHANNELS = 1000
+#: Below it a count or a height is believed: sums of these stay finite.
 MOST = 2.0**63
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from qioi.monitor.exposition import MAX_CHANNELS, Page
+from qioi.monitor.exposition import Page
+from qioi.names import MAX_CHANNELS
 from qioi.types import ChannelReading
 
 #: Seconds that a rate covers, as for logs: three of Fabric's default batch timeouts.

@@ -23,9 +23,11 @@ forged, and it is taken back.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from qioi.names import MAX_CHANNELS
 from qioi.types import ChannelReading, Commit
 
 #: Seconds: three of Fabric's default batch timeouts.
@@ -36,6 +38,8 @@ _PEER_EXPIRY = 300.0
 _SETTLED = 16
 #: Commits kept per channel; beyond it the two oldest become one.
 _MAX_EVENTS = 50_000
+#: Channels that one peer may be the first to name: who invents some leaves other peers a place for theirs.
+MAX_OF_A_PEER = 100
 
 
 def commit_instant(line_time: float | None, arrival: float, wall: float, max_age: float) -> float:
@@ -91,12 +95,13 @@ class _Channel:
 class Throughput:
     """The throughput of every channel that its commits are shown."""
 
-    def __init__(self, window: float = DEFAULT_WINDOW, max_channels: int = 1000) -> None:
+    def __init__(self, window: float = DEFAULT_WINDOW) -> None:
         if not window > 0:
             raise ValueError(f"window must be more than 0 seconds, not {window}")
         self.window = window
-        self._max_channels = max_channels
         self._channels: dict[str, _Channel] = {}
+        #: How many of them each peer was the first to name.
+        self._named: Counter[str] = Counter()
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -112,8 +117,9 @@ class Throughput:
         """Take one peer's report of one block; whether it moved the channel's front at once."""
         channel = self._channels.get(commit.channel)
         if channel is None:
-            if len(self._channels) >= self._max_channels:
-                return False  # names come from log lines: an attacker may invent them
+            if self._named[commit.peer] >= MAX_OF_A_PEER or len(self._channels) >= MAX_CHANNELS:
+                return False
+            self._named[commit.peer] += 1
             channel = self._channels[commit.channel] = _Channel(since=instant)
         if self._is_nothing_new(channel, commit, instant):
             return False

@@ -83,7 +83,7 @@ class BestEffort:
         for one in outcomes:
             if one.result is Result.OK:
                 log.info("best effort: %s: %s", one.path, one.message)
-                self._said.discard(one.message)
+                self._said = {said for said in self._said if not said.startswith(f"best effort: {one.path}: ")}
             else:
                 self._say(f"best effort: {one.path}: {one.result}: {one.message}")
 

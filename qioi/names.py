@@ -8,6 +8,8 @@ from collections.abc import Iterable
 #: A channel's name (Fabric: configtx.validateChannelID, and what older networks have).
 CHANNEL = "[A-Za-z][A-Za-z0-9._-]{0,248}"
 _CHANNEL = re.compile(CHANNEL)
+#: Channels that are known at once. Names come from logs and metrics pages, so somebody may invent them.
+MAX_CHANNELS = 1000
 
 #: Names in a line; of more than that the rest is counted.
 FEW = 5

@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 #: Seconds; far longer than anything takes. All that is decided by it is that the test has failed.
 PATIENCE = 150.0
+#: Begins the command of what must not outlive a test that is killed (setpriv(1), PR_SET_PDEATHSIG).
+DIES_WITH_TEST = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 def until(condition: Callable[[], T], pause: float = 0.02, what: str = "what was waited for") -> T:

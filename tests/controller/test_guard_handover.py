@@ -106,6 +106,28 @@ def test_a_kept_group_that_is_gone_is_not_gone_on_with(host: Host, journal: Jour
 
 
 @pytest.mark.parametrize("host", ["files on a fake of v2"], indirect=True)
+def test_the_original_of_a_kept_group_that_cannot_be_read_for_a_moment_is_not_lost(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = host.make("a", 500)
+    before = host.guard(journal)
+    before.hold(path)
+    before.apply({path: 4096})
+    before.keep()
+    (entry,) = journal.load().entries
+    after = host.guard(journal)
+
+    def refuse(self: Files, path: str) -> int:
+        raise CgroupError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "read", refuse)
+        assert after.adopt(entry)
+    after.restore()
+    assert host.get(path) == 500
+
+
+@pytest.mark.parametrize("host", ["files on a fake of v2"], indirect=True)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(found=st.integers(1, 10_000), wishes=st.lists(st.integers(2, 262_144), max_size=6), last=st.booleans())
 def test_whatever_was_set_release_and_restore_are_identity(

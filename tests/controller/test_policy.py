@@ -210,3 +210,9 @@ def test_a_policy_that_is_changed_does_not_take_over_what_another_one_has_asked_
     after = decide(controller, one, now=3.0, share=raised.shares, red=20.0, blue=150.0)
     assert after is not None
     assert after.asks[1] == (0, 1024)
+
+
+@pytest.mark.parametrize(("found", "default", "ceiling", "rest"), [(700, None, 900, 700), (700, 1024, 16_384, 1024)])
+def test_where_a_share_rests(found: int, default: int | None, ceiling: int, rest: int) -> None:
+    controller = Controller({"red": Policy("red", "adaptive", default=default, ceiling=ceiling)})
+    assert controller.rest("red", found) == rest

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from waiting import PATIENCE, remove_group, until
+from waiting import DIES_WITH_TEST, PATIENCE, remove_group, until
 
 from qioi.api import UnreachableError, get_json
 from qioi.controller.hierarchy import find_hierarchy
@@ -69,7 +69,7 @@ class Site:
         group = self.hierarchy.folder(f"{self.parent}/{name}")
         group.mkdir(exist_ok=True)
         join = f"open({str(group / 'cgroup.procs')!r}, 'w').write('0')\n"
-        process = subprocess.Popen([sys.executable, "-c", join + code], text=True)
+        process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", join + code], text=True)
         self.processes.append(process)
         until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
         return process

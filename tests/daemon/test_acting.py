@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from running import Site, end
 from toy_daemon import ToySite, peer
-from waiting import until
+from waiting import DIES_WITH_TEST, until
 
 from qioi.accounts import Accounts, find_accounts
 from qioi.commands.explain import lines
@@ -364,7 +364,7 @@ def test_without_a_raised_share_a_cap_looks_at_nothing(tmp_path: Path) -> None:
 @contextmanager
 def burner(hierarchy: Hierarchy, path: str) -> Iterator[None]:
     """A busy loop in a real group, which stands in every hierarchy that accounts for it."""
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", "while True: pass"])
     try:
         for mount in mounts(hierarchy):
             (mount / path).mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from toy_daemon import ToySite, peer
 
-from qioi.best_effort import best_effort, recover_idle
+from qioi.best_effort import HOLD, best_effort, recover_idle
 from qioi.commands.explain import lines
 from qioi.config import load_config
 from qioi.controller.hierarchy import Hierarchy
@@ -94,6 +94,22 @@ def test_the_daemon_makes_itself_never_idle(tmp_path: Path) -> None:
     own = "system.slice/qioi.service"
     with best_effort(["*", "system.slice/*"], tmp_path / "state", hierarchy, own) as groups:
         assert groups.step(1.0, True, True, []) == ("system.slice/backup.service",)
+
+
+def test_a_problem_that_comes_back_is_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hierarchy, idle = Hierarchy(2, tmp_path), tmp_path / "batch/cpu.idle"
+    (tmp_path / "batch").mkdir()
+    (tmp_path / "batch/cpu.weight").write_text("300")
+    (tmp_path / "state").mkdir()
+    with best_effort(["batch"], tmp_path / "state", hierarchy) as groups:
+        groups.step(1.0, True, True, [])
+        groups.step(2.0, True, True, [])
+        idle.write_text("0")
+        assert groups.step(3.0, True, True, []) == ("batch",)
+        assert groups.step(3.0 + 2 * HOLD, False, False, []) == ()
+        idle.unlink()
+        groups.step(4.0 + 2 * HOLD, True, True, [])
+    assert [one.levelname for one in caplog.records] == ["WARNING", "WARNING"]
 
 
 def test_nobody_is_unless_named(tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ def neighbours(count: int) -> Iterator[None]:
 
     On a busy host it takes long to make so many one by one. They wait for the end of a pipe, which wakes all at once.
     """
-    code = f"import os\nfor _ in range({count - 1}):\n    if os.fork() == 0: break\n"
-    code += "print(flush=True)\nos.read(0, 1)\nwhile True: pass"
+    code = f"import os, signal\nfor _ in range({count - 1}):\n    if os.fork() == 0: break\n"
+    code += "print(flush=True)\nos.read(0, 1)\nsignal.alarm(600)\nwhile True: pass"
     first = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from running import Site
 from toy_daemon import ToySite, peer
-from waiting import until
+from waiting import DIES_WITH_TEST, until
 
 from qioi.commands.explain import lines
 from qioi.commands.status import notes
@@ -78,7 +78,7 @@ def test_a_group_that_its_quota_stops(site: Site) -> None:
         (group / "cpu.cfs_quota_us").write_text("2000")
     else:
         (group / "cpu.max").write_text("2000 100000")
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", "while True: pass"])
     site.processes.append(process)  # type: ignore[arg-type]
     (group / "cgroup.procs").write_text(str(process.pid))
     watch = StallWatch(site.hierarchy.folder(site.parent))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from waiting import remove_group, until
+from waiting import DIES_WITH_TEST, remove_group, until
 
 MOUNTS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
 
@@ -28,7 +28,7 @@ class Groups:
     def run(self, group: Path, code: str) -> subprocess.Popen[bytes]:
         """Run Python in a group; from its first instruction on it is on CPU 0 and in the group."""
         start = f"import os;os.sched_setaffinity(0,{{0}});open({str(group / 'cgroup.procs')!r},'w').write('0')\n"
-        process = subprocess.Popen([sys.executable, "-c", start + code])
+        process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", start + code])
         self.processes.append(process)
         until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
         return process

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.monitor.exposition import COUNT, HEIGHT, MAX_CHANNELS, Page, parse_page
+from qioi.monitor.exposition import COUNT, HEIGHT, Page, parse_page
 from qioi.monitor.pages import PageThroughput
+from qioi.names import MAX_CHANNELS
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "fabric-logs"
 

@@ -5,6 +5,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from qioi.monitor import Throughput, commit_instant
+from qioi.monitor.throughput import MAX_OF_A_PEER
+from qioi.names import MAX_CHANNELS
 from qioi.types import Commit
 
 
@@ -153,12 +155,28 @@ def test_a_forgotten_peer_does_not_hold_up_a_new_network() -> None:
     assert meter.reading("c", 111).height == 99
 
 
-def test_channels_are_apart_and_bounded() -> None:
-    meter = Throughput(max_channels=2)
-    for channel in ("a", "b", "c"):
+def test_channels_are_apart() -> None:
+    meter = Throughput()
+    for channel in ("a", "b"):
         meter.observe(commit(1, channel=channel), 0)
-    assert meter.channels == ("a", "b")
     assert [reading.channel for reading in meter.readings(1)] == ["a", "b"]
+
+
+def test_a_peer_that_invents_channels_takes_no_other_peers_place() -> None:
+    meter = Throughput()
+    for number in range(2 * MAX_CHANNELS):
+        meter.observe(commit(1, peer="forger", channel=f"invented{number}"), 0)
+    assert len(meter.channels) == MAX_OF_A_PEER
+    meter.observe(commit(1, peer="honest", channel="real"), 0)
+    assert meter.observe(commit(2, peer="forger", channel="real"), 1)
+    assert meter.channels[-1] == "real"
+
+
+def test_channels_are_bounded_however_many_peers_invent_them() -> None:
+    meter = Throughput()
+    for number in range(2 * MAX_CHANNELS):
+        meter.observe(commit(1, peer=f"peer{number}", channel=f"invented{number}"), 0)
+    assert len(meter.channels) == MAX_CHANNELS
 
 
 def test_a_window_of_nothing_is_refused() -> None:
