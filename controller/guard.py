@@ -50,7 +50,7 @@ class Guard:
     def hold(self, path: str, owner: str = "") -> int:
         """Take a group into care; return the share it was found with, in v1 units. Writes nothing in it.
 
-        On whose record its share is may be learned only after it was first held.
+        On whose record its share is may be learned only after it was first held, and what that record says may change.
         """
         held = self._held.get(path)
         # Where its file is kept open and the group gone, reading it will say so.
@@ -60,8 +60,11 @@ class Guard:
                 self.drop(path)
                 held = self._held[path] = self._meet(Entry(path, self._hierarchy.file, device, inode, 0, (), owner))
                 self._names[path] = self._file(path)
-        if owner and not held.owner and path not in self._foreign:
-            self._name(held, owner)
+        if owner and owner != held.owner and path not in self._foreign:
+            if not held.owner:
+                self._name(held, owner)
+            elif not self._changed(held):
+                self._held[path] = replace(held, owner=owner)
         return self.found(path)
 
     def _name(self, held: Entry, owner: str) -> None:
@@ -80,7 +83,12 @@ class Guard:
     def look(self, path: str, owner: str = "") -> int:
         """Hold a group and read the share in force; where it was replaced meanwhile, those of the new one."""
         held = self._held.get(path)
-        if held is None or (owner and not held.owner) or self._files is None or not self._files.keeps(self._file(path)):
+        if (
+            held is None
+            or (owner and owner != held.owner)
+            or self._files is None
+            or not self._files.keeps(self._file(path))
+        ):
             self.hold(path, owner)
         try:
             return self.shares(path)

@@ -212,7 +212,7 @@ class EngineOwners:
                 if kept <= {entry.original}:  # nothing of ours
                     del self._records[owner]
             elif record.only_from is None:
-                record.kept = kept | {record.wanted}
+                record.kept = kept | {wanted, record.wanted}  # an owner writes its group as it is told
             self._changed.notify_all()
 
     def _update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:

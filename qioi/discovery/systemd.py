@@ -112,21 +112,25 @@ class Systemd:
             path_namespace=f"{_ROOT}/unit",
         )
         states.add_arg_condition(0, _UNIT)
-        for rule in (jobs, states):
+        reloads = MatchRule(type="signal", interface=_MANAGER, member="Reloading", path=_ROOT)
+        for rule in (jobs, states, reloads):
             self._bus.filter(rule, queue=self._signals)
             with translated():
                 self._check(self._bus.send_and_get_reply(message_bus.AddMatch(rule), timeout=TIMEOUT))
         self._call(_ROOT, _MANAGER, "Subscribe", "", ())
 
     def wait(self, seconds: float, matters: Callable[[str], bool]) -> bool:
-        """Wait until something has happened to a unit that ``matters``, at most so long; say whether it has."""
+        """Wait until something has happened to a unit that ``matters``, at most so long; say whether it has.
+
+        After a daemon-reload it may have happened to any.
+        """
         deadline = time.monotonic() + seconds
         with translated():
             while True:
                 many = len(self._signals) == _SIGNALS
                 names = [name_of(signal) for signal in self._signals]
                 self._signals.clear()
-                if many or any(matters(name) for name in names):
+                if many or any(name is None or matters(name) for name in names):
                     return True
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
@@ -166,11 +170,14 @@ def translated() -> Iterator[None]:
         raise SystemdError(f"systemd: D-Bus: {type(error).__name__}: {str(error)[:160]}") from None
 
 
-def name_of(signal: Any) -> str:
-    """Name the unit that a signal is about."""
+def name_of(signal: Any) -> str | None:
+    """Name the unit that a signal is about; ``None`` where it is about all of them."""
     from jeepney import HeaderFields
 
-    if signal.header.fields[HeaderFields.member] == "JobRemoved":
+    member = signal.header.fields[HeaderFields.member]
+    if member == "Reloading":
+        return None
+    if member == "JobRemoved":
         return str(signal.body[2])
     return unescape(str(signal.header.fields[HeaderFields.path]).rpartition("/")[2])
 

@@ -32,6 +32,12 @@ def unit_owner(systemd: Systemd, unit: Unit) -> str:
     return " ".join([KIND, unit.name, *words])
 
 
+def is_told(owner: str) -> bool:
+    """Whether systemd keeps a share of this unit until the next boot: ours, or one that was there before."""
+    _, name, *words = owner.split(" ")
+    return any(file.exists() for word in words for file in drop_ins(name, word.partition("=")[0]))
+
+
 def drop_ins(unit: str, name: str) -> list[Path]:
     """Name the files of which one keeps a property."""
     return [folder / f"{unit}.d" / f"50-{name}.conf" for folder in FOLDERS]
@@ -56,16 +62,16 @@ class UnitRecords:
         try:
             if self._systemd is None:
                 self._systemd = Systemd()
-            if only_from is None:
+            if only_from is None and wanted != implied(originals, self._version):
                 self._systemd.set(name, self._values(originals, wanted))
                 return {wanted}
-            if self._systemd.get(self._systemd.unit(name), self._key) not in only_from:
+            if only_from is not None and self._systemd.get(self._systemd.unit(name), self._key) not in only_from:
                 return set()  # never told, or changed by somebody else since
             self._put_back(name, originals, wanted, {word.split("=")[0] for word in words if word.endswith("+")})
         except SystemdError:
             self.close()
             raise
-        return set()
+        return {wanted} if only_from is None else set()
 
     def _values(self, originals: dict[str, str], wanted: int) -> dict[str, int]:
         """Give what makes ``wanted`` the unit's share: on v1, a weight would go before it."""

@@ -16,7 +16,7 @@ from qioi.controller.hierarchy import Hierarchy
 from qioi.discovery.base import Found
 from qioi.discovery.recognise import LOGGED
 from qioi.discovery.systemd import NoUnitError, Systemd, SystemdError, Unit
-from qioi.discovery.unit_records import KIND, unit_owner
+from qioi.discovery.unit_records import KIND, is_told, unit_owner
 from qioi.types import Component, Role
 
 log = logging.getLogger("qioi")
@@ -152,10 +152,15 @@ class UnitDiscovery:
         )
 
     def _owner(self, systemd: Systemd, unit: Unit) -> str:
-        """Name a unit's record, with what was on it when the unit was first seen."""
-        if self._owned and unit.name not in self._owners:
-            self._owners[unit.name] = unit_owner(systemd, unit)
-        return self._owners.get(unit.name, "")
+        """Name a unit's record, with what was on it before anything of ours: units are edited, and made anew."""
+        if not self._owned:
+            return ""
+        known = self._owners.get(unit.name)
+        if known is None or not is_told(known):
+            now = unit_owner(systemd, unit)
+            if known is None or not is_told(now):  # not told in between either
+                self._owners[unit.name] = now
+        return self._owners[unit.name]
 
     def _slices(self, systemd: Systemd, group: str) -> dict[str, str]:
         """Name the records of the slices that a unit is in, by their groups: they may be raised for it."""

@@ -94,6 +94,17 @@ def test_a_container_that_comes_back_with_its_original_while_the_record_is_on_it
     assert outcome.result is Result.OK
 
 
+def test_a_record_is_named_anew_while_nothing_of_ours_is_on_it(host: Host, journal: Journal, owners: ToyOwners) -> None:
+    """The name holds what the record says without us: an edited unit's says something else."""
+    guard, path = Guard(host.hierarchy, host.access, journal, owners), host.make("a")
+    for name in ("toy 200", "toy 300"):
+        guard.look(path, name)
+        assert guard.owners() == (name,)
+    guard.apply({path: 4096})
+    guard.look(path, "toy 400")
+    assert guard.owners() == ("toy 300",)
+
+
 def test_an_owner_that_writes_its_older_value_late_is_nobody_else(
     host: Host, journal: Journal, owners: ToyOwners
 ) -> None:

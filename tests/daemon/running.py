@@ -122,6 +122,8 @@ class Site:
             if process.stderr:
                 process.stderr.close()
         parent = self.hierarchy.folder(self.parent)
+        if not parent.exists():  # a systemd removes groups that it knows nothing of
+            return
         for below in parent.iterdir():
             if below.is_dir():
                 remove_group(below)
