@@ -19,9 +19,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
         ("tests/controller/test_actuators.py", "tests/controller/test_guard.py", "tests/guest/inside/test_weights.py"),
         ("tests/controller/test_idle.py", "tests/guest/inside/test_idle_groups.py"),
         ("tests/guest/inside/test_units.py",),
+        ("tests/guest/inside/test_unit_kinds.py",),
         ("tests/guest/inside/test_kubepods.py",),
     ],
-    ids=["guard", "idle", "units", "pods"],
+    ids=["guard", "idle", "units", "kinds", "pods"],
 )
 def test_everything_passes_on_cgroup_v2(tmp_path: Path, tests: tuple[str, ...]) -> None:
     try:
