@@ -24,18 +24,18 @@ def usual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_usual_file_says_where_or_else_nobody_does(usual: Path) -> None:
-    nowhere = (Path("/run/qioi"), Path("/run/qioi/qioi.sock"))
+    nowhere = (Path("/run/qioi"), Path("/run/qioi/qioi.sock"), Path("/var/lib/qioi"))
     assert places(None) == nowhere
     usual.write_text("state_dir: kept\n")
-    assert places(None) == (usual.parent / "kept", usual.parent / "kept/qioi.sock")
+    assert places(None) == (usual.parent / "kept", usual.parent / "kept/qioi.sock", usual.parent / "kept")
     usual.write_text("state_dir: [")
     assert places(None) == nowhere
 
 
 def test_what_else_is_wrong_with_a_file_does_not_matter(tmp_path: Path) -> None:
     file = tmp_path / "qioi.yaml"
-    file.write_text("state_dir: kept\nsocket: s\nperiod: never\nnonsense: 1\n")
-    assert places(file) == (tmp_path / "kept", tmp_path / "s")
+    file.write_text("state_dir: kept\nsocket: s\nrecord_dir: r\nperiod: never\nnonsense: 1\n")
+    assert places(file) == (tmp_path / "kept", tmp_path / "s", tmp_path / "r")
     for text, named in (("socket: 3", "socket: 3: accepted"), ("state_dir: 3", "state_dir: 3"), ("period: [", "YAML")):
         file.write_text(f"{text}\n")
         with pytest.raises(ConfigError, match=named):
