@@ -70,9 +70,11 @@ def peer(keys: Path) -> Iterator[str]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        yield f"https://127.0.0.1:{server.getsockname()[1]}/metrics"
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
+        try:
+            yield f"https://127.0.0.1:{server.getsockname()[1]}/metrics"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def ask(url: str, credentials: Credentials) -> MeteredChannels:
@@ -107,8 +109,7 @@ def test_who_shows_a_certificate_is_answered(keys: Path) -> None:
 )
 def test_who_is_not_believed_is_said(keys: Path, ca: str, who: str, expected: str) -> None:
     with peer(keys) as url, closing(ask(url, credentials(keys, ca, who))) as metered:
-        until(lambda: told(metered) != 0)
-        assert expected in str(told(metered))
+        until(lambda: expected in str(told(metered)))  # a closed connection may have swallowed the peer's word at first
         assert "No such file" in str(told(metered)) or "none" not in (ca, who)
 
 
