@@ -9,7 +9,7 @@ from real_host import Host
 
 from qioi.controller.errors import CgroupError
 from qioi.controller.files import Files
-from qioi.controller.journal import Journal
+from qioi.controller.journal import Entry, Journal
 from qioi.controller.restore import Result
 
 
@@ -94,13 +94,19 @@ def test_kept_for_the_next_daemon_which_knows_the_originals(host: Host, journal:
     assert (host.get(a), host.get(b)) == (500, 777)
 
 
-def test_a_kept_group_that_is_gone_is_not_gone_on_with(host: Host, journal: Journal) -> None:
+def kept(host: Host, journal: Journal) -> tuple[str, Entry]:
+    """Have a daemon leave a group that it found with 500 raised on purpose; give what the journal says of it."""
     path = host.make("a", 500)
     before = host.guard(journal)
     before.hold(path)
     before.apply({path: 4096})
     before.keep()
     (entry,) = journal.load().entries
+    return path, entry
+
+
+def test_a_kept_group_that_is_gone_is_not_gone_on_with(host: Host, journal: Journal) -> None:
+    path, entry = kept(host, journal)
     host.remove(path)
     assert host.guard(journal).adopt(entry) is False
 
@@ -109,12 +115,7 @@ def test_a_kept_group_that_is_gone_is_not_gone_on_with(host: Host, journal: Jour
 def test_the_original_of_a_kept_group_that_cannot_be_read_for_a_moment_is_not_lost(
     host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = host.make("a", 500)
-    before = host.guard(journal)
-    before.hold(path)
-    before.apply({path: 4096})
-    before.keep()
-    (entry,) = journal.load().entries
+    path, entry = kept(host, journal)
     after = host.guard(journal)
 
     def refuse(self: Files, path: str) -> int:
