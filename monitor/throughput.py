@@ -86,6 +86,7 @@ class _Channel:
     front: int | None = None
     total: int = 0
     since: float = 0.0
+    rank: int = 0  # how many channels the peer that named it had named before
     chains: dict[str, _Chain] = field(default_factory=dict)
     #: By time. The newest one from before the window is kept: it is the window's ti.
     events: list[_Event] = field(default_factory=list)
@@ -105,8 +106,8 @@ class Throughput:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels that commits were seen of."""
-        return tuple(self._channels)
+        """The channels that commits were seen of, each peer's first ones first: so none crowds others out."""
+        return tuple(sorted(self._channels, key=lambda name: self._channels[name].rank))
 
     def transactions(self, channel: str) -> int:
         """How many transactions counted since the beginning: N."""
@@ -119,8 +120,8 @@ class Throughput:
         if channel is None:
             if self._named[commit.peer] >= MAX_OF_A_PEER or len(self._channels) >= MAX_CHANNELS:
                 return False
+            channel = self._channels[commit.channel] = _Channel(since=instant, rank=self._named[commit.peer])
             self._named[commit.peer] += 1
-            channel = self._channels[commit.channel] = _Channel(since=instant)
         if self._is_nothing_new(channel, commit, instant):
             return False
         event = _Event(instant, commit.block, commit.transactions)
@@ -135,6 +136,7 @@ class Throughput:
         """Drop what a peer reported that is no longer watched: it no longer holds up any front."""
         for channel in self._channels.values():
             channel.chains.pop(peer, None)
+        self._named.pop(peer, None)
 
     def reading(self, name: str, now: float) -> ChannelReading:
         """Say what the window that ends now shows."""

@@ -13,6 +13,9 @@ from qioi.discovery.owners import EngineOwners
 from qioi.instruments import Instruments
 from qioi.snapshot import Snapshot
 
+#: Channels that are taken on because commits of them were seen; names come from log lines, so they are bounded.
+MAX_SEEN = 64
+
 
 class DiscoveringDaemon(Daemon):
     """Looks at a discovery before each period; it never waits for one."""
@@ -66,7 +69,7 @@ def merge(config: Config, found: Found, seen: Iterable[str]) -> Config:
     joined = join((Found(config.components), found))
     policies = dict(config.policies)
     named = [channel for one in joined.components for channel in one.channels]
-    for channel in dict.fromkeys((*named, *seen)):
+    for channel in dict.fromkeys((*named, *list(seen)[:MAX_SEEN])):
         if channel not in policies:
             policies[channel] = policy(channel, PolicyConfig(), config.defaults)
     for channel, threshold in found.thresholds.items():
