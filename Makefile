@@ -27,7 +27,7 @@ pip = $(call again,$(PY) -m pip install -q --disable-pip-version-check $(1))
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # These tests reach every branch of the laws, the journal and the guard, or fail (pyproject.toml, tool.coverage).
-COVERED := tests/controller tests/daemon/test_kernel_files.py
+COVERED := tests/controller tests/kernel
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
 .PHONY: deb image demo test test-host check race fuzz bench soak experiments headline spark kafka clean setup lint unit help k8s-tools demo-k8s

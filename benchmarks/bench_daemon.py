@@ -23,8 +23,8 @@ from typing import Any
 import psutil
 import yaml
 
-from qioi.api import UnreachableError, get_json
-from qioi.lab.cgroups import find_hierarchy
+from qioi.processes.cgroups import find_hierarchy
+from qioi.show.http import UnreachableError, get_json
 
 #: COUNT processes of THREADS threads, each of which wakes up every PAUSE seconds. Forked: they share their memory.
 SPAWNER = """

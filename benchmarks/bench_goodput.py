@@ -26,11 +26,11 @@ from typing import Any
 
 import click
 
-from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.machine import machine
 from qioi.lab.signals import ending_signals_interrupt
+from qioi.processes.errors import LabError
 
 POLICY = "OR('Org1MSP.peer','Org2MSP.peer')"
 CONFLICT = "MVCC_READ_CONFLICT"

@@ -26,17 +26,17 @@ import click
 from laws_figures import ALONE, CONDITIONS, FIXED_SHARES, Condition, Row, accounts, condense, load_rows, table
 
 from qioi.lab.arms import BLOCK_PROBE, Arm, Runner
-from qioi.lab.cgroups import Tree
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import LOAD_PART, demo_directory
-from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.lab.table import milliseconds, percent
-from qioi.types import DEFAULT_SHARES, Role
+from qioi.model import DEFAULT_SHARES, Role
+from qioi.processes.cgroups import Tree
+from qioi.processes.errors import LabError
 
 FIXED_ROLES = (Role.PEER, Role.ORDERER)
 #: Seconds before each measured window. Neighbours come 3 s after the load's beginning. What their coming leaves is gone

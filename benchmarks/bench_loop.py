@@ -23,8 +23,8 @@ from typing import Any
 import yaml
 from bench_daemon import remove
 
-from qioi.api import UnixConnection, UnreachableError, get_json
-from qioi.controller.hierarchy import Hierarchy, find_hierarchy
+from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
+from qioi.show.http import UnixConnection, UnreachableError, get_json
 
 NEIGHBOURS = 16
 

@@ -21,14 +21,14 @@ import click
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import LOAD_PART, MODE, default_threshold, demo_directory, explain_directory
-from qioi.lab.errors import LabError
 from qioi.lab.figures import ArmFigures, Ratios, ratios
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import machine
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.lab.table import milliseconds, percent, times
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.errors import LabError
 
 ALONE = "alone"
 #: Seconds before each measured window.

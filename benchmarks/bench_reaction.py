@@ -27,19 +27,19 @@ from pathlib import Path
 import click
 from bench_laws import network_of
 
-from qioi.api import get_json
 from qioi.interference import Sysbench
 from qioi.lab.arms import Runner
 from qioi.lab.daemon import Daemon, daemon_config
 from qioi.lab.demo import LOAD_PART, demo_directory
-from qioi.lab.errors import LabError
 from qioi.lab.figures import Series
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.machine import machine, snapshot
 from qioi.lab.network import Network
 from qioi.lab.signals import ending_signals_interrupt
-from qioi.types import DEFAULT_SHARES
+from qioi.model import DEFAULT_SHARES
+from qioi.processes.errors import LabError
+from qioi.show.http import get_json
 
 PERIODS = (1.0, 0.1)
 #: Seconds of work alone with a daemon that has just been started, beside the neighbours, and after them.

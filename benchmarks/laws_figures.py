@@ -12,7 +12,7 @@ from pathlib import Path
 from qioi.lab.figures import ArmFigures, quotient
 from qioi.lab.load import parse_result
 from qioi.lab.table import milliseconds, percent, times
-from qioi.types import DEFAULT_SHARES, Role
+from qioi.model import DEFAULT_SHARES, Role
 
 ALONE = "alone"
 #: What the papers' authors and the field would set by hand: what k = 4 reaches at most.

@@ -27,11 +27,11 @@ from pathlib import Path
 import click
 import psutil
 
-from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun
 from qioi.lab.machine import machine
 from qioi.lab.signals import ending_signals_interrupt
+from qioi.processes.errors import LabError
 
 POLICY = "OR('Org1MSP.peer','Org2MSP.peer')"
 LOAD = ("--chaincode", "kv", "--workload", "put", "--accounts", "10000", "--value-size", "100")

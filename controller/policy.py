@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from qioi.controller.adaptive import Adaptive
-from qioi.controller.law import Bounds, HostLoad, Law, Seen, Verdict
-from qioi.controller.proportional import Proportional
-from qioi.types import ChannelReading, Component, Decision, DelayReading, Role
+from qioi.controller.laws.adaptive import Adaptive
+from qioi.controller.laws.law import Law, Seen, Verdict
+from qioi.controller.laws.proportional import Proportional
+from qioi.model import Bounds, ChannelReading, Component, Decision, DelayReading, HostLoad, Role
 
 #: The paper raises orderers (with their brokers) and peers alike; chaincode keeps the default.
 PROPORTIONAL_ROLES = frozenset({Role.PEER, Role.ORDERER, Role.BROKER})

@@ -20,10 +20,10 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.lab.cgroups import Group, Tree
-from qioi.lab.errors import LabError
-from qioi.lab.launch import last_lines, launch
-from qioi.types import DEFAULT_SHARES
+from qioi.model import DEFAULT_SHARES
+from qioi.processes.cgroups import Group, Tree
+from qioi.processes.errors import LabError
+from qioi.processes.launch import last_lines, launch
 
 #: Threads of each worker, as in the paper; its memory, and its executor's.
 WORKER_THREADS = 2

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from qioi.lab.cgroups import Group, Tree
-from qioi.lab.errors import LabError
-from qioi.lab.launch import Running, last_lines
-from qioi.types import DEFAULT_SHARES
+from qioi.model import DEFAULT_SHARES
+from qioi.processes.cgroups import Group, Tree
+from qioi.processes.errors import LabError
+from qioi.processes.launch import Running, last_lines
 
 Kind = Literal["memory", "io"]
 ARGUMENTS: dict[Kind, tuple[str, ...]] = {

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from qioi.lab.cgroups import Group, Tree
-from qioi.lab.errors import LabError
-from qioi.lab.launch import Running, last_lines
-from qioi.types import DEFAULT_SHARES
+from qioi.model import DEFAULT_SHARES
+from qioi.processes.cgroups import Group, Tree
+from qioi.processes.errors import LabError
+from qioi.processes.launch import Running, last_lines
 
 _REPORT = re.compile(r"^\[ (\d+)s \] thds: \d+ eps: (\d+(?:\.\d+)?)", re.MULTILINE)
 

@@ -1,12 +1,12 @@
 """What is happening: log sources, commit parsers, throughput windows, scheduling delay."""
 
-from qioi.monitor.commits import CommitParser, Event, parse_line
-from qioi.monitor.counters import Skip, SourceCounters
-from qioi.monitor.schedstat import SchedstatReader
-from qioi.monitor.source import LineReader, LogSource
-from qioi.monitor.tail import FileTail
-from qioi.monitor.throughput import DEFAULT_WINDOW, Throughput, commit_instant
-from qioi.monitor.wrappers import LogFormat, detect_format
+from qioi.monitor.commits.counters import Skip, SourceCounters
+from qioi.monitor.commits.parser import CommitParser, Event, parse_line
+from qioi.monitor.commits.throughput import DEFAULT_WINDOW, Throughput, commit_instant
+from qioi.monitor.logs.source import LineReader, LogSource
+from qioi.monitor.logs.tail import FileTail
+from qioi.monitor.logs.wrappers import LogFormat, detect_format
+from qioi.monitor.scheduler.schedstat import SchedstatReader
 
 __all__ = [
     "DEFAULT_WINDOW",

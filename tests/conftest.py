@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["shared_fixtures"]  # tests/support is on the path (pyproject.toml)
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 # How fast an example runs says nothing on a busy machine: timing never decides a test.

@@ -11,22 +11,22 @@ from typing import Any
 
 import click
 
-from qioi.api import BusyError, UnreachableError, get_json, serve_tcp
 from qioi.commands.failing import fail
 from qioi.commands.options import DEFAULT_CONFIG
-from qioi.config import Config, survey
-from qioi.controller.actuator import choose_access
-from qioi.controller.eevdf import SliceError
-from qioi.controller.errors import CgroupError
-from qioi.controller.hierarchy import Hierarchy, find_hierarchy
-from qioi.controller.idle import FILE
-from qioi.controller.journal import Journal
-from qioi.discovery.choose import UnwatchableError, libraries, look
+from qioi.controller.guard.journal import Journal
+from qioi.controller.levers.choose import choose_access
+from qioi.controller.levers.eevdf import SliceError
+from qioi.controller.levers.idle import FILE
+from qioi.controller.slicing import find_slices
+from qioi.daemon.discoveries import UnwatchableError, libraries, look
 from qioi.discovery.offers import offers
-from qioi.kubernetes.section import KubernetesConfig
-from qioi.names import few
-from qioi.slicing import find_slices
-from qioi.stalls import PRESSURE
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
+from qioi.model.names import few
+from qioi.monitor.scheduler.stalls import PRESSURE
+from qioi.settings.config import Config, survey
+from qioi.settings.kubernetes import KubernetesConfig
+from qioi.show.http import BusyError, UnreachableError, get_json, serve_tcp
 
 #: Seconds that all that is asked for components has together.
 PATIENCE = 5.0
@@ -72,7 +72,7 @@ def tell(facts: dict[str, Any], path: Path | None, problems: list[str]) -> None:
 
 def meaning(config: Config, hierarchy: Hierarchy, problems: list[str]) -> dict[str, Any]:
     """Say what a configuration means on this host; what would keep it from that is added to the problems."""
-    from qioi.service import absent
+    from qioi.daemon.service import absent
 
     facts = {} if problems else config_facts(config)
     try:

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from qioi.api import UnreachableError, get_json
 from qioi.commands.options import places
-from qioi.config import ConfigError
+from qioi.settings.config import ConfigError
+from qioi.show.http import UnreachableError, get_json
 
 #: Where each shell looks by itself, below the home folder. zsh needs its folder to be named in fpath first.
 PLACES = {
@@ -23,16 +23,15 @@ PLACES = {
 @click.command()
 @click.argument("shell", type=click.Choice(list(PLACES)))
 @click.option("--install", is_flag=True, help="Write it where the shell looks, below the home folder.")
-def command(shell: str, install: bool) -> None:
+@click.pass_context
+def command(context: click.Context, shell: str, install: bool) -> None:
     """Print the completion script for a SHELL, or install it.
 
     For this session only: `eval "$(qioi completion bash)"`, the same with zsh, `qioi completion fish | source`.
     """
-    from qioi.cli import main
-
     found = get_completion_class(shell)
     assert found is not None
-    text = found(main, {}, "qioi", "_QIOI_COMPLETE").source()
+    text = found(context.find_root().command, {}, "qioi", "_QIOI_COMPLETE").source()
     # Click has fish cut an option's description off at its first comma.
     text = text.replace('string split ","', 'string split --max 1 ","')
     if not install:

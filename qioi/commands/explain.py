@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from qioi.api import RefusedError, UnreachableError, get_json
 from qioi.commands.completion import components
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, evidence, socket_of, socket_option
-from qioi.names import few
+from qioi.model.names import few
+from qioi.show.http import RefusedError, UnreachableError, get_json
 
 
 @click.command()

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import click
 
-from qioi.logs import PRIORITY_ERROR, is_journal
+from qioi.daemon.log_lines import PRIORITY_ERROR, is_journal
 
 
 def fail(*lines: str) -> NoReturn:

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from qioi.lab.caliper import Run, file_target, lab_target, run
 from qioi.lab.caliper_files import Overrides, find_configs
-from qioi.lab.errors import LabError
 from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
 from qioi.lab.signals import ending_signals_interrupt
+from qioi.processes.errors import LabError
 
 
 @click.command("caliper")

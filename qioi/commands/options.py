@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from qioi.commands.failing import fail
-from qioi.config import STATE_DIR, Config, ConfigError, default_record_dir, load_config, survey
+from qioi.settings.config import STATE_DIR, Config, ConfigError, default_record_dir, load_config, survey
 
 #: What every command goes by where nobody names another one.
 DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")

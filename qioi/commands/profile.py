@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
 from qioi.commands.options import configuration, right, socket_of
-from qioi.config import Config, ConfigError, inside_the_mount, read_lab
-from qioi.controller.errors import CgroupError
-from qioi.controller.hierarchy import Hierarchy, find_hierarchy
+from qioi.daemon.discoveries import ENGINE_PATIENCE, UnwatchableError, look
 from qioi.discovery.base import Fixed, join
-from qioi.discovery.choose import ENGINE_PATIENCE, UnwatchableError, look
-from qioi.profile import Account, Recording, Row, by_component, by_role, row
-from qioi.profile_perf import ProfileError, record
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
+from qioi.monitor.profile.perf import ProfileError, record
+from qioi.monitor.profile.scheduling import Account, Recording, Row, by_component, by_role, row
+from qioi.settings.config import Config, ConfigError, inside_the_mount, read_lab
+from qioi.show.http import UnreachableError, get_json
 
 #: The role of a group that was named on the command line.
 OTHER = "other"

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from qioi.commands.failing import fail
 from qioi.commands.options import configuration
+from qioi.daemon.replay import Plan, Point, Replay, ReplayError, Span, name_peers, replay, total_skips
 from qioi.monitor import DEFAULT_WINDOW
-from qioi.replay import Plan, Point, Replay, ReplayError, Span, name_peers, replay, total_skips
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _ROWS = 12

@@ -8,12 +8,12 @@ import click
 
 from qioi.commands.failing import fail
 from qioi.commands.options import folders_of
-from qioi.controller.errors import CgroupError
-from qioi.controller.hierarchy import find_hierarchy
+from qioi.controller.guard.handover import mark
+from qioi.daemon.lock import HostLock, LockedError
+from qioi.daemon.recover import recover, tell
 from qioi.discovery.told import ToldFiles
-from qioi.kept import mark
-from qioi.lock import HostLock, LockedError
-from qioi.recover import recover, tell
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import find_hierarchy
 
 
 @click.command()

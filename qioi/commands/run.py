@@ -11,8 +11,8 @@ import click
 
 from qioi.commands.failing import fail
 from qioi.commands.options import DEFAULT_CONFIG
-from qioi.config import Config, ConfigError, load_config
-from qioi.logs import prepare
+from qioi.daemon.log_lines import prepare
+from qioi.settings.config import Config, ConfigError, load_config
 
 
 @click.command()
@@ -30,7 +30,7 @@ def command(path: Path, dry_run: bool, verbose: bool) -> None:
     at the next start or by `qioi restore`.
     """
     prepare(sys.stderr, logging.DEBUG if verbose else logging.INFO)
-    from qioi.service import StartError, run
+    from qioi.daemon.service import StartError, run
 
     def load() -> Config:
         config = load_config(path)

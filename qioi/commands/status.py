@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, evidence, right, socket_of, socket_option
-from qioi.names import few
-from qioi.remarks import raised_above, remarks
+from qioi.model.names import few
+from qioi.show.http import UnreachableError, get_json
+from qioi.show.remarks import raised_above, remarks
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,7 +46,7 @@ def show(document: dict[str, Any]) -> None:
     """
     from rich.console import Console
 
-    from qioi import top
+    from qioi.show import top
 
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from qioi.api import RefusedError, UnreachableError, request_json
 from qioi.commands.completion import channels
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, socket_of, socket_option
+from qioi.show.http import RefusedError, UnreachableError, request_json
 
 
 @click.command()

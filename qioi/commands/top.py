@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from qioi.api import UnreachableError, get_json
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, socket_of, socket_option
+from qioi.show.http import UnreachableError, get_json
 
 
 @click.command()
@@ -31,7 +31,7 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
     from rich.live import Live
     from rich.text import Text
 
-    from qioi.top import History, bars_for, view
+    from qioi.show.top import History, bars_for, view
 
     where = socket or socket_of(config)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from qioi.types import Component
+from qioi.model import Component
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from qioi.discovery.base import Found
 from qioi.discovery.cgroups import PROC, NoGroupError, container_group
 from qioi.discovery.recognise import LOGGED, Rule, recognise
 from qioi.discovery.sights import Sight, gather
-from qioi.types import Component
+from qioi.model import Component
 
 DEFAULT_STATE = "/run/containerd/io.containerd.runtime.v2.task"
 DOCKERS_NAMESPACE = "moby"

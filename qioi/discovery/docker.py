@@ -21,7 +21,7 @@ from qioi.discovery.engine import DOCKER, EVENTS, Engine, EngineError, Events, K
 from qioi.discovery.engine_records import docker_owner
 from qioi.discovery.recognise import LOGGED, Rule, recognise
 from qioi.discovery.sights import Sight, gather
-from qioi.types import Component
+from qioi.model import Component
 
 log = logging.getLogger("qioi")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from qioi.controller.journal import Entry
+from qioi.controller.guard.journal import Entry
 from qioi.discovery.engine import Engine, EngineError, NoContainerError, RefusedError
 from qioi.discovery.records import RecordError
 from qioi.discovery.told import Told, ToldFiles

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from qioi.controller.journal import Entry
+from qioi.controller.guard.journal import Entry
 from qioi.discovery.records import NoRecordError, RecordError
 from qioi.discovery.weights import Conversion, linear, quadratic, shares_for
 

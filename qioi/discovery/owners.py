@@ -22,10 +22,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from qioi.controller.errors import CgroupError
-from qioi.controller.files import Files
-from qioi.controller.hierarchy import Hierarchy
-from qioi.controller.journal import Entry
+from qioi.controller.guard.journal import Entry
+from qioi.controller.levers.files import Files
 from qioi.discovery.engine import RefusedError
 from qioi.discovery.engine_records import KIND as DOCKER
 from qioi.discovery.engine_records import EngineRecords
@@ -35,6 +33,8 @@ from qioi.discovery.records import Keeper, NoRecordError, RecordError
 from qioi.discovery.told import ToldFiles
 from qioi.discovery.unit_records import KIND as SYSTEMD
 from qioi.discovery.unit_records import UnitRecords
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import Hierarchy
 
 log = logging.getLogger("qioi")
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from qioi.types import Role
+from qioi.model import Role
 
 ROLE_LABEL = "io.qioi.role"
 CHANNEL_LABEL = "io.qioi.channel"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from qioi.controller.journal import Entry
+from qioi.controller.guard.journal import Entry
 
 
 class RecordError(Exception):

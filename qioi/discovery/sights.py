@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from qioi.discovery.base import Found
-from qioi.types import Component
+from qioi.model import Component
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from qioi.controller.journal import Entry, decode, encode, seal, sync_folder, unseal, whole, write_file
+from qioi.controller.guard.journal import Entry, decode, encode, seal, sync_folder, unseal, whole, write_file
 
 log = logging.getLogger("qioi")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from qioi.controller.journal import Entry
+from qioi.controller.guard.journal import Entry
 from qioi.discovery.systemd import UNSET, Systemd, SystemdError, Unit
 
 KIND = "systemd"

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from qioi.controller.hierarchy import Hierarchy
 from qioi.discovery.base import Found
 from qioi.discovery.recognise import LOGGED
 from qioi.discovery.systemd import NoUnitError, Systemd, SystemdError, Unit
 from qioi.discovery.unit_records import KIND, is_told, unit_owner
-from qioi.types import Component, Role
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Component, Role
 
 log = logging.getLogger("qioi")
 

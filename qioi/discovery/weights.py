@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 
-from qioi.types import MAX_SHARES, MIN_SHARES
+from qioi.model import MAX_SHARES, MIN_SHARES
 
 Conversion = Callable[[int], int]
 

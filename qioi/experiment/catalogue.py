@@ -6,12 +6,12 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from qioi import config
 from qioi.experiment.errors import SpecError
 from qioi.experiment.metrics import known_metric, known_series
 from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, LoadSpec
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
-from qioi.lab.errors import LabError
+from qioi.processes.errors import LabError
+from qioi.settings import config
 
 DIRECTORY = Path(__file__).parent / "catalogue"
 #: Every "with" needs its "without" often enough for a spread to be seen.

@@ -12,14 +12,14 @@ from pathlib import Path
 from qioi.experiment.drivers import Driven, client_metrics
 from qioi.experiment.neighbours import Neighbours
 from qioi.experiment.plan import Cell
-from qioi.lab.cgroups import Group
 from qioi.lab.daemon import DAEMON_GROUP
 from qioi.lab.figures import Series
 from qioi.lab.flush import Flush, flush_figures
 from qioi.lab.lab import CLIENT_GROUP
 from qioi.lab.machine import some_total
 from qioi.lab.sampler import Sample, Window, window
-from qioi.types import DEFAULT_SHARES, Role
+from qioi.model import DEFAULT_SHARES, Role
+from qioi.processes.cgroups import Group
 
 _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
 LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER)

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from qioi.experiment.spec import LoadSpec, Timing
-from qioi.lab.errors import LabError
 from qioi.lab.figures import LoadFigures, Series
 from qioi.lab.lab import Lab
-from qioi.lab.launch import last_lines
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun, parse_result
+from qioi.processes.errors import LabError
+from qioi.processes.launch import last_lines
 
 _PROGRESS = re.compile(r"^(?P<label>.*): (?P<submitted>\d+) submitted, (?P<succeeded>\d+) succeeded, (?P<failed>\d+)")
 #: Seconds that Caliper may take beyond its round: installing nothing, connecting, preparing, draining.

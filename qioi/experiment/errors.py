@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from qioi.lab.errors import LabError
+from qioi.processes.errors import LabError
 
 
 class SpecError(LabError):

@@ -25,7 +25,7 @@ from qioi.lab.flush import FlushProbe
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.network import Network
 from qioi.lab.sampler import Sampler, write_samples
-from qioi.types import Role
+from qioi.model import Role
 
 Tick = Callable[[float], None]
 #: Roles that a fixed share is set for: those that the paper's QiOi raises.

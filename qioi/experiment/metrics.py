@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qioi.types import Role
+from qioi.model import Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from qioi.interference import (
     sysbench_binary,
     total_over_time,
 )
-from qioi.lab.cgroups import Group, Tree
 from qioi.lab.figures import Series
+from qioi.processes.cgroups import Group, Tree
 
 #: Period of a CPU quota, in microseconds (the kernel's own default: sched-bwc.rst).
 QUOTA_PERIOD = 100_000

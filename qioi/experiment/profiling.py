@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from qioi.lab.errors import BusyError, LabError
-from qioi.profile import Recording, row
-from qioi.profile_perf import ProfileError, record
+from qioi.monitor.profile.perf import ProfileError, record
+from qioi.monitor.profile.scheduling import Recording, row
+from qioi.processes.errors import BusyError, LabError
 
 #: Bound of a recording in MB; a busy lab writes some 5 MB a second.
 MEGABYTES = 400

@@ -21,14 +21,14 @@ from qioi.experiment.store import Store
 from qioi.lab import kafka
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
 from qioi.lab.engine import LabEngine, engine_socket
-from qioi.lab.errors import BusyError, LabError
 from qioi.lab.lab import CLIENT_GROUP, Lab, LabOptions
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.machine import Snapshot, between, snapshot
 from qioi.lab.network import Network
 from qioi.lab.npm import find_node
 from qioi.lab.signals import uninterrupted
-from qioi.profile_perf import ProfileError, perf_binary
+from qioi.monitor.profile.perf import ProfileError, perf_binary
+from qioi.processes.errors import BusyError, LabError
 
 #: (what is being done, seconds done, seconds in all)
 Progress = Callable[[str, float, float], None]

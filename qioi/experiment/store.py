@@ -19,12 +19,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from qioi import config
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.documents import ALWAYS, FORMAT, Repeat, RunDocument
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan
+from qioi.settings import config
 
 _NEW = "run.json.new"
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from qioi.controller.hierarchy import Hierarchy
 from qioi.discovery.nri_records import Plugin, conversion_of, nri_owner
 from qioi.discovery.records import RecordError
+from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.client import Api, ApiError
 from qioi.kubernetes.requests import milli, shares_of
-from qioi.kubernetes.section import KubernetesConfig
+from qioi.settings.kubernetes import KubernetesConfig
 
 #: Seconds that the plugin has to be there, and connected: its container starts beside the daemon's.
 PATIENCE = 5.0

@@ -18,7 +18,7 @@ from qioi.kubernetes.policies import PATH, Judged, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import Reports
 from qioi.kubernetes.units import UnitNames
-from qioi.types import Component
+from qioi.model import Component
 
 log = logging.getLogger("qioi")
 

@@ -7,15 +7,14 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from qioi.acting import InForce, Want
-from qioi.config import Config
-from qioi.controller.errors import CgroupError
-from qioi.controller.guard import Guard
-from qioi.controller.levels import Placement
-from qioi.daemon import Daemon
+from qioi.controller.guard.guard import Guard
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import InForce, Want
+from qioi.daemon.daemon import Daemon
+from qioi.daemon.instruments import Instruments
 from qioi.discovery.nri_records import KIND as NRI
 from qioi.discovery.owners import EngineOwners
-from qioi.instruments import Instruments
+from qioi.kernel.errors import CgroupError
 from qioi.kubernetes.actuators import Means, Offer, choose
 from qioi.kubernetes.cluster import Cluster, View
 from qioi.kubernetes.events import Teller
@@ -27,9 +26,10 @@ from qioi.kubernetes.reports import LastDecision, Row, Sight
 from qioi.kubernetes.requests import shares_of
 from qioi.kubernetes.resizer import Resizer
 from qioi.kubernetes.resizes import begin, in_force
-from qioi.kubernetes.state import KubernetesState, PodState
-from qioi.snapshot import ComponentState, Snapshot
-from qioi.types import Decision
+from qioi.model import Decision
+from qioi.settings.config import Config
+from qioi.show.cluster import KubernetesState, PodState
+from qioi.show.snapshot import ComponentState, Snapshot
 
 log = logging.getLogger("qioi")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from qioi.kubernetes.pods import Pod
-from qioi.snapshot import ComponentState
+from qioi.show.snapshot import ComponentState
 
 #: Seconds after which a state counts as lasting.
 STANDS = 10.0

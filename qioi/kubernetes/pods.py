@@ -17,7 +17,7 @@ from qioi.discovery.recognise import fabric_role
 from qioi.kubernetes.cgroups import Layout, Qos
 from qioi.kubernetes.client import Object
 from qioi.kubernetes.requests import NO_REQUEST, ORIGINAL_ANNOTATION, PENDING, CpuRequest, cpu_request, read_request
-from qioi.types import Component, Role
+from qioi.model import Component, Role
 
 ROLE_LABEL = "qioi.io/role"
 CHANNEL_LABEL = "qioi.io/channel"

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from qioi.controller.laws.thresholds import AUTO
 from qioi.controller.policy import Policy
 from qioi.kubernetes.client import Object
 from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.selectors import matches
-from qioi.thresholds import AUTO
-from qioi.types import MAX_SHARES, MIN_SHARES, Role
+from qioi.model import MAX_SHARES, MIN_SHARES, Role
 
 PATH = "/apis/qioi.io/v1alpha1/isolationpolicies"
 API_VERSION, KIND = "qioi.io/v1alpha1", "IsolationPolicy"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from qioi.kubernetes.policies import Judged
 from qioi.kubernetes.reports import RENEW
-from qioi.sources import Channels, LogChannels, SourceState
-from qioi.types import ChannelReading, Component, LeaderChange
+from qioi.model import ChannelReading, Component, LeaderChange
+from qioi.monitor.logs.watched import Channels, LogChannels, SourceState
 
 #: Seconds for which a report counts as new: until the next one is overdue, and the writers' least pause more.
 FRESH = RENEW + 5.0

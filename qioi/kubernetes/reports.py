@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from qioi.kubernetes.policies import API_VERSION, KIND, Judged
-from qioi.snapshot import ChannelState, ComponentState
+from qioi.show.snapshot import ChannelState, ComponentState
 
 #: Least seconds between two writes to one policy.
 PAUSE = 5.0

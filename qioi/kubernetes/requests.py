@@ -13,7 +13,7 @@ from typing import Any
 
 from qioi.kubernetes.cgroups import Qos
 from qioi.kubernetes.client import Object
-from qioi.types import MAX_SHARES, MIN_SHARES
+from qioi.model import MAX_SHARES, MIN_SHARES
 
 #: What a pod's main container asked for before we changed it: stands on the pod for as long as it is changed.
 ORIGINAL_ANNOTATION = "qioi.io/original-cpu-request"

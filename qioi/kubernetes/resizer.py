@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from qioi.controller.journal import Entry, Journal
+from qioi.controller.guard.journal import Entry, Journal
 from qioi.kubernetes.client import STRATEGIC, Api, ApiError
 from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, hindrance, milli

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.requests import hindrance, milli, shares_of
-from qioi.types import MAX_SHARES, MIN_SHARES
+from qioi.model import MAX_SHARES, MIN_SHARES
 
 #: Least seconds between two changes of one pod's request, each of which the kubelet and the API server work for.
 PAUSE = 5.0

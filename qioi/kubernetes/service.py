@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from qioi.config import Config
-from qioi.controller.guard import Guard
-from qioi.controller.hierarchy import Hierarchy
+from qioi.controller.guard.guard import Guard
+from qioi.daemon.instruments import Instruments
 from qioi.discovery.owners import EngineOwners
-from qioi.instruments import Instruments
+from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, NriNames, Offer, choose, offers
 from qioi.kubernetes.client import Access, Api, ApiError, in_cluster
 from qioi.kubernetes.cluster import Cluster
@@ -20,8 +19,9 @@ from qioi.kubernetes.daemon import KubernetesDaemon
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.resizer import Resizer
-from qioi.kubernetes.section import KubernetesConfig
 from qioi.kubernetes.units import UnitNames
+from qioi.settings.config import Config
+from qioi.settings.kubernetes import KubernetesConfig
 
 log = logging.getLogger("qioi")
 

@@ -22,7 +22,7 @@ from qioi.lab.load import LoadPlan, LoadResult, LoadRun
 from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.sampler import PERIOD, Sampler, Window, window, write_samples
-from qioi.types import Role
+from qioi.model import Role
 
 #: Called a few times a second with the seconds since the arm began.
 Tick = Callable[[float], None]

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from qioi.lab.errors import LabError
 from qioi.lab.signals import uninterrupted
+from qioi.processes.errors import LabError
 
 
 def cache_directory() -> Path:

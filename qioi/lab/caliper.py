@@ -28,11 +28,11 @@ from qioi.lab.caliper_files import (
     user_network,
 )
 from qioi.lab.caliper_result import Round, parse, progress
-from qioi.lab.cgroups import Group
-from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab
-from qioi.lab.launch import last_lines, launch
 from qioi.lab.npm import end_session, find_node, install
+from qioi.processes.cgroups import Group
+from qioi.processes.errors import LabError
+from qioi.processes.launch import last_lines, launch
 
 Say = Callable[[str], None]
 

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 import qioi
-from qioi.lab.errors import LabError
+from qioi.processes.errors import LabError
 
 Document = dict[str, Any]
 

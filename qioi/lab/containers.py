@@ -1,4 +1,4 @@
-"""The lab's programs as containers of a real engine: what :class:`qioi.lab.cgroups.Tree` is for plain processes.
+"""The lab's programs as containers of a real engine: what :class:`qioi.processes.cgroups.Tree` is for plain processes.
 
 Each is a container of its own, in the group that the engine makes for it below its parent (``docker``), and all of
 them share the host's network, since the network's addresses are loopback's. The ledger's image is its one static
@@ -26,13 +26,13 @@ from pathlib import Path
 from qioi.discovery.cgroups import NoGroupError, container_group
 from qioi.discovery.engine import NoContainerError
 from qioi.discovery.recognise import CHANNEL_LABEL, ROLE_LABEL
-from qioi.lab.cgroups import Group, Hierarchy, Tree, wait_empty
 from qioi.lab.engine import LabEngine, Wanted
-from qioi.lab.errors import LabError
-from qioi.lab.launch import Running
 from qioi.lab.network import BINARY_NAME, find_binary
 from qioi.lab.signals import uninterrupted
-from qioi.types import DEFAULT_SHARES, Role
+from qioi.model import DEFAULT_SHARES, Role
+from qioi.processes.cgroups import Group, Hierarchy, Tree, wait_empty
+from qioi.processes.errors import LabError
+from qioi.processes.launch import Running
 
 LAB_LABEL = "io.qioi.lab"
 NAME_LABEL = "io.qioi.lab.name"

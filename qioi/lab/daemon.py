@@ -11,11 +11,11 @@ from types import TracebackType
 import yaml
 
 from qioi.lab.containers import Containers
-from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab
-from qioi.lab.launch import last_lines, launch
 from qioi.lab.network import Network
-from qioi.types import DEFAULT_SHARES
+from qioi.model import DEFAULT_SHARES
+from qioi.processes.errors import LabError
+from qioi.processes.launch import last_lines, launch
 
 DAEMON_GROUP = "qioi"
 #: The daemon must run just when CPU is short. As a service it gets this from its unit (CPUWeight).

@@ -12,7 +12,6 @@ from typing import Protocol
 from qioi.interference import sysbench_binary
 from qioi.lab.arms import PROBE_SECONDS, Arm, Runner, Tick
 from qioi.lab.daemon import daemon_config
-from qioi.lab.errors import LabError
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush import file_system
 from qioi.lab.lab import Lab, LabOptions
@@ -20,6 +19,7 @@ from qioi.lab.load import LoadPlan
 from qioi.lab.machine import Machine, machine
 from qioi.lab.report import Page, markdown, write_report
 from qioi.lab.signals import uninterrupted
+from qioi.processes.errors import LabError
 
 #: The load, as a part of what the lab can do at most: busy, but not saturated.
 LOAD_PART = 0.6

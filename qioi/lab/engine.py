@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.discovery.engine import DEFAULT_SOCKET, Engine, EngineError, NoContainerError
-from qioi.lab.errors import LabError
+from qioi.processes.errors import LabError
 
 #: Seconds that one call may take: an engine makes images and containers on a host that is short of CPU.
 PATIENCE = 120

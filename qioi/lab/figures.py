@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from qioi.lab.flush import FlushFigures
 from qioi.lab.machine import Quiet
-from qioi.types import Role
+from qioi.model import Role
 
 #: (seconds since the window began, value)
 Series = tuple[tuple[float, float], ...]

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.lab.cache import cache_directory, make_whole
-from qioi.lab.cgroups import Tree
-from qioi.lab.errors import LabError
-from qioi.lab.launch import last_lines, launch
 from qioi.lab.network import Node
+from qioi.processes.cgroups import Tree
+from qioi.processes.errors import LabError
+from qioi.processes.launch import last_lines, launch
 
 #: Pinned, as all that Maven is asked for.
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"

@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qioi.lab import kafka, readiness
-from qioi.lab.cgroups import Group, Hierarchy, Tree, find_hierarchy
 from qioi.lab.containers import Containers
 from qioi.lab.engine import engine_socket
-from qioi.lab.errors import LabError
 from qioi.lab.guard import Guard
-from qioi.lab.launch import Running, last_lines
 from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_network
 from qioi.lab.readiness import GLANCE, leaderless, refuse_busy_ports, serves
 from qioi.lab.signals import uninterrupted
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.cgroups import Group, Hierarchy, Tree, find_hierarchy
+from qioi.processes.errors import LabError
+from qioi.processes.launch import Running, last_lines
 
 #: On a disk: below /run, mostly a tmpfs, flushing the ledger would cost nothing and prove nothing.
 DEFAULT_DIRECTORY = Path("/var/lib/qioi-lab")

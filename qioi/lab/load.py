@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from qioi.lab.errors import LabError
 from qioi.lab.figures import LoadFigures, Series
 from qioi.lab.lab import Lab
-from qioi.lab.launch import last_lines
+from qioi.processes.errors import LabError
+from qioi.processes.launch import last_lines
 
 #: Seconds that a client may take beyond its plan: connecting, preparing accounts, draining.
 SLACK = 90.0

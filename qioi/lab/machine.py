@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.lab.cgroups import find_hierarchy
+from qioi.processes.cgroups import find_hierarchy
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import qioi
-from qioi.lab.errors import LabError
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.errors import LabError
 
 BINARY_NAME = "qioi-ledger"
 

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from qioi.lab.cache import cache_directory, make_whole
-from qioi.lab.errors import LabError
-from qioi.lab.launch import last_lines
 from qioi.lab.signals import uninterrupted
+from qioi.processes.errors import LabError
+from qioi.processes.launch import last_lines
 
 #: The oldest Node that Caliper 0.6.0 runs on, and Debian 12's own.
 NODE_MINIMUM = (18, 19)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from qioi.lab.figures import ArmFigures, Series
-from qioi.types import DEFAULT_SHARES
+from qioi.model import DEFAULT_SHARES
 
 #: Colours that people with colour-blindness can tell apart too (Okabe and Ito).
 COLOURS = {

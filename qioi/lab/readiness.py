@@ -8,9 +8,9 @@ import re
 import socket
 from collections.abc import Callable
 
-from qioi.lab.errors import LabError
 from qioi.lab.network import Network, Node
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.errors import LabError
 
 #: Seconds that a node has to answer: one that is alive may wait long for a CPU.
 PATIENCE = 10.0

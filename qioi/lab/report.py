@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.lab.errors import LabError
 from qioi.lab.figures import ArmFigures, ratios
 from qioi.lab.machine import Machine
 from qioi.lab.table import Row, build_rows, milliseconds, percent, times
+from qioi.processes.errors import LabError
 
 TEMPLATE = "report.html.j2"
 #: More than this of the CPU time taken by the hypervisor, or used by others, and the page says so.

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.lab.cgroups import Group
-from qioi.lab.errors import BusyError
 from qioi.lab.figures import RoleFigures, Series
 from qioi.lab.machine import Quiet, Snapshot, between, snapshot
-from qioi.monitor.schedstat import SchedstatReader
-from qioi.types import DelayReading, Role
+from qioi.model import DelayReading, Role
+from qioi.monitor.scheduler.schedstat import SchedstatReader
+from qioi.processes.cgroups import Group
+from qioi.processes.errors import BusyError
 
 #: Seconds between two samples.
 PERIOD = 0.5

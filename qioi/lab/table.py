@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from qioi.lab.figures import ArmFigures, Ratios, due, ratios
-from qioi.types import Role
+from qioi.model import Role
 
 #: Within these bounds of "alone" a value counts as restored (the project's own targets).
 GOOD_THROUGHPUT = 0.95

@@ -18,7 +18,7 @@ from qioi.lab.caliper_files import (
     msp_ids,
     user_network,
 )
-from qioi.lab.errors import LabError
+from qioi.processes.errors import LabError
 
 BENCHMARKS = ("smallbank", "simple", "marbles")
 

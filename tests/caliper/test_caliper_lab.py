@@ -13,9 +13,9 @@ import pytest
 from ports import free_ports
 from waiting import PATIENCE
 
-from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab
 from qioi.lab.npm import find_node
+from qioi.processes.errors import LabError
 
 #: What npm has to fetch comes first, once.
 pytestmark = pytest.mark.timeout(1800)

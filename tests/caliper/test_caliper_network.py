@@ -15,8 +15,8 @@ from waiting import PATIENCE
 
 from qioi.lab.caliper import file_target, run
 from qioi.lab.caliper_files import Overrides
-from qioi.lab.errors import LabError
 from qioi.lab.npm import find_node, install
+from qioi.processes.errors import LabError
 
 # What npm has to fetch comes first, once.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

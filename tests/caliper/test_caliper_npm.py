@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qioi.lab.errors import LabError
 from qioi.lab.npm import find_node, install
+from qioi.processes.errors import LabError
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from qioi.controller.adaptive import Adaptive
-from qioi.controller.law import HostLoad
+from qioi.controller.laws.adaptive import Adaptive
+from qioi.controller.laws.proportional import Proportional
 from qioi.controller.policy import Controller, Policy
-from qioi.controller.proportional import Proportional
-from qioi.types import ChannelReading, Component, Decision, DelayReading, Role
+from qioi.model import ChannelReading, Component, Decision, DelayReading, HostLoad, Role
 
 
 def component(name: str, role: Role = Role.PEER, *channels: str) -> Component:

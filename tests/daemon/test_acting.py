@@ -17,16 +17,16 @@ from running import Site, end
 from toy_daemon import ToySite, peer
 from waiting import DIES_WITH_TEST, until
 
-from qioi.accounts import Accounts, find_accounts
 from qioi.commands.explain import lines
-from qioi.controller.errors import CgroupError
-from qioi.controller.hierarchy import Hierarchy
-from qioi.explain import explain
-from qioi.metrics import render
-from qioi.remarks import raised_above
-from qioi.snapshot import ComponentState
-from qioi.types import Component, DelayReading, Role
-from qioi.usage import LevelWatch
+from qioi.daemon.level_watch import LevelWatch
+from qioi.kernel.accounts import Accounts, find_accounts
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Component, DelayReading, Role
+from qioi.show.explain import explain
+from qioi.show.metrics import render
+from qioi.show.remarks import raised_above
+from qioi.show.snapshot import ComponentState
 
 #: T is far above what is committed: `proportional` then wants 4 times its default, and a bit.
 OWED = {"red": {"threshold": 100, "law": "proportional"}}

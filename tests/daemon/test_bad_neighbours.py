@@ -16,13 +16,13 @@ import pytest
 from toy_daemon import ToySite, peer
 from waiting import until
 
-from qioi.controller.hierarchy import Hierarchy
-from qioi.controller.journal import Entry
-from qioi.discovering import merge
+from qioi.controller.guard.journal import Entry
+from qioi.daemon.discovering import merge
 from qioi.discovery.base import Found
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.owners import EngineOwners
-from qioi.types import Component, Role
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Component, Role
 
 STATE = {"Running": True, "Pid": 1}
 

@@ -13,10 +13,8 @@ from running import Site, end
 from toy_daemon import ToySite, peer
 from waiting import until
 
-from qioi.controller.law import HostLoad
-from qioi.controller.unheard import LASTS, TRIAL
-from qioi.types import ChannelReading, Component, DelayReading, Role
-from qioi.unheard import AllUnheard
+from qioi.controller.laws.unheard import LASTS, TRIAL, AllUnheard
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
 STARVED, IDLE = (0.1, 0.9), (0.004, 0.8)  # CPUs that a component uses, and threads that wait
 

@@ -19,8 +19,8 @@ from running import Site, end
 from waiting import until
 
 from qioi.commands.check import config_facts, obstacles
-from qioi.config import load_config
-from qioi.service import absent, means
+from qioi.daemon.service import absent, means
+from qioi.settings.config import load_config
 
 #: Work of a component that is woken again and again, and of a neighbour.
 NAPPING = "import time\nwhile True:\n    time.sleep(0.002)\n    for i in range(20000): pass"

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from running import Site, end
 from waiting import until
 
-from qioi.early import EVERY, LOADAVG, REST, SHORT, EarlyLooks, Pace
-from qioi.monitor.onset import KNOWN, PAUSE, runnable
+from qioi.daemon.pace import REST, Pace
+from qioi.monitor.scheduler.early_looks import EVERY, LOADAVG, SHORT, EarlyLooks
+from qioi.monitor.scheduler.onset import KNOWN, PAUSE, runnable
 
 
 def test_periods_follow_each_other() -> None:

@@ -15,8 +15,8 @@ import pytest
 from toy_daemon import ToySite, peer
 
 from qioi.controller.policy import Controller, Policy
-from qioi.sources import SourceState
-from qioi.types import Component, Role
+from qioi.model import Component, Role
+from qioi.monitor.logs.watched import SourceState
 
 #: Components that come and go before the count begins; then, in each of so many counts.
 FIRST, THEN, COUNTS = 20, 80, 3

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from toy_daemon import ToySite, peer
 
-from qioi.controller.journal import Entry, Journal
-from qioi.controller.restore import identity
-from qioi.kept import mark
-from qioi.service import inherit
+from qioi.controller.guard.handover import mark
+from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.guard.restore import identity
+from qioi.daemon.service import inherit
 
 
 def test_shares_kept_on_purpose_keep_nothing_else(tmp_path: Path) -> None:

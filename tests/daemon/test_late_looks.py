@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qioi.sources import LogChannels
-from qioi.types import Component, Role
+from qioi.model import Component, Role
+from qioi.monitor.logs.watched import LogChannels
 
 LINE = (
     "{} 0a1 INFO [kvledger] commit -> [red] Committed block [{}] with 10 transaction(s) in 3ms "

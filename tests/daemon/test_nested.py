@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_host import write_stat
+from stat_file import write_stat
 from toy_daemon import ToySite, peer
 
-from qioi.controller.law import HostLoad
-from qioi.host import HostWatch
+from qioi.model import HostLoad
+from qioi.monitor.scheduler.host import HostWatch
 
 OWED = {"red": {"threshold": 100, "law": "proportional"}, "blue": {"threshold": 100, "law": "proportional"}}
 #: What runs outside of all groups is met at the outermost one, `unit`.

@@ -14,16 +14,16 @@ from toy_daemon import ToySite, peer
 from waiting import until
 
 from qioi.commands.explain import lines
-from qioi.config import load_config
-from qioi.controller.eevdf import Attributes, Kernel, SliceError, default_slice
-from qioi.controller.hierarchy import Hierarchy
-from qioi.controller.law import HostLoad
-from qioi.controller.restore import Result
-from qioi.controller.slice_trial import IN_FORCE, LOSING_PAIRS, NOT_NEEDED, PHASE
-from qioi.controller.slices import Counts
-from qioi.explain import explain
-from qioi.metrics import render
-from qioi.slicing import NoSlicer, SlicePeriod, Slicer, SliceState, recover_slices, slicing
+from qioi.controller.findings.slice_trial import IN_FORCE, LOSING_PAIRS, NOT_NEEDED, PHASE
+from qioi.controller.guard.restore import Result
+from qioi.controller.levers.eevdf import Attributes, Kernel, SliceError, default_slice
+from qioi.controller.levers.slices import Counts
+from qioi.controller.slicing import NoSlicer, SlicePeriod, Slicer, SliceState, recover_slices, slicing
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import HostLoad
+from qioi.settings.config import load_config
+from qioi.show.explain import explain
+from qioi.show.metrics import render
 
 
 class ToyGuard:
@@ -206,9 +206,9 @@ def test_a_kernel_without_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 SLICER = """
 import sys, time
 from pathlib import Path
-from qioi.controller.hierarchy import find_hierarchy
-from qioi.slicing import SlicePeriod, slicing
-from qioi.types import Component, DelayReading, Role
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.controller.slicing import SlicePeriod, slicing
+from qioi.model.values import Component, DelayReading, Role
 with slicing("required", True, Path(sys.argv[1]), find_hierarchy()) as slicer:
     one = Component("p", Role.PEER, sys.argv[2])
     period = SlicePeriod(0.0, [one], {"p": DelayReading("p", 0.02, 0.1, 100, 1.0)}, {}, True)

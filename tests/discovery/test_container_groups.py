@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from qioi.discovery.base import Found, join
 from qioi.discovery.cgroups import NoGroupError, container_group
 from qioi.discovery.weights import conversion, linear, quadratic, shares_for
-from qioi.types import MAX_SHARES, MIN_SHARES, Component, Role
+from qioi.model import MAX_SHARES, MIN_SHARES, Component, Role
 
 ID = "4f" * 32
 

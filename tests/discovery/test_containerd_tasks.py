@@ -14,10 +14,10 @@ import pytest
 import yaml
 from waiting import PATIENCE, remove_group
 
-from qioi.controller.hierarchy import find_hierarchy
 from qioi.discovery.containerd import ContainerdDiscovery
 from qioi.discovery.recognise import Rule
-from qioi.types import Role
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.model import Role
 
 CRI = "io.kubernetes.cri."
 PEER = "docker.io/hyperledger/fabric-peer:2.5"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from qioi.controller.hierarchy import Hierarchy
-from qioi.controller.journal import Entry
+from qioi.controller.guard.journal import Entry
 from qioi.discovery.engine import EngineError, RefusedError
 from qioi.discovery.owners import EngineOwners
+from qioi.kernel.hierarchy import Hierarchy
 
 ORIGINAL = 1024
 

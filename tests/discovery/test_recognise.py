@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qioi.discovery.recognise import Recognised, Rule, recognise, repository
-from qioi.types import Role
+from qioi.model import Role
 
 HASH = "0123456789abcdef" * 4
 

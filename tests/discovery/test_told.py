@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qioi.controller.journal import Entry
+from qioi.controller.guard.journal import Entry
 from qioi.discovery.engine_records import possible
 from qioi.discovery.told import Told, ToldFiles
 from qioi.discovery.weights import linear, quadratic

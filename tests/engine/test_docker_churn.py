@@ -14,9 +14,9 @@ from engine_site import CHAINCODE, PEER, EngineSite
 from test_docker_daemon import Daemon, daemon
 from waiting import until
 
-from qioi.api import UnixConnection
-from qioi.controller.journal import Journal
+from qioi.controller.guard.journal import Journal
 from qioi.discovery.told import ToldFiles
+from qioi.show.http import UnixConnection
 
 __all__ = ["daemon"]  # the fixture
 

@@ -16,9 +16,9 @@ import yaml
 from engine_site import CHAINCODE, OTHER, PEER, EngineSite
 from waiting import PATIENCE, until
 
-from qioi.api import UnreachableError, get_json
-from qioi.controller.hierarchy import find_hierarchy
-from qioi.controller.journal import seal, unseal
+from qioi.controller.guard.journal import seal, unseal
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.show.http import UnreachableError, get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host]
 
@@ -26,9 +26,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.host]
 #: The command line on a host that does not account for groups' CPU time: components are then acted at in their own
 #: groups, of which an engine keeps a record, wherever the host's other work happens to be.
 OWN_LEVEL = """
-import qioi.service
+import qioi.daemon.service
 from qioi.cli import main
-qioi.service.find_accounts = lambda hierarchy: None
+qioi.daemon.service.find_accounts = lambda hierarchy: None
 main()
 """
 

@@ -12,10 +12,10 @@ import pytest
 from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite
 from waiting import until
 
-from qioi.controller.hierarchy import find_hierarchy
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.recognise import Rule
-from qioi.types import Role
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.model import Role
 
 pytestmark = [pytest.mark.slow, pytest.mark.host]
 

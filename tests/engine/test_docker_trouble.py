@@ -13,9 +13,9 @@ from engine_site import PEER, EngineSite
 from test_docker_daemon import Daemon, daemon, raise_peer, share
 from waiting import until
 
-from qioi.api import request_json
-from qioi.controller.hierarchy import find_hierarchy
 from qioi.discovery.told import ToldFiles
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.show.http import request_json
 
 __all__ = ["daemon"]  # the fixture
 

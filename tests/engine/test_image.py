@@ -14,7 +14,7 @@ import yaml
 from engine_site import PEER, EngineSite
 from waiting import until
 
-from qioi.controller.hierarchy import find_hierarchy
+from qioi.kernel.hierarchy import find_hierarchy
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(900)]  # the package is built first
 

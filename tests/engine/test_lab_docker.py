@@ -17,14 +17,14 @@ from ports import reserved
 from waiting import until
 
 from qioi.commands.lab import command
-from qioi.controller.hierarchy import find_hierarchy
 from qioi.discovery.docker import DockerDiscovery
+from qioi.kernel.hierarchy import find_hierarchy
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
-from qioi.lab.errors import LabError
 from qioi.lab.lab import CLIENT_GROUP, CLIENT_SHARES, Lab, LabOptions
 from qioi.lab.load import LoadPlan
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.errors import LabError
 
 pytestmark = [pytest.mark.slow, pytest.mark.host]
 

@@ -14,13 +14,13 @@ from sites import ContainerdSite, PodmanSite
 from test_docker_daemon import Daemon
 from waiting import PATIENCE, until
 
-from qioi.controller.hierarchy import find_hierarchy
-from qioi.controller.levels import chain
 from qioi.discovery.containerd import ContainerdDiscovery
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.engine import PODMAN
-from qioi.monitor.source import LogSource
-from qioi.types import Commit, Component, Role
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.model import Commit, Component, Role
+from qioi.model.groups import chain
+from qioi.monitor.logs.source import LogSource
 
 pytestmark = [pytest.mark.slow, pytest.mark.host]
 

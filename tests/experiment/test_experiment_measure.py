@@ -16,13 +16,13 @@ from qioi.experiment.neighbours import set_quota
 from qioi.experiment.profiling import Profiler
 from qioi.experiment.session import disturbance
 from qioi.experiment.spec import LoadSpec, Timing
-from qioi.lab.cgroups import Tree, find_hierarchy
-from qioi.lab.errors import BusyError, LabError
 from qioi.lab.figures import LoadFigures
 from qioi.lab.load import LoadResult
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.cgroups import Tree, find_hierarchy
+from qioi.processes.errors import BusyError, LabError
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from qioi.experiment.plan import Plan, make_plan, make_smoke, only
 from qioi.experiment.scale import scaled
 from qioi.experiment.session import check_host, probe_of
 from qioi.experiment.spec import ExperimentSpec, NetworkSpec
-from qioi.lab.errors import LabError
+from qioi.processes.errors import LabError
 
 
 @pytest.mark.parametrize(

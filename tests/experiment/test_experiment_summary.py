@@ -19,7 +19,7 @@ from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.session import LOSSES, Session, repeat_label
 from qioi.experiment.store import Store, asked
 from qioi.experiment.summary import Spread, Summary, as_json, judge, write_csv
-from qioi.lab.errors import BusyError
+from qioi.processes.errors import BusyError
 
 
 def summarise(folder: Path, plan: Plan, *rows: object) -> Summary:

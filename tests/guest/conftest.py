@@ -3,9 +3,5 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "daemon"))
 
 collect_ignore = [] if os.environ.get("QIOI_IN_GUEST") else ["inside"]

@@ -1,7 +1,7 @@
 """A virtual machine whose only cgroup hierarchy is v2: Debian's kernel, and its systemd as the first process.
 
 Hosts that run the tests may have cgroup v1, where v2 has no CPU controller. Emulated (no KVM is needed), so slow: about
-half a minute until the first command. The root file system is the one of the systemd tests (tests/daemon), written to
+half a minute until the first command. The root file system is the one of the systemd tests (tests/deploy), written to
 a disk image beside it; sources and packages come on a second disk. Both are read, never changed. Results
 come back over the serial line.
 """

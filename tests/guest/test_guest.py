@@ -16,8 +16,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
 @pytest.mark.parametrize(
     "tests",
     [
-        ("tests/controller/test_actuators.py", "tests/controller/test_guard.py", "tests/guest/inside/test_weights.py"),
-        ("tests/controller/test_idle.py", "tests/guest/inside/test_idle_groups.py"),
+        (
+            "tests/controller/levers/test_actuators.py",
+            "tests/controller/guard/test_guard.py",
+            "tests/guest/inside/test_weights.py",
+        ),
+        ("tests/controller/levers/test_idle.py", "tests/guest/inside/test_idle_groups.py"),
         ("tests/guest/inside/test_units.py",),
         ("tests/guest/inside/test_unit_kinds.py",),
         ("tests/guest/inside/test_kubepods.py",),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from qioi.lab.cgroups import Tree, find_hierarchy
+from qioi.processes.cgroups import Tree, find_hierarchy
 
 
 @pytest.fixture

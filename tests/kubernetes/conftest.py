@@ -13,7 +13,7 @@ from k8s_cluster import ControlPlane, lacking
 from ports import free_ports
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "guest"), str(TESTS / "daemon")]  # the emulated machine, and its root file system
+sys.path.insert(0, str(TESTS / "guest"))  # the emulated machine
 CRD = Path(__file__).parents[2] / "deploy/k8s/base/crd.yaml"
 _numbers = itertools.count()
 

@@ -21,7 +21,7 @@ from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import FORGET, ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import Row, Sight
-from qioi.snapshot import ChannelState, ComponentState
+from qioi.show.snapshot import ChannelState, ComponentState
 
 pytestmark = pytest.mark.slow
 

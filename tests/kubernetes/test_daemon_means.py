@@ -16,9 +16,9 @@ from k8s_node import remove_groups
 from test_api_server import add_policy, policy_path
 from test_api_server import pod as make_pod
 
-from qioi.api import UnreachableError, get_json
-from qioi.controller.hierarchy import find_hierarchy
+from qioi.kernel.hierarchy import find_hierarchy
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.show.http import UnreachableError, get_json
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from k8s_objects import pod_object
 from qioi.kubernetes.correlator import KEPT, NODE, NODE_REFILL, POD, POD_REFILL, WAITING, Correlator, Key
 from qioi.kubernetes.events import Teller, Telling
 from qioi.kubernetes.pods import Pod, read_pod
-from qioi.snapshot import ComponentState
+from qioi.show.snapshot import ComponentState
 
 NAME = "fab/peer0"
 

@@ -166,7 +166,7 @@ def test_a_changed_configuration_rolls_out(plane: ControlPlane) -> None:
 
 @pytest.mark.parametrize("folder", OVERLAYS)
 def test_the_configuration_is_one_that_the_daemon_takes(plane: ControlPlane, folder: str, tmp_path: Path) -> None:
-    from qioi.config import load_config
+    from qioi.settings.config import load_config
 
     (tmp_path / "qioi.yaml").write_text(render(plane, folder)["ConfigMap", "qioi"]["data"]["qioi.yaml"])
     config = load_config(tmp_path / "qioi.yaml")

@@ -14,8 +14,8 @@ from k8s_install import daemon_processes, install, log, uninstall, whole_node
 from k8s_node import CPU, Node
 from ports import free_ports
 
-from qioi.api import get_json
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.show.http import get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(500)]
 POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"

@@ -30,9 +30,9 @@ from k8s_install import (
 from k8s_node import CPU, NODE, Node
 from ports import free_ports
 
-from qioi.api import RefusedError, get_json
+from qioi.daemon.service import OWN_SHARES
 from qioi.kubernetes.cgroups import Qos
-from qioi.service import OWN_SHARES
+from qioi.show.http import RefusedError, get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
 POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"

@@ -12,17 +12,17 @@ from k8s_cluster import lacking, until
 from k8s_nri import GROUP, NriSite
 from k8s_tools import NRI_TOOLS
 
-from qioi.controller.files import Files
-from qioi.controller.guard import Guard
-from qioi.controller.hierarchy import Hierarchy, find_hierarchy
-from qioi.controller.journal import Journal
-from qioi.controller.restore import Result
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.restore import Result
+from qioi.controller.levers.files import Files
+from qioi.daemon.recover import recover
 from qioi.discovery.nri_records import Plugin, conversion_of, nri_owner, shares_to_tell
 from qioi.discovery.owners import EngineOwners
 from qioi.discovery.records import NoRecordError, RecordError
 from qioi.discovery.weights import Conversion, linear, quadratic
+from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.kubernetes.actuators import NriNames
-from qioi.recover import recover
 
 MEGABYTE = 1 << 20
 

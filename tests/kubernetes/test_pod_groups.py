@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from qioi.controller.hierarchy import Hierarchy
-from qioi.controller.levels import REWRITTEN, Levels, chain, parent_of
-from qioi.explain import levels as explained
+from qioi.controller.levels.placement import REWRITTEN, Levels
+from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.cgroups import Driver, Layout, Qos, find_layout
+from qioi.model.groups import chain, parent_of
+from qioi.show.explain import levels as explained
 
 UID, ID = "0b9d3c1e-5f6a-4b7c-8d9e-0f1a2b3c4d5e", "4f1c" * 16
 UNDERSCORED = UID.replace("-", "_")

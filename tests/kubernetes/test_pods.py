@@ -7,7 +7,7 @@ from k8s_objects import ID, pod_object
 
 from qioi.kubernetes.cgroups import Driver, Layout
 from qioi.kubernetes.pods import component, read_pod, slim
-from qioi.types import Role
+from qioi.model import Role
 
 LAYOUT = Layout(Driver.CGROUPFS)
 OPERATOR = {"app.kubernetes.io/name": "fabric", "app.kubernetes.io/managed-by": "fabric-operator", "creator": "fabric"}

@@ -7,11 +7,11 @@ from typing import Any
 
 from k8s_objects import policy_object
 
-from qioi.controller.levels import Placement
+from qioi.controller.levels.placement import Placement
 from qioi.kubernetes.policies import Judged, judge
 from qioi.kubernetes.remote import FORGET, FRESH, Reports
 from qioi.kubernetes.reports import HEARTBEAT, PAUSE, RENEW, LastDecision, Row, Said, Sight, body, due, stamp
-from qioi.snapshot import ChannelState, ComponentState
+from qioi.show.snapshot import ChannelState, ComponentState
 
 WALL = 1_800_000_000.0
 

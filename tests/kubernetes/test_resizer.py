@@ -15,7 +15,7 @@ from k8s_cluster import ControlPlane, until
 from test_api_server import add_policy, policy_path
 from test_kubectl import run
 
-from qioi.controller.hierarchy import Hierarchy
+from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, choose, offers
 from qioi.kubernetes.client import Access, Api
 from qioi.kubernetes.cluster import Cluster
@@ -24,7 +24,7 @@ from qioi.kubernetes.reports import stamp
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizer import Resizer
 from qioi.kubernetes.resizes import PAUSE
-from qioi.kubernetes.section import KubernetesConfig
+from qioi.settings.kubernetes import KubernetesConfig
 
 K8S = Path(__file__).parents[2] / "deploy/k8s"
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ from k8s_install import ROOT, whole_node
 from k8s_node import CPU, NODE, OTHER, Node
 from ports import free_ports
 
-from qioi.api import UnreachableError, get_json
 from qioi.kubernetes.remote import FORGET
+from qioi.show.http import UnreachableError, get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
 POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"

@@ -1,23 +1,12 @@
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from ports import reserved
 
-from qioi.lab.cgroups import Tree, find_hierarchy
 from qioi.lab.lab import Lab
-
-
-@pytest.fixture
-def tree() -> Iterator[Tree]:
-    """A group of the tests' own in the real hierarchy, gone afterwards with all that runs in it."""
-    tree = Tree(f"qioi-test-{uuid.uuid4().hex[:12]}", find_hierarchy())
-    tree.create()
-    yield tree
-    tree.remove(grace=0)
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ from waiting import PATIENCE, until
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import DemoOptions, default_threshold, demo_directory
-from qioi.lab.errors import BusyError, LabError
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush import file_system
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.errors import BusyError, LabError
 
 pytestmark = pytest.mark.slow
 

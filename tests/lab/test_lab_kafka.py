@@ -14,12 +14,12 @@ import pytest
 from waiting import until
 
 from qioi.lab import kafka
-from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab, LabOptions
-from qioi.lab.launch import launch
 from qioi.lab.network import Network, Node, find_binary, parse_node
 from qioi.lab.readiness import ask, serves
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.errors import LabError
+from qioi.processes.launch import launch
 
 _VALID = re.compile(r'^ledger_transaction_count\{.*validation_code="VALID".*\} (\S+)$', re.MULTILINE)
 

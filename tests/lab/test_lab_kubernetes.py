@@ -112,7 +112,7 @@ def test_the_daemon_starts_from_compiled_modules(tmp_path: Path) -> None:
     root = tmp_path / "root"
     config = unpack(daemon_image(tmp_path), root)
     environment = {**os.environ, **dict(one.split("=", 1) for one in config["Env"]), "PATH": os.environ["PATH"]}
-    modules = "qioi.commands.run, qioi.service, qioi.kubernetes.service"
+    modules = "qioi.commands.run, qioi.daemon.service, qioi.kubernetes.service"
     done = subprocess.run(["chroot", root, "/usr/bin/python3", "-v", "-c", f"import {modules}"],
                           capture_output=True, text=True, check=True, env=environment)  # fmt: skip
     loaded = [line for line in done.stderr.splitlines() if line.startswith("# code object from ")]
@@ -149,6 +149,6 @@ def test_without_a_source_tree_that_is_one_line(tmp_path: Path, call: str) -> No
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.stderr.splitlines()[-1] == (
-        "qioi.lab.errors.LabError: the ledger's pods and images are made of QiOi's source tree, "
+        "qioi.processes.errors.LabError: the ledger's pods and images are made of QiOi's source tree, "
         f"and {tmp_path} is none: run `make demo-k8s` in a clone"
     )

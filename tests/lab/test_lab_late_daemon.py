@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from qioi.api import UnreachableError, get_json
-from qioi.controller.unheard import LASTS
+from qioi.controller.laws.unheard import LASTS
 from qioi.interference import Sysbench
 from qioi.lab.daemon import Daemon, daemon_config
 from qioi.lab.lab import Lab, LabOptions
 from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.network import Network
-from qioi.types import DEFAULT_SHARES, Role
+from qioi.model import DEFAULT_SHARES, Role
+from qioi.show.http import UnreachableError, get_json
 
 pytestmark = pytest.mark.slow
 

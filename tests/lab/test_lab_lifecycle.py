@@ -15,10 +15,10 @@ from stuck_ledger import stuck_ledger
 from waiting import PATIENCE, until
 
 from qioi.commands.lab import command
-from qioi.lab.errors import LabError
 from qioi.lab.lab import CLIENT_SHARES, Lab, LabOptions
 from qioi.lab.network import find_binary
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.errors import LabError
 
 #: No orderer ever serves.
 NO_ORDERER = '[ "$1" = orderer ]'

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from qioi.lab import network as module
-from qioi.lab.errors import LabError
 from qioi.lab.network import find_binary, load_network
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.errors import LabError
 
 NODE = {
     "name": "p",

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from qioi.lab.errors import LabError
 from qioi.lab.lab import Lab
 from qioi.lab.network import Network, Node
-from qioi.types import Role
+from qioi.model import Role
+from qioi.processes.errors import LabError
 
 
 class Health(BaseHTTPRequestHandler):

@@ -17,9 +17,9 @@ from typing import Any
 import yaml
 
 from qioi.kubernetes.cgroups import Layout, Qos, find_layout
-from qioi.lab.cgroups import Group, Hierarchy, find_hierarchy
-from qioi.lab.errors import LabError
 from qioi.lab.kubernetes.secrets import Document
+from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
+from qioi.processes.errors import LabError
 
 LOGS = Path("/var/log/pods")
 #: Seconds for pods to run, and for what was deleted to be gone.

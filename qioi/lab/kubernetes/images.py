@@ -20,9 +20,9 @@ from io import BytesIO
 from pathlib import Path
 
 from qioi.interference import sysbench_binary
-from qioi.lab.errors import LabError
 from qioi.lab.kubernetes.source import source_tree
 from qioi.lab.network import find_binary
+from qioi.processes.errors import LabError
 
 LEDGER_IMAGE, SYSBENCH_IMAGE, DAEMON_IMAGE = "qioi-ledger:0.1.0", "qioi-sysbench:0.1.0", "qioi:0.1.0"
 #: A library as ldd(1) shows it: `libm.so.6 => /lib/…/libm.so.6 (0x…)` or `/lib64/ld-linux-x86-64.so.2 (0x…)`.

@@ -13,7 +13,6 @@ from types import TracebackType
 import yaml
 
 from qioi.interference import Report, parse_reports
-from qioi.lab.errors import LabError
 from qioi.lab.kubernetes.cluster import (
     Cluster,
     Pod,
@@ -29,6 +28,7 @@ from qioi.lab.lab import CLIENT_SHARES, LabOptions
 from qioi.lab.load import LoadPlan, LoadResult, parse_result
 from qioi.lab.network import Network, load_network
 from qioi.lab.readiness import leaderless, serves
+from qioi.processes.errors import LabError
 
 LEDGER, NEIGHBOURS, QIOI = "ledger", "neighbours", "qioi"
 #: Seconds that a load may take beyond its plan.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import qioi
-from qioi.lab.errors import LabError
+from qioi.processes.errors import LabError
 
 
 def source_tree() -> Path:

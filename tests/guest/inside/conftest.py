@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "daemon"))
 from running import Site
 
-from qioi.controller.hierarchy import find_hierarchy
+from qioi.kernel.hierarchy import find_hierarchy
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from running import Site, end
 from waiting import until
 
-from qioi.controller.hierarchy import find_hierarchy
+from qioi.kernel.hierarchy import find_hierarchy
 
 #: A peer that has something to do for half of the time.
 PEER = """

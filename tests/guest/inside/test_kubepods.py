@@ -27,12 +27,12 @@ from waiting import remove_group
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "kubernetes"))
 from k8s_objects import pod_object, policy_object
 
-from qioi.api import get_json
-from qioi.controller.hierarchy import find_hierarchy
-from qioi.controller.levels import chain
 from qioi.discovery.unit_records import FOLDERS
 from qioi.discovery.weights import linear, quadratic
+from qioi.kernel.hierarchy import find_hierarchy
 from qioi.kubernetes.cgroups import Driver, Layout, Qos
+from qioi.model.groups import chain
+from qioi.show.http import get_json
 
 #: What a request of 100m makes: the kubelet's own formula for the pod's group, newer runcs' for the container's.
 SHARES = 102

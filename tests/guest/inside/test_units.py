@@ -13,10 +13,10 @@ import pytest
 from running import Site, end
 from waiting import until
 
-from qioi.controller.hierarchy import find_hierarchy
 from qioi.discovery.systemd import Systemd, unescape
 from qioi.discovery.unit_records import FOLDERS
-from qioi.monitor.journald import JournalTail
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.monitor.logs.journald import JournalTail
 
 #: Writes a peer's log as Fabric does, in colours, to the journal; blocks go on where a former process ended.
 WRITER = r"""

@@ -10,7 +10,7 @@ import pytest
 from running import Site, end
 from waiting import until
 
-from qioi.controller.hierarchy import find_hierarchy
+from qioi.kernel.hierarchy import find_hierarchy
 
 #: What groups are found with: systemd's default, runc's old and its new conversion of 1024, and one of somebody's own.
 FOUND = (100, 39, 100, 700)

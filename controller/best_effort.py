@@ -1,0 +1,134 @@
+"""Best-effort neighbours: idle while components wait for the CPU behind foreign work, ordinary again afterwards."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.restore import Outcome, Result
+from qioi.controller.levers.files import Files
+from qioi.controller.levers.idle import NAME, IdleGuard, restore_all
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model.groups import chain
+
+log = logging.getLogger("qioi")
+
+#: Seconds without interference after which groups are ordinary again.
+HOLD = 10.0
+#: Groups that patterns may find; more are left out, and said.
+MOST = 1000
+
+
+class Spared:
+    """The groups that are nobody's to make idle: components', those above and below them, and some more."""
+
+    def __init__(self, components: Iterable[str], more: Iterable[str]) -> None:
+        self._components = frozenset(components)
+        self._levels = frozenset((*more, *(level for one in self._components for level in chain(one))))
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._levels or any(level in self._components for level in chain(group))
+
+
+class BestEffort:
+    """Groups found by patterns for their paths below the CPU controller's mount, and those labelled by their owners.
+
+    ``own`` is the daemon's own group: neither it nor those above it are ever made idle.
+    """
+
+    def __init__(self, patterns: Iterable[str], guard: IdleGuard, hierarchy: Hierarchy, own: str | None = None) -> None:
+        self._patterns = tuple(patterns)
+        #: Groups that their owners have labelled, as far as somebody looks for labels.
+        self.labelled: tuple[str, ...] = ()
+        self._guard = guard
+        self._hierarchy = hierarchy
+        self._own = chain(own) if own else ()
+        self._last: float | None = None
+        self._said: set[str] = set()
+
+    def step(self, now: float, waits: bool, disturbed: bool, components: Iterable[str]) -> tuple[str, ...]:
+        """Do one period's work; give the groups that are idle by our doing.
+
+        ``waits`` says that a component waits behind foreign work, ``disturbed`` that this keeps the host full;
+        ``components`` are their groups: neither they nor those above or below them are made idle.
+        """
+        if not self._patterns and not self.labelled and self._last is None:
+            return ()
+        if disturbed and (waits or self._last is not None):
+            self._last = now
+            spared = Spared(components, self._own)
+            # A container matches a pattern before it is known to be a component, and may be idle by then.
+            self._tell(put_back(self._guard, [one for one in self._guard.groups if one in spared]))
+            self._tell(self._guard.make_idle(self._find(spared)))
+        elif self._last is not None and now - self._last > HOLD:
+            self._last = None
+            self._tell(put_back(self._guard))
+        return self._guard.groups
+
+    def _find(self, spared: Spared) -> list[str]:
+        """Find the groups that are there now."""
+        mount = self._hierarchy.mount
+        named = (str(folder.relative_to(mount)) for one in self._patterns for folder in mount.glob(one))
+        found = dict.fromkeys(
+            path for path in (*named, *self.labelled) if (mount / path).is_dir() and path not in spared
+        )
+        if len(found) > MOST:
+            self._say(f"best_effort: {len(found)} groups match, the first {MOST} are taken")
+        return list(found)[:MOST]
+
+    def _tell(self, outcomes: Iterable[Outcome]) -> None:
+        for one in outcomes:
+            if one.result is Result.OK:
+                log.info("best effort: %s: %s", one.path, one.message)
+                self._said = {said for said in self._said if not said.startswith(f"best effort: {one.path}: ")}
+            else:
+                self._say(f"best effort: {one.path}: {one.result}: {one.message}")
+
+    def _say(self, message: str) -> None:
+        """Log what is wrong, once."""
+        if message not in self._said and len(self._said) < MOST:
+            self._said.add(message)
+            log.warning("%s", message)
+
+
+def put_back(guard: IdleGuard, groups: Collection[str] | None = None) -> list[Outcome]:
+    """Restore these groups, or all; a journal that can't be emptied is said."""
+    try:
+        return guard.restore() if groups is None else guard.release(groups)
+    except OSError as error:
+        log.error("the journal of idle groups could not be emptied: %s", error)
+        return []
+
+
+@contextmanager
+def best_effort(
+    patterns: Iterable[str], state_dir: Path, hierarchy: Hierarchy, own: str | None = None
+) -> Iterator[BestEffort]:
+    """Give what makes groups idle, and put every group back at the end."""
+    guard = IdleGuard(hierarchy, Files(hierarchy), Journal(state_dir, name=NAME))
+    try:
+        yield BestEffort(patterns, guard, hierarchy, own)
+    finally:
+        for outcome in put_back(guard) if guard.groups else ():
+            log.log(logging.INFO if outcome.result is Result.OK else logging.WARNING,
+                    "restore %s: %s: %s", outcome.path, outcome.result, outcome.message)  # fmt: skip
+
+
+def recover_idle(state_dir: Path, hierarchy: Hierarchy) -> tuple[list[Outcome], list[str]]:
+    """Put back what a daemon that died has left; give what came of each group, and problems in words."""
+    journal = Journal(state_dir, name=NAME)
+    try:
+        loaded = journal.load()
+        if not loaded.entries and not loaded.problems and not journal.file.exists():
+            return [], []
+        problems = [f"{journal.file}: {problem}" for problem in loaded.problems]
+        if problems:
+            journal.set_aside()
+        outcomes, left = restore_all(hierarchy, Files(hierarchy), loaded.entries)
+        journal.store(left)
+    except OSError as error:
+        return [], [f"{journal.file}: {error.strerror}: no idle group could be put back"]
+    return outcomes, problems

@@ -1,0 +1,124 @@
+"""Raft leaders lost beside interference: the orderers' floor is raised until the interference ends.
+
+An orderer that is starved for some 5 s (Fabric: election tick 10 of 500 ms) loses its leadership, and the channel
+stands still until another one has it. A law that works by what it sees comes too late for that, and would try again as
+soon as things look well. So once it has happened beside interference, the channel's orderers keep at least twice their
+default, or what they had if that was more, and twice that after each further loss; until there is room again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from qioi.controller.laws.adaptive import Tuning, has_room
+from qioi.controller.laws.law import Seen
+from qioi.model import Component, HostLoad, LeaderChange, Role
+from qioi.model.frozen import frozen
+from qioi.model.serving import Serving
+
+#: Several orderers log one change, and a loss and the election after it are two lines: one within so many seconds.
+ONE_CHANGE = 3.0
+#: A leader that is lost so many seconds after the host was full was starved while it was.
+AFTER = 10.0
+#: Seconds of room on the host after which the interference has ended.
+ENDED = 3.0
+#: What a loss multiplies by.
+STEP = 2.0
+#: No floor is more than this many times the default; the policy's ceiling bounds it too.
+MOST = 16.0
+
+
+@frozen
+class Leadership:
+    """One channel's, with all it remembers. ``factor`` is the floor in defaults; 1 is none of ours."""
+
+    factor: float = 1.0
+    losses: int = 0  # counted in this interference
+    lost_at: float | None = None
+    full_at: float | None = None
+    room_since: float | None = None
+
+    def step(self, now: float, lost: bool, room: bool, ratio: float) -> Leadership:
+        """Take one period in. ``ratio`` is the largest share in force among the channel's orderers, in defaults."""
+        room_since = (self.room_since if self.room_since is not None else now) if room else None
+        after = replace(self, room_since=room_since, full_at=self.full_at if room else now)
+        if lost and after.full_at is not None and now - after.full_at <= AFTER:
+            if self.lost_at is None or now - self.lost_at > ONE_CHANGE:
+                factor = min(MOST, max(STEP, ratio) if self.factor == 1.0 else STEP * self.factor)
+                after = replace(after, factor=max(self.factor, factor), losses=self.losses + 1)
+            return replace(after, lost_at=now)
+        if room_since is not None and now - room_since >= ENDED and after.losses:
+            return replace(after, factor=1.0, losses=0)
+        return after
+
+
+log = logging.getLogger("qioi")
+
+TUNING = Tuning()
+
+
+class Shares(Protocol):
+    """A component's share in force and the one that it was found with, in v1 units; ``None`` where it can't be read."""
+
+    @property
+    def share(self) -> int | None:
+        """In force."""
+        ...
+
+    @property
+    def original(self) -> int | None:
+        """As it was found."""
+        ...
+
+
+class Leaders:
+    """All channels'."""
+
+    def __init__(self, rest: Callable[[str, int], int]) -> None:
+        """Begin; ``rest`` gives a channel's default for a component that was found with a share, both in v1 units."""
+        self._rest = rest
+        self._known: dict[str, Leadership] = {}
+        self._serving = Serving({Role.ORDERER})
+
+    def step(
+        self,
+        now: float,
+        channels: Iterable[str],
+        components: Collection[Component],
+        changes: Iterable[LeaderChange],
+        host: HostLoad | None,
+        states: Mapping[str, Shares],
+    ) -> dict[str, Leadership]:
+        """Take one period in; ``states`` are the components' from the period before."""
+        losses = [one for one in changes if one.old != 0]
+        room = has_room(Seen(now, host=host), TUNING)
+        after = {}
+        for channel in channels:
+            its = self._serving.names(channel, components)
+            lost = [one for one in losses if one.orderer in its and one.channel in (None, channel)]
+            before = self._known.get(channel, Leadership())
+            ratio = max((self._in_defaults(channel, states.get(name)) for name in its), default=1.0)
+            after[channel] = before.step(now, bool(lost), room, ratio)
+            tell(channel, lost, before, after[channel])
+        self._known = after
+        return after
+
+    def _in_defaults(self, channel: str, state: Shares | None) -> float:
+        """Give a component's share in force in units of the channel's default."""
+        return state.share / self._rest(channel, state.original) if state and state.share and state.original else 1.0
+
+
+def tell(channel: str, lost: list[LeaderChange], before: Leadership, after: Leadership) -> None:
+    """Log what has changed."""
+    if lost and after.losses == before.losses and after.lost_at == before.lost_at:
+        log.info("channel %s: Raft leader changed: %d -> %d, with room on the host", channel, lost[0].old, lost[0].new)
+    elif after.losses > before.losses:
+        log.warning(
+            "channel %s: Raft leader changed: %d -> %d (%s) beside interference: its orderers keep at least %.1f times "
+            "their default until that ends", channel, lost[0].old, lost[0].new, lost[0].orderer, after.factor
+        )  # fmt: skip
+    elif before.losses and not after.losses:
+        log.info("channel %s: the interference has ended: no floor under its orderers any more", channel)

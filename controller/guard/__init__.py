@@ -1,0 +1,1 @@
+"""The one writer: journal of originals, compare and set, read back, restore."""

@@ -1,0 +1,137 @@
+"""A channel of which nothing was heard since the start of the daemon: whether its work shows that somebody sends.
+
+``adaptive`` raises nobody while nobody sends, and knows that from commits. A ledger that others have starved since
+before the start may make none: an orderer without CPU loses its leadership, and what a peer has endorsed waits in
+vain. So until the first commit, work stands in for it: a component that has a thread runnable nearly all the time, for
+some seconds, and waits for most of it behind foreign work, has more to do than it gets done.
+
+An idle one waits too, each time that it wakes up beside a crowd. Measured (2 cores, lab, threads runnable on average,
+and CPUs used; docs/laws.md): idle beside 16 and 64 sysbench up to 0.8 for a second, 0.4 for nine, and 0.004; under a
+load that starves beside as many 1.3 to 2.7, in every second, and 0.005 to 0.03. So little work is left to what starves
+that what it uses says less than that it is never without.
+
+What is raised on that word is a trial. If it brings no commit, nobody sent, or no share helps: the word is taken back,
+and not given again for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from qioi.controller.laws.adaptive import Filter, rates, weight
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
+
+#: Threads, on average, that are runnable in a component which always has work to do, and CPUs that it uses at least.
+RUNNABLE = 0.9
+WORKS = 0.005
+#: Share of its runnable time that it waits behind foreign work meanwhile.
+WAITS = 0.35
+#: Time constant in s of what these are taken from: a short period may show a starved component not to run at all.
+SMOOTH = 1.0
+#: Seconds for which all of it must last.
+LASTS = 4.0
+#: Seconds of a trial, and from its end until there may be another one.
+TRIAL = 30.0
+PAUSE = 300.0
+
+
+class Work(NamedTuple):
+    """One component's, smoothed: CPUs used, threads runnable, and what :func:`rates` says of running and waiting."""
+
+    cpus: float = 0.0
+    runnable: float = 0.0
+    rates: Filter = Filter()
+
+    def add(self, delay: DelayReading, host: HostLoad | None) -> Work:
+        """Take one period in."""
+        part = weight(delay.interval, SMOOTH)
+        cpus = max(0.0, delay.run) / delay.interval
+        runnable = cpus + max(0.0, delay.wait) / delay.interval
+        return Work(
+            self.cpus + part * (cpus - self.cpus),
+            self.runnable + part * (runnable - self.runnable),
+            self.rates.add(*rates(delay, host), part),
+        )
+
+    @property
+    def is_kept_back(self) -> bool:
+        """Whether it does work, and waits to do more."""
+        return self.runnable >= RUNNABLE and self.cpus >= WORKS and self.rates.need >= WAITS
+
+
+@dataclass(frozen=True, slots=True)
+class Unheard:
+    """One channel, with all that is remembered of it; no I/O, no clock. Times are monotonic, in seconds.
+
+    ``presumed`` says that somebody is taken to send.
+    """
+
+    presumed: bool = False
+    since: float | None = None  # when a component was first seen at work, without a break since
+    until: float = -math.inf  # of the trial
+    again: float = -math.inf  # when there may be another one
+    works: Mapping[str, Work] = field(default_factory=dict)
+
+    def step(self, now: float, delays: Iterable[DelayReading], host: HostLoad | None) -> Unheard:
+        """Take in one more period without a commit; ``delays`` are of components that serve silent channels only."""
+        works = {
+            one.component: self.works.get(one.component, Work()).add(one, host) for one in delays if one.interval > 0
+        }
+        if self.presumed:
+            return replace(self, works=works) if now < self.until else Unheard(again=now + PAUSE, works=works)
+        if now < self.again or not any(one.is_kept_back for one in works.values()):
+            return Unheard(again=self.again, works=works)
+        since = now if self.since is None else self.since
+        if now - since < LASTS:
+            return Unheard(since=since, works=works)
+        return Unheard(True, since, now + TRIAL, works=works)
+
+
+log = logging.getLogger("qioi")
+
+
+class AllUnheard:
+    """All channels' whose law is not the paper's: that one has no use for it."""
+
+    def __init__(self, is_literal: Callable[[str], bool]) -> None:
+        self._is_literal = is_literal
+        self._known: dict[str, Unheard] = {}
+
+    def step(
+        self,
+        now: float,
+        components: Iterable[Component],
+        channels: Mapping[str, ChannelReading],
+        seen: Iterable[str],
+        delays: Mapping[str, DelayReading],
+        host: HostLoad | None,
+    ) -> frozenset[str]:
+        """Take one period in; name the channels that made no commit yet, but are taken to be sent to.
+
+        ``seen`` names channels that commits were seen of, those without a policy too. What a component does may be for
+        any channel that it serves, so its work says something of a silent one only while all of them are silent.
+        """
+        silent = {name for name, one in channels.items() if one.age is None}
+        if not silent:  # as it nearly always is
+            self._known.clear()
+            return frozenset()
+        # An endpoint names channels that have committed before the start too.
+        heard = {name for name in seen if name not in channels} | (channels.keys() - silent)
+        its = [one for one in components if one.role is not Role.CLIENT and one.name in delays]
+        its = [one for one in its if heard.isdisjoint(one.channels or heard)]
+        before, self._known = self._known, {}
+        for name in sorted(silent):
+            if self._is_literal(name):
+                continue
+            works = [delays[one.name] for one in its if not one.channels or name in one.channels]
+            known = before.get(name, Unheard())
+            self._known[name] = after = known.step(now, works, host)
+            if after.presumed and not known.presumed:
+                log.info("channel %s: no commit was seen yet, but its components work and wait: a trial begins", name)
+            elif known.presumed and not after.presumed:
+                log.info("channel %s: the trial has brought no commit: nobody sends, or no share helps", name)
+        return frozenset(name for name, one in self._known.items() if one.presumed)

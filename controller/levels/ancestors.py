@@ -1,0 +1,154 @@
+"""Groups above components: each is raised by the odds at its own level, step by step, and let go of when there is room.
+
+A group above a component holds more than the component: other interferers, perhaps half of the host. To raise it by the
+component's own factor would give all of these the same, and would starve what runs beside it, the kernel's own threads
+at the outermost level among it. What the component waits for at that level is but a part of its waiting: as much of it
+as the foreign work at that level is of all that keeps the CPUs busy. So every such group has a law ``adaptive`` of its
+own that sees this part alone. It raises until little is waited for there, holds, tries a little less now and then, and
+goes back when there is room, as it does for components. What components ask for is the most that a group may get.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from qioi.controller.guard.guard import Guard
+from qioi.controller.laws.adaptive import Adaptive
+from qioi.controller.laws.law import Seen
+from qioi.controller.levels.placement import allowed
+from qioi.controller.levels.wants import Want
+from qioi.kernel.errors import CgroupError
+from qioi.model import MAX_SHARES, Bounds, DelayReading, HostLoad
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is known of one group: shares in v1 units, as found, in force, and as the components in it ask for at most.
+
+    ``foreign`` is the CPUs that others used beside the group, ``delay`` what the asking components did together;
+    either is ``None`` where it is not known.
+    """
+
+    found: int
+    share: int
+    most: int
+    foreign: float | None
+    delay: DelayReading | None
+
+
+class Ancestors:
+    """The laws of all groups above components that are acted at."""
+
+    def __init__(self) -> None:
+        self._laws: dict[str, Adaptive] = {}
+
+    def step(self, now: float, asks: Mapping[str, Ask], host: HostLoad | None, cpus: int) -> dict[str, int]:
+        """Take one period in; give the most that each group is to have. A group not named any more is forgotten."""
+        laws: dict[str, Adaptive] = {}
+        most: dict[str, int] = {}
+        for group, ask in asks.items():
+            if ask.foreign is None or ask.delay is None or host is None:
+                most[group] = ask.most  # nothing is known of its level: as the components have it
+                continue
+            law = self._laws.get(group)
+            if law is None or law.default != ask.found:
+                law = begin(ask)
+            foreign = min(1.0, ask.foreign / cpus)
+            lasting = host.lasting and HostLoad(host.lasting.idle, foreign)
+            load = HostLoad(host.idle, foreign, lasting, host.sudden)
+            law, verdict = law.step(Seen(now, commit_age=0.0, delay=ask.delay, host=load))
+            most[group] = min(verdict.shares, max(ask.found, ask.most))
+            if law.memory.share > most[group]:  # nobody asks for that much: it must not wind up
+                law = replace(law, memory=law.memory._replace(share=float(most[group])))
+            laws[group] = law
+        self._laws = laws
+        return most
+
+
+def begin(ask: Ask) -> Adaptive:
+    """Make the law of a group; one that is raised already, by a daemon before this one, goes on from there."""
+    law = Adaptive.start(ask.found, Bounds(ask.found, MAX_SHARES))
+    return replace(law, memory=law.memory._replace(share=float(law.bounds.clamp(ask.share))))
+
+
+def together(delays: Iterable[DelayReading]) -> DelayReading | None:
+    """Sum up what several components did in the same period."""
+    known = tuple(delays)
+    if not known:
+        return None
+    return DelayReading(
+        "",
+        sum(one.run for one in known),
+        sum(one.wait for one in known),
+        sum(one.slices for one in known),
+        max(one.interval for one in known),
+    )
+
+
+class Ancestry:
+    """Holds wishes about groups above components down. Algorithm 1 is left to the letter."""
+
+    def __init__(self, guard: Guard, literal: Callable[[str | None], bool]) -> None:
+        """Begin; ``literal`` says of a channel whether its law is to be followed to the letter."""
+        self._guard = guard
+        self._literal = literal
+        self._laws = Ancestors()
+
+    def apply(
+        self, now: float, wants: tuple[Want, ...], delays: Mapping[str, DelayReading], host: HostLoad | None
+    ) -> tuple[Want, ...]:
+        """Give the wishes with what each group above components may have at most."""
+        behind: dict[str, list[Want]] = {}
+        for want in wants:
+            for group in want.placement.groups:
+                if group != want.cgroup and self._guard.holds(group):
+                    behind.setdefault(group, []).append(want)
+        limits = self._laws.step(now, self._asks(behind, delays), host, os.cpu_count() or 1) if behind else {}
+        if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in wants):
+            return wants  # a limit is never below what the group was found with
+        places = {want.placement.groups for want in wants}  # few: most components have theirs in common
+        at = {groups: {group: limits[group] for group in groups if group in limits} for groups in places}
+        return tuple(self._under(want, at[want.placement.groups]) for want in wants)
+
+    def _asks(self, behind: Mapping[str, list[Want]], delays: Mapping[str, DelayReading]) -> dict[str, Ask]:
+        asks = {}
+        for group, wants in behind.items():
+            if any(map(self._literal, {want.decision.channel for want in wants})):
+                continue
+            found = self._guard.found(group)
+            try:
+                share = self._guard.last(group)
+            except CgroupError:
+                continue
+            names = [want.decision.component for want in wants]
+            factor = max(want.decision.shares / self._guard.found(want.cgroup) for want in wants)
+            asks[group] = Ask(
+                found,
+                share,
+                min(MAX_SHARES, round(found * factor)),
+                foreign_beside(group, wants[0]),
+                together(delays[name] for name in names if name in delays),
+            )
+        return asks
+
+    def _under(self, want: Want, mine: Mapping[str, int]) -> Want:
+        """Give a wish with its limits; where no level gives all that was asked for, it asks for what one gives."""
+        if not mine:
+            return want
+        decision, found = want.decision, self._guard.found(want.cgroup)
+        if len(mine) == len(want.placement.groups) and want.cgroup not in mine:
+            most = max(found, *(round(limit * found / self._guard.found(group)) for group, limit in mine.items()))
+            if most < decision.shares:
+                names = " and ".join(mine)
+                reason = f"{decision.reason}; {names} by the waiting at its own level: {most} of {decision.shares}"
+                decision = replace(decision, shares=most, reason=reason)
+        return Want(decision, want.cgroup, want.placement, mine)
+
+
+def foreign_beside(group: str, want: Want) -> float | None:
+    """Sum up the foreign work that a group is acted at for: at its own level, and at those that it stands in for."""
+    levels = [one.foreign for one in want.placement.levels if allowed(one.group, want.cgroup) == group]
+    known = [foreign for foreign in levels if foreign is not None]
+    return sum(known) if known else None

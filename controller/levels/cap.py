@@ -1,0 +1,167 @@
+"""A host-wide cap on what all boosts together may take, and who goes without first: the lowest priority.
+
+The unit is the part of the host's CPU that the boosted groups hold by weight while everybody who is busy now stays
+busy: at each level a group's weight over that of its busy siblings and itself, multiplied from the outermost level in;
+0..1, summed over the boosted groups. Where it is above the cap, boosts shrink towards the shares that were found: those
+of the lowest priority first, all of one priority by the same part, the next priority only when those are gone. What a
+more important channel asks for of a component that it shares goes with that one. A group is never taken below what it
+was found with, so components that hold more than the cap by themselves are left there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from qioi.controller.guard.guard import Guard
+from qioi.controller.levels.wants import Want, groups_of
+from qioi.kernel.accounts import Accounts
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Decision
+from qioi.model.groups import branches, chain, parent_of
+
+#: Halvings in search of the part of a boost that fits: exact to a thousandth of it.
+STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Boost:
+    """One component's boost. Shares in v1 units, ``found`` is where it came from.
+
+    ``asks`` are pairs of a channel's priority and the shares that it asks for: higher priorities keep longer.
+    """
+
+    component: str
+    found: int
+    asks: tuple[tuple[int, int], ...]
+
+    def above(self, priority: float) -> int:
+        """Give the share that it has where everybody up to a priority goes without."""
+        return max((shares for one, shares in self.asks if one > priority and shares > self.found), default=self.found)
+
+
+def limit(boosts: Iterable[Boost], held: Callable[[Mapping[str, int]], float], cap: float) -> dict[str, int]:
+    """Give the raised components' shares under the cap. ``held`` says what part of the host shares would hold."""
+    boosts = [one for one in boosts if one.above(-math.inf) > one.found]
+    shares = {one.component: one.above(-math.inf) for one in boosts}
+    for priority in sorted({priority for one in boosts for priority, _ in one.asks}):
+        if held(shares) <= cap:
+            return shares
+        least = {one.component: one.above(priority) for one in boosts}
+        low, high = 0.0, 1.0
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if held(between(least, shares, middle)) <= cap else (low, middle)
+        shares = between(least, shares, low)
+    return shares
+
+
+def between(least: Mapping[str, int], most: Mapping[str, int], part: float) -> dict[str, int]:
+    """Give shares that are that part of the way from the least to the most, rounded down."""
+    return {name: int(low + part * (most[name] - low)) for name, low in least.items()}
+
+
+def part_held(raised: Mapping[str, int], busy: Mapping[str, Mapping[str, int]]) -> float:
+    """Give the part of the host that groups hold. Weights in the file's unit; ``busy`` are children by their parent.
+
+    A raised group below another raised one is in that one's part already.
+    """
+    total = 0.0
+    for group in raised:
+        if any(level in raised for level in chain(group)[1:]):
+            continue
+        part = 1.0
+        for level in chain(group):
+            children = busy.get(parent_of(level), {})
+            own = raised.get(level, children.get(level, 0))
+            rest = sum(raised.get(child, weight) for child, weight in children.items() if child != level)
+            part *= own / (own + rest) if own + rest > 0 else 1.0
+        total += part
+    return total
+
+
+#: CPUs that a group must have used since the last look to count as busy.
+BUSY = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What part of the host boosted groups hold, 0..1, and the cap on it."""
+
+    part: float
+    cap: float
+
+
+class Capper:
+    """Shrinks wishes until they fit. Looks at the host only while there is anything to cap."""
+
+    def __init__(self, guard: Guard, hierarchy: Hierarchy, accounts: Accounts) -> None:
+        self._guard = guard
+        self._hierarchy = hierarchy
+        self._accounts = accounts
+        self._before: dict[str, tuple[float, float]] = {}
+
+    def apply(self, now: float, wants: tuple[Want, ...], cap: float) -> tuple[tuple[Want, ...], Held]:
+        """Give the wishes under the cap, and what they hold."""
+        raised = [one for one in wants if one.decision.shares > self._guard.found(one.cgroup)]
+        if not raised:
+            return wants, Held(0.0, cap)
+        busy = self._busy(now, raised)
+
+        def held(shares: Mapping[str, int]) -> float:
+            weights: dict[str, int] = {}
+            for want in raised:
+                for group, value in groups_of(self._guard, want, shares[want.decision.component]):
+                    weight = self._guard.raw(group, value)
+                    if value > self._guard.found(group) and not self._guard.is_foreign(group):
+                        weights[group] = max(weight, weights.get(group, 0))
+            return part_held(weights, busy)
+
+        boosts = [Boost(one.decision.component, self._guard.found(one.cgroup), asks(one.decision)) for one in raised]
+        shares = limit(boosts, held, cap)
+        return tuple(under(one, shares.get(one.decision.component), cap) for one in wants), Held(held(shares), cap)
+
+    def _busy(self, now: float, raised: Iterable[Want]) -> dict[str, dict[str, int]]:
+        """Give the weights of the groups at each level that used CPU lately; where that is not known, all count."""
+        busy: dict[str, dict[str, int]] = {}
+        seen: dict[str, tuple[float, float]] = {}
+        for parent in branches(want.cgroup for want in raised):
+            children = busy[parent] = {}
+            for child, weight in weights_below(self._hierarchy, parent):
+                total = self._accounts.seconds(child)
+                if total is not None:
+                    seen[child] = now, total
+                    at, before = self._before.get(child, (now, total))
+                    if now > at and (total - before) / (now - at) < BUSY:
+                        continue
+                children[child] = weight
+        self._before = seen
+        return busy
+
+
+def asks(decision: Decision) -> tuple[tuple[int, int], ...]:
+    """Give what channels of each priority ask for, as far as it is left in the decision."""
+    return tuple((priority, min(shares, decision.shares)) for priority, shares in decision.asks)
+
+
+def weights_below(hierarchy: Hierarchy, parent: str) -> Iterable[tuple[str, int]]:
+    """Read the weight of every group directly below one, in the file's own unit; one that vanishes is left out."""
+    folder = hierarchy.folder(parent)
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    except OSError:
+        return
+    for name in names:
+        try:
+            yield f"{parent}/{name}" if parent else name, int((folder / name / hierarchy.file).read_text())
+        except (OSError, ValueError):
+            continue
+
+
+def under(want: Want, shares: int | None, cap: float) -> Want:
+    """Give a wish with what the cap leaves of it."""
+    if shares is None or shares >= want.decision.shares:
+        return want
+    reason = f"{want.decision.reason}; boost_cap {cap:g} leaves {shares} of {want.decision.shares}"
+    return replace(want, decision=replace(want.decision, shares=shares, reason=reason))

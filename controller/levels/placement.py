@@ -1,0 +1,184 @@
+"""The level that matters: at which of its ancestors a component meets the foreign work that it waits for.
+
+A weight counts among siblings only. Where interferers run outside of Docker, in another slice or in another pod, the
+competition is not between the component's own group and theirs, but between the ancestors at which the two part:
+raising the component there helps, raising it in its own group does nothing. So every parent on the way up is asked how
+much CPU was used below it by anybody but the components: what it used, less what those of its children used in which
+there are components. A level at which that is much is acted at. One at which a group is raised stays one until it is
+back, since raising it takes CPU from just the foreigners that have shown the level (ancestors.py lets go of it).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+
+from qioi.controller.laws.adaptive import weight
+from qioi.model.frozen import frozen
+from qioi.model.groups import branches, chain, parent_of
+
+#: Foreign work at one level, as a part of the host's CPUs, below which it is left out; and as a part of the most.
+LEAST = 0.04
+PART = 0.5
+#: Time constants of two filters in s, of which the larger counts: what runs for a moment, a cron job or a login, shows
+#: no level; who comes shows theirs within a second, and for some seconds after they went.
+SMOOTH, PROMPT = 5.0, 1.0
+#: Groups whose values the kubelet rewrites (Kubernetes: kubelet, QoS cgroups), by either of its drivers.
+REWRITTEN = re.compile(
+    r"(^|[/-])kubepods(\.slice)?$|kubepods/(burstable|besteffort)$|kubepods-(burstable|besteffort)\.slice$"
+)
+#: Why a component is acted at levels at which nothing foreign is left.
+STILL = "no foreign work beside it any more: where it was raised"
+
+
+@frozen
+class Level:
+    """One group on the way up, and the CPUs that foreigners beside it used; ``None`` where that is not known."""
+
+    group: str
+    foreign: float | None
+
+
+@frozen
+class Placement:
+    """Where one component is acted at, from the inside out, why, and all its levels."""
+
+    groups: tuple[str, ...]
+    why: str
+    levels: tuple[Level, ...] = ()
+
+
+class Levels:
+    """All components' placements. Paths are below the CPU controller's mount, whose own is empty."""
+
+    def __init__(self) -> None:
+        self._smooth: dict[str, float] = {}
+        self._prompt: dict[str, float] = {}
+        self._foreign: dict[str, float] = {}
+        self._at: float | None = None
+        self._groups: tuple[str, ...] = ()
+        self._parents: tuple[str, ...] = ()
+        self._branches: Mapping[str, Set[str]] = {}
+
+    def branches(self, groups: tuple[str, ...]) -> Mapping[str, Set[str]]:
+        """Give :func:`branches` of these groups, which are hardly ever others than the last time."""
+        if groups != self._groups:
+            self._groups, self._branches = groups, branches(groups)
+            self._parents = tuple(parent_of(group) for group in groups)
+        return self._branches
+
+    def step(
+        self, now: float, groups: Iterable[str], used: Mapping[str, float], cpus: int, raised: Collection[str]
+    ) -> dict[str, Placement]:
+        """Take one period in; give every component's placement, by its group.
+
+        ``used`` is in CPUs, of the components' groups and of those above them; ``raised`` are the groups, at whatever
+        level, that have more than they were found with now.
+        """
+        groups = tuple(groups)
+        passed = math.inf if self._at is None else max(0.0, now - self._at)
+        self._at = now
+        below = self.branches(groups)
+        known = foreign_by_parent(below, used)
+        # Where a component is new, and what it uses not known yet, what was there before is taken to be there still.
+        still = below.keys() & used.keys()
+        self._smooth = smoothed(self._smooth, known, weight(passed, SMOOTH), still)
+        self._prompt = smoothed(self._prompt, known, weight(passed, PROMPT), still)
+        self._foreign = {parent: max(cores, self._prompt[parent]) for parent, cores in self._smooth.items()}
+        above = {
+            parent: tuple(Level(level, self._foreign.get(parent_of(level))) for level in chain(parent) if level)
+            for parent in set(self._parents)
+        }
+        found = {parent: alike(self._foreign.get(parent), levels, cpus, raised) for parent, levels in above.items()}
+        return {
+            group: Placement(one[0] or (group,), one[1], (Level(group, self._foreign.get(parent)), *above[parent]))
+            if (one := found[parent]) is not None and group not in raised
+            else place(group, self._foreign, above[parent], cpus, raised)
+            for group, parent in zip(groups, self._parents, strict=True)
+        }
+
+
+def smoothed(
+    before: Mapping[str, float], now: Mapping[str, float], part: float, still: Collection[str]
+) -> dict[str, float]:
+    """Move what is known towards what is now by a part of the way; what is new is taken as it is.
+
+    ``still`` are those that go on with what was known where nothing is known now.
+    """
+    kept = {parent: cores for parent, cores in before.items() if parent in still}
+    return kept | {
+        parent: kept.get(parent, cores) + part * (cores - kept.get(parent, cores)) for parent, cores in now.items()
+    }
+
+
+def foreign_by_parent(branches: Mapping[str, Set[str]], used: Mapping[str, float]) -> dict[str, float]:
+    """Give the CPUs that nobody's component used below each parent; a parent of which that is not known is missing."""
+    return {
+        parent: max(0.0, used[parent] - sum(map(used.__getitem__, children)))
+        for parent, children in branches.items()
+        if parent in used and used.keys() >= children
+    }
+
+
+def alike(
+    beside: float | None, above: tuple[Level, ...], cpus: int, raised: Collection[str]
+) -> tuple[tuple[str, ...], str] | None:
+    """Say for all children of a group at once what :func:`place` says of each that is not raised: where, and why.
+
+    Without groups each is acted at its own. ``None``: it is not the same for all of them.
+    """
+    levels = (Level("", beside), *above)
+    busy = busy_ones(levels, cpus)
+    if not busy:
+        held = tuple(level.group for level in above if level.group in raised)
+        return held, STILL if held else without(levels)
+    if levels[0] in busy or any(REWRITTEN.search(level.group) for level in busy):
+        return None
+    ordered = tuple(level.group for level in above if level in busy or level.group in raised)
+    return ordered, "; ".join(said(busy, ""))
+
+
+def busy_ones(levels: Iterable[Level], cpus: int) -> list[Level]:
+    """Choose the levels that foreign work shows: what is little beside the most, or at all, is left out."""
+    most = max(level.foreign or 0.0 for level in levels)
+    least = max(LEAST * cpus, PART * most)
+    return [level for level in levels if (level.foreign or 0.0) >= least]
+
+
+def place(
+    group: str, foreign: Mapping[str, float], above: tuple[Level, ...], cpus: int, raised: Collection[str]
+) -> Placement:
+    """Choose the levels of one component; ``above`` are those above its own group."""
+    levels = (Level(group, foreign.get(parent_of(group))), *above)
+    busy = busy_ones(levels, cpus)
+    held = [level.group for level in levels if level.group in raised]
+    if not busy:
+        return Placement(tuple(held) or (group,), STILL if held else without(levels), levels)
+    chosen = [allowed(level.group, group) for level in busy]
+    ordered = tuple(level.group for level in levels if level.group in chosen or level.group in held)
+    return Placement(ordered, "; ".join(said(busy, group)), levels)
+
+
+def without(levels: Iterable[Level]) -> str:
+    """Say why a component is acted at its own group, for want of foreign work that would tell a level."""
+    unknown = all(level.foreign is None for level in levels)
+    return "where foreign work runs is not known" if unknown else "no foreign work"
+
+
+def allowed(level: str, group: str) -> str:
+    """Give the level itself or, where the kubelet would rewrite it, the next one inside."""
+    if not REWRITTEN.search(level):
+        return level
+    inside = [one for one in chain(group) if len(one) > len(level) and not REWRITTEN.search(one)]
+    return inside[-1] if inside else level
+
+
+def said(busy: Iterable[Level], group: str) -> Iterator[str]:
+    """Say for each level why it counts."""
+    for level in busy:
+        text = f"foreign work of {level.foreign or 0.0:.1f} CPUs beside {level.group}"
+        instead = allowed(level.group, group)
+        if instead != level.group:
+            text += f", which the kubelet rewrites: {instead} is acted at instead, and counts less"
+        yield text

@@ -1,0 +1,49 @@
+"""What is in force for a component, and what is wanted for it, at the levels that it is acted at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+
+from qioi.controller.guard.guard import Guard
+from qioi.controller.levels.placement import Placement
+from qioi.model import MAX_SHARES, Decision
+from qioi.model.frozen import frozen
+
+
+@frozen
+class InForce:
+    """What holds for one component: shares in v1 units at the level that counts, and what is wrong, if anything."""
+
+    share: int
+    original: int
+    placement: Placement
+    problem: str | None = None
+
+
+@frozen
+class Want:
+    """One component's decision, its own group, and where it is acted at.
+
+    ``limits`` are the most, in v1 units, that groups above it may have.
+    """
+
+    decision: Decision
+    cgroup: str
+    placement: Placement
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
+def groups_of(guard: Guard, want: Want, shares: int) -> Iterator[tuple[str, int]]:
+    """Give the value, in v1 units, that each of a component's groups has when the component has ``shares``.
+
+    A group above it, which others are in too, never has less than it was found with.
+    """
+    found = guard.found(want.cgroup)
+    for group in dict.fromkeys((want.cgroup, *want.placement.groups)):
+        if group == want.cgroup:
+            yield group, shares if group in want.placement.groups else min(shares, found)
+        elif guard.holds(group):
+            most = want.limits.get(group, MAX_SHARES)
+            least = guard.found(group)
+            yield group, max(least, min(MAX_SHARES, most, round(least * shares / found)))

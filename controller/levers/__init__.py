@@ -1,0 +1,1 @@
+"""What can be moved: shares, EEVDF slices, cpu.idle."""

@@ -1,0 +1,58 @@
+"""Who has a group's share on a record of its own, beside the kernel: a container engine.
+
+Such an owner writes its record into the group again whenever it makes or changes the group. So it must know
+every share that lasts, and its record must be put back as well. The guard writes the group itself, at once,
+and tells the owner, who may take its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from qioi.controller.guard.journal import Entry
+
+
+class Owners(Protocol):
+    """All owners there are. ``owner`` names one record; values are in the group's file's own unit."""
+
+    def tell(self, entry: Entry) -> None:
+        """Have the record say the last of what is ours, soon; until then it may say the others. Never waits."""
+        ...
+
+    def release(self, entry: Entry) -> None:
+        """Have the record say the original, soon, if it says one of what is ours. Never waits."""
+        ...
+
+    def leave(self, owner: str) -> None:
+        """Tell nothing more of what was asked for: somebody else has changed the share."""
+        ...
+
+    def kept(self, owner: str) -> tuple[int, ...]:
+        """Values of ours that the record may hold, or that are on their way to it; the original until it was told."""
+        ...
+
+    def settle(self) -> Mapping[str, str]:
+        """Wait until all that was asked for is done; say which records could not be reached, and why."""
+        ...
+
+
+class Nobody:
+    """Where no owner is told."""
+
+    def tell(self, entry: Entry) -> None:
+        """Nobody to tell."""
+
+    def release(self, entry: Entry) -> None:
+        """Nobody to tell."""
+
+    def leave(self, owner: str) -> None:
+        """Nobody was told."""
+
+    def kept(self, owner: str) -> tuple[int, ...]:
+        """No record."""
+        return ()
+
+    def settle(self) -> Mapping[str, str]:
+        """Nothing to wait for."""
+        return {}

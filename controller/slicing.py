@@ -1,0 +1,175 @@
+"""Slices for the components' threads while interference lasts, as the configuration and the evidence have it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from qioi.controller.findings.slice_trial import Look, Trial
+from qioi.controller.guard.journal import Journal
+from qioi.controller.levers.eevdf import SHORTEST, Kernel, SliceError, default_slice, why_not
+from qioi.controller.levers.slices import NAME, SliceGuard, restore_threads, size
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.kernel.threads import threads_of
+from qioi.model import ChannelReading, Component, DelayReading, Role
+
+log = logging.getLogger("qioi")
+
+#: Seconds after its last commit in which a channel is at work: long enough for one that commits now and then to stay.
+AT_WORK = 60.0
+#: Verdicts that are remembered, one for each set of channels at work; the one used longest ago goes first.
+REMEMBERED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SliceState:
+    """What is done with slices, and why. ``slices`` are in ns, by component, as long as they are in force."""
+
+    mode: str = "off"
+    on: bool = False
+    text: str = "off"
+    slices: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePeriod:
+    """What a slicer sees of one period, which ended at the monotonic time ``now``.
+
+    ``disturbed``: foreign work keeps the host full while commits are made. ``moved``: somebody's share was changed.
+    ``lacking``: a channel is short of what it is owed, and what it waits for is the CPU.
+    """
+
+    now: float
+    components: Iterable[Component]
+    delays: Mapping[str, DelayReading]
+    channels: Mapping[str, ChannelReading]
+    disturbed: bool
+    moved: bool = False
+    lacking: bool = False
+
+
+class NoSlicer:
+    """Where slices are off."""
+
+    def __init__(self, state: SliceState | None = None) -> None:
+        self._state = state or SliceState()
+
+    def step(self, period: SlicePeriod) -> SliceState:
+        """Nothing to do."""
+        return self._state
+
+
+class Slicer:
+    """Sizes, tries and sets slices."""
+
+    def __init__(self, mode: str, guard: SliceGuard, default: int) -> None:
+        self._mode = mode
+        self._guard = guard
+        self._default = default
+        self._trials: dict[frozenset[str], Trial] = {}
+        self._at_work: frozenset[str] = frozenset()
+        self._sizes: dict[str, int] = {}
+
+    def step(self, period: SlicePeriod) -> SliceState:
+        """Do one period's work."""
+        delays = period.delays
+        its = {one.name: one for one in period.components if one.role is not Role.CLIENT and one.name in delays}
+        on, text = period.disturbed, "required"
+        if self._mode == "auto":
+            trial = self._try(period, sum(delays[name].run + delays[name].wait for name in its))
+            on, text = trial.on, trial.text
+        sizes = {}
+        for name in its if on else ():
+            slices = delays[name].slices
+            wanted = size(delays[name].run / slices, self._default, SHORTEST, self._sizes.get(name)) if slices else None
+            if wanted is not None:
+                sizes[name] = wanted
+        self._sizes = sizes
+        counts = self._guard.apply({its[name].cgroup: value for name, value in sizes.items()})
+        if counts.problem:
+            text = f"{text}; {counts.problem}"
+        return SliceState(self._mode, on, text, sizes)
+
+    def _try(self, period: SlicePeriod, runnable: float) -> Trial:
+        """Go on with the trial of the channels that are at work now; what is slow for one may be quick for others."""
+        at_work = {name: one for name, one in period.channels.items() if one.age is not None and one.age <= AT_WORK}
+        key = frozenset(at_work)
+        if key != self._at_work and (left := self._trials.get(self._at_work)) is not None:
+            self._trials[self._at_work] = left.step(Look(period.now, False, runnable))  # not to be gone on with
+        self._at_work = key
+        counts = {f"{one.channel} {one.source}": one.committed for one in at_work.values() if one.committed is not None}
+        before = self._trials.pop(key, Trial())
+        look = Look(period.now, period.disturbed, runnable, counts, period.moved, period.lacking)
+        after = self._trials[key] = before.step(look)
+        if after.verdict is not before.verdict and after.verdict is not None:
+            log.info("slices: %s", after.text)
+        while len(self._trials) > REMEMBERED:
+            del self._trials[next(iter(self._trials))]
+        return after
+
+
+AnySlicer = Slicer | NoSlicer
+
+
+def lister(hierarchy: Hierarchy) -> Callable[[str], Iterable[int]]:
+    """Give how to list a group's threads."""
+    return lambda group: [int(tid) for tid in threads_of(hierarchy.folder(group))]
+
+
+def find_slices(*, early: bool) -> tuple[Kernel, int]:
+    """Give the way to slices, and the default one in ns. SliceError: this kernel has none, or not for us."""
+    if (problem := why_not(os.uname().release, early=early)) is not None:
+        raise SliceError(problem)
+    kernel = Kernel()
+    default = default_slice(kernel)
+    if default is None:
+        raise SliceError("this kernel takes no slices")
+    return kernel, default
+
+
+@contextmanager
+def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> Iterator[AnySlicer]:
+    """Give the slicer for this host, and put every slice back at the end. SliceError: required, and not to be had."""
+    if mode == "off":
+        yield NoSlicer()
+        return
+    try:
+        kernel, default = find_slices(early=early)
+    except SliceError as error:
+        if mode == "required":
+            raise SliceError(f"slices: required: {error}") from None
+        log.warning("slices: %s: left out", error)
+        yield NoSlicer(SliceState(mode, False, str(error)))
+        return
+    guard = SliceGuard(kernel, Journal(state_dir, name=NAME), lister(hierarchy), default)
+    try:
+        yield Slicer(mode, guard, default)
+    finally:
+        try:
+            for problem in guard.restore():
+                log.error("%s", problem)
+        except OSError as error:
+            log.error("the journal of slices could not be emptied: %s", error)
+
+
+def recover_slices(state_dir: Path, hierarchy: Hierarchy) -> tuple[int, list[str]]:
+    """Put back what a daemon that died has left; give how many threads were named, and what is left, in words."""
+    journal = Journal(state_dir, name=NAME)
+    try:
+        loaded = journal.load()
+        if not loaded.entries and not loaded.problems:
+            return 0, []
+        problems = [f"{journal.file}: {problem}" for problem in loaded.problems]
+        if problems:
+            journal.set_aside()
+        kernel = Kernel()
+        left = restore_threads(kernel, lister(hierarchy), loaded.entries, default_slice(kernel) or 0)
+        journal.store(left, durable=False)
+    except (OSError, SliceError) as error:
+        return 0, [f"{journal.file}: {error}: no slice could be put back"]
+    problems += [f"slice of thread {entry.device} in {entry.path} could not be put back" for entry in left]
+    return len(loaded.entries), problems

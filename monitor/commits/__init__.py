@@ -1,0 +1,1 @@
+"""From log lines to commits, and from commits to throughput per channel."""

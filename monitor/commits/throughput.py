@@ -1,0 +1,297 @@
+"""Commits -> throughput per channel, by the paper's equation A = (N(tj) - N(ti)) / (tj - ti).
+
+N counts a channel's committed transactions; a block counts once, however many peers report it.
+
+**Which clock.** Time is an argument here. For a replay it is the lines' own time. Live it is the monotonic clock,
+which no clock step moves: :func:`commit_instant` turns a line's time into it by the line's age, and believes that age
+only within bounds, so that neither a step nor a forged stamp moves a commit to more than a few seconds before the last
+look.
+
+**Which interval.** Blocks come in bursts up to BatchTimeout (2 s) apart, so counting what falls between two fixed
+instants would flicker by a whole block. ti and tj are therefore instants of commits: ti the last one before the window
+opens, tj the last one of all. A silence longer than the longest gap between those commits counts as time in which
+nothing was committed; silence of a whole window is throughput zero. Before a whole window has been watched, and for a
+channel that was never heard of, there is no reading (``None``).
+
+**Whom to believe.** A peer commits a channel's blocks one after the other. The channel's front is the highest block
+that was believed; a block counts if it moves the front, so what lagging peers and peers that catch up report doesn't
+count again. A block that does not follow on its peer's last one, and lies beyond the front, waits until the same peer
+reports the next one or another peer the same one. When a peer goes on where it was before such a jump, the jump was
+forged, and it is taken back.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from qioi.model import ChannelReading, Commit
+from qioi.model.names import MAX_CHANNELS
+
+#: Seconds: three of Fabric's default batch timeouts.
+DEFAULT_WINDOW = 6.0
+#: Seconds after which a silent peer no longer holds up the front of a channel that others have begun anew.
+_PEER_EXPIRY = 300.0
+#: Blocks in a row after which a jump is no longer taken back.
+_SETTLED = 16
+#: Commits kept per channel; beyond it the two oldest become one.
+_MAX_EVENTS = 50_000
+#: Channels that one peer may be the first to name: who invents some leaves other peers a place for theirs.
+MAX_OF_A_PEER = 100
+
+
+def commit_instant(line_time: float | None, arrival: float, wall: float, max_age: float) -> float:
+    """Place a live commit on the monotonic clock.
+
+    ``arrival`` and ``wall`` are the monotonic and the wall clock when the line was read; it may be ``max_age`` seconds
+    old then. The line's own stamp is finer than the period of reading; where its age is impossible (the clock was
+    stepped, the line lay in a backlog, the stamp is forged or missing), the time of arrival stands in.
+    """
+    age = wall - line_time if line_time is not None else 0.0
+    return arrival - age if 0.0 <= age <= max_age else arrival
+
+
+@dataclass(slots=True, order=True)
+class _Event:
+    """A block that counted."""
+
+    time: float
+    block: int
+    transactions: int
+
+
+@dataclass(slots=True)
+class _Chain:
+    """What one peer has reported of one channel."""
+
+    head: int
+    seen: float
+    #: How many blocks in a row, ``head`` the last.
+    run: int = 1
+    #: The head before the last jump, while the jump may still turn out to be false.
+    stash: int | None = None
+    #: A block beyond the front that nobody has confirmed.
+    held: _Event | None = None
+
+    @property
+    def supports(self) -> int:
+        """The highest block that this peer vouches for."""
+        return self.head if self.run > 1 or self.stash is None else self.stash
+
+
+@dataclass(slots=True)
+class _Channel:
+    front: int | None = None
+    total: int = 0
+    since: float = 0.0
+    rank: int = 0  # how many channels the peer that named it had named before
+    chains: dict[str, _Chain] = field(default_factory=dict)
+    #: By time. The newest one from before the window is kept: it is the window's ti.
+    events: list[_Event] = field(default_factory=list)
+    recent: dict[int, _Event] = field(default_factory=dict)
+
+
+class Throughput:
+    """The throughput of every channel that its commits are shown."""
+
+    def __init__(self, window: float = DEFAULT_WINDOW) -> None:
+        if not window > 0:
+            raise ValueError(f"window must be more than 0 seconds, not {window}")
+        self.window = window
+        self._channels: dict[str, _Channel] = {}
+        #: How many of them each peer was the first to name.
+        self._named: Counter[str] = Counter()
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that commits were seen of, each peer's first ones first: so none crowds others out."""
+        return tuple(sorted(self._channels, key=lambda name: self._channels[name].rank))
+
+    def transactions(self, channel: str) -> int:
+        """How many transactions counted since the beginning: N."""
+        known = self._channels.get(channel)
+        return known.total if known else 0
+
+    def observe(self, commit: Commit, instant: float) -> bool:
+        """Take one peer's report of one block; whether it moved the channel's front at once."""
+        channel = self._channels.get(commit.channel)
+        if channel is None:
+            if self._named[commit.peer] >= MAX_OF_A_PEER or len(self._channels) >= MAX_CHANNELS:
+                return False
+            channel = self._channels[commit.channel] = _Channel(since=instant, rank=self._named[commit.peer])
+            self._named[commit.peer] += 1
+        if self._is_nothing_new(channel, commit, instant):
+            return False
+        event = _Event(instant, commit.block, commit.transactions)
+        before = channel.front
+        self._believe(channel, commit.peer, event)
+        if channel.front == before:  # another peer's report of a block that counted, as most are
+            return False
+        self._prune(channel, instant)
+        return True
+
+    def forget(self, peer: str) -> None:
+        """Drop what a peer reported that is no longer watched: it no longer holds up any front."""
+        for channel in self._channels.values():
+            channel.chains.pop(peer, None)
+        self._named.pop(peer, None)
+
+    def reading(self, name: str, now: float) -> ChannelReading:
+        """Say what the window that ends now shows."""
+        channel = self._channels.get(name)
+        if channel is None or not channel.events:
+            return ChannelReading(name, None, None, channel.front if channel else None)
+        self._prune(channel, now)
+        age = max(0.0, now - channel.events[-1].time)
+        full = now - channel.since >= self.window
+        tps = self._rate(channel.events, now) if full else None
+        return ChannelReading(name, tps, age, channel.front, channel.total)
+
+    def readings(self, now: float) -> list[ChannelReading]:
+        """Say what the windows of all channels show."""
+        return [self.reading(name, now) for name in self._channels]
+
+    # The equation
+
+    def _rate(self, events: list[_Event], now: float) -> float:
+        first = bisect_right(events, now - self.window, key=_time)
+        inside = events[first:]
+        if not inside:
+            return 0.0
+        if first and inside[0].time - events[first - 1].time <= self.window:
+            start = events[first - 1].time
+        elif inside[-1].time - inside[0].time >= self.window / 3:
+            # The ledger was silent before: its own first commit opens the interval, or idle time would count.
+            start = inside.pop(0).time
+        else:
+            return sum(event.transactions for event in inside) / self.window
+        times = [start, *(event.time for event in inside)]
+        longest_gap = max(later - earlier for earlier, later in pairwise(times))
+        silence = now - times[-1]
+        length = times[-1] - start + max(0.0, silence - longest_gap)
+        return sum(event.transactions for event in inside) / length
+
+    # The front
+
+    def _is_nothing_new(self, channel: _Channel, commit: Commit, instant: float) -> bool:
+        """Take in, the short way, what most reports are: a peer goes on, later, with a block that counted already.
+
+        So it is only where the channel's front stands firm; the long way comes to the same.
+        """
+        chain, counted = channel.chains.get(commit.peer), channel.recent.get(commit.block)
+        if chain is None or counted is None or commit.block != chain.head + 1 or chain.stash is not None:
+            return False
+        if counted.transactions > commit.transactions or counted.time > instant or channel.front is None:
+            return False
+        first = next(iter(channel.chains.values()))
+        if first.supports < channel.front or instant - first.seen > _PEER_EXPIRY:
+            return False
+        chain.head, chain.run = commit.block, chain.run + 1
+        chain.seen = max(chain.seen, instant)
+        return True
+
+    def _believe(self, channel: _Channel, peer: str, event: _Event) -> None:
+        chain = channel.chains.get(peer)
+        if chain is None:
+            chain = channel.chains[peer] = _Chain(event.block, event.time)
+            follows = False
+        elif event.block == chain.head:
+            self._amend(channel, event)
+            return
+        else:
+            follows = _advance(chain, event)
+        if channel.front is None or event.block == channel.front + 1:
+            self._count(channel, event)
+        elif event.block > channel.front:
+            self._beyond(channel, chain, event, follows)
+        else:
+            self._amend(channel, event)
+            if follows:
+                self._lower_front(channel, event)
+
+    def _beyond(self, channel: _Channel, chain: _Chain, event: _Event, follows: bool) -> None:
+        if follows:
+            if chain.held is not None and channel.front is not None and chain.held.block > channel.front:
+                self._count(channel, chain.held)
+            chain.held = None
+            self._count(channel, event)
+            return
+        witnesses = [other for other in channel.chains.values() if other is not chain]
+        if any(other.head == event.block for other in witnesses):
+            self._count(channel, event)
+        else:
+            chain.held = event
+
+    def _lower_front(self, channel: _Channel, event: _Event) -> None:
+        """Move the front back if no peer vouches for it any more: a network begun anew, or a jump that was false."""
+        if channel.front is None:
+            return
+        supported = -1
+        for chain in channel.chains.values():
+            if event.time - chain.seen <= _PEER_EXPIRY:
+                supported = max(supported, chain.supports)
+                if supported >= channel.front:  # the usual case, for most reports of every block
+                    return
+        for false in [kept for kept in channel.events if kept.block > supported]:
+            channel.events.remove(false)
+            channel.recent.pop(false.block, None)
+            channel.total -= false.transactions
+        channel.front = supported
+        if event.block == supported and event.block not in channel.recent:
+            self._count(channel, event)
+        if not channel.events:
+            channel.since = event.time
+
+    def _count(self, channel: _Channel, event: _Event) -> None:
+        channel.front = event.block
+        channel.total += event.transactions
+        channel.recent[event.block] = event
+        insort(channel.events, event)
+
+    def _amend(self, channel: _Channel, event: _Event) -> None:
+        """Join another report of a block that counted: the earliest instant, the smallest number of transactions."""
+        counted = channel.recent.get(event.block)
+        if counted is None:
+            return
+        if event.transactions < counted.transactions:
+            channel.total -= counted.transactions - event.transactions
+            counted.transactions = event.transactions
+        if event.time < counted.time:
+            channel.events.remove(counted)
+            counted.time = event.time
+            insort(channel.events, counted)
+            channel.since = min(channel.since, event.time)
+
+    def _prune(self, channel: _Channel, now: float) -> None:
+        keep = bisect_right(channel.events, now - self.window, key=_time) - 1
+        if keep > 0:
+            for old in channel.events[:keep]:
+                channel.recent.pop(old.block, None)
+            del channel.events[:keep]
+        if len(channel.events) > _MAX_EVENTS:
+            first = channel.events.pop(0)
+            channel.recent.pop(first.block, None)
+            channel.events[0].transactions += first.transactions
+
+
+def _advance(chain: _Chain, event: _Event) -> bool:
+    """Move a peer's chain; whether the block follows on what the peer had reported."""
+    chain.seen = max(chain.seen, event.time)
+    if event.block == chain.head + 1:
+        chain.run += 1
+        if chain.run >= _SETTLED:
+            chain.stash = None
+    elif chain.stash is not None and event.block == chain.stash + 1:
+        chain.run, chain.stash, chain.held = 2, None, None
+    else:
+        chain.run, chain.stash, chain.held = 1, chain.supports, None
+        chain.head = event.block
+        return False
+    chain.head = event.block
+    return True
+
+
+def _time(event: _Event) -> float:
+    return event.time

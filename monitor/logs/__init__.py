@@ -1,0 +1,1 @@
+"""Following logs: files, container engines' wrappers, the journal."""

@@ -1,0 +1,217 @@
+"""Follows what a systemd unit, or an engine for a container, logs to the journal, by looking at it once per period.
+
+`journalctl` reads it: it knows the journal's files, their rotation and vacuuming, and is faster than anything in
+Python. It is asked for the export format, since JSON turns every message with a colour in it into a list of numbers.
+It starts at the end; should it end, it goes on after the last entry seen, by that entry's cursor.
+
+Memory is bounded: what waits is in a pipe, ``max_read`` bytes at most are taken per look, and ``max_line`` bytes of a
+message; of a longer one the rest is passed over and counted.
+
+A unit is matched by ``_SYSTEMD_UNIT``, which journald itself writes: no other can put a line into its log.
+journald drops messages beyond its own rate limit (10,000 in 30 s), which a busy peer exceeds; a unit lifts it by
+LogRateLimitIntervalSec=0.
+Source: systemd.journal-fields(7), Journal Export Formats (systemd.io).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import suppress
+
+from qioi.monitor.commits.counters import Skip, SourceCounters
+from qioi.monitor.logs.lines import MAX_LINE
+
+_READ_SIZE = 64 * 1024
+#: Looks between two attempts to start journalctl, where it cannot be started or ends at once.
+_RETRY = 10
+#: Bytes of a field's name, or of a cursor: journald's own are far shorter.
+_MAX_TEXT = 1024
+#: What marks an entry as a piece of a line whose rest is in the next one: engines cut lines at 16 KB, journald
+#: those of a unit at 48 KB. The rest is not a line of its own, or a long line could say what it likes.
+_PIECES = {b"CONTAINER_PARTIAL_MESSAGE": b"true", b"_LINE_BREAK": b"line-max"}
+FIELDS = ",".join(["MESSAGE", *(name.decode() for name in _PIECES)])
+
+
+class JournalTail:
+    """Follows one unit, or what fits all of some matches (``FIELD=value``, with spaces between them).
+
+    Not a thread: something happens only in :meth:`poll`.
+    """
+
+    def __init__(
+        self,
+        unit: str,
+        counters: SourceCounters | None = None,
+        *,
+        max_line: int = MAX_LINE,
+        max_read: int = 4 * 1024 * 1024,
+    ) -> None:
+        self.path = unit
+        self.counters = counters if counters is not None else SourceCounters()
+        #: There may be more to read than one look takes: the readings lag behind.
+        self.backlog = False
+        #: Why nothing can be read at present; ``None`` while journalctl runs.
+        self.problem: str | None = None
+        self._max_read = max_read
+        self._entries = ExportReader(self.counters, max_line)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pause = 0
+        self._start()
+
+    def poll(self) -> list[bytes]:
+        """Read what is new: blocks of complete lines, each line ending in a line feed."""
+        if self._process is None:
+            self._pause -= 1
+            if self._pause > 0:
+                return []
+            self._start()
+        blocks: list[bytes] = []
+        budget = self._max_read
+        while self._process is not None and budget > 0:
+            assert self._process.stdout is not None  # asked for in _start
+            try:
+                data = os.read(self._process.stdout.fileno(), _READ_SIZE)
+            except BlockingIOError:
+                break
+            if not data:
+                self._ended()
+                break
+            budget -= len(data)
+            self.counters.bytes += len(data)
+            if block := self._entries.feed(data):
+                blocks.append(block)
+        self.backlog = budget <= 0
+        return blocks
+
+    def close(self) -> None:
+        """End journalctl; harmless when repeated."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def _start(self) -> None:
+        cursor = self._entries.cursor
+        place = [f"--after-cursor={cursor}", "--no-tail"] if cursor else ["--lines=0"]
+        command = ["journalctl", "--quiet", "--follow", *place, "--output=export", f"--output-fields={FIELDS}"]
+        self._pause = _RETRY
+        try:
+            self._process = subprocess.Popen(
+                [*command, *(self.path.split(" ") if "=" in self.path else [f"_SYSTEMD_UNIT={self.path}"])],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:
+            self.problem = f"journal of {self.path}: journalctl: {error.strerror}"
+            self.counters.errors += 1
+            return
+        with suppress(OSError):  # the loop's precedence is not for this child
+            os.sched_setscheduler(self._process.pid, os.SCHED_OTHER, os.sched_param(0))
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self.problem = None
+
+    def _ended(self) -> None:
+        """Say why; what it had not written completely comes again, after the last cursor."""
+        assert self._process is not None
+        _, errors = self._process.communicate()
+        why = errors.decode(errors="replace").strip().splitlines()[-1:] or [f"exit status {self._process.returncode}"]
+        self.problem = f"journal of {self.path}: journalctl has ended: {why[0][:200]}"
+        self.counters.errors += 1
+        self._process = None
+        self._entries.start_again()
+
+
+class ExportReader:
+    """Bytes of the export format in, messages out. An entry counts when it is complete.
+
+    A field is ``NAME=text`` on a line, or, where the text has line feeds or other control characters, ``NAME`` on a
+    line and then the text's length (8 bytes, little-endian), the text, and a line feed. An empty line ends an entry.
+    """
+
+    def __init__(self, counters: SourceCounters, max_line: int = MAX_LINE) -> None:
+        #: Of the last complete entry.
+        self.cursor = ""
+        self._counters = counters
+        self._max_line = max_line
+        self._waiting = b""
+        self._pieces = b""  # of a line whose rest is in a later entry
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Forget an incomplete entry."""
+        self._waiting = b""
+        self._field = b""
+        self._left = -1  # bytes of a binary field, with its line feed, that are yet to come; -1: no such field
+        self._text = b""
+        self._message: bytes | None = None
+        self._is_piece = False
+        self._next_cursor = ""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take what was read; give the messages of the entries that it completes, each with a line feed."""
+        self._waiting += data
+        place, lines = 0, []
+        while True:
+            if self._left >= 0:
+                place = self._binary(place)
+                if self._left >= 0:
+                    break
+                continue
+            end = self._waiting.find(b"\n", place)
+            if end < 0:
+                break
+            line, place_after = self._waiting[place:end], end + 1
+            name, equals, value = line.partition(b"=")
+            if not line:
+                lines.append(self._complete())
+            elif equals:
+                self._take(name, value)
+            elif len(self._waiting) < place_after + 8:
+                break  # the length is yet to come
+            else:
+                self._field = line[:_MAX_TEXT]
+                self._left = int.from_bytes(self._waiting[place_after : place_after + 8], "little") + 1
+                place_after += 8
+            place = place_after
+        self._waiting = self._waiting[place:]
+        if self._left < 0 and len(self._waiting) > self._max_line:  # one line, and longer than any that is kept
+            name, equals, _ = self._waiting.partition(b"=")
+            self._waiting = name[:_MAX_TEXT] + equals + self._waiting[-self._max_line - 1 :]
+        return b"".join(lines)
+
+    def _binary(self, place: int) -> int:
+        """Take what is there of a binary field; of a long one only its length is kept count of."""
+        part = self._waiting[place : place + self._left]
+        self._left -= len(part)
+        if len(self._text) <= self._max_line + 1:  # else it is too long whatever follows
+            self._text += part
+        if self._left == 0:
+            self._take(self._field, self._text[:-1])
+            self._text, self._left = b"", -1
+        return place + len(part)
+
+    def _take(self, name: bytes, value: bytes) -> None:
+        if name == b"MESSAGE":
+            self._message = value
+        elif name == b"__CURSOR":
+            self._next_cursor = value[:_MAX_TEXT].decode("ascii", "replace")
+        elif _PIECES.get(name) == value:
+            self._is_piece = True
+
+    def _complete(self) -> bytes:
+        """Give the entry's message as a line, and have its cursor as the place to go on after."""
+        message, self._message = self._message, None
+        is_piece, self._is_piece = self._is_piece, False
+        self.cursor = self._next_cursor or self.cursor
+        if message is None:
+            return b""
+        # A line that is too long already is so whatever follows.
+        message = self._pieces + message if len(self._pieces) <= self._max_line else self._pieces
+        self._pieces = message if is_piece else b""
+        if is_piece:
+            return b""
+        if len(message) > self._max_line:
+            self._counters.skip(Skip.TOO_LONG)
+            return b""
+        return message + b"\n"

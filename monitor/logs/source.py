@@ -1,0 +1,104 @@
+"""One component's log as a source of events: a file, or a unit's journal, that is followed, unwrapped and parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from qioi.monitor.commits.counters import SourceCounters
+from qioi.monitor.commits.parser import CommitParser, Event
+from qioi.monitor.logs.journald import JournalTail
+from qioi.monitor.logs.tail import FileTail
+from qioi.monitor.logs.wrappers import CriUnwrapper, DockerUnwrapper, LogFormat, Unwrapper
+
+
+class LineReader:
+    """Blocks of raw lines in, events out: the part of a source that does no I/O."""
+
+    def __init__(
+        self,
+        component: str,
+        log_format: LogFormat | str = LogFormat.PLAIN,
+        channels: Collection[str] = (),
+        counters: SourceCounters | None = None,
+        elections: bool = True,
+    ) -> None:
+        self.counters = counters if counters is not None else SourceCounters()
+        self._parser = CommitParser(component, channels, self.counters, elections)
+        self._unwrapper = _unwrapper(LogFormat(log_format), self.counters)
+
+    def feed(self, block: bytes) -> list[Event]:
+        """Read a run of complete lines."""
+        if self._unwrapper is None:
+            return self._parser.scan(block)
+        self.counters.lines += block.count(b"\n")
+        events: list[Event] = []
+        for line, stamp in self._unwrapper.feed(block):
+            event = self._parser.line(line)
+            if event is not None:
+                events.append(event if event.time is not None else replace(event, time=stamp))
+        return events
+
+
+class LogSource:
+    """Follows the log of one component; ask it once per period. No thread, one open file in the usual case.
+
+    ``path`` is the file's, or the systemd unit's name; without ``elections`` leader changes are not searched for.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        component: str,
+        *,
+        log_format: LogFormat | str = LogFormat.PLAIN,
+        channels: Collection[str] = (),
+        from_start: bool = False,
+        elections: bool = True,
+    ) -> None:
+        self.component = component
+        self.counters = SourceCounters()
+        self._reader = LineReader(component, log_format, channels, self.counters, elections)
+        self._tail: FileTail | JournalTail
+        if log_format == LogFormat.JOURNALD:
+            self._tail = JournalTail(str(path), self.counters)
+        else:
+            self._tail = FileTail(path, self.counters, from_start=from_start)
+
+    @property
+    def path(self) -> str:
+        """The file or unit that is followed."""
+        return self._tail.path
+
+    @property
+    def backlog(self) -> bool:
+        """Whether the last look left something unread: the writer is faster than the bound on one look."""
+        return self._tail.backlog
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be read at present, in one line; ``None`` while all is well."""
+        return self._tail.problem
+
+    def poll(self) -> list[Event]:
+        """Say what happened since the last look, in the order of the log."""
+        return _flatten(self._reader.feed(block) for block in self._tail.poll())
+
+    def close(self) -> None:
+        """Close what is followed; harmless when repeated."""
+        self._tail.close()
+
+
+def _unwrapper(log_format: LogFormat, counters: SourceCounters) -> Unwrapper | None:
+    match log_format:
+        case LogFormat.DOCKER:
+            return DockerUnwrapper(counters)
+        case LogFormat.CRI:
+            return CriUnwrapper(counters)
+        case LogFormat.PLAIN | LogFormat.JOURNALD:
+            return None
+
+
+def _flatten(parts: Iterable[list[Event]]) -> list[Event]:
+    return [event for part in parts for event in part]

@@ -1,0 +1,301 @@
+"""Follows one file like ``tail -F``, by looking at it once per period.
+
+It starts at the end and from then on hands out every line once, whatever happens to the file's name:
+
+- *renamed and created anew* (logrotate, Docker's numbered json-files, kubelet): the old file is read to its end before
+  the new one, and kept open for a while, because its writer may not have noticed yet. Where two rotations
+  fall between two looks, the file in the middle is found under its number (``NAME.1``, ``NAME.2``…);
+- *truncated*, also by ``copytruncate``: it is read again from its start. That it was truncated and has already grown
+  beyond the old place is seen by the last bytes read, which are no longer there. What was written between the last look
+  and the copy is taken from the copy, whatever its name, if it stands beside it and holds those same bytes;
+- *deleted, and perhaps back later*: what the deleted file still gets is read while it is open.
+
+Memory is bounded: at most ``max_read`` bytes per look (``backlog`` says that more waits) and ``max_line`` bytes of an
+unfinished line; of a longer one the rest is passed over and counted. File descriptors are bounded by ``_MAX_OPEN``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import heapq
+import os
+import stat
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.monitor.commits.counters import SourceCounters
+from qioi.monitor.logs.lines import MAX_LINE, LineCutter
+
+_READ_SIZE = 256 * 1024
+#: How many of the last bytes read are kept, to recognise the file by.
+_FINGERPRINT = 64
+#: After how many looks without anything new a file that lost its name is let go.
+_LINGER = 10
+_LINGER_DELETED = 600
+#: How many files of one log are open at most, the current one included.
+_MAX_OPEN = 16
+#: How many numbered files of a log are looked for after a rotation.
+_MAX_NUMBERED = 20
+
+
+@dataclass(slots=True)
+class _Open:
+    """One opened file, how far it has been read, and when it had last been written to by then (ns)."""
+
+    fd: int
+    device: int
+    inode: int
+    offset: int
+    lines: LineCutter
+    fingerprint: bytes = b""
+    modified: int = -1
+    idle: int = 0
+    #: Made by copytruncate: complete, and perhaps overwritten by the next copy.
+    copied: bool = False
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.device, self.inode
+
+
+class FileTail:
+    """Follows one file. Not a thread: something happens only in :meth:`poll`."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        counters: SourceCounters | None = None,
+        *,
+        from_start: bool = False,
+        max_line: int = MAX_LINE,
+        max_read: int = 4 * 1024 * 1024,
+    ) -> None:
+        self.path = str(path)
+        self.counters = counters if counters is not None else SourceCounters()
+        #: There is more to read than one look takes: the readings lag behind.
+        self.backlog = False
+        #: Why nothing can be read at present; ``None`` while the file is there.
+        self.problem: str | None = None
+        self._max_line = max_line
+        self._max_read = max_read
+        self._files: deque[_Open] = deque()
+        self._start_at_end = not from_start
+        self._follow_name()
+        self._start_at_end = False  # whatever appears later is new to us
+
+    def poll(self) -> list[bytes]:
+        """Read what is new: blocks of complete lines, each line ending in a line feed."""
+        blocks: list[bytes] = []
+        budget = self._max_read
+        self.problem = None
+        budget = self._drain(blocks, budget)
+        if self._name_points_elsewhere():
+            # The old file may have grown between its last read and the rename.
+            budget = self._drain(blocks, budget)
+            self._follow_name()
+            budget = self._drain(blocks, budget)
+        self.backlog = budget <= 0
+        self._let_go(blocks)
+        return blocks
+
+    def close(self) -> None:
+        """Close every file; harmless when repeated."""
+        while self._files:
+            os.close(self._files.popleft().fd)
+
+    # Reading
+
+    def _drain(self, blocks: list[bytes], budget: int) -> int:
+        for file in list(self._files):
+            if budget <= 0:
+                break
+            try:
+                budget = self._read(file, blocks, budget)
+            except OSError as error:
+                self._cannot_read(error)
+        return budget
+
+    def _cannot_read(self, error: OSError) -> None:
+        self.counters.errors += 1
+        self.problem = f"{self.path}: cannot read: {error.strerror}"
+
+    def _read(self, file: _Open, blocks: list[bytes], budget: int) -> int:
+        found = os.fstat(file.fd)
+        size = found.st_size
+        if size == file.offset and found.st_mtime_ns == file.modified:
+            file.idle += 1
+            return budget
+        file.modified = found.st_mtime_ns
+        if size < file.offset or not self._recognised(file):
+            budget = self._restart(file, blocks, budget)
+        file.idle = 0
+        # No more is asked for than there is: room for 256 KB takes 60 times as long to get as 60 KB take to read.
+        while budget > 0 and file.offset < size:
+            data = os.pread(file.fd, min(_READ_SIZE, budget, size - file.offset), file.offset)
+            if not data:
+                break
+            if data[0] == 0 and not file.lines.unfinished and (hole := _hole(file.fd, file.offset, size)):
+                file.offset += hole
+                continue
+            file.offset += len(data)
+            file.fingerprint = (
+                (file.fingerprint + data)[-_FINGERPRINT:] if len(data) < _FINGERPRINT else data[-_FINGERPRINT:]
+            )
+            budget -= len(data)
+            self.counters.bytes += len(data)
+            if block := file.lines.feed(data):
+                blocks.append(block)
+        return budget
+
+    def _recognised(self, file: _Open) -> bool:
+        known = file.fingerprint
+        return os.pread(file.fd, len(known), file.offset - len(known)) == known
+
+    def _restart(self, file: _Open, blocks: list[bytes], budget: int) -> int:
+        """Begin again in a truncated file, after what its copy still holds of the old content."""
+        self.counters.truncations += 1
+        copy = self._open_copy(file)
+        file.offset, file.fingerprint, file.lines = 0, b"", self._cutter()
+        if copy is None:
+            return budget
+        self._files.insert(self._files.index(file), copy)
+        return self._read(copy, blocks, budget)
+
+    def _open_copy(self, file: _Open) -> _Open | None:
+        for path in self._newest_beside():
+            copy = self._open(path)
+            if copy is None:
+                continue
+            copy.offset, copy.fingerprint, copy.lines = file.offset, file.fingerprint, file.lines.copy()
+            if copy.key != file.key and file.fingerprint and self._recognised(copy):
+                copy.copied = True
+                return copy
+            os.close(copy.fd)
+        return None
+
+    def _newest_beside(self) -> list[str]:
+        """Name what may be a copy of the log, under a number or under a date (logrotate's dateext and extension)."""
+        folder, name = os.path.split(self.path)
+        found = []
+        with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
+            for entry in entries:
+                if entry.name != name and entry.name.startswith(name.partition(".")[0]):
+                    with contextlib.suppress(OSError):  # it went meanwhile
+                        found.append((entry.stat().st_mtime_ns, entry.path))
+        return [path for _, path in heapq.nlargest(_MAX_NUMBERED, found)]
+
+    # Names
+
+    def _name_points_elsewhere(self) -> bool:
+        try:
+            found = os.stat(self.path)  # noqa: PTH116 (a Path takes longer than the call)
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror}"
+            return False
+        return not (self._files and self._files[-1].key == (found.st_dev, found.st_ino))
+
+    def _follow_name(self) -> None:
+        try:
+            named = self._open_regular(self.path)
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror or error}"
+            if not isinstance(error, FileNotFoundError):
+                self.counters.errors += 1
+            return
+        if self._files:
+            self._files[-1].idle = 0
+            self._add_numbered_between(self._files[-1], named)
+        if self._start_at_end:
+            try:
+                self._seek_to_end(named)
+            except OSError as error:
+                os.close(named.fd)
+                self._cannot_read(error)
+                return
+        self._add(named)
+
+    def _add_numbered_between(self, old: _Open, named: _Open) -> None:
+        """Add the files that came and were rotated away between two looks, oldest first.
+
+        They have lower numbers than the file that we know; where that one is gone, they have changed since it did.
+        A rotation may be going on meanwhile: it moves files to higher numbers, the way that this search goes.
+        """
+        changed = os.fstat(old.fd).st_mtime_ns
+        known = {file.key for file in self._files} | {named.key}
+        between: list[_Open] = []
+        for number in range(1, _MAX_NUMBERED + 1):
+            file = self._open(f"{self.path}.{number}")
+            if file is None:
+                continue
+            if file.key not in known and os.fstat(file.fd).st_mtime_ns >= changed:
+                known.add(file.key)
+                between.append(file)
+                continue
+            os.close(file.fd)
+            if file.key == old.key:
+                break
+        for file in reversed(between):
+            self._add(file)
+
+    def _add(self, file: _Open) -> None:
+        if self._files:
+            self.counters.rotations += 1
+        self._files.append(file)
+
+    def _seek_to_end(self, file: _Open) -> None:
+        """Start at the end, but with a line that is just being written from its beginning."""
+        size = os.fstat(file.fd).st_size
+        tail = os.pread(file.fd, min(size, self._max_line), max(0, size - self._max_line))
+        start = tail.rfind(b"\n") + 1
+        file.offset = size
+        if start or len(tail) == size:
+            file.lines.feed(tail[start:])
+        else:
+            file.lines.give_up()
+        file.fingerprint = tail[-_FINGERPRINT:]
+
+    def _let_go(self, blocks: list[bytes]) -> None:
+        """Close files that lost their name and are silent; what they hold of a line is all that will ever come."""
+        while len(self._files) > 1 and (self._files[0].idle >= _LINGER or len(self._files) > _MAX_OPEN):
+            if not self._files[0].idle:
+                self.counters.lost_files += 1
+            self._close(self._files[0], blocks)
+        for file in [file for file in self._files if file.copied and file.offset >= os.fstat(file.fd).st_size]:
+            self._close(file, blocks)
+        if self.problem is not None and self._files and self._files[0].idle >= _LINGER_DELETED:
+            self._close(self._files[0], blocks)  # else a deleted log would keep its place on the disk for ever
+
+    def _close(self, file: _Open, blocks: list[bytes]) -> None:
+        self._files.remove(file)
+        if rest := file.lines.rest():
+            blocks.append(rest)
+        os.close(file.fd)
+
+    def _open(self, path: str) -> _Open | None:
+        try:
+            return self._open_regular(path)
+        except OSError:
+            return None
+
+    def _open_regular(self, path: str) -> _Open:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(fd)
+            raise OSError("not a regular file")
+        return _Open(fd, found.st_dev, found.st_ino, 0, self._cutter())
+
+    def _cutter(self) -> LineCutter:
+        return LineCutter(self.counters, self._max_line)
+
+
+def _hole(fd: int, offset: int, size: int) -> int:
+    """Measure the hole at ``offset``: a writer that does not append leaves one when its file is truncated."""
+    try:
+        return os.lseek(fd, offset, os.SEEK_DATA) - offset
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # ENXIO: nothing but a hole up to the end
+            raise
+        return max(0, size - offset)

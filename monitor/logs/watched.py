@@ -1,0 +1,143 @@
+"""All the logs that the daemon watches: commits per channel, leader changes, and how each log is doing."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Protocol
+
+from qioi.model import ChannelReading, Commit, Component, LeaderChange, Role
+from qioi.model.frozen import frozen
+from qioi.monitor.commits.throughput import Throughput, commit_instant
+from qioi.monitor.logs.source import LogSource
+
+#: Seconds by which a line may be older than the look before the one that finds it: it lay in its writer's buffers.
+LINE_AGE = 5.0
+#: Leader changes that are kept between two periods; a log may be forged, so there is a bound.
+MAX_ELECTIONS = 256
+
+
+@frozen
+class SourceState:
+    """How one component's log, or its metrics endpoint, is doing. ``problem`` is ``None`` while it can be read.
+
+    Of an endpoint, ``lines`` counts the pages and ``commits`` the valid transactions on the last one.
+    ``skipped`` counts by reason what a log said of commits and was not believed; ``lost_files`` were rotated away
+    faster than they are read; ``behind``: more was written than one look takes, so that the readings lag.
+    """
+
+    component: str
+    path: str
+    problem: str | None
+    lines: int
+    commits: int
+    leader_changes: int
+    kind: str = "log"  # or metrics
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    rotations: int = 0
+    truncations: int = 0
+    lost_files: int = 0
+    behind: bool = False
+
+
+class Channels(Protocol):
+    """Throughput per channel."""
+
+    def read(self, now: float) -> dict[str, ChannelReading]:
+        """Take in what happened since the last call; ``now`` is the monotonic time."""
+        ...
+
+    def states(self) -> list[SourceState]:
+        """Say how each log is doing."""
+        ...
+
+    def elections(self) -> list[LeaderChange]:
+        """Give the Raft leader changes that were logged since the call before."""
+        ...
+
+    def seen(self) -> tuple[str, ...]:
+        """Name the channels that commits were seen of."""
+        ...
+
+    def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
+        """Go on with these components and channels; what stays is not disturbed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files."""
+        ...
+
+
+class LogChannels:
+    """Follows every component's log, from its end on."""
+
+    def __init__(self, components: Iterable[Component], channels: Iterable[str]) -> None:
+        self._channels: tuple[str, ...] = ()
+        self._throughput = Throughput()
+        self._elections: deque[LeaderChange] = deque(maxlen=MAX_ELECTIONS)
+        self._read_at: float | None = None
+        self._sources: dict[tuple[str, str, str, tuple[str, ...], bool], LogSource] = {}
+        self.watch(components, channels)
+
+    def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
+        """Open the logs that are new, at their end, and close those that are not wanted any more."""
+        self._channels = tuple(channels)
+        wanted = dict.fromkeys(
+            (one.name, one.log, one.log_format, one.channels, one.role is Role.ORDERER) for one in components if one.log
+        )
+        for key in [key for key in self._sources if key not in wanted]:
+            self._sources.pop(key).close()
+            self._throughput.forget(key[0])
+        for key in [key for key in wanted if key not in self._sources]:
+            name, path, form, serves, orders = key
+            self._sources[key] = LogSource(path, name, log_format=form, channels=serves, elections=orders)
+
+    def read(self, now: float) -> dict[str, ChannelReading]:
+        """Read on in every log, then ask every channel's window."""
+        wall = time.time()
+        oldest = LINE_AGE + (0.0 if self._read_at is None else max(0.0, now - self._read_at))
+        self._read_at = now
+        for source in self._sources.values():
+            for event in source.poll():
+                if isinstance(event, Commit):
+                    self._throughput.observe(event, commit_instant(event.time, now, wall, oldest))
+                else:
+                    self._elections.append(event)
+        return {channel: self._throughput.reading(channel, now) for channel in self._channels}
+
+    def elections(self) -> list[LeaderChange]:
+        """Give the Raft leader changes that were logged since the call before."""
+        elections = list(self._elections)
+        self._elections.clear()
+        return elections
+
+    def seen(self) -> tuple[str, ...]:
+        """Name the channels that commits were seen of, also those that have no policy."""
+        return self._throughput.channels
+
+    def states(self) -> list[SourceState]:
+        """Say how each log is doing."""
+        return [
+            SourceState(
+                source.component,
+                source.path,
+                source.problem,
+                source.counters.lines,
+                source.counters.commits,
+                source.counters.leader_changes,
+                "log",
+                {str(reason): count for reason, count in source.counters.skipped.items()},
+                source.counters.rotations,
+                source.counters.truncations,
+                source.counters.lost_files,
+                source.backlog,
+            )
+            for source in self._sources.values()
+        ]
+
+    def close(self) -> None:
+        """Close every log."""
+        for source in self._sources.values():
+            source.close()

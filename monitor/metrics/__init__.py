@@ -1,0 +1,1 @@
+"""Operations endpoints as a second source of throughput."""

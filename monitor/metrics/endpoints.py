@@ -1,0 +1,250 @@
+"""Peers' Prometheus endpoints, asked off the loop's path: one thread each, and the loop takes what has come."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from urllib.parse import urlsplit
+
+from qioi.model import ChannelReading, Component, Credentials, LeaderChange
+from qioi.model.names import in_one_line
+from qioi.monitor.commits.counters import Skip
+from qioi.monitor.logs.watched import Channels, SourceState
+from qioi.monitor.metrics.exposition import Page, parse_page
+from qioi.monitor.metrics.pages import PageThroughput
+
+#: Seconds between two questions to one endpoint.
+EVERY = 1.0
+#: Seconds that an endpoint may take over any step of an answer, and over all of them.
+TIMEOUT, LONGEST = 2.0, 5.0
+#: Seconds after its last page in which an endpoint is believed; then the log speaks.
+FRESH = 4.0
+#: Bytes of a page; a peer with a thousand channels has less.
+MAX_PAGE = 16 * 1024 * 1024
+
+#: A component's name, its address, and how it is asked.
+Key = tuple[str, str, Credentials]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One answer: when it came (monotonic), and the page, or why there is none."""
+
+    time: float
+    page: Page | None
+    problem: str | None
+
+
+class Endpoint:
+    """Asks one peer again and again, until closed."""
+
+    def __init__(self, component: str, url: str, credentials: Credentials, every: float = EVERY) -> None:
+        self.component = component
+        self.url = url
+        self._credentials = credentials
+        self._context: ssl.SSLContext | None = None  # made when it is needed, and anew after a failure: files change
+        self._every = every
+        self._looks: SimpleQueue[Look] = SimpleQueue()
+        self._stop = threading.Event()
+        self._asked: float | None = None  # when the answer that is waited for was asked for
+        self._line: socket.socket | None = None
+        self._thread = threading.Thread(target=self._run, name=f"metrics of {component}", daemon=True)
+        self._thread.start()
+
+    def take(self, now: float) -> list[Look]:
+        """Give the answers that came since the last call; never waits. Who takes too long is hung up on."""
+        looks = []
+        with contextlib.suppress(Empty):
+            while True:
+                looks.append(self._looks.get_nowait())
+        if self._asked is not None and now - self._asked > LONGEST:
+            self._hang_up()
+        return looks
+
+    def close(self) -> None:
+        """Ask no more, and hang up; a question under way ends by itself, and nobody waits for it."""
+        self._stop.set()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        line = self._line
+        if line is not None:
+            with contextlib.suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):  # the loop's precedence is not for asking around
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        while not self._stop.is_set():
+            self._looks.put(self._look())
+            self._stop.wait(self._every)
+
+    def _look(self) -> Look:
+        """Ask once. Whatever goes wrong is the answer."""
+        page, problem, asked = None, None, time.monotonic()
+        self._asked = asked
+        try:
+            text = self._fetch()
+            if time.monotonic() - asked > LONGEST:  # what came until it was hung up on may look like all
+                raise TimeoutError
+            if len(text) > MAX_PAGE:
+                problem = f"{self.url}: a page of more than {MAX_PAGE} bytes"
+            else:
+                page = parse_page(text.decode("utf-8", errors="replace"))
+        except Exception as error:  # also what nobody has thought of: this thread has nobody else to tell
+            self._context = None
+            late = time.monotonic() - asked > LONGEST
+            words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            why = f"no whole page in {LONGEST:g} s" if late else in_one_line(words)
+            problem = f"{self.url}: {why}"
+        finally:
+            self._asked = self._line = None
+        return Look(time.monotonic(), page, problem)
+
+    def _fetch(self) -> bytes:
+        """Read a page, or its beginning where it is too long. No proxy is asked, and nobody else is followed to."""
+        url = urlsplit(self.url)
+        secure = url.scheme == "https"
+        connection = http.client.HTTPConnection(url.hostname or "", url.port or (443 if secure else 80), TIMEOUT)
+        with contextlib.closing(connection):
+            connection.connect()
+            self._line = connection.sock
+            if secure:
+                self._context = self._context or trusting(self._credentials)
+                line = self._context.wrap_socket(
+                    connection.sock, do_handshake_on_connect=False, server_hostname=url.hostname
+                )
+                self._line = connection.sock = line
+                line.do_handshake()
+            connection.request("GET", (url.path or "/") + (f"?{url.query}" if url.query else ""))
+            with connection.getresponse() as answer:
+                if answer.status != 200:
+                    raise ValueError(f"HTTP status {answer.status} {answer.reason}")
+                packed = answer.headers.get("Content-Encoding", "identity")
+                if packed != "identity":  # nobody has asked for that
+                    raise ValueError(f"the page comes as {packed}")
+                return answer.read(MAX_PAGE + 1)
+
+
+def trusting(credentials: Credentials) -> ssl.SSLContext:
+    """Make what TLS connections are made by. Fabric asks whoever wants its metrics over TLS for a certificate.
+
+    It takes some milliseconds. ValueError names a file that cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=credentials.ca)
+    except OSError as error:
+        raise ValueError(f"metrics_tls: ca {credentials.ca}: {error.strerror or error}") from None
+    if credentials.certificate:
+        try:
+            # The empty password is for a key that has one: nobody is there to be asked for it.
+            context.load_cert_chain(credentials.certificate, credentials.key, password="")
+        except OSError as error:
+            files = f"certificate {credentials.certificate}, key {credentials.key}"
+            raise ValueError(f"metrics_tls: {files}: {error.strerror or error}") from None
+    return context
+
+
+class MeteredChannels:
+    """Endpoints where there are any, and logs: an endpoint that is fresh is believed before the logs are.
+
+    The logs are followed all the time, so that they know a whole window when an endpoint goes away.
+    """
+
+    def __init__(self, logs: Channels, components: Iterable[Component], every: float = EVERY) -> None:
+        self._logs = logs
+        self._every = every
+        self._pages = PageThroughput()
+        self._endpoints: dict[Key, Endpoint] = {}
+        self._states: dict[Key, SourceState] = {}
+        self._heard: dict[Key, float] = {}
+        self._serves: dict[str, tuple[str, ...]] = {}
+        self._ask(components)
+
+    def _ask(self, components: Iterable[Component]) -> None:
+        components = [one for one in components if one.metrics_url]
+        wanted = [(one.name, one.metrics_url or "", one.metrics_tls) for one in components]
+        self._serves = {one.name: one.channels for one in components}
+        for key in [key for key in self._endpoints if key not in wanted]:
+            self._endpoints.pop(key).close()
+            self._states.pop(key)
+            self._heard.pop(key, None)
+            self._pages.forget(key[0])
+        for key in wanted:
+            if key not in self._endpoints:
+                self._endpoints[key] = Endpoint(*key, self._every)
+                self._states[key] = SourceState(key[0], key[1], None, 0, 0, 0, "metrics")
+
+    def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
+        """Go on with these components and channels."""
+        components = tuple(components)
+        self._ask(components)
+        self._logs.watch(components, channels)
+
+    def read(self, now: float) -> dict[str, ChannelReading]:
+        """Take in what the endpoints have answered; for each channel give their reading, or the logs'."""
+        for key, endpoint in self._endpoints.items():
+            for look in endpoint.take(now):
+                self._take(key, look)
+            if key in self._heard and now - self._heard[key] > FRESH:
+                del self._heard[key]
+                self._pages.forget(key[0])
+        return {channel: self._choose(logged, now) for channel, logged in self._logs.read(now).items()}
+
+    def _take(self, key: Key, look: Look) -> None:
+        state = self._states[key]
+        if look.page is None:
+            self._states[key] = replace(state, problem=look.problem)
+            return
+        page, foreign = own(look.page, self._serves[key[0]])
+        self._heard[key] = look.time
+        self._pages.observe(key[0], page, look.time)
+        self._states[key] = replace(
+            state,
+            problem=None,
+            lines=state.lines + 1,
+            commits=round(sum(page.transactions.values())),
+            skipped={str(Skip.FOREIGN_CHANNEL): foreign} if foreign else {},
+        )
+
+    def _choose(self, logged: ChannelReading, now: float) -> ChannelReading:
+        metered = self._pages.reading(logged.channel, now)
+        return logged if metered.throughput is None else metered
+
+    def elections(self) -> list[LeaderChange]:
+        """Give the Raft leader changes that orderers have logged since the call before."""
+        return self._logs.elections()
+
+    def seen(self) -> tuple[str, ...]:
+        """Name the channels that commits were seen of, by either."""
+        return tuple(dict.fromkeys([*self._pages.channels, *self._logs.seen()]))
+
+    def states(self) -> list[SourceState]:
+        """Say how each log and each endpoint is doing."""
+        return [*self._logs.states(), *self._states.values()]
+
+    def close(self) -> None:
+        """Ask no more, and close every log."""
+        for endpoint in self._endpoints.values():
+            endpoint.close()
+        self._logs.close()
+
+
+def own(page: Page, channels: tuple[str, ...]) -> tuple[Page, int]:
+    """Give what a page says of the channels that its component serves, and how many others it speaks of."""
+    foreign = {*page.transactions, *page.heights}.difference(channels) if channels else set()
+    if not foreign:
+        return page, 0
+    kept = Page(
+        {name: count for name, count in page.transactions.items() if name not in foreign},
+        {name: height for name, height in page.heights.items() if name not in foreign},
+    )
+    return kept, len(foreign)

@@ -1,0 +1,114 @@
+"""Pages of several peers -> throughput per channel; a block counts once, however many peers have it.
+
+The blocks of a channel are those by which its *front* (the greatest height that any peer shows) has moved, so a
+lagging peer and one that catches up add nothing. How many valid transactions a block holds is asked of the peer
+that is at the front: its counter's difference over its height's. A counter that has fallen began anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from qioi.model import ChannelReading
+from qioi.model.names import MAX_CHANNELS
+from qioi.monitor.metrics.exposition import Page
+
+#: Seconds that a rate covers, as for logs: three of Fabric's default batch timeouts.
+WINDOW = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    time: float
+    height: int
+    transactions: float
+
+
+@dataclass(slots=True)
+class _Channel:
+    looks: dict[str, deque[_Look]] = field(default_factory=dict)
+    moved: float | None = None
+    total: float = 0.0
+
+
+class PageThroughput:
+    """What the pages of all peers say together. Times are monotonic, in seconds."""
+
+    def __init__(self, window: float = WINDOW) -> None:
+        self._window = window
+        self._channels: dict[str, _Channel] = {}
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that any peer has shown."""
+        return tuple(self._channels)
+
+    def observe(self, peer: str, page: Page, now: float) -> None:
+        """Take in what one peer shows. An orderer's page has heights only, and shows no commits."""
+        for name, height in page.heights.items():
+            if name not in page.transactions:
+                if name in self._channels:  # a peer that began anew, and has committed nothing since
+                    self._channels[name].looks.pop(peer, None)
+                continue
+            channel = self._channel(name)
+            if channel is None:
+                continue
+            looks = channel.looks.setdefault(peer, deque())
+            if looks and (height < looks[-1].height or page.transactions[name] < looks[-1].transactions):
+                looks.clear()  # the process, or the ledger, began anew
+            before = front(channel)
+            if looks and before is not None and height > before:  # of the peer's blocks, those beyond the front
+                grown = page.transactions[name] - looks[-1].transactions
+                channel.total += grown * (height - before) / (height - looks[-1].height)
+            looks.append(_Look(now, height, page.transactions[name]))
+            while len(looks) > 2 and looks[1].time <= now - self._window:
+                looks.popleft()
+            if before is not None and height > before:
+                channel.moved = now
+
+    def _channel(self, name: str) -> _Channel | None:
+        """Find or begin a channel; ``None`` where there are too many: a page may make names up."""
+        if name not in self._channels:
+            if len(self._channels) >= MAX_CHANNELS:  # those make room that nobody shows any more
+                self._channels = {known: one for known, one in self._channels.items() if any(one.looks.values())}
+            if len(self._channels) >= MAX_CHANNELS:
+                return None
+            self._channels[name] = _Channel()
+        return self._channels[name]
+
+    def forget(self, peer: str) -> None:
+        """Drop what a peer has shown that does not answer any more, or is not watched."""
+        for channel in self._channels.values():
+            channel.looks.pop(peer, None)
+
+    def reading(self, name: str, now: float) -> ChannelReading:
+        """Say what is known of a channel; without a whole window there is no throughput."""
+        channel = self._channels.get(name)
+        top = front(channel) if channel else None
+        if channel is None or top is None:
+            return ChannelReading(name, None, None)
+        age = None if channel.moved is None else max(0.0, now - channel.moved)
+        tps = rate(channel, top, now - self._window)
+        return ChannelReading(name, tps, age, top, round(channel.total), "metrics")
+
+
+def front(channel: _Channel) -> int | None:
+    """Give the greatest height that any peer shows."""
+    return max((looks[-1].height for looks in channel.looks.values() if looks), default=None)
+
+
+def rate(channel: _Channel, top: int, opened: float) -> float | None:
+    """Blocks of the front per second, times valid transactions per block."""
+    starts = [looks[0] for looks in channel.looks.values() if looks and looks[0].time <= opened]
+    if not starts:
+        return None
+    start = max(starts, key=lambda look: look.height)
+    newest = max((looks for looks in channel.looks.values() if looks), key=lambda looks: (looks[-1].height, len(looks)))
+    blocks, elapsed = top - start.height, newest[-1].time - start.time
+    grown = [looks for looks in channel.looks.values() if looks and looks[-1].height > looks[0].height]
+    if blocks <= 0 or elapsed <= 0 or not grown:
+        return 0.0
+    teller = max(grown, key=lambda looks: (looks[-1].height, len(looks)))  # a peer that is back has shown a page alone
+    filled = teller[-1].transactions - teller[0].transactions
+    return blocks / elapsed * filled / (teller[-1].height - teller[0].height)

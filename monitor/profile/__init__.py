@@ -1,0 +1,1 @@
+"""What perf records of the scheduler."""

@@ -1,0 +1,179 @@
+"""Records the scheduler's events with perf, within bounds, and leaves nothing behind: no file, no mount, no process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from qioi.monitor.profile.scheduling import Accountant, Recording
+
+TRACEFS = Path("/sys/kernel/tracing")
+MOUNTS = Path("/proc/self/mounts")
+#: What a slice and its delay are made of, and which threads are whose.
+EVENTS = ("sched:sched_switch", "sched:sched_waking", "sched:sched_process_fork")
+#: Seconds between two looks at who is in which group.
+LOOK = 0.25
+#: Seconds that perf has to begin, and to write its file out once it was told to stop.
+PATIENCE = 60.0
+
+
+class ProfileError(Exception):
+    """Nothing could be recorded; the message says why, and what brings what is missing."""
+
+
+def perf_binary() -> str:
+    """Find perf, or name the package that brings it."""
+    found = shutil.which("perf")
+    if found is None:
+        raise ProfileError("perf is not installed: `apt-get install linux-perf` (package linux-perf) brings it")
+    return found
+
+
+def within_tracefs(words: list[str], mounts: Path = MOUNTS) -> list[str]:
+    """Give a command the kernel's event files: the host's where they are mounted, else a mount that ends with it.
+
+    The mount is in a namespace of the command's own: recordings side by side cannot meet in it, and a kill leaves none.
+    """
+    kinds = {line.split(" ")[2] for line in mounts.read_text().splitlines()}
+    if kinds & {"tracefs", "debugfs"}:
+        return words
+    # Somebody may have mounted it since we looked.
+    script = (
+        f"[ -e {TRACEFS}/events ] || mount -t tracefs none {TRACEFS} || "
+        "{ echo 'tracefs cannot be mounted (root is needed)' >&2; exit 1; }; exec \"$@\""
+    )
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *words]
+
+
+def record(groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> tuple[Recording, bool]:
+    """Record for so long, or until the file has reached its bound; say whether that came first.
+
+    ``groups`` are folders of control groups by component; a group that is gone is passed over.
+    """
+    perf = perf_binary()
+    with tempfile.TemporaryDirectory(prefix="qioi-profile-") as folder:
+        free = shutil.disk_usage(folder).free // 2**20
+        if free < 2 * megabytes:
+            raise ProfileError(
+                f"{folder}: {free} MB free: the recording may take {megabytes} MB, and leaves as much; "
+                "see --max-size, or set TMPDIR to another folder"
+            )
+        file = Path(folder) / "perf.data"
+        owners = run_perf(perf, file, groups, seconds, megabytes)
+        full = file.stat().st_size >= megabytes * 2**20
+        return read(perf, file, owners), full
+
+
+def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> dict[int, str]:
+    """Record into a file, and watch meanwhile whose thread is whose."""
+    events = [word for event in EVENTS for word in ("-e", event)]
+    words = [perf, "record", "-a", *events, "-o", str(file), f"--max-size={megabytes}M"]
+    owners = look(groups)
+    with contextlib.ExitStack() as stack:
+        control = stack.enter_context(Control())
+        process = stack.enter_context(
+            child(within_tracefs([*words, *control.words]), subprocess.DEVNULL, subprocess.PIPE, control.theirs)
+        )
+        # Where CPU is short perf may take longer to begin than it is to record.
+        if not control.enable(process):
+            process.kill()
+        deadline = time.monotonic() + seconds
+        while process.poll() is None and (rest := deadline - time.monotonic()) > 0:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(min(LOOK, rest))
+            owners.update(look(groups))
+        process.send_signal(signal.SIGINT)
+        try:
+            _, text = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise ProfileError(f"{perf} record does not end, {PATIENCE:g} s after it was told to") from None
+    if not file.exists() or file.stat().st_size == 0:
+        raise ProfileError(f"{perf} record: {complaint(text)}")
+    return owners
+
+
+def read(perf: str, file: Path, owners: Mapping[int, str]) -> Recording:
+    """Read a recording line by line, as perf prints it."""
+    words = [perf, "script", "-i", str(file), "--show-lost-events", "-F", "time,event,trace"]
+    with child(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        recording = Accountant(owners).read(process.stdout)
+        if process.wait() != 0 or not recording.events:
+            raise ProfileError(f"{perf} script cannot read its own recording (exit status {process.returncode})")
+    return recording
+
+
+class Control:
+    """How perf is told when to begin, and says that it has: perf-record(1), ``--control``, from perf 5.10 on."""
+
+    def __init__(self) -> None:
+        self._commands, self._answers = os.pipe(), os.pipe()
+        #: The ends of the two pipes that are perf's.
+        self.theirs = self._commands[0], self._answers[1]
+        self.words = ("--delay=-1", f"--control=fd:{self.theirs[0]},{self.theirs[1]}")
+
+    def enable(self, process: subprocess.Popen[str]) -> bool:
+        """Have it record; say whether it does. It does not where it has ended, or after :data:`PATIENCE`."""
+        os.write(self._commands[1], b"enable\n")
+        deadline = time.monotonic() + PATIENCE
+        while process.poll() is None and time.monotonic() < deadline:
+            if select.select([self._answers[0]], [], [], LOOK)[0]:
+                return True
+        return False
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in (*self._commands, *self._answers):
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def child(
+    words: list[str], stdout: int, stderr: int, descriptors: tuple[int, ...] = ()
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a process that never outlives us. What it prints may hold any bytes: threads choose their names."""
+    process = subprocess.Popen(
+        words, stdout=stdout, stderr=stderr, text=True, errors="replace", start_new_session=True, pass_fds=descriptors
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def look(groups: Mapping[str, list[Path]]) -> dict[int, str]:
+    """Say whose each thread is at this instant."""
+    return {tid: name for name, folders in groups.items() for folder in folders for tid in threads(folder)}
+
+
+def threads(folder: Path) -> Iterator[int]:
+    """List the threads of a group and of those below it."""
+    for name in ("cgroup.threads", "tasks"):  # v2, v1
+        with contextlib.suppress(OSError):
+            yield from map(int, (folder / name).read_text().split())
+            break
+    with contextlib.suppress(OSError):
+        for below in folder.iterdir():
+            if below.is_dir():
+                yield from threads(below)
+
+
+def complaint(text: str) -> str:
+    """Find what is wrong in what a program said: its error, or else its last line. perf goes on with its options."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it said nothing"]
+    for line, following in zip(lines, [*lines[1:], lines[-1]], strict=True):
+        if line.lower().startswith("error:"):
+            return line[len("error:") :].strip() or following
+    return lines[-1]

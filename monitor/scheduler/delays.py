@@ -1,0 +1,57 @@
+"""Scheduling delay of every component, from the scheduler's accounts of the threads in its control group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from qioi.kernel.accounts import Accounts
+from qioi.model import Component, DelayReading
+from qioi.monitor.scheduler.schedstat import SchedstatReader
+
+
+class Delays(Protocol):
+    """Scheduling delay per component."""
+
+    def read(self, now: float) -> dict[str, DelayReading]:
+        """Account for the time since the last call; a component that could not be read is missing."""
+        ...
+
+    def watch(self, components: Iterable[Component]) -> None:
+        """Go on with these components; what stays is not disturbed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files."""
+        ...
+
+
+class CgroupDelays:
+    """The scheduler's accounts of every thread in every component's group."""
+
+    def __init__(self, components: Iterable[Component], mount: Path, accounts: Accounts | None = None) -> None:
+        """Begin; where groups' CPU time is accounted for, threads are looked at only where it has moved."""
+        self._used_files: dict[str, str] = {}
+        self._accounts = accounts
+        self._reader = SchedstatReader(used=self._used if accounts else None)
+        self._mount = mount
+        self.watch(components)
+
+    def _used(self, name: str) -> int | None:
+        return self._accounts.read(self._used_files[name]) if self._accounts else None
+
+    def watch(self, components: Iterable[Component]) -> None:
+        """Go on with these components."""
+        groups = {one.name: one.cgroup for one in components}
+        if self._accounts:
+            self._used_files = {name: self._accounts.file(group) for name, group in groups.items()}
+        self._reader.watch({name: self._mount / group for name, group in groups.items()})
+
+    def read(self, now: float) -> dict[str, DelayReading]:
+        """Read every component; one whose group is gone is missing."""
+        return {reading.component: reading for reading in self._reader.read(now)}
+
+    def close(self) -> None:
+        """Close the kernel's files."""
+        self._reader.close()

@@ -1,0 +1,58 @@
+"""Looks at the host between periods, for the onset of interference."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from pathlib import Path
+
+from qioi.monitor.scheduler.onset import Onset, runnable
+
+LOADAVG = Path("/proc/loadavg")
+#: Seconds between two looks at the host; one takes up to 150 us of CPU, with waking up for it.
+EVERY = 0.2
+#: Seconds from a period that begins early to the next one. Shorter periods are as prompt by themselves.
+SHORT = 0.3
+#: Seconds after an onset for which the laws are told of it: then the load over the last second shows who has come.
+SUDDEN = 1.0
+
+
+class EarlyLooks:
+    """Looks at the host between periods; where it does not say how many threads are runnable, never."""
+
+    def __init__(self, file: Path = LOADAVG) -> None:
+        self._onset = Onset(os.cpu_count() or 1)
+        self._last = self._found = -math.inf  # look, and onset
+        self._file: int | None = None
+        with contextlib.suppress(OSError):
+            self._file = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+
+    def pause(self, period: float) -> float:
+        """Give the seconds until the next look; infinite where there is none."""
+        return EVERY if self._file is not None and period > SHORT + EVERY else math.inf
+
+    def look(self, now: float) -> str | None:
+        """Look at the host at the monotonic time ``now``; say why the period is to begin at once, if it is."""
+        if self._file is None:
+            return None
+        try:
+            running = runnable(os.pread(self._file, 256, 0))
+        except (OSError, ValueError, IndexError):
+            self.close()
+            return None
+        self._onset, why = self._onset.step(now, running)
+        self._last = now
+        if why is not None:
+            self._found = now
+        return why
+
+    def sudden(self) -> bool:
+        """Whether an onset was found less than a second before the last look."""
+        return self._last - self._found < SUDDEN
+
+    def close(self) -> None:
+        """Look no more; harmless when repeated."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

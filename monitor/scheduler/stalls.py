@@ -1,0 +1,155 @@
+"""What else than other processes keeps components from running: I/O (PSI, blocked threads) and quotas.
+
+Looked at only where something hints at it, so that a healthy host pays for one small file: threads are sampled while
+I/O is waited for somewhere on the host and a channel suffers, quotas are read of components that wait and have one. Of
+very many threads, some components' are sampled in each period, in turn, since each takes about 10 us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from math import inf
+from pathlib import Path
+
+from qioi.kernel.files import KernelFiles
+from qioi.kernel.threads import threads_of
+from qioi.model import Component, DelayReading, Stalls
+
+PRESSURE = Path("/proc/pressure/io")
+PROC = Path("/proc")
+#: PSI (some) from which on threads are looked at, 0..1.
+HINT = 0.02
+#: Share of runnable time spent waiting from which on a quota may be the reason.
+WAITS = 0.08
+#: Threads sampled in one period, but for the last component's that are: 1 ms of work.
+SAMPLED = 100
+THROTTLED = re.compile(rb"^throttled_(time|usec) (\d+)$", re.MULTILINE)
+#: In a group's cpu.stat: no quota was ever in force. And after how many seconds such a group is asked again.
+NO_QUOTA = b"nr_periods 0\n"
+ASK_AGAIN = 10.0
+
+
+class StallWatch:
+    """Reads all of it, once a period."""
+
+    def __init__(
+        self, mount: Path, pressure: Path = PRESSURE, proc: Path = PROC, files: KernelFiles | None = None
+    ) -> None:
+        self._mount = mount
+        self._files = files or KernelFiles()
+        self._pressure = pressure
+        self._proc = proc
+        self._at: float | None = None
+        self._io: float | None = None
+        self._quotas: dict[str, tuple[float, float]] = {}
+        self._without: dict[str, float] = {}  # when a component was last found to have no quota
+        # The longest ago sampled first; None: not since threads were last left alone for a period.
+        self._blocked: dict[str, int | None] = {}
+
+    def read(
+        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], suffering: bool = True
+    ) -> Stalls:
+        """Say what was found since the last call; ``now`` is the monotonic time.
+
+        ``suffering``: some channel does less than it should. While none does, nobody asks who is blocked.
+        """
+        components = tuple(components)
+        io = self._read_io(now)
+        blocked: dict[str, int] = {}
+        if suffering and (io is None or io >= HINT):
+            blocked = self._sample(components)
+        else:  # the counts are of no use any more, the turns are
+            self._blocked = dict.fromkeys(self._blocked)
+        quotas: dict[str, tuple[float, float]] = {}  # of those alone that wait now
+        throttled = {}
+        for one in components:
+            delay = delays.get(one.name)
+            if delay is None or not delay.wait or delay.wait < WAITS * (delay.run + delay.wait):
+                continue
+            if now - self._without.get(one.name, -inf) < ASK_AGAIN:
+                continue
+            stopped = self._read_quota(one, now)
+            if stopped is not None:
+                at, before = self._quotas.get(one.name, (now, stopped))
+                throttled[one.name] = part(stopped - before, now - at)
+                quotas[one.name] = now, stopped
+        self._quotas = quotas
+        self._without = {name: at for name, at in self._without.items() if now - at < ASK_AGAIN}
+        return Stalls(io, blocked, throttled)
+
+    def _sample(self, components: Iterable[Component]) -> dict[str, int]:
+        """Count the blocked threads of those whose turn it is; the others' counts are those from before."""
+        groups = {one.name: self._mount / one.cgroup for one in components}
+        before = {name: count for name, count in self._blocked.items() if name in groups}
+        sampled: dict[str, int | None] = {}
+        looked_at = 0
+        for name in (*(groups.keys() - before.keys()), *before):
+            if looked_at >= SAMPLED:
+                break
+            tids = threads_of(groups[name])
+            sampled[name] = blocked_of(tids, self._proc)
+            looked_at += len(tids)
+        self._blocked = {name: count for name, count in before.items() if name not in sampled} | sampled
+        return {name: count for name, count in self._blocked.items() if count is not None}
+
+    def _read_io(self, now: float) -> float | None:
+        """Give PSI's "some" since the last call, from the running total, whose averages would lag."""
+        try:
+            line = self._files.read(str(self._pressure)).splitlines()[0]
+            total = float(line.rsplit(b"total=", 1)[1]) * 1e-6
+        except (OSError, IndexError, ValueError):
+            self._at = None
+            return None
+        before, self._io = self._io, total
+        at, self._at = self._at, now
+        return 0.0 if at is None or before is None else part(total - before, now - at)
+
+    def _read_quota(self, component: Component, now: float) -> float | None:
+        """Give for how long, in seconds, the quota has stopped a component so far; ``None`` where it has none."""
+        try:
+            stat = self._files.read(f"{self._mount}/{component.cgroup}/cpu.stat")
+        except OSError:
+            return None
+        if NO_QUOTA in stat:
+            self._without[component.name] = now
+            return None
+        return throttled_seconds(stat)
+
+
+def part(seconds: float, interval: float) -> float:
+    """Give the part of an interval that these seconds are, 0..1; 0 where no time has passed."""
+    return min(1.0, max(0.0, seconds / interval)) if interval > 0 else 0.0
+
+
+def throttled_seconds(stat: bytes) -> float | None:
+    """Read in a group's ``cpu.stat`` for how long its quota stopped it, summed over CPUs; ``None`` if it is not there.
+
+    Source: kernel Documentation/scheduler/sched-bwc.rst (v1: throttled_time in ns; v2: throttled_usec).
+    """
+    found = THROTTLED.search(stat)
+    return None if found is None else int(found[2]) * (1e-9 if found[1] == b"time" else 1e-6)
+
+
+def blocked_of(tids: Iterable[bytes], proc: Path) -> int:
+    """Count those threads that are in uninterruptible sleep right now."""
+    folder = os.fsencode(proc)
+    return sum(state(b"%s/%s/stat" % (folder, tid)) == b"D" for tid in tids)
+
+
+def state(stat: bytes) -> bytes:
+    """Read a thread's state (proc(5), /proc/PID/stat, field 3); its name before it may hold anything."""
+    with contextlib.suppress(OSError, IndexError):
+        return read_once(stat).rpartition(b")")[2].split()[0]
+    return b""
+
+
+def read_once(file: bytes) -> bytes:
+    """Read a short file of the kernel's by plain system calls: a file object takes three times as long."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,75 @@
+"""The discoveries that a configuration asks for, as one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+from qioi.discovery.base import Discovery, Found, Together
+from qioi.discovery.containerd import ContainerdDiscovery
+from qioi.discovery.docker import DockerDiscovery
+from qioi.discovery.engine import PODMAN
+from qioi.discovery.units import UnitDiscovery
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.settings.config import Config
+
+#: Seconds that an engine has at the start, where the configuration cannot do without.
+ENGINE_PATIENCE = 10.0
+#: What each section needs, and what that is called in words.
+LIBRARIES = {
+    "docker": ("docker", "the Docker SDK"),
+    "podman": ("docker", "the Docker SDK"),
+    "systemd": ("jeepney", "the D-Bus library"),
+}
+
+
+class UnwatchableError(Exception):
+    """A section of the configuration cannot be followed on this host; the message is one line."""
+
+
+def libraries(config: Config) -> Iterable[str]:
+    """Say which sections lack their library."""
+    for section, (module, words) in LIBRARIES.items():
+        if getattr(config, section) is not None and find_spec(module) is None:
+            extra = "systemd" if section == "systemd" else "docker"
+            yield f"{config.file}: {section}: {words} is not installed: pip install 'qioi[{extra}]'"
+
+
+def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable[str]) -> Discovery:
+    """Begin to watch. ``owned``: shares are told to those who keep a record of them; ``owners``: kept from before."""
+    missing = list(libraries(config))
+    if missing:
+        raise UnwatchableError(missing[0])
+    parts: list[Discovery] = []
+    if config.docker is not None:
+        section = config.docker
+        engine = DockerDiscovery(section.socket, hierarchy.version, section.rules(), fabric=section.fabric, owned=owned)
+        parts.append(engine)
+        if config.actuator == "docker" and not engine.wait(ENGINE_PATIENCE):
+            engine.close()
+            raise UnwatchableError(f"{config.file}: actuator docker: {'; '.join(engine.found().problems.values())}")
+    if config.podman is not None:
+        section = config.podman
+        rules = section.rules()
+        parts.append(DockerDiscovery(section.socket, hierarchy.version, rules, kind=PODMAN, fabric=section.fabric))
+    if config.containerd is not None:
+        tasks = config.containerd
+        parts.append(ContainerdDiscovery(tasks.state, hierarchy.version, tasks.rules(), fabric=tasks.fabric))
+    if config.systemd is not None:
+        parts.append(UnitDiscovery(hierarchy, config.systemd.rules(), owned=owned, owners=owners))
+    return Together(*parts)
+
+
+def look(config: Config, hierarchy: Hierarchy, seconds: float) -> Found:
+    """Say what would be found now; whoever does not answer within ``seconds`` is among the problems."""
+    discovery = watch(config, hierarchy, owned=False, owners=())
+    deadline = time.monotonic() + seconds
+    try:
+        while any("not asked yet" in text for text in discovery.found().problems.values()):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        return discovery.found()
+    finally:
+        discovery.close()

@@ -1,0 +1,31 @@
+"""All that the loop reads the host with, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from qioi.controller.best_effort import BestEffort
+from qioi.controller.levels.cap import Capper
+from qioi.controller.slicing import AnySlicer
+from qioi.daemon.level_watch import LevelWatch
+from qioi.kernel.files import KernelFiles
+from qioi.monitor.logs.watched import Channels
+from qioi.monitor.scheduler.delays import Delays
+from qioi.monitor.scheduler.host import HostWatch
+from qioi.monitor.scheduler.stalls import StallWatch
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """Each is read once a period, in this order. ``kept`` are groups that a daemon before this one has left raised."""
+
+    channels: Channels
+    delays: Delays
+    host: HostWatch
+    stalls: StallWatch
+    levels: LevelWatch
+    capper: Capper
+    slicer: AnySlicer
+    best_effort: BestEffort
+    files: KernelFiles = field(default_factory=KernelFiles)  # swept after all of them
+    kept: tuple[str, ...] = ()

@@ -1,0 +1,28 @@
+"""Where the components are to be acted at, found from what the groups above them used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+
+from qioi.controller.levels.placement import Levels, Placement
+from qioi.kernel.accounts import Accounts
+from qioi.model import Component, DelayReading
+from qioi.monitor.scheduler.usage import GroupUsage
+
+
+class LevelWatch:
+    """Reads the groups' usage, and has the levels found."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._usage = GroupUsage(accounts)
+        self._levels = Levels()
+
+    def read(
+        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], raised: Collection[str]
+    ) -> dict[str, Placement]:
+        """Give every component's placement, by its group; ``raised`` are groups at whatever level."""
+        components = tuple(components)
+        groups = tuple([one.cgroup for one in components])
+        used = self._usage.read(now, components, delays, self._levels.branches(groups))
+        return self._levels.step(now, groups, used, os.cpu_count() or 1, raised)

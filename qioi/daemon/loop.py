@@ -1,0 +1,109 @@
+"""When the daemon's periods run: each when it is due on the monotonic clock, between signals."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from qioi.daemon.daemon import Daemon
+from qioi.daemon.notify import Notifier
+from qioi.daemon.pace import Pace
+from qioi.monitor.scheduler.early_looks import EarlyLooks
+from qioi.show.snapshot import Snapshot
+
+log = logging.getLogger("qioi")
+
+#: A period that begins later than this part of itself is counted as late.
+LATE = 0.2
+
+
+class Signals:
+    """Signals as something to wait for: a pipe that the handler writes to.
+
+    SIGTERM and SIGINT stop, SIGHUP reloads; but SIGHUP from a terminal that was closed stops.
+    """
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self.stopped = False
+        self._reload = False
+        self._by_hand = os.isatty(2)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: object) -> None:
+        if number == signal.SIGHUP and not self._by_hand:
+            self._reload = True
+        else:
+            self.stopped = True
+        with contextlib.suppress(BlockingIOError):  # full: the waiter wakes up anyway
+            os.write(self._write, b".")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long; say whether a signal came."""
+        if select.select([self._read], [], [], max(0.0, seconds))[0]:
+            os.read(self._read, 4096)
+        return self.stopped or self._reload
+
+    def take_reload(self) -> bool:
+        """Say whether a reload was asked for since the last call."""
+        asked, self._reload = self._reload, False
+        return asked
+
+
+def run_loop(
+    daemon: Daemon,
+    first: Snapshot,
+    signals: Signals,
+    publish: Callable[[Snapshot], None],
+    reload: Callable[[Snapshot], Snapshot],
+    notifier: Notifier,
+    looks: EarlyLooks,
+) -> None:
+    """Run one period after the other, each when it is due, until a signal to stop; look at the host in between."""
+    snapshot = first
+    pace, every = Pace(time.monotonic()), pause(looks, snapshot)
+    while not signals.stopped:
+        notifier.beat(time.monotonic())
+        if signals.take_reload():
+            snapshot = reload(snapshot)
+            publish(snapshot)
+            pace.sooner(time.monotonic(), snapshot.period)
+            every = pause(looks, snapshot)
+        if signals.wait(min(pace.due - time.monotonic(), notifier.pause, every)):
+            continue
+        now = time.monotonic()
+        if now < pace.due:
+            why = looks.look(now) if math.isfinite(every) else None
+            if why is None:
+                continue
+            pace.hurry(now, why)
+        elif math.isinf(every) and is_prompt(snapshot):
+            looks.look(now)  # short periods are prompt by themselves, and told of an onset as longer ones are
+        if now - pace.due > LATE * snapshot.period:
+            daemon.count_late(1)
+        if pace.early is not None:
+            daemon.count_early()
+            log.debug("a period begins before its turn: %s", pace.early)
+        before = time.thread_time()
+        snapshot = replace(daemon.period(now, snapshot), lateness=now - pace.due, early=pace.early)
+        publish(snapshot)
+        every = pause(looks, snapshot)
+        daemon.count_late(pace.ended(time.monotonic(), snapshot.period, time.thread_time() - before))
+
+
+def pause(looks: EarlyLooks, snapshot: Snapshot) -> float:
+    """Give the seconds until the next look. Algorithm 1 has its period to the letter: for it alone there is none."""
+    return looks.pause(snapshot.period) if is_prompt(snapshot) else math.inf
+
+
+def is_prompt(snapshot: Snapshot) -> bool:
+    """Whether any channel's law wants to know of an onset."""
+    return any(one.law != "proportional" for one in snapshot.channels)

@@ -1,0 +1,86 @@
+"""What a daemon that died has left changed, and putting it back: at the next start, or by `qioi restore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.controller.best_effort import recover_idle
+from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.guard.restore import Outcome, Result, restore_entries
+from qioi.controller.levers.files import Files
+from qioi.controller.slicing import recover_slices
+from qioi.discovery.owners import EngineOwners
+from qioi.discovery.told import ToldFiles
+from qioi.kernel.hierarchy import Hierarchy
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What came of it. ``problems`` are complete lines; ``clean`` says that nothing of ours is left.
+
+    ``threads`` is how many threads had a slice of ours, ``left`` what is still to be put back.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    problems: tuple[str, ...]
+    threads: int = 0
+    left: tuple[Entry, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was unreadable and nothing failed."""
+        return not self.problems and all(outcome.result is not Result.FAILED for outcome in self.outcomes)
+
+
+def recover(state_dir: Path, record_dir: Path, hierarchy: Hierarchy) -> Recovery:
+    """Put everything back that the journal in ``state_dir`` names, and the records that those in ``record_dir`` do.
+
+    The caller holds the lock.
+    """
+    journal = Journal(state_dir)
+    try:
+        loaded = journal.load()
+    except OSError as error:
+        return Recovery((), (f"{journal.file}: {error.strerror}: nothing could be restored",))
+    problems: list[str] = []
+    if loaded.problems:
+        what = "; ".join(loaded.problems)
+        try:
+            kept = f"kept as {journal.set_aside()}"
+        except OSError as error:
+            kept = f"it cannot be set aside: {error.strerror}"
+        problems.append(f"{journal.file}: {what}: what can be read is restored, the rest is left alone; {kept}")
+    told, unread = ToldFiles(record_dir).load()
+    problems += unread
+    journalled = {entry.owner for entry in loaded.entries}
+    entries = (*loaded.entries, *(entry for entry in told if entry.owner not in journalled))
+    owners = EngineOwners(hierarchy, record_dir)
+    try:
+        outcomes, left = restore_entries(hierarchy, Files(hierarchy), entries, owners)
+    finally:
+        owners.close()
+    try:
+        journal.store(left)
+    except OSError as error:
+        problems.append(f"{journal.file}: {error.strerror}: it stays as it was")
+    rest = recover_rest(state_dir, hierarchy)
+    return Recovery((*outcomes, *rest.outcomes), (*problems, *rest.problems), rest.threads, tuple(left))
+
+
+def recover_rest(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
+    """Put back what is no share: slices, and groups that were made idle."""
+    threads, unsliced = recover_slices(state_dir, hierarchy)
+    idle, stuck = recover_idle(state_dir, hierarchy)
+    return Recovery(tuple(idle), (*unsliced, *stuck), threads)
+
+
+def tell(recovery: Recovery, say: Callable[[str], None]) -> None:
+    """Say what came of a recovery, one line each."""
+    for problem in recovery.problems:
+        say(problem)
+    if recovery.threads:
+        say(f"slices of {recovery.threads} threads: put back")
+    for outcome in recovery.outcomes:
+        say(f"{outcome.path}: {outcome.result}: {outcome.message}")

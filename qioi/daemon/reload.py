@@ -1,0 +1,90 @@
+"""SIGHUP: another configuration takes the place of the one in force, or is refused as a whole."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from qioi.daemon.daemon import Daemon
+from qioi.daemon.notify import Notifier
+from qioi.model.names import counted
+from qioi.settings.config import Config, ConfigError
+from qioi.settings.sections import DISCOVERIES
+from qioi.show.snapshot import Snapshot
+
+log = logging.getLogger("qioi")
+
+#: Keys that are used when the daemon starts, and not looked at again.
+AT_START = (
+    *DISCOVERIES,
+    "state_dir",
+    "record_dir",
+    "socket",
+    "metrics",
+    "actuator",
+    "own",
+    "dry_run",
+    "slices",
+    "slices_before_6_15",
+    "best_effort",
+)
+
+
+class Reloader:
+    """Reads the file again. ``absent`` names what a configuration needs and the host has not."""
+
+    def __init__(
+        self,
+        config: Config,
+        load: Callable[[], Config],
+        absent: Callable[[Config], Iterable[str]],
+        daemon: Daemon,
+        notifier: Notifier,
+    ) -> None:
+        self.config = config
+        self._load = load
+        self._absent = absent
+        self._daemon = daemon
+        self._notifier = notifier
+
+    def reload(self, before: Snapshot) -> Snapshot:
+        """Adopt what the file says now; if anything is wrong with it, nothing changes but what is said."""
+        self._notifier.reloading()
+        after = self._reload(before)
+        self._notifier.ready(summary(after))
+        return after
+
+    def _reload(self, before: Snapshot) -> Snapshot:
+        state = before.configuration
+        try:
+            config = self._load()
+            known = {(one.name, one.cgroup, one.log) for one in self.config.components}
+            new = tuple(one for one in config.components if (one.name, one.cgroup, one.log) not in known)
+            problems = tuple(self._absent(replace(config, components=new)))
+        except ConfigError as error:
+            problems = error.problems
+        if problems:
+            for problem in problems:
+                log.error("reload refused: %s", problem)
+            log.error("the configuration from before stays in force")
+            return replace(before, configuration=replace(state, refused=state.refused + 1, problems=problems))
+        waiting = tuple(key for key in AT_START if getattr(config, key) != getattr(self.config, key))
+        if waiting:
+            log.warning("%s: takes effect at the next start only: %s", config.file, ", ".join(waiting))
+        config = replace(config, **{key: getattr(self.config, key) for key in AT_START})
+        after = self._daemon.adopt(config, before)
+        self.config = config
+        log.info("reloaded %s: %s", config.file, summary(after))
+        state = replace(state, loaded=time.time(), reloads=state.reloads + 1, problems=(), at_next_start=waiting)
+        return replace(after, configuration=state)
+
+
+def summary(snapshot: Snapshot) -> str:
+    """Say in one clause what is watched."""
+    refused = "; the last reload was refused" if snapshot.configuration.problems else ""
+    return (
+        f"watching {counted(len(snapshot.components), 'component')} and {counted(len(snapshot.channels), 'channel')} "
+        f"every {snapshot.period:g} s{refused}"
+    )

@@ -1,0 +1,339 @@
+"""Recorded peer logs -> what QiOi would have seen and, by a policy, decided. No control group is touched.
+
+The logs are read at full speed, their commits merged by the lines' own time, and shown to the same windows and laws
+that the daemon uses, one period after the other. What a log can't tell is missing here too: the scheduling delay.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from qioi.controller.policy import Controller, Policy
+from qioi.model import DEFAULT_SHARES, ChannelReading, Commit, Component, Decision, LeaderChange, Role
+from qioi.monitor import Event, LineReader, Skip, SourceCounters, Throughput, detect_format
+from qioi.monitor.logs.lines import LineCutter
+
+_CHUNK = 1024 * 1024
+_GZIP_MAGIC = b"\x1f\x8b"
+#: Seconds without a commit after which a replay skips ahead: a pause in the recording, or a wrong time stamp.
+_PAUSE = 120.0
+#: Seconds by which neighbouring lines may be out of order: they are written by several threads.
+_DISORDER = 1.0
+_DOCKER_LOG = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}-json\.log")
+
+
+class ReplayError(Exception):
+    """A log that cannot be replayed; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """What was in one file."""
+
+    path: str
+    peer: str
+    log_format: str
+    counters: SourceCounters
+    #: Commits whose line has no time, nor any line before it: they can't be placed.
+    untimed: int
+    #: How often the peer's clock was set back.
+    clock_steps: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Span:
+    """The blocks of one channel: as one peer reported them, or each once over all peers."""
+
+    blocks: int = 0
+    transactions: int = 0
+    first_block: int | None = None
+    last_block: int | None = None
+    first_time: float | None = None
+    last_time: float | None = None
+    #: Transactions of the first block: they were committed before the span that throughput is taken over.
+    opening: int = 0
+    #: Reports of a block that the same peer had reported before.
+    repeated: int = 0
+    #: Blocks between the lowest and the highest that are missing.
+    missing: int = 0
+
+    @property
+    def seconds(self) -> float | None:
+        """From the first commit to the last."""
+        return None if self.first_time is None or self.last_time is None else self.last_time - self.first_time
+
+    @property
+    def throughput(self) -> float | None:
+        """Transactions per second by the paper's equation, over the whole span."""
+        return (self.transactions - self.opening) / self.seconds if self.seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One period of the replay."""
+
+    time: float
+    readings: tuple[ChannelReading, ...]
+    #: Component -> share in force after this period's decisions.
+    shares: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedDecision:
+    """A decision that would have changed a share."""
+
+    time: float
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Everything that a replay found."""
+
+    logs: tuple[LogRead, ...]
+    period: float
+    window: float
+    channels: Mapping[str, Span]
+    peers: Mapping[tuple[str, str], Span]
+    #: Blocks that peers reported with different numbers of transactions, per channel.
+    disagreements: Mapping[str, int]
+    leader_changes: tuple[LeaderChange, ...]
+    points: tuple[Point, ...]
+    thresholds: Mapping[str, float]
+    decisions: tuple[TimedDecision, ...]
+
+    @property
+    def lines(self) -> int:
+        """Lines read in all files."""
+        return sum(log.counters.lines for log in self.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Whom the policies are asked for; without policies nothing is decided."""
+
+    components: tuple[Component, ...] = ()
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    period: float = 1.0
+    window: float = 6.0
+
+
+def name_peers(paths: Sequence[Path]) -> dict[Path, str]:
+    """Name the peer of each file: the file's name without what rotation and compression add to it.
+
+    ``peer0.log``, ``peer0.log.1`` and ``peer0.log.2.gz`` are one peer; ``a/peer.log`` and ``b/peer.log`` are two.
+    """
+    stems = {path: _stem(path) for path in paths}
+    folders: dict[str, set[Path]] = {}
+    for path, stem in stems.items():
+        folders.setdefault(stem, set()).add(path.absolute().parent)
+    return {
+        path: stem if len(folders[stem]) == 1 else f"{path.absolute().parent.name}/{stem}"
+        for path, stem in stems.items()
+    }
+
+
+def read_log(path: Path, peer: str, channels: Iterable[str] = ()) -> tuple[list[Event], LogRead]:
+    """Read one recorded log, compressed or not, in any format."""
+    counters = SourceCounters()
+    events: list[Event] = []
+    cutter = LineCutter(counters)
+    reader: LineReader | None = None
+    try:
+        for data in _chunks(path):
+            if reader is None:
+                reader = LineReader(peer, detect_format(data), tuple(channels), counters)
+                log_format = detect_format(data)
+            counters.bytes += len(data)
+            events += reader.feed(cutter.feed(data))
+        if reader is not None:
+            events += reader.feed(cutter.rest())
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ReplayError(f"{path}: broken gzip file: {error}") from None
+    except OSError as error:
+        raise ReplayError(f"{path}: {error.strerror or error}") from None
+    if reader is None:
+        raise ReplayError(f"{path}: empty: accepted is a peer's log")
+    placed, steps = _with_times(events)
+    times = [event.time for event in placed if event.time is not None]
+    span = max(times) - min(times) if times else 0.0
+    return placed, LogRead(str(path), peer, log_format.value, counters, len(events) - len(placed), steps, span)
+
+
+def replay(
+    paths: Sequence[Path], plan: Plan, names: Mapping[Path, str] | None = None, threshold: float | None = None
+) -> Replay:
+    """Read the logs and go through them, one period after the other.
+
+    ``names`` says which component wrote which log. ``threshold`` stands in for every channel's own; where the plan has
+    no policies, Algorithm 1 is asked for every peer that has a log here.
+    """
+    names = names or name_peers(paths)
+    serving = {component.name: component.channels for component in plan.components}
+    events: list[Event] = []
+    logs: list[LogRead] = []
+    for path in dict.fromkeys(paths):
+        found, log = read_log(path, names[path], serving.get(names[path], ()))
+        events += found
+        logs.append(log)
+    events.sort(key=_time)
+    commits = [event for event in events if isinstance(event, Commit)]
+    if not commits and not any(isinstance(event, LeaderChange) for event in events):
+        raise ReplayError(
+            f"{', '.join(map(str, paths))}: no commit line in {sum(log.counters.lines for log in logs)} lines: "
+            f"accepted are the logs of Fabric peers with logger kvledger at level INFO"
+        )
+    channels, peers, disagreements = summarise(commits)
+    if threshold is not None:
+        plan = _with_threshold(plan, threshold, [log.peer for log in logs], channels)
+    points, decisions = _go_through(commits, plan)
+    return Replay(
+        logs=tuple(logs),
+        period=plan.period,
+        window=plan.window,
+        channels=channels,
+        peers=peers,
+        disagreements=disagreements,
+        leader_changes=tuple(event for event in events if isinstance(event, LeaderChange)),
+        points=points,
+        thresholds={name: policy.threshold for name, policy in plan.policies.items() if policy.threshold is not None},
+        decisions=decisions,
+    )
+
+
+def summarise(commits: Iterable[Commit]) -> tuple[dict[str, Span], dict[tuple[str, str], Span], dict[str, int]]:
+    """Sum up per channel (each block once) and per channel and peer; count blocks that peers disagree about."""
+    by_channel: dict[str, dict[int, Commit]] = {}
+    by_peer: dict[tuple[str, str], dict[int, Commit]] = {}
+    repeated: Counter[tuple[str, str]] = Counter()
+    disagreeing: dict[str, set[int]] = {}
+    for commit in commits:
+        key = commit.channel, commit.peer
+        own = by_peer.setdefault(key, {})
+        if commit.block in own:
+            repeated[key] += 1
+            continue
+        own[commit.block] = commit
+        first = by_channel.setdefault(commit.channel, {}).setdefault(commit.block, commit)
+        if first.transactions != commit.transactions:
+            disagreeing.setdefault(commit.channel, set()).add(commit.block)
+    channels = {channel: _span(blocks.values()) for channel, blocks in by_channel.items()}
+    peers = {key: _span(blocks.values(), repeated[key]) for key, blocks in by_peer.items()}
+    return channels, peers, {channel: len(blocks) for channel, blocks in disagreeing.items()}
+
+
+def total_skips(logs: Iterable[LogRead]) -> dict[Skip, int]:
+    """Sum up what was skipped in all logs."""
+    total: Counter[Skip] = Counter()
+    for log in logs:
+        total.update(log.counters.skipped)
+    return dict(total)
+
+
+def _with_threshold(plan: Plan, threshold: float, peers: Iterable[str], channels: Iterable[str]) -> Plan:
+    if plan.policies:
+        policies = {name: replace(policy, threshold=threshold) for name, policy in plan.policies.items()}
+        return replace(plan, policies=policies)
+    return replace(
+        plan,
+        components=tuple(Component(name, Role.PEER, name) for name in dict.fromkeys(peers)),
+        policies={name: Policy(name, law="proportional", threshold=threshold) for name in channels},
+    )
+
+
+def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...], tuple[TimedDecision, ...]]:
+    throughput = Throughput(plan.window)
+    controller = Controller(plan.policies)
+    shares = {one.name: DEFAULT_SHARES for one in plan.components if controller.policies_for(one)}
+    points: list[Point] = []
+    decisions: list[TimedDecision] = []
+    position = 0
+    now = last = _time(commits[0]) if commits else 0.0
+    while position < len(commits):
+        due = _time(commits[position])
+        if now - last > _PAUSE and due > now:
+            now += (due - now) // plan.period * plan.period
+        now += plan.period
+        while position < len(commits) and _time(commits[position]) <= now:
+            last = _time(commits[position])
+            throughput.observe(commits[position], last)
+            position += 1
+        readings = {reading.channel: reading for reading in throughput.readings(now)}
+        for one in plan.components:
+            if one.name in shares:
+                decision = controller.decide(
+                    now, one, shares[one.name], DEFAULT_SHARES, channels=readings, delay=None, host=None
+                )
+                if decision is not None and decision.changes:
+                    decisions.append(TimedDecision(now, decision))
+                    shares[one.name] = decision.shares
+        points.append(Point(now, tuple(readings.values()), dict(shares)))
+    return tuple(points), tuple(decisions)
+
+
+def _span(commits: Iterable[Commit], repeated: int = 0) -> Span:
+    listed = list(commits)
+    numbers = [commit.block for commit in listed]
+    first = min(listed, key=_time)
+    return Span(
+        blocks=len(listed),
+        transactions=sum(commit.transactions for commit in listed),
+        first_block=min(numbers),
+        last_block=max(numbers),
+        first_time=_time(first),
+        last_time=max(map(_time, listed)),
+        opening=first.transactions,
+        repeated=repeated,
+        missing=max(numbers) - min(numbers) + 1 - len(numbers),
+    )
+
+
+def _with_times(events: Iterable[Event]) -> tuple[list[Event], int]:
+    """Place every event in time; say how often the peer's clock was set back.
+
+    A line without a time takes that of the line before it; those before the first time are left out. Time goes on where
+    the clock was set back, so that blocks stay in their order.
+    """
+    placed: list[Event] = []
+    last: float | None = None
+    shift, steps = 0.0, 0
+    for event in events:
+        if event.time is None and last is None:
+            continue
+        time = last if event.time is None else event.time + shift
+        if last is not None and time is not None and time < last:
+            if last - time > _DISORDER:
+                shift, steps = shift + last - time, steps + 1
+            time = last
+        placed.append(replace(event, time=time))
+        last = time
+    return placed, steps
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        packed = file.read(2) == _GZIP_MAGIC
+        file.seek(0)
+        with gzip.GzipFile(fileobj=file) if packed else file as plain:
+            while data := plain.read(_CHUNK):
+                yield data
+
+
+def _stem(path: Path) -> str:
+    name = path.name.removesuffix(".gz")
+    head, dot, number = name.rpartition(".")
+    if dot and number.isdigit():
+        name = head
+    container = _DOCKER_LOG.fullmatch(name)
+    return container[1] if container else name.removesuffix(".log")
+
+
+def _time(event: Event) -> float:
+    return event.time if event.time is not None else 0.0

@@ -1,0 +1,54 @@
+"""The threads of a control group and of those below it, cgroup v1 or v2."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+#: Bytes asked for at once; the kernel gives a page or so.
+_CHUNK = 65_536
+#: How deep control groups below a component's are looked into (systemd in a container makes some).
+MAX_DEPTH = 4
+
+
+def list_name(path: Path) -> str:
+    """Find out which file lists a group's threads: the one of cgroup v2 or of v1."""
+    for name in ("cgroup.threads", "tasks"):
+        if (path / name).exists():
+            return name
+    raise FileNotFoundError(f"no control group: {path}")
+
+
+def list_threads(folder: str, name: str, depth: int = MAX_DEPTH) -> set[bytes]:
+    """List the threads of a group and of those below it, by plain system calls. OSError: it is gone."""
+    threads = set(_read_all(f"{folder}/{name}").split())
+    # A directory's link count is two and one for each directory in it: most groups have none, and one call tells.
+    if depth and os.stat(folder).st_nlink > 2:  # noqa: PTH116
+        with os.scandir(folder) as entries:
+            for below in [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]:
+                with contextlib.suppress(OSError):  # it went meanwhile
+                    threads |= list_threads(below, name, depth - 1)
+    return threads
+
+
+def _read_all(file: str) -> bytes:
+    """Read a file of the kernel's to its end."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = os.read(descriptor, _CHUNK)
+        if len(text) < 1024:  # far less than the kernel gives at once: that was all
+            return text
+        while more := os.read(descriptor, _CHUNK):
+            text += more
+        return text
+    finally:
+        os.close(descriptor)
+
+
+def threads_of(group: Path) -> set[bytes]:
+    """List the threads of a group and of those below it; none where it is gone."""
+    try:
+        return list_threads(str(group), list_name(group))
+    except OSError:
+        return set()

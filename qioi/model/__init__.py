@@ -1,0 +1,27 @@
+"""The plain values that the rooms of QiOi exchange. Nothing here does I/O, and nothing of ours is imported."""
+
+from qioi.model.bounds import DEFAULT_SHARES, MAX_SHARES, MIN_SHARES, UNBOUNDED, Bounds
+from qioi.model.commits import Commit, LeaderChange
+from qioi.model.components import ANYBODY, Component, Credentials, Role
+from qioi.model.decisions import Decision, Working
+from qioi.model.readings import ChannelReading, DelayReading, HostLoad, Stalls
+
+__all__ = [
+    "ANYBODY",
+    "DEFAULT_SHARES",
+    "MAX_SHARES",
+    "MIN_SHARES",
+    "UNBOUNDED",
+    "Bounds",
+    "ChannelReading",
+    "Commit",
+    "Component",
+    "Credentials",
+    "Decision",
+    "DelayReading",
+    "HostLoad",
+    "LeaderChange",
+    "Role",
+    "Stalls",
+    "Working",
+]

@@ -1,0 +1,35 @@
+"""What logs of peers and orderers say has happened."""
+
+from __future__ import annotations
+
+from qioi.model.frozen import frozen
+
+
+@frozen
+class Commit:
+    """One block that one peer committed: a commit line of its log.
+
+    ``time`` is the peer's own time stamp of the commit, in seconds since the epoch, UTC;
+    ``None`` where the line carries none. ``transactions`` counts invalid and configuration
+    transactions too, as Fabric's line does.
+    """
+
+    channel: str
+    block: int
+    transactions: int
+    time: float | None
+    peer: str = ""
+
+
+@frozen
+class LeaderChange:
+    """A Raft leader change that one orderer logged; leader 0 means that there is none.
+
+    ``channel`` is ``None`` where the line does not name one; ``time`` as in :class:`Commit`.
+    """
+
+    old: int
+    new: int
+    time: float | None
+    channel: str | None = None
+    orderer: str = ""

@@ -1,0 +1,83 @@
+"""What one period's look at channels, components and the host has found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from qioi.model.frozen import frozen
+
+
+@frozen
+class ChannelReading:
+    """What one period's look at a channel found.
+
+    ``throughput`` is in transactions per second, ``None`` before the first window is full.
+    ``age`` is the seconds since the channel's last commit was seen, ``None`` if there was none.
+    ``committed`` counts the transactions since the daemon began to look, ``None`` where they are not counted.
+    ``source`` says who counts: counts of two sources can't be compared.
+    """
+
+    channel: str
+    throughput: float | None
+    age: float | None
+    height: int | None = None
+    committed: int | None = None
+    source: str = "log"
+
+
+@frozen
+class DelayReading:
+    """What the scheduler did to one component since the reading before.
+
+    ``run`` and ``wait`` are seconds that its threads ran and were runnable but waited, summed over
+    threads; ``slices`` is how often they were put on a CPU; ``interval`` is the wall time covered.
+    Source: ``/proc/PID/task/TID/schedstat`` (kernel: Documentation/scheduler/sched-stats.rst).
+    """
+
+    component: str
+    run: float
+    wait: float
+    slices: int
+    interval: float
+    threads: int = 0
+
+    @property
+    def delay(self) -> float | None:
+        """Mean scheduling delay per time slice, in seconds; ``None`` if nothing ran."""
+        return self.wait / self.slices if self.slices else None
+
+    @property
+    def waiting_share(self) -> float | None:
+        """Share of runnable time that was spent waiting, 0..1; ``None`` if nothing was runnable."""
+        runnable = self.run + self.wait
+        return self.wait / runnable if runnable > 0 else None
+
+
+@frozen
+class HostLoad:
+    """How busy the whole host is, as shares of all its CPUs, 0..1.
+
+    ``idle`` is what nobody used, ``foreign`` what was used by anybody but the ledger's components. ``lasting`` is the
+    same over a second at least, where the period was shorter: a moment is too short to say that there is room.
+    ``sudden`` says that less than a second ago far more threads than usual were found runnable.
+    """
+
+    idle: float
+    foreign: float
+    lasting: HostLoad | None = None
+    sudden: bool = False
+
+
+@frozen
+class Stalls:
+    """What keeps processes from running, beside other processes.
+
+    ``io`` is the part of the time in which somebody on the host waited for I/O, 0..1, ``None`` where the kernel does
+    not say. ``blocked`` is how many threads of a component were found blocked, ``throttled`` the part of the time for
+    which its quota stopped it; a component that was not looked at, because nothing hinted at it, is missing.
+    """
+
+    io: float | None = None
+    blocked: Mapping[str, int] = field(default_factory=dict)
+    throttled: Mapping[str, float] = field(default_factory=dict)

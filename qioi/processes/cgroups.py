@@ -1,0 +1,295 @@
+"""CPU control groups for the lab: one parent, one child per process, removed as one.
+
+On cgroup v1 a child is a directory in the ``cpu`` hierarchy and, where that is mounted apart, one
+of the same name in ``cpuacct`` (for CPU time). On v2 it is a directory of the unified hierarchy
+with the cpu controller switched on. Weights are spoken of in v1 units here; a new group of either
+version starts at its kernel's default, so a share of 1024 means "as everybody else".
+
+Sources: kernel Documentation/admin-guide/cgroup-v1/cgroups.rst, cgroup-v2.rst ("CPU").
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.kernel import hierarchy
+from qioi.kernel.accounts import find_accounts
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import MOUNTINFO
+from qioi.model import DEFAULT_SHARES, Role
+from qioi.processes.errors import LabError
+from qioi.processes.launch import Running, launch
+
+#: cgroup v2 ``cpu.weight`` of a new group (kernel: cgroup-v2.rst).
+DEFAULT_WEIGHT = 100
+#: Seconds that killed processes have to end: on a busy host, or where they wait for a slow disk, that takes its time.
+DYING = 60.0
+#: Tries to remove a group whose last process has just ended, 20 ms apart.
+ATTEMPTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """Where this host keeps the CPU controller: its mount, its version, and where CPU time is read."""
+
+    version: int
+    cpu: Path
+    cpuacct: Path | None = None
+
+    @property
+    def weights(self) -> hierarchy.Hierarchy:
+        """The controller's side of it: which file holds a weight, and in which unit."""
+        return hierarchy.Hierarchy(self.version, self.cpu)
+
+    @property
+    def mounts(self) -> tuple[Path, ...]:
+        """Every mount in which a group needs a directory."""
+        if self.cpuacct is None or self.cpuacct == self.cpu:
+            return (self.cpu,)
+        return (self.cpu, self.cpuacct)
+
+
+def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
+    """Find the mounted CPU controller, as the daemon does."""
+    try:
+        found = hierarchy.find_hierarchy(mountinfo)
+    except CgroupError as error:
+        raise LabError(str(error)) from None
+    return Hierarchy(found.version, found.mount, find_accounts(found, mountinfo) if found.version == 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One control group. ``path`` is relative to the controller's mount, as the daemon wants it."""
+
+    hierarchy: Hierarchy
+    path: str
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Give the group's directory in every mount."""
+        return tuple(mount / self.path for mount in self.hierarchy.mounts)
+
+    @property
+    def procs_files(self) -> tuple[Path, ...]:
+        """Give the files that a process writes its id to in order to join."""
+        return tuple(directory / "cgroup.procs" for directory in self.directories)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the group is there."""
+        return self.directories[0].is_dir()
+
+    @property
+    def idle(self) -> bool:
+        """Whether somebody has made the group idle, as kernels from 5.15 on let them: then it takes no shares."""
+        file = self.directories[0] / "cpu.idle"
+        return file.exists() and file.read_text().strip() == "1"
+
+    def create(self, shares: int = DEFAULT_SHARES) -> Group:
+        """Make the group, or take the one that is there, and set its shares unless it is idle."""
+        try:
+            for directory in self.directories:
+                directory.mkdir(exist_ok=True)
+            if not self.idle:
+                self.set_shares(shares)
+        except OSError as error:
+            raise LabError(
+                f"cannot make the control group {self.directories[0]}: {error.strerror} "
+                "(the lab needs root and a writable cgroup hierarchy)"
+            ) from error
+        return self
+
+    def enable_cpu_for_children(self) -> None:
+        """On v2, let children have cpu.weight; on v1 they have cpu.shares anyway."""
+        if self.hierarchy.version == 2:
+            enable_cpu(self.directories[0])
+
+    def set_shares(self, shares: int) -> None:
+        """Write the weight, given in v1 units."""
+        weights = self.hierarchy.weights
+        (self.directories[0] / weights.file).write_text(str(weights.raw(shares, DEFAULT_WEIGHT)))
+
+    def shares(self) -> int:
+        """Read the weight back, in v1 units."""
+        weights = self.hierarchy.weights
+        return weights.shares(int((self.directories[0] / weights.file).read_text()), DEFAULT_WEIGHT)
+
+    def cpu_seconds(self) -> float:
+        """CPU time, user and system, of all processes that were ever in the group, in seconds."""
+        if self.hierarchy.version == 2:
+            for line in (self.directories[0] / "cpu.stat").read_text().splitlines():
+                key, value = line.split()
+                if key == "usage_usec":
+                    return int(value) / 1e6
+            raise LabError(f"{self.directories[0]}/cpu.stat has no usage_usec")
+        if self.hierarchy.cpuacct is None:
+            raise LabError("no cpuacct controller is mounted: CPU time per group cannot be read")
+        return int((self.hierarchy.cpuacct / self.path / "cpuacct.usage").read_text()) / 1e9
+
+    def pids(self) -> tuple[int, ...]:
+        """List the processes in the group, in any of its mounts; empty when the group is gone."""
+        found: set[int] = set()
+        for file in self.procs_files:
+            with contextlib.suppress(FileNotFoundError, OSError):
+                found.update(int(pid) for pid in file.read_text().split())
+        return tuple(sorted(found - {0}))
+
+    def members(self) -> frozenset[int]:
+        """List the processes that have joined the group in every mount."""
+        joined = [set(file.read_text().split()) for file in self.procs_files if file.exists()]
+        return frozenset(int(pid) for pid in set.intersection(*joined)) if joined else frozenset()
+
+    def signal(self, number: signal.Signals) -> int:
+        """Send a signal to every process in the group; return how many there were."""
+        pids = self.pids()
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return len(pids)
+
+
+def enable_cpu(directory: Path) -> None:
+    """Switch the cpu controller on for the children of a v2 group."""
+    control = directory / "cgroup.subtree_control"
+    if "cpu" in control.read_text().split():
+        return
+    try:
+        control.write_text("+cpu")
+    except OSError as error:
+        raise LabError(f"cannot enable the cpu controller in {control}: {error.strerror}") from error
+
+
+class Tree:
+    """A parent group and its children, one per process of the lab.
+
+    The parent keeps the default share, as the parent group of a container engine does. A larger one
+    looks like less noise, and starves what stays in the root group: the process that measures, for one.
+    """
+
+    def __init__(self, name: str, hierarchy: Hierarchy | None = None) -> None:
+        self.name = name
+        self.hierarchy = hierarchy or find_hierarchy()
+        self.root = Group(self.hierarchy, name)
+
+    def create(self) -> None:
+        """Make the parent group."""
+        if self.hierarchy.version == 2:
+            enable_cpu(self.hierarchy.cpu)
+        self.root.create()
+        self.root.enable_cpu_for_children()
+
+    def group(self, name: str) -> Group:
+        """Name a child; it exists once created."""
+        return Group(self.hierarchy, f"{self.name}/{name}")
+
+    def plain_group(self, name: str) -> Group:
+        """Name the group that a process on the host may join under that name."""
+        return self.group(name)
+
+    def children(self) -> tuple[Group, ...]:
+        """List the child groups that exist in any mount."""
+        names: set[str] = set()
+        for directory in self.root.directories:
+            if directory.is_dir():
+                names.update(entry.name for entry in directory.iterdir() if entry.is_dir())
+        return tuple(self.group(name) for name in sorted(names))
+
+    def pids(self) -> tuple[int, ...]:
+        """List the processes in the parent and all children."""
+        groups = (self.root, *self.children())
+        return tuple(sorted({pid for group in groups for pid in group.pids()}))
+
+    def left(self) -> bool:
+        """Whether anything of the lab is there."""
+        return bool(self.children()) or self.root.exists
+
+    def prepare(self, name: str, shares: int = DEFAULT_SHARES, folders: Sequence[Path] = ()) -> None:
+        """Have the place for a program that is started later; ``folders`` as in :meth:`start`."""
+        self.group(name).create(shares)
+
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        shares: int = DEFAULT_SHARES,
+        log: Path | None = None,
+        cwd: Path | None = None,
+        die_with_parent: bool = False,
+        folders: Sequence[Path] = (),
+        role: Role | None = None,
+        channels: Sequence[str] = (),
+    ) -> Running:
+        """Start a program in a child of its own; see :func:`qioi.processes.launch.launch`.
+
+        ``folders``, ``role`` and ``channels`` are for containers, which see nothing of the host otherwise, and by whose
+        labels the daemon finds the components.
+        """
+        group = self.group(name).create(shares)
+        return launch(argv, group, log=log, cwd=cwd, die_with_parent=die_with_parent)
+
+    def log_of(self, name: str) -> tuple[Path, str] | None:
+        """Say where a program's log is, and its format, if it is not the file that it was started with."""
+        return None
+
+    def save_logs(self) -> None:
+        """Have all logs in the files that the programs were started with: here they are."""
+
+    def remove(self, groups: tuple[Group, ...] | None = None, grace: float = 5.0) -> None:
+        """End what runs in the groups (default: all) and remove them; the parent too when all go.
+
+        SIGTERM first; whatever is left after ``grace`` seconds is killed. Groups that are already
+        gone are no error, so that this can be repeated.
+        """
+        chosen = groups if groups is not None else (*self.children(), self.root)
+        for group in chosen:
+            group.signal(signal.SIGTERM)
+        wait_empty(chosen, grace)
+        deadline = time.monotonic() + DYING
+        while sum(group.signal(signal.SIGKILL) for group in chosen):
+            wait_empty(chosen, 0.2)
+            if time.monotonic() > deadline:
+                left = [pid for group in chosen for pid in group.pids()]
+                raise LabError(f"processes {left} in {self.root.directories[0]} do not die, even by SIGKILL")
+        for group in chosen:
+            remove_directories(group)
+
+    def __repr__(self) -> str:
+        return f"Tree({str(self.hierarchy.cpu / self.name)!r})"
+
+
+def wait_empty(groups: tuple[Group, ...], timeout: float) -> bool:
+    """Wait until no process is left in the groups; say whether that came true."""
+    deadline = time.monotonic() + timeout
+    while any(group.pids() for group in groups):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def remove_directories(group: Group) -> None:
+    """Remove an empty group's directories; the kernel may need a moment after the last exit.
+
+    A process that was just being started when its starter was killed may still join: it is killed.
+    """
+    for directory in reversed(group.directories):
+        for attempt in range(ATTEMPTS):
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                break
+            except OSError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                group.signal(signal.SIGKILL)
+                time.sleep(0.02)
+            else:
+                break

@@ -1,0 +1,1 @@
+"""The configuration file: its form, its checks, and what it means."""

@@ -1,0 +1,401 @@
+"""The configuration file: YAML, checked strictly, and every problem reported at once.
+
+A problem is one line: file, key, value, and what is accepted. Nothing is started with a wrong file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+
+from qioi.controller.laws.thresholds import AUTO
+from qioi.controller.policy import Policy
+from qioi.model import MAX_SHARES, MIN_SHARES, Component, Credentials, Role
+from qioi.model.names import in_one_line
+from qioi.settings.contradictions import contradictions
+from qioi.settings.kubernetes import KubernetesConfig
+from qioi.settings.salvage import Model, Place, sift
+from qioi.settings.sections import (
+    DISCOVERIES,
+    Channel,
+    ContainerdConfig,
+    DockerConfig,
+    File,
+    Name,
+    PodmanConfig,
+    RoleName,
+    Strict,
+    SystemdConfig,
+    web_address,
+)
+
+Shares = Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES)]
+#: What is accepted for a section.
+MAPPING = "a mapping of keys to values"
+
+STATE_DIR = Path("/run/qioi")
+RECORD_DIR = Path("/var/lib/qioi")
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. ``problems`` are complete lines."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def inside_the_mount(path: str) -> str:
+    """Accept a cgroup path only if it cannot lead out of the CPU controller's mount."""
+    if not path.strip("/") or path.startswith("/") or {"", ".", ".."} & set(path.split("/")) or "\0" in path:
+        raise ValueError("accepted is a path below the CPU controller's mount, without a leading slash, `.` or `..`")
+    return path
+
+
+def owed(value: object) -> float | str:
+    """Accept a number of transactions per second, or the word for a learned one."""
+    if value == AUTO:
+        return AUTO
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise ValueError(f"accepted is greater than 0 (transactions per second), or {AUTO}")
+    return float(value)
+
+
+class TlsConfig(Strict):
+    """How an https endpoint is asked: whom to believe, and who we are."""
+
+    ca: File | None = None
+    certificate: File | None = None
+    key: File | None = None
+
+
+class ComponentConfig(Strict):
+    """One component of a fixed list, or of lab.json."""
+
+    name: Name
+    role: RoleName
+    cgroup: Annotated[str, AfterValidator(inside_the_mount)]
+    log: File | None = None
+    log_format: Literal["plain", "docker-json", "cri"] = "plain"
+    metrics_url: Annotated[str, AfterValidator(web_address)] | None = None
+    metrics_tls: TlsConfig = TlsConfig()
+    source: Literal["log", "metrics", "auto"] = "auto"
+    channels: list[Channel] = Field(default_factory=list)
+
+
+class PolicyConfig(Strict):
+    """A channel's policy; what is left out is taken from ``defaults``, and then from the law."""
+
+    threshold: Annotated[float | str, PlainValidator(owed)] | None = None
+    law: Literal["proportional", "adaptive"] | None = None
+    k: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] | None = None
+    default: Shares | None = None
+    floor: Shares | None = None
+    ceiling: Shares | None = None
+    priority: Annotated[int, Field(ge=-1000, le=1000)] | None = None
+
+
+class MetricsConfig(Strict):
+    """Where Prometheus finds the metrics; port 0 is off."""
+
+    listen: Name = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 9464
+
+
+class OwnConfig(Strict):
+    """The daemon's own protection: its priority, and the shares of the group that it runs in."""
+
+    nice: Annotated[int, Field(ge=-20, le=19)] | None = -10
+    realtime: bool = True
+    shares: Shares | None = None
+
+
+def switched_off(value: object) -> object:
+    """Take YAML's ``off``, which is a boolean, for the word."""
+    return "off" if value is False else value
+
+
+def said(value: object) -> object:
+    """Refuse a section's name with nothing behind it: whoever writes `docker:` wants one."""
+    if value is None:
+        raise ValueError(f"accepted is {MAPPING}, {{}} for none")
+    return value
+
+
+class FileConfig(Strict):
+    """The file as it is written."""
+
+    period: Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)] = 1.0
+    lab: File | None = None
+    components: list[ComponentConfig] = Field(default_factory=list)
+    docker: Annotated[DockerConfig | None, BeforeValidator(said)] = None
+    podman: Annotated[PodmanConfig | None, BeforeValidator(said)] = None
+    containerd: Annotated[ContainerdConfig | None, BeforeValidator(said)] = None
+    systemd: Annotated[SystemdConfig | None, BeforeValidator(said)] = None
+    kubernetes: Annotated[KubernetesConfig | None, BeforeValidator(said)] = None
+    channels: dict[Channel, PolicyConfig] = Field(default_factory=dict)
+    defaults: PolicyConfig = PolicyConfig()
+    actuator: Literal["auto", "libcgroup", "files", "docker"] = "auto"
+    state_dir: File = str(STATE_DIR)  # in memory: a disk may take seconds to answer when its threads starve
+    record_dir: File | None = None
+    socket: File | None = None
+    metrics: MetricsConfig = MetricsConfig()
+    own: OwnConfig = OwnConfig()
+    boost_cap: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
+    slices: Annotated[Literal["off", "auto", "required"], BeforeValidator(switched_off)] = "off"
+    slices_before_6_15: bool = False
+    best_effort: list[Annotated[str, AfterValidator(inside_the_mount)]] = Field(default_factory=list)
+    on_exit: Literal["restore", "keep"] = "restore"
+    dry_run: bool = False
+
+
+class LabFile(BaseModel):
+    """The part of a lab's lab.json that the daemon reads."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    components: list[ComponentConfig]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The configuration as it is used: the lab's components are in, every policy is complete."""
+
+    file: Path
+    period: float
+    components: tuple[Component, ...]
+    docker: DockerConfig | None
+    podman: PodmanConfig | None
+    containerd: ContainerdConfig | None
+    systemd: SystemdConfig | None
+    kubernetes: KubernetesConfig | None
+    policies: Mapping[str, Policy]
+    defaults: PolicyConfig
+    actuator: str
+    state_dir: Path
+    record_dir: Path
+    socket: Path
+    metrics: MetricsConfig
+    own: OwnConfig
+    boost_cap: float | None
+    slices: str
+    slices_before_6_15: bool
+    best_effort: tuple[str, ...]
+    on_exit: str
+    dry_run: bool
+
+    @property
+    def discovers(self) -> bool:
+        """Whether components are found while running, beside those that are listed."""
+        return discovers(self)
+
+
+def load_config(path: Path) -> Config:
+    """Read and check a configuration file; ConfigError names every problem found."""
+    config, problems = survey(path)
+    if config is None or problems:
+        raise ConfigError(problems)
+    return config
+
+
+def survey(path: Path) -> tuple[Config | None, list[str]]:
+    """Read a file and name every problem. The configuration is without what is wrong; ``None``: nothing is left."""
+    try:
+        document = read_yaml(path)
+    except ConfigError as error:
+        return None, list(error.problems)
+    raw, wrong, left_out = sift(FileConfig, document)
+    problems = [describe(path, one, FileConfig) for one in wrong]
+    if raw is None:
+        return None, problems
+    listed = list(raw.components)
+    if raw.lab is not None:
+        try:
+            listed += read_lab(path.parent / raw.lab)
+        except ConfigError as error:
+            problems, left_out = [*problems, *error.problems], {*left_out, ("lab",)}
+    components = tuple(component(one, path.parent) for one in listed)
+    policies = {
+        channel: policy(channel, raw.channels.get(channel, PolicyConfig()), raw.defaults)
+        for channel in dict.fromkeys([*raw.channels, *(name for one in components for name in one.channels)])
+    }
+    found = contradictions(components, policies, discovers(raw), left_out)
+    problems += [f"{path}: {problem}" for problem in (*found, *conflicts(raw, listed, left_out))]
+    return complete(path, raw, components, policies), problems
+
+
+def conflicts(raw: FileConfig, listed: Iterable[ComponentConfig], left_out: Set[Place]) -> Iterator[str]:
+    """Find keys that do not go together; what was ``left_out``, being wrong by itself, may have been meant well."""
+    elsewhere = (raw.docker, raw.podman, raw.containerd, raw.systemd)
+    if raw.kubernetes is not None and (listed or raw.channels or any(one is not None for one in elsewhere)):
+        others = "components, lab, docker, podman, containerd, systemd and channels"
+        yield f"kubernetes: {others}: accepted without a cluster only: there, components are pods and channels " \
+              "IsolationPolicy objects"  # fmt: skip
+    if raw.actuator == "docker" and raw.docker is None and ("docker",) not in left_out:
+        yield "actuator: docker: accepted together with a section `docker` only"
+    for one in listed if not any(place[-1] == "metrics_url" for place in left_out) else ():
+        if one.source == "metrics" and one.metrics_url is None:
+            yield f"components: {one.name}: source metrics: accepted together with a `metrics_url` only"
+        if one.metrics_tls != TlsConfig() and not (one.metrics_url or "").startswith("https://"):
+            yield f"components: {one.name}: metrics_tls: accepted together with a `metrics_url` of https only"
+        if (one.metrics_tls.certificate is None) != (one.metrics_tls.key is None):
+            yield f"components: {one.name}: metrics_tls: certificate and key: accepted together only"
+
+
+def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], policies: Mapping[str, Policy]) -> Config:
+    """Put everything into one value; paths begin at the file's folder."""
+    state_dir = path.parent / raw.state_dir
+    return Config(
+        file=path,
+        period=float(raw.period),
+        components=components,
+        docker=raw.docker,
+        podman=raw.podman,
+        containerd=raw.containerd,
+        systemd=raw.systemd,
+        kubernetes=raw.kubernetes,
+        policies=policies,
+        defaults=raw.defaults,
+        actuator=raw.actuator,
+        state_dir=state_dir,
+        record_dir=path.parent / raw.record_dir if raw.record_dir else default_record_dir(state_dir),
+        socket=path.parent / raw.socket if raw.socket else state_dir / "qioi.sock",
+        metrics=raw.metrics,
+        own=raw.own,
+        boost_cap=raw.boost_cap,
+        slices=raw.slices,
+        slices_before_6_15=raw.slices_before_6_15,
+        best_effort=tuple(raw.best_effort),
+        on_exit=raw.on_exit,
+        dry_run=raw.dry_run,
+    )
+
+
+def default_record_dir(state_dir: Path) -> Path:
+    """Give the folder for what must outlive a power cut; who has a state folder of his own has it there."""
+    return RECORD_DIR if state_dir == STATE_DIR else state_dir
+
+
+def component(raw: ComponentConfig, folder: Path) -> Component:
+    """Make a component; a relative log path starts at the file that names it."""
+    log = str(folder / raw.log) if raw.log and raw.source != "metrics" else None
+    tls = {key: str(folder / file) for key, file in raw.metrics_tls.model_dump(exclude_none=True).items()}
+    return Component(
+        raw.name,
+        Role(raw.role),
+        raw.cgroup,
+        tuple(raw.channels),
+        log,
+        raw.log_format,
+        metrics_url=raw.metrics_url if raw.source != "log" else None,
+        metrics_tls=Credentials(**tls),
+    )
+
+
+def policy(channel: str, own: PolicyConfig, defaults: PolicyConfig) -> Policy:
+    """Complete a channel's policy."""
+    given = {**defaults.model_dump(exclude_none=True), **own.model_dump(exclude_none=True)}
+    learned = given.get("threshold") == AUTO
+    if learned:
+        del given["threshold"]
+    return Policy(channel, law=given.pop("law", "adaptive"), auto=learned, **given)
+
+
+def discovers(config: FileConfig | Config) -> bool:
+    """Whether components are found while running, beside those that are listed."""
+    return any(getattr(config, section) is not None for section in DISCOVERIES)
+
+
+def read_lab(folder: Path) -> list[ComponentConfig]:
+    """Read the components of a running lab."""
+    path = folder / "lab.json"
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}: accepted is the folder of a lab that is up"]) from None
+    except ValueError as error:
+        raise ConfigError([f"{path}: {error}: accepted is the file that `qioi lab up` writes"]) from None
+    return check(LabFile, document, path).components
+
+
+def check(model: type[Model], document: object, path: Path) -> Model:
+    """Validate a document, or report every problem in it."""
+    found, wrong, _ = sift(model, document)
+    if found is None or wrong:
+        raise ConfigError(describe(path, one, model) for one in wrong)
+    return found
+
+
+def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> str:
+    """Say one problem: file: key: value: what is accepted."""
+    location = [str(part) for part in error["loc"] if part != "[key]"]
+    key = in_one_line(".".join(location)) or "(the whole file)"
+    if error["type"] == "extra_forbidden":
+        return f"{path}: {key}: unknown key: accepted are {', '.join(known_keys(model, location[:-1]))}"
+    if error["type"] == "missing":
+        return f"{path}: {key}: missing"
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    if isinstance(error["input"], dict) and error["type"] == "value_error":  # about several keys: its words name them
+        return f"{path}: {key}: {message}"
+    if error["type"] in ("model_type", "dict_type"):
+        message = f"{MAPPING}, {{}} for none" if error["input"] is None else MAPPING
+    message = message if message.startswith("accepted") else f"accepted is {message}"
+    return f"{path}: {key}: {shorten(error['input'])}: {message}"
+
+
+def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
+    """Names of the keys that are accepted at a place in the document."""
+    for part in location:  # the parts that are no fields are numbers of a list, or keys that people choose
+        if part in model.model_fields:
+            model = next(section_of(model.model_fields[part].annotation), model)
+    return list(model.model_fields)
+
+
+def section_of(annotation: object) -> Iterator[type[BaseModel]]:
+    """Find the sections that a field's type speaks of: itself, or what it is a list, a mapping or a choice of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from section_of(inner)
+
+
+def shorten(value: object) -> str:
+    """Show a value in at most 60 characters."""
+    try:
+        text = json.dumps(value, default=str)
+    except (TypeError, ValueError):  # YAML's keys may be dates, and its values stand in themselves; JSON's may not
+        text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class UniqueKeyLoader(yaml.SafeLoader):
+    """YAML says that keys are unique; PyYAML would take the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that stands twice."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key in (key for key, count in Counter(keys).items() if count > 1):
+            raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> object:
+    """Read the file; an empty one is an empty mapping."""
+    try:
+        with path.open("rb") as file:
+            document = yaml.load(file, UniqueKeyLoader)
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}: accepted is a readable YAML file"]) from None
+    except yaml.MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
+        raise ConfigError([f"{path}:{line} {error.problem or error.context}: accepted is YAML"]) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, a 30th of February, nested too deeply
+        raise ConfigError([f"{path}: {str(error).splitlines()[0]}: accepted is YAML in UTF-8"]) from None
+    return {} if document is None else document

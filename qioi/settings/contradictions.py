@@ -1,0 +1,47 @@
+"""What is wrong with a configuration although each of its values by itself is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Set
+
+from qioi.controller.policy import Policy
+from qioi.model import Component
+from qioi.settings.salvage import Place
+from qioi.settings.sections import DISCOVERIES
+
+
+def contradictions(
+    components: tuple[Component, ...], policies: Mapping[str, Policy], discovering: bool, left_out: Set[Place]
+) -> Iterator[str]:
+    """Name them. When ``discovering``, more components may be found later.
+
+    Of what was ``left_out``, since it was wrong by itself, nothing is said to be missing.
+    """
+    discovering = discovering or any(place[0] in DISCOVERIES for place in left_out)
+    whole = not any(place[0] in ("components", "channels", "defaults", "lab") for place in left_out)
+    if whole and not components and not discovering:
+        sections = " or ".join(f"`{section}`" for section in DISCOVERIES)
+        yield f"components: none: accepted is at least one, here, in the folder named by `lab`, or a section {sections}"
+    for key, names in (("name", [c.name for c in components]), ("cgroup", [c.cgroup for c in components])):
+        for name in (name for name, count in Counter(names).items() if count > 1):
+            yield f"components: {key} {name!r}: more than once: accepted is one component each"
+    if whole and components and not policies and not discovering:
+        yield "channels: none: accepted is at least one, here or among the channels of a component"
+    for channel, one in policies.items():
+        key = f"channels.{channel}"
+        owed = one.threshold is not None or one.auto or spoilt(channel, left_out, "law", "threshold")
+        if not discovering and one.law == "proportional" and not owed:
+            yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
+        if one.floor is not None and one.floor > one.ceiling and not spoilt(channel, left_out, "floor", "ceiling"):
+            yield f"{key}.floor: {one.floor}: accepted is at most the ceiling, {one.ceiling}"
+        logged = [c for c in components if (c.log or c.metrics_url) and (not c.channels or channel in c.channels)]
+        if whole and components and not discovering and not logged:
+            yield f"{key}: no component with a `log` serves it, nor one with a `metrics_url`: accepted is either"
+
+
+def spoilt(channel: str, left_out: Set[Place], *keys: str) -> bool:
+    """Whether one of a policy's values was left out, its own or that of the defaults."""
+    places: list[Place] = [("defaults",), ("channels",), ("channels", channel)]
+    places += [place for key in keys for place in (("defaults", key), ("channels", channel, key))]
+    return any(place in left_out for place in places)

@@ -1,0 +1,29 @@
+"""The configuration's section `kubernetes`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from qioi.settings.sections import File, Strict, absolute, is_web_address
+
+
+def server_url(url: str) -> str:
+    """Accept where an API server is."""
+    if not is_web_address(url):
+        raise ValueError("accepted is a URL such as https://10.96.0.1:443")
+    return url.rstrip("/")
+
+
+class KubernetesConfig(Strict):
+    """A cluster whose pods of this node are watched; in a pod nothing of it is needed."""
+
+    node: Annotated[str, Field(min_length=1)] | None = None  # default: $NODE_NAME
+    server: Annotated[str, AfterValidator(server_url)] | None = None  # default: the pod's own
+    ca: File | None = None
+    token: File | None = None
+    cgroup_root: str = ""  # the kubelet's --cgroup-root
+    logs: str = "/var/log/pods"
+    nri: Annotated[str, AfterValidator(absolute)] | None = None  # the socket of our plugin, not containerd's own
+    resize: bool = False  # pods' requests may be changed, where their policy wants it too

@@ -1,0 +1,1 @@
+"""Everything for eyes and programs: snapshot, status, explain, top, metrics, HTTP."""

@@ -1,0 +1,146 @@
+"""How one component's share was decided: inputs, rule, error, step, clamp, result, and the level where it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from qioi.controller.levels.placement import Placement
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model.names import few
+from qioi.show.snapshot import ComponentState, Snapshot
+
+#: Siblings named at one level; the rest is summed up.
+NAMED = 8
+#: Names that a refusal offers.
+ACCEPTED = 20
+
+
+def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, Any]:
+    """Give the last decision about a component as plain values; KeyError says which names are accepted."""
+    state = next((one for one in snapshot.components if one.name == name), None)
+    if state is None:
+        known = few((one.name for one in snapshot.components), ACCEPTED)
+        raise KeyError(f"component {name!r}: not watched: accepted are {known or 'none: nothing is watched'}")
+    channel = next((one for one in snapshot.channels if one.name == state.channel), None)
+    working = state.working
+    return {
+        "component": state.name,
+        "role": state.role,
+        "time": snapshot.time,
+        "period": snapshot.period,
+        "early": snapshot.early,
+        "inputs": {
+            "channel": state.channel,
+            "throughput": channel.throughput if channel else None,
+            "threshold": channel.threshold if channel else None,
+            "threshold_source": channel.source if channel else None,
+            "evidence": asdict(channel.evidence) if channel and channel.evidence else None,
+            "commit_age": channel.age if channel else None,
+            "delay": state.delay,
+            "waiting_share": state.waiting_share,
+            "cores": state.cores,
+            "host_idle": snapshot.host.idle if snapshot.host else None,
+            "host_foreign": snapshot.host.foreign if snapshot.host else None,
+            "io_pressure": snapshot.io_pressure,
+        },
+        "bottleneck": asdict(channel.bottleneck) if channel else None,
+        "leadership": {"lost": channel.leaders_lost, "orderer_floor": channel.orderer_floor} if channel else None,
+        "law": channel.law if channel else None,
+        "rule": working.rule if working else None,
+        "reason": state.reason,
+        "error": state.error,
+        "step": step(state),
+        "clamp": None
+        if working is None
+        else {
+            "floor": working.floor,
+            "ceiling": working.ceiling,
+            "wanted": working.wanted,
+            "bounded": not working.floor <= working.wanted <= working.ceiling,
+        },
+        "idle_groups": list(snapshot.idle_groups),
+        "slices": {
+            "mode": snapshot.slices.mode,
+            "text": snapshot.slices.text,
+            "nanoseconds": snapshot.slices.slices.get(name),
+        },
+        "boosts": asdict(snapshot.boosts) if snapshot.boosts else None,
+        "result": {
+            "previous": state.previous,
+            "decided": state.wanted,
+            "in_force": state.share,
+            "original": state.original,
+            "dry_run": snapshot.dry_run,
+            "problem": state.problem,
+        },
+        "acted_at": list(state.placement.groups) if state.placement else [state.cgroup],
+        "actuator": actuator(snapshot, name),
+        "level_reason": state.placement.why if state.placement else None,
+        "levels": list(levels(hierarchy, state.cgroup, state.placement)),
+    }
+
+
+def actuator(snapshot: Snapshot, name: str) -> str | None:
+    """Say by which means a pod's shares are moved, and its class; ``None`` outside of a cluster."""
+    pods = snapshot.kubernetes.pods if snapshot.kubernetes is not None else ()
+    return next(
+        (f"{one.actuator}; {one.qos} pod, moved at: {one.level}" for one in pods if one.component == name), None
+    )
+
+
+def step(state: ComponentState) -> float | None:
+    """Give what the rule asked for beyond the share that was in force, before the clamp."""
+    if state.working is None or state.previous is None:
+        return None
+    return state.working.wanted - state.previous
+
+
+def levels(hierarchy: Hierarchy, cgroup: str, placement: Placement | None = None) -> Iterator[dict[str, Any]]:
+    """Look at every level from the component up: a weight counts among its siblings only.
+
+    ``foreign`` is how many CPUs siblings used that are nobody's components, ``acted`` whether it is raised there.
+    Values are in the kernel's own unit. ``part`` is what the group gets of its parent's CPU while
+    every sibling is busy. A group that vanishes meanwhile is left out.
+    """
+    foreign = {level.group: level.foreign for level in placement.levels} if placement else {}
+    for path in (PurePosixPath(cgroup), *PurePosixPath(cgroup).parents):
+        if str(path) == ".":
+            return
+        own = read(hierarchy.folder(str(path)) / hierarchy.file)
+        if own is None:
+            continue
+        siblings = dict(weights(hierarchy, hierarchy.folder(str(path)).parent, path.name))
+        largest = sorted(siblings, key=lambda name: -siblings[name])[:NAMED]
+        yield {
+            "group": str(path),
+            "file": hierarchy.file,
+            "value": own,
+            "siblings": {name: siblings[name] for name in largest},
+            "others": len(siblings) - len(largest),
+            "part": own / max(1, own + sum(siblings.values())),  # a group that is idle may have no weight
+            "foreign": foreign.get(str(path)),
+            "acted": str(path) in (placement.groups if placement else (cgroup,)),
+        }
+
+
+def weights(hierarchy: Hierarchy, parent: Path, but: str) -> Iterator[tuple[str, int]]:
+    """Give the weight of every group directly below ``parent`` but one."""
+    try:
+        names = [entry.name for entry in parent.iterdir() if entry.is_dir() and entry.name != but]
+    except OSError:
+        return
+    for name in names:
+        value = read(parent / name / hierarchy.file)
+        if value is not None:
+            yield name, value
+
+
+def read(file: Path) -> int | None:
+    """Read one weight; ``None`` where there is none."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None

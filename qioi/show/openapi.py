@@ -1,0 +1,190 @@
+"""The OpenAPI document of the daemon's HTTP API: what is served where, and what the answers look like.
+
+Schemas come from the very values that are sent (qioi.show.snapshot); a test calls every route of a real daemon and
+holds its answers against this document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from qioi.controller.findings.bottleneck import Bottleneck
+from qioi.controller.laws.learned import Evidence
+from qioi.controller.levels.cap import Held
+from qioi.show.snapshot import Snapshot
+
+Schema = dict[str, Any]
+
+PLACE = "#/components/schemas/{model}"
+TEXT: Schema = {"type": "string"}
+OPTIONAL_TEXT: Schema = {"type": ["string", "null"]}
+NUMBER: Schema = {"type": "number"}
+OPTIONAL_NUMBER: Schema = {"type": ["number", "null"]}
+INTEGER: Schema = {"type": "integer"}
+OPTIONAL_INTEGER: Schema = {"type": ["integer", "null"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One route: what it is for, its query parameters with what each is, and the name of its answer's schema.
+
+    Without a schema the answer is plain text. ``refusal`` is the status of another answer, and what that says.
+    """
+
+    summary: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    schema: str | None = None
+    refusal: tuple[int, str] | None = None
+
+
+OPERATIONS = {
+    "GET /status": Operation("What the daemon saw and did in its last period", schema="Snapshot"),
+    "GET /explain": Operation(
+        "How the share of one component was decided", (("component", "its name in /status"),), "Explanation"
+    ),
+    "POST /threshold": Operation(
+        "Set what a channel is owed, until the daemon's next start; on the Unix socket only",
+        (("channel", "its name in /status"), ("tps", "transactions per second, or `auto` to have it learned")),
+        "Message",
+    ),
+    "GET /openapi.json": Operation("This document", schema="OpenAPI"),
+    "GET /metrics": Operation("Metrics in Prometheus' text format"),
+    "GET /healthz": Operation("Whether the daemon's loop runs: OK", refusal=(503, "For how long it has not")),
+}
+
+
+def record(**fields: Schema) -> Schema:
+    """Describe an object that has all of these and nothing else."""
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+def optional(schema: Schema) -> Schema:
+    """Describe what may be null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def explanation() -> Schema:
+    """Describe what qioi.show.explain gives. Shares are in cgroup v1 units, a level's values in the kernel's own."""
+    return record(
+        component=TEXT,
+        role=TEXT,
+        time=NUMBER,
+        period=NUMBER,
+        early=OPTIONAL_TEXT,
+        inputs=record(
+            channel=OPTIONAL_TEXT,
+            throughput=OPTIONAL_NUMBER,
+            threshold=OPTIONAL_NUMBER,
+            threshold_source=OPTIONAL_TEXT,
+            evidence=optional(reference("Evidence")),
+            commit_age=OPTIONAL_NUMBER,
+            delay=OPTIONAL_NUMBER,
+            waiting_share=OPTIONAL_NUMBER,
+            cores=OPTIONAL_NUMBER,
+            host_idle=OPTIONAL_NUMBER,
+            host_foreign=OPTIONAL_NUMBER,
+            io_pressure=OPTIONAL_NUMBER,
+        ),
+        bottleneck=optional(reference("Bottleneck")),
+        leadership=optional(record(lost=INTEGER, orderer_floor=NUMBER)),
+        law=OPTIONAL_TEXT,
+        rule=OPTIONAL_TEXT,
+        reason=TEXT,
+        error=OPTIONAL_NUMBER,
+        step=OPTIONAL_NUMBER,
+        clamp=optional(record(floor=INTEGER, ceiling=INTEGER, wanted=NUMBER, bounded={"type": "boolean"})),
+        idle_groups={"type": "array", "items": TEXT},
+        slices=record(mode=TEXT, text=TEXT, nanoseconds=OPTIONAL_INTEGER),
+        boosts=optional(reference("Held")),
+        result=record(
+            previous=OPTIONAL_INTEGER,
+            decided=OPTIONAL_INTEGER,
+            in_force=OPTIONAL_INTEGER,
+            original=OPTIONAL_INTEGER,
+            dry_run={"type": "boolean"},
+            problem=OPTIONAL_TEXT,
+        ),
+        acted_at={"type": "array", "items": TEXT},
+        level_reason=OPTIONAL_TEXT,
+        actuator=OPTIONAL_TEXT,
+        levels={
+            "type": "array",
+            "items": record(
+                group=TEXT,
+                file=TEXT,
+                value=INTEGER,
+                siblings={"type": "object", "additionalProperties": INTEGER},
+                others=INTEGER,
+                part=NUMBER,
+                foreign=OPTIONAL_NUMBER,
+                acted={"type": "boolean"},
+            ),
+        },
+    )
+
+
+def reference(name: str) -> Schema:
+    """Point at a schema."""
+    return {"$ref": PLACE.format(model=name)}
+
+
+@cache
+def schemas() -> dict[str, Schema]:
+    """Give every schema by its name."""
+    adapters = [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in (Snapshot, Evidence, Bottleneck, Held)]
+    _, found = TypeAdapter.json_schemas(adapters, ref_template=PLACE)  # type: ignore[arg-type]
+    named: dict[str, Schema] = found["$defs"]
+    for schema in named.values():
+        if "properties" in schema:  # every field is always sent
+            schema |= {"required": list(schema["properties"]), "additionalProperties": False}
+    return named | {
+        "Explanation": explanation(),
+        "Message": record(message=TEXT),
+        "OpenAPI": {"type": "object", "required": ["openapi", "info", "paths", "components"]},
+    }
+
+
+def document(routes: Iterable[str]) -> Schema:
+    """Describe these routes, each as method and path."""
+    paths: dict[str, Schema] = {}
+    for route in routes:
+        method, path = route.split(" ")
+        paths.setdefault(path, {})[method.lower()] = describe(OPERATIONS[route])
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "QiOi",
+            "version": version("qioi"),
+            "description": "Served on the daemon's Unix socket (`socket` in its configuration). Its metrics address "
+            "(`metrics.listen` and `metrics.port`) answers the same questions on loopback, and takes no order. There a "
+            "request's Host must be an address or localhost, or the answer is 403. Every error is one line of text.",
+        },
+        "paths": paths,
+        "components": {"schemas": schemas()},
+    }
+
+
+def describe(operation: Operation) -> Schema:
+    """Describe one operation."""
+    plain = {"text/plain": {"schema": TEXT}}
+    content = plain if operation.schema is None else {"application/json": {"schema": reference(operation.schema)}}
+    responses = {"200": {"description": operation.summary, "content": content}}
+    if operation.parameters:
+        responses["400"] = {"description": "What is not accepted, and what is", "content": plain}
+    if operation.refusal:
+        status, text = operation.refusal
+        responses[str(status)] = {"description": text, "content": plain}
+    return {
+        "summary": operation.summary,
+        "parameters": [
+            {"name": name, "in": "query", "required": True, "description": text, "schema": TEXT}
+            for name, text in operation.parameters
+        ],
+        "responses": responses,
+    }

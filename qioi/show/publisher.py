@@ -1,0 +1,98 @@
+"""What the daemon answers over HTTP: the newest snapshot in several forms, and orders to the loop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+
+from qioi.controller.laws.thresholds import Thresholds
+from qioi.controller.laws.thresholds import parse as parse_threshold
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model.names import few
+from qioi.show.explain import ACCEPTED, explain
+from qioi.show.http import TEXT, Query, RefusedError, Routes, StalledError, is_loopback
+from qioi.show.metrics import CONTENT_TYPE, Meter, render
+from qioi.show.snapshot import Snapshot
+
+log = logging.getLogger("qioi")
+
+JSON = "application/json"
+#: Seconds beyond two periods without the end of one after which a loop hangs; the unit's watchdog waits as long.
+STALLED = 30.0
+
+
+class Publisher:
+    """The newest snapshot, for those who ask over HTTP."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        hierarchy: Hierarchy,
+        thresholds: Thresholds,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._snapshot = snapshot
+        self._clock = clock
+        self._published = clock()
+        self._thresholds = thresholds
+        self._hierarchy = hierarchy
+        self._meter = Meter()
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace it; readers have the old one or the new one, never a mixture."""
+        self._snapshot = snapshot
+        self._published = self._clock()
+        self._meter.observe(snapshot)
+
+    def routes(self) -> Routes:
+        """Say what is served where; :mod:`qioi.show.openapi` describes each of them."""
+        return {
+            "GET /status": (JSON, lambda _: json.dumps(self._snapshot.document()).encode()),
+            "GET /explain": (JSON, self._explain),
+            "POST /threshold": (JSON, self._order),
+            "GET /openapi.json": (JSON, self._describe),
+            "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot, self._meter)),
+            "GET /healthz": (TEXT, self._health),
+        }
+
+    def shown(self, address: str) -> Routes:
+        """Say what is served over TCP: no orders, as everybody on the host may connect; metrics alone beyond it."""
+        local = is_loopback(address)
+        return {
+            route: answer
+            for route, answer in self.routes().items()
+            if route in ("GET /metrics", "GET /healthz") or (local and route.startswith("GET "))
+        }
+
+    def _health(self, query: Query) -> bytes:
+        silent = self._clock() - self._published
+        if silent > STALLED + 2 * self._snapshot.period:
+            raise StalledError(f"no period has ended for {silent:.0f} s")
+        return b"OK\n"
+
+    def _explain(self, query: Query) -> bytes:
+        try:
+            document = explain(self._snapshot, query.get("component", ""), self._hierarchy)
+        except KeyError as error:
+            raise RefusedError(str(error.args[0])) from None
+        return json.dumps(document).encode()
+
+    def _order(self, query: Query) -> bytes:
+        channel, known = query.get("channel", ""), [one.name for one in self._snapshot.channels]
+        if channel not in known:
+            raise RefusedError(f"channel {channel!r}: not watched: accepted are {few(known, ACCEPTED)}")
+        try:
+            value = parse_threshold(query.get("tps", ""))
+        except ValueError as error:
+            raise RefusedError(f"threshold {error}") from None
+        self._thresholds.order(channel, value)
+        what = "is learned from now on" if value is None else f"is {value:g} tps"
+        log.info("threshold of channel %s, over the socket: %s", channel, what)
+        return json.dumps({"message": f"{channel}: the threshold {what}, from the next period on"}).encode()
+
+    def _describe(self, query: Query) -> bytes:
+        from qioi.show.openapi import document  # the schemas take memory: only where somebody asks for them
+
+        return json.dumps(document(self.routes())).encode()

@@ -1,0 +1,63 @@
+"""Which daemon a command asks, and whose journal is restored, where nobody names a socket or a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from running import Site
+
+from qioi.cli import main
+from qioi.commands import check, options
+from qioi.commands.options import places
+from qioi.settings.config import ConfigError
+
+
+@pytest.fixture
+def usual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in the place of /etc/qioi/qioi.yaml; it is not there yet."""
+    file = tmp_path / "qioi.yaml"
+    for module in (options, check):
+        monkeypatch.setattr(module, "DEFAULT_CONFIG", file)
+    return file
+
+
+def test_the_usual_file_says_where_or_else_nobody_does(usual: Path) -> None:
+    nowhere = (Path("/run/qioi"), Path("/run/qioi/qioi.sock"), Path("/var/lib/qioi"))
+    assert places(None) == nowhere
+    usual.write_text("state_dir: kept\n")
+    assert places(None) == (usual.parent / "kept", usual.parent / "kept/qioi.sock", usual.parent / "kept")
+    usual.write_text("state_dir: [")
+    assert places(None) == nowhere
+
+
+def test_what_else_is_wrong_with_a_file_does_not_matter(tmp_path: Path) -> None:
+    file = tmp_path / "qioi.yaml"
+    file.write_text("state_dir: kept\nsocket: s\nrecord_dir: r\nperiod: never\nnonsense: 1\n")
+    assert places(file) == (tmp_path / "kept", tmp_path / "s", tmp_path / "r")
+    for text, named in (("socket: 3", "socket: 3: accepted"), ("state_dir: 3", "state_dir: 3"), ("period: [", "YAML")):
+        file.write_text(f"{text}\n")
+        with pytest.raises(ConfigError, match=named):
+            places(file)
+
+
+def test_restore_and_check_go_by_the_usual_file(usual: Path) -> None:
+    said = CliRunner().invoke(main, ["check"])
+    assert (said.exit_code, f"configuration: none: {usual} does not exist" in said.stdout) == (0, True)
+    usual.write_text(f"state_dir: {usual.parent}/kept\nnonsense: 1\n")
+    said = CliRunner().invoke(main, ["check"])
+    assert (said.exit_code, "nonsense: unknown key" in said.stderr) == (1, True)
+    (usual.parent / "kept").mkdir()
+    said = CliRunner().invoke(main, ["restore"])
+    assert said.stdout == f"{usual.parent}/kept: nothing is to be restored\n"
+
+
+def test_a_file_that_the_daemon_would_refuse_still_says_whom_to_ask(site: Site) -> None:
+    site.component("peer0")
+    site.start()
+    file = site.folder / "qioi.yaml"
+    file.write_text(file.read_text() + "nonsense: 1\n")
+    for words in (["status"], ["explain", "peer0"]):
+        said = site.qioi(*words, "-c", str(file))
+        assert (said.returncode, said.stderr) == (0, "")

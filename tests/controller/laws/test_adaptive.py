@@ -1,0 +1,394 @@
+"""The rules of the law ``adaptive`` one by one, and its properties."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qioi.controller.laws.adaptive import Adaptive, Memory, Tuning, odds
+from qioi.controller.laws.law import Seen
+from qioi.model import MAX_SHARES, MIN_SHARES, Bounds, DelayReading, HostLoad
+
+LIMITS = Bounds(1024, 16384)
+CROWDED = HostLoad(idle=0.0, foreign=0.6)
+ROOMY = HostLoad(idle=0.4, foreign=0.0)
+
+
+def delay(need: float, *, run: float = 0.2, interval: float = 1.0) -> DelayReading:
+    """A reading whose waiting share is ``need`` if all busy time was foreign."""
+    return DelayReading("peer0", run * interval, run * interval * need / (1 - need), 100, interval)
+
+
+def seen(now: float, need: float | None = 0.0, *, host: HostLoad | None = None, age: float | None = 0.1,
+         a: float | None = 100.0, t: float | None = None) -> Seen:  # fmt: skip
+    return Seen(now, a, t, age, None if need is None else delay(need), host)
+
+
+def law_at(share: float, **memory: object) -> Adaptive:
+    start = Adaptive.start(bounds=LIMITS)
+    return replace(start, memory=start.memory._replace(share=share, **memory))
+
+
+def run(law: Adaptive, *inputs: Seen) -> tuple[Adaptive, str]:
+    reason = ""
+    for one in inputs:
+        law, verdict = law.step(one)
+        assert verdict.shares == LIMITS.clamp(law.memory.share)
+        reason = verdict.reason
+    return law, reason
+
+
+@pytest.mark.parametrize(
+    ("need", "expected"),
+    [(0.0, 1024), (0.3, 1024), (0.4, 2731), (0.5, 4096), (0.6, 6144), (0.7, 8192), (0.99, 8192)],
+)
+def test_first_raise_follows_the_need_up_to_the_step_cap(need: float, expected: int) -> None:
+    law, _ = run(Adaptive.start(bounds=LIMITS), seen(1, need))
+    assert law.memory.share == pytest.approx(expected, rel=0.05)
+
+
+def test_more_need_more_share_for_each_component_of_its_own() -> None:
+    shares = [run(Adaptive.start(bounds=LIMITS), seen(1, need))[0].memory.share for need in (0.4, 0.5, 0.6, 0.65)]
+    assert shares == sorted(set(shares))
+
+
+def test_waiting_behind_the_ledger_itself_is_no_need() -> None:
+    law, reason = run(Adaptive.start(bounds=LIMITS), *(seen(i, 0.8, host=HostLoad(0.0, 0.01)) for i in range(20)))
+    assert law.memory.share == 1024
+    assert "nothing waits" in reason
+
+
+def test_many_threads_that_wait_for_the_same_moment_are_no_reason() -> None:
+    """Fifty in line behind each other, while others have a twentieth of the time: no share brings more than that."""
+    law, _ = run(Adaptive.start(bounds=LIMITS), *(seen(i, 0.98, host=HostLoad(0.0, 0.05)) for i in range(20)))
+    assert law.memory.share == 1024
+    law, _ = run(Adaptive.start(bounds=LIMITS), seen(1, 0.98, host=HostLoad(0.0, 0.9)))
+    assert law.memory.share > 1024
+
+
+@pytest.mark.parametrize("interval", [0.1, 1.0])
+def test_what_does_not_run_at_all_beside_foreign_work_is_raised(interval: float) -> None:
+    starved = DelayReading("peer0", 0.0, interval, 0, interval)
+    law, _ = run(
+        Adaptive.start(bounds=LIMITS),
+        *(seen(i * interval, 0.02, host=ROOMY) for i in range(10)),
+        *(replace(seen((10 + i) * interval, host=CROWDED), delay=starved) for i in range(10)),
+    )
+    assert law.memory.share == 16384
+
+
+def test_a_host_that_did_nothing_has_no_foreign_part() -> None:
+    assert run(Adaptive.start(bounds=LIMITS), seen(1, 0.8, host=HostLoad(1.0, 0.0)))[0].memory.share == 1024
+
+
+#: In a moment there was no idle time and some foreign work, or the other way round; over a second not.
+BLIP, GAP = HostLoad(0.0, 0.05, ROOMY), HostLoad(0.4, 0.0, CROWDED)
+
+
+@pytest.mark.parametrize(("moment", "released"), [(ROOMY, True), (BLIP, True), (CROWDED, False), (GAP, False)])
+def test_a_moment_neither_puts_the_way_back_off_nor_opens_it(moment: HostLoad, released: bool) -> None:
+    law = law_at(4096, asked_at=0.0, room_since=None)
+    usual = ROOMY if released else CROWDED
+    law, _ = run(law, seen(1, host=usual), seen(2, host=usual), seen(3, host=usual), seen(3.3, host=moment),
+                 seen(4.3, host=usual))  # fmt: skip
+    assert (law.memory.share < 4096) == released
+
+
+def test_what_is_raised_early_is_not_released_by_a_second_that_was_mostly_before() -> None:
+    late = HostLoad(0.0, 0.6, ROOMY)
+    law, reason = run(
+        Adaptive.start(bounds=LIMITS), *(seen(i, host=ROOMY) for i in range(10)), seen(10.4, 0.8, host=late)
+    )
+    assert "raised" in reason
+    after, _ = run(law, seen(10.7, 0.0, host=late), seen(11.7, 0.0, host=CROWDED))
+    assert after.memory.share == law.memory.share > 1024
+
+
+FULL, FILLED = HostLoad(0.0, 0.6, CROWDED), HostLoad(0.0, 0.6, ROOMY)
+
+
+def moments(law: Adaptive, count: int, host: HostLoad, need: float = 0.8, a: float = 100.0) -> tuple[Adaptive, int]:
+    """Ask so many times, a tenth of a second apart, after two seconds without need; say how many went by unraised."""
+    law, _ = run(law, *(moment(number, 0.02, ROOMY) for number in range(20)))
+    for number in range(20, 20 + count):
+        before = law.memory.share
+        law, _ = law.step(replace(moment(number, need, host), throughput=a, threshold=100.0))
+        if law.memory.share > before:
+            return law, number - 20
+    return law, count
+
+
+def moment(number: int, need: float, host: HostLoad) -> Seen:
+    return replace(seen(number * 0.1, need, host=host), delay=delay(need, interval=0.1))
+
+
+@pytest.mark.parametrize(
+    ("count", "host", "raised"),
+    [
+        (2, FILLED, False),  # a kernel thread's tenth of a second
+        (2, FULL, True),  # there was no idle CPU before either
+        (2, replace(FILLED, sudden=True), True),  # many have come
+        (10, FILLED, True),  # for a second: it may be bound to CPUs that are full
+    ],
+)
+def test_a_moment_is_a_reason_only_on_a_full_host_or_when_somebody_has_come(
+    count: int, host: HostLoad, raised: bool
+) -> None:
+    law, unraised = moments(Adaptive.start(bounds=LIMITS), count, host)
+    assert (unraised < count) == raised == (law.memory.share > 1024)
+
+
+@pytest.mark.parametrize(("host", "raised"), [(FILLED, False), (FULL, True)])
+def test_nor_is_a_moment_below_the_threshold(host: HostLoad, raised: bool) -> None:
+    assert (moments(Adaptive.start(bounds=LIMITS), 2, host, 0.3, 80.0)[0].memory.share > 1024) == raised
+
+
+def test_the_first_moments_on_a_host_with_room_are_no_reason() -> None:
+    law = Adaptive.start(bounds=LIMITS)
+    law, _ = run(law, *(moment(number, 0.7, FILLED) for number in range(8)))
+    assert law.memory.share == 1024
+    law, _ = run(law, *(moment(number, 0.7, FILLED) for number in range(8, 11)))
+    assert law.memory.share > 1024
+    law, _ = run(Adaptive.start(bounds=LIMITS), moment(0, 0.7, FULL))
+    assert law.memory.share > 1024
+
+
+def test_what_was_waited_for_behind_those_who_went_is_no_reason_later() -> None:
+    """The filter of a lasting need remembers many waits for long: with it a moment's need would be a lasting one."""
+    enough = {"throughput": 200.0, "threshold": 100.0}  # far above its threshold it is not raised meanwhile
+    law = law_at(4096, asked_at=0.0)
+    law, _ = run(law, *(replace(moment(number, 0.9, FULL), **enough) for number in range(100)))
+    law, reason = run(law, *(replace(moment(number, 0.02, ROOMY), **enough) for number in range(100, 132)))
+    assert "the neighbour is gone" in reason
+    raised = []
+    for number in range(132, 200):
+        before = law.memory.share
+        law, _ = law.step(moment(number, 0.32, HostLoad(0.09, 0.91)))
+        raised += [number] if law.memory.share > before else []
+    assert 150 < raised[0] < 190  # when that has lasted
+
+
+def test_below_the_threshold_a_smaller_need_suffices_and_the_step_aims_at_where_nothing_waits() -> None:
+    law, reason = run(Adaptive.start(bounds=LIMITS), seen(1, 0.15, a=50, t=100))
+    assert law.memory.share == pytest.approx(1024 * odds(0.15) / odds(Tuning().low), rel=0.01)
+    assert "50% below its threshold" in reason
+
+
+def test_a_need_that_is_nearly_gone_is_raised_by_the_shortfall() -> None:
+    law, _ = run(Adaptive.start(bounds=LIMITS), seen(1, 0.09, a=50, t=100))
+    assert law.memory.share == pytest.approx(1536)
+
+
+def test_below_the_threshold_nothing_is_raised_where_nothing_waits() -> None:
+    law, _ = run(Adaptive.start(bounds=LIMITS), *(seen(i, 0.0, a=50, t=100) for i in range(20)))
+    assert law.memory.share == 1024
+
+
+def test_a_tenant_far_above_its_threshold_is_not_raised() -> None:
+    law, _ = run(Adaptive.start(bounds=LIMITS), *(seen(i, 0.9, a=150, t=100, host=CROWDED) for i in range(20)))
+    assert law.memory.share == 1024
+
+
+def test_a_lasting_smaller_need_is_raised_once_in_a_slow_time_constant() -> None:
+    law = Adaptive.start(bounds=LIMITS)
+    raises = []
+    for now in range(40):
+        before = law.memory.share
+        law, _ = law.step(seen(now, 0.32, host=HostLoad(0, 1)))
+        if law.memory.share > before:
+            raises.append(now)
+    assert raises
+    assert all(later - earlier >= 5 for earlier, later in pairwise(raises))
+
+
+@pytest.mark.parametrize(("at", "left", "raises"), [(2, 0.3, True), (4, 0.3, True), (2, 0.15, False), (8, 0.15, False)])
+def test_an_urgent_raise_that_was_not_enough_is_followed_up_soon(at: float, left: float, raises: bool) -> None:
+    urgent, _ = run(Adaptive.start(bounds=LIMITS), seen(1, 0.6, host=HostLoad(0, 1)))
+    assert urgent.memory.share > 1024
+    law, _ = run(urgent, seen(at, left, host=HostLoad(0, 1)))
+    # The filter remembers a little of the reading before.
+    assert (law.memory.share > urgent.memory.share) == raises
+
+
+def test_a_second_raise_waits_for_the_effect_of_the_first() -> None:
+    law, _ = run(Adaptive.start(bounds=LIMITS), seen(1.0, 0.8))
+    after, reason = run(law, seen(1.1, 0.8))
+    assert after.memory.share == law.memory.share
+    assert "waiting for the effect" in reason
+    assert run(after, seen(1.6, 0.8))[0].memory.share > law.memory.share
+
+
+def test_ceiling_is_reached_held_and_not_wound_up() -> None:
+    law, reason = run(Adaptive.start(bounds=LIMITS), *(seen(i, 0.9, host=CROWDED) for i in range(50)))
+    assert law.memory.share == 16384
+    assert "at its ceiling" in reason
+    law, _ = run(law, *(seen(50 + i, 0.0, host=ROOMY) for i in range(5)))
+    assert law.memory.share < 16384
+
+
+def test_small_moves_fall_into_the_dead_band() -> None:
+    law = law_at(2000)
+    law, reason = run(law, *(seen(i, 0.205, host=HostLoad(0, 1)) for i in range(60)))
+    assert law.memory.share == 2000
+    assert "dead band" in reason
+
+
+def test_room_must_last_before_the_share_goes_back() -> None:
+    law, _ = run(law_at(8000), *(seen(i, 0.0, host=ROOMY) for i in range(3)), seen(3, 0.0, host=CROWDED))
+    assert law.memory.share == 8000
+    law, _ = run(law, *(seen(4 + i, 0.0, host=ROOMY) for i in range(5)))
+    assert 1024 < law.memory.share < 8000
+    law, reason = run(law, *(seen(9 + i, 0.0, host=ROOMY) for i in range(20)))
+    assert law.memory.share == 1024
+    assert "default share" in reason
+
+
+def test_a_release_that_hurt_is_put_off_longer_each_time() -> None:
+    law, now, blocks = law_at(4000), 0.0, []
+    for _ in range(8):
+        while law.memory.share >= 4000:  # until it is released
+            now += 1
+            law, _ = law.step(seen(now, 0.0, host=ROOMY))
+        while law.memory.share < 4000:  # and that hurts
+            now += 1
+            law, _ = law.step(seen(now, 0.9, host=HostLoad(0.09, 0.91)))
+        blocks.append(law.memory.block)
+        held, reason = run(law, *(seen(now + i, 0.0, host=ROOMY) for i in range(1, 5)))
+        assert held.memory.share == law.memory.share
+        assert "a release hurt lately" in reason
+    assert blocks == [5, 10, 20, 40, 80, 160, 300, 300]
+
+
+def test_a_new_neighbour_long_after_a_release_is_no_relapse() -> None:
+    law = law_at(1024.0, released_at=0.0, block=80.0)
+    law, _ = run(law, seen(100, 0.9, host=CROWDED))
+    assert law.memory.block == 0
+    assert law.memory.blocked_until == -math.inf
+
+
+def test_while_the_neighbour_stays_probes_are_small_and_rare() -> None:
+    law, _ = run(Adaptive.start(bounds=LIMITS), seen(0, 0.8, host=HostLoad(0, 1)))
+    raised = law.memory.share
+    moves = []
+    for now in range(1, 300):
+        before = law.memory.share
+        law, reason = law.step(seen(now, 0.01, host=CROWDED))
+        if law.memory.share != before:
+            moves.append(now)
+            assert law.memory.share == pytest.approx(0.95 * before)
+            assert "probing" in reason.reason
+    assert law.memory.share < raised
+    assert moves == [60, 120, 180, 240]
+
+
+def test_a_probe_that_hurt_doubles_the_time_to_the_next() -> None:
+    law = law_at(4000, probe_at=0.0, probe_wait=60.0)
+    law, _ = run(law, seen(0, 0.01, host=CROWDED))
+    assert law.memory.share == 3800
+    law, _ = run(law, seen(3, 0.9, host=CROWDED))
+    assert law.memory.probe_wait == 120
+    assert law.memory.probe_at == 123
+
+
+@pytest.mark.parametrize(("need", "a"), [(0.13, 100.0), (0.0, 90.0)])
+def test_no_probe_where_it_is_just_enough(need: float, a: float) -> None:
+    law = law_at(4000, probe_at=30.0, probe_wait=60.0, raised_at=29.9)
+    law, reason = run(law, *(seen(i, need, host=HostLoad(0, 1), a=a, t=100 if a < 100 else None) for i in range(31)))
+    assert law.memory.share == 4000
+    assert "just enough" in reason
+
+
+@pytest.mark.parametrize(("need", "age"), [(None, 0.1), (0.9, None), (0.9, 60.0)])
+def test_missing_input_holds_then_decays_to_the_default(need: float | None, age: float | None) -> None:
+    law, _ = run(law_at(8000), seen(0, 0.1, host=CROWDED))
+    held, reason = run(law, *(seen(i, need, age=age, host=CROWDED) for i in range(1, 11)))
+    assert held.memory.share == 8000
+    assert "share held" in reason
+    law, reason = run(held, *(seen(i, need, age=age, host=CROWDED) for i in range(11, 14)))
+    assert 1024 < law.memory.share < 8000
+    assert "back towards the default" in reason
+    law, reason = run(law, *(seen(i, need, age=age, host=CROWDED) for i in range(14, 35)))
+    assert law.memory.share == 1024
+    assert reason.endswith("default share")
+
+
+def test_what_is_taken_to_be_sent_to_is_raised_as_by_commits_and_let_go_as_without_them() -> None:
+    silent = seen(1, 0.6, host=CROWDED, age=None, a=None)
+    law, reason = run(Adaptive.start(bounds=LIMITS), silent)
+    assert (law.memory.share, reason) == (1024, "no commits: default share")
+    law, _ = run(law, *(replace(silent, now=float(now), presumed=True) for now in range(2, 12)))
+    assert law.memory.share > 2048
+    held, _ = run(law, *(replace(silent, now=float(now)) for now in range(12, 22)))
+    assert held.memory.share == law.memory.share
+    law, _ = run(held, *(replace(silent, now=float(now)) for now in range(22, 45)))
+    assert law.memory.share == 1024
+
+
+def test_without_any_input_from_the_start_a_raised_share_goes_back() -> None:
+    law, _ = run(law_at(8000), *(seen(i, None) for i in range(30)))
+    assert law.memory.share == 1024
+
+
+def test_a_reading_over_no_time_is_ignored() -> None:
+    law, _ = Adaptive.start(bounds=LIMITS).step(replace(seen(1), delay=DelayReading("peer0", 1.0, 9.0, 1, 0.0)))
+    assert law.memory.share == 1024
+
+
+def test_the_whole_runnable_time_spent_waiting_is_the_step_cap() -> None:
+    reading = DelayReading("peer0", 0.0, 5.0, 0, 1.0)
+    law, _ = Adaptive.start(bounds=LIMITS).step(replace(seen(1), delay=reading))
+    assert law.memory.share == 8192
+
+
+def test_default_outside_the_bounds_rests_at_the_nearest() -> None:
+    assert Adaptive.start(512, Bounds(1024, 2048)).memory.share == 1024
+    assert Adaptive.start().bounds == Bounds()
+
+
+number = st.floats(0, 100)
+maybe = st.none() | number
+one_load = st.builds(HostLoad, st.floats(0, 1), st.floats(0, 1))
+host = st.none() | st.builds(HostLoad, st.floats(0, 1), st.floats(0, 1), st.none() | one_load, st.booleans())
+reading = st.none() | st.builds(
+    DelayReading, st.just("c"), st.floats(-1, 100), st.floats(-1, 100), st.integers(0, 9), st.floats(0, 10)
+)
+world = st.builds(Seen, number, maybe, st.none() | st.floats(0.001, 1000), maybe, reading, host, st.booleans())
+
+
+@settings(max_examples=300)
+@given(st.lists(world, max_size=30), st.integers(MIN_SHARES, MAX_SHARES), st.data())
+def test_never_outside_the_bounds_whatever_is_seen(inputs: list[Seen], default: int, data: st.DataObject) -> None:
+    floor = data.draw(st.integers(MIN_SHARES, MAX_SHARES))
+    ceiling = data.draw(st.integers(floor, MAX_SHARES))
+    law = Adaptive.start(default, Bounds(floor, ceiling))
+    for one in inputs:
+        before = law.memory.share
+        law, verdict = law.step(one)
+        assert floor <= verdict.shares <= ceiling
+        assert law.memory.share <= max(before * Tuning().step_cap, law.rest) + 1
+
+
+@given(st.floats(0, 0.99), st.floats(0, 0.99), st.floats(1024, 16384))
+def test_more_waiting_never_gives_less(one: float, other: float, share: float) -> None:
+    low, high = sorted((one, other))
+    after = [law_at(share).step(seen(1, need, host=CROWDED))[1].shares for need in (low, high)]
+    assert after[0] <= after[1]
+
+
+@given(st.floats(0, 200), st.floats(0, 200), st.floats(0, 0.99))
+def test_less_throughput_never_gives_less(one: float, other: float, need: float) -> None:
+    low, high = sorted((one, other))
+    after = [law_at(2000).step(seen(1, need, a=a, t=100, host=CROWDED))[1].shares for a in (low, high)]
+    assert after[0] >= after[1]
+
+
+def test_the_memory_is_a_value() -> None:
+    """Asking a law changes nothing in it: the same question gives the same answer."""
+    law = Adaptive.start(bounds=LIMITS)
+    assert law.step(seen(1, 0.9))[1] == law.step(seen(1, 0.9))[1]
+    assert law.memory == Memory(1024.0)

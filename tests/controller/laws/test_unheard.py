@@ -1,0 +1,129 @@
+"""Before the first commit, the components' own work says whether somebody sends; what an idle one does never does."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qioi.controller.laws.unheard import LASTS, PAUSE, RUNNABLE, TRIAL, WAITS, WORKS, Unheard
+from qioi.model import DelayReading, HostLoad
+
+CROWDED = HostLoad(idle=0.0, foreign=1.0)
+STARVED = (0.02, 1.8)  # CPUs that it uses, and threads that wait
+
+
+def delay(run: float, wait: float, *, name: str = "peer0", interval: float = 1.0) -> DelayReading:
+    return DelayReading(name, run * interval, wait * interval, 100, interval)
+
+
+def watch(
+    seconds: float,
+    *works: tuple[float, float],
+    interval: float = 1.0,
+    host: HostLoad | None = CROWDED,
+    before: Unheard | None = None,
+    since: float = 0.0,
+) -> tuple[Unheard, list[float]]:
+    """Have components do the same all the time; give when somebody was taken to send."""
+    one, presumed = before or Unheard(), []
+    for number in range(round(seconds / interval)):
+        now = since + (number + 1) * interval
+        readings = [delay(*work, name=f"peer{place}", interval=interval) for place, work in enumerate(works)]
+        one = one.step(now, readings, host)
+        if one.presumed:
+            presumed.append(now)
+    return one, presumed
+
+
+@pytest.mark.parametrize("interval", [0.1, 1.0])
+def test_a_component_that_works_and_waits_is_believed_after_some_seconds_for_a_trial(interval: float) -> None:
+    one, presumed = watch(TRIAL + 60, (0.002, 0.3), STARVED, interval=interval)
+    assert LASTS <= presumed[0] <= LASTS + 3
+    assert presumed[-1] - presumed[0] == pytest.approx(TRIAL, abs=1.5)
+    assert not one.presumed
+    _, again = watch(PAUSE + 60, STARVED, before=one, since=TRIAL + 60, interval=interval)
+    assert again[0] == pytest.approx(presumed[-1] + PAUSE, abs=LASTS + 4)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        (0.0, 0.0),
+        (0.004, 0.84),  # an orderer that nobody sends to, beside 64 sysbench, in its worst second
+        (0.004, 20.0),  # and one fifty of whose threads wake up at once
+        (0.05, 0.5),
+        (1.0, 0.3),  # it works, and gets nearly all that it wants
+    ],
+)
+def test_what_is_idle_or_hardly_waits_is_not_believed(work: tuple[float, float]) -> None:
+    assert watch(120, work, work)[1] == []
+
+
+def test_waiting_behind_the_ledger_itself_or_on_a_host_with_room_says_nothing() -> None:
+    assert watch(60, STARVED, host=HostLoad(0.0, 0.02))[1] == []
+    assert watch(60, STARVED, host=HostLoad(1.0, 0.0))[1] == []
+
+
+def test_a_burst_says_nothing() -> None:
+    one = Unheard()
+    for second in range(1, 100):
+        busy = second % 5 < 2  # housekeeping, beside a crowd
+        one = one.step(float(second), [delay(*(STARVED if busy else (0.005, 0.1)))], CROWDED)
+        assert not one.presumed
+
+
+def test_components_may_take_turns_and_a_reading_over_no_time_is_none() -> None:
+    one = Unheard()
+    for second in range(1, 15):
+        busy, idle = ("peer0", "peer1") if second % 2 else ("peer1", "peer0")
+        one = one.step(float(second), [delay(*STARVED, name=busy), delay(0.001, 0.1, name=idle)], CROWDED)
+    assert one.presumed
+    assert Unheard().step(1.0, [delay(*STARVED, interval=0.0)], None) == Unheard()
+
+
+part = st.floats(0, 1)
+
+
+@given(st.lists(st.tuples(st.floats(0.05, 3), part, part, part, part), max_size=30))
+def test_an_idle_ledger_is_never_taken_to_be_sent_to(periods: list[tuple[float, float, float, float, float]]) -> None:
+    """One component that does next to nothing, however many of its threads wait whenever they wake up, and one that is
+    without work now and then, however it waits for the rest; whatever their neighbours do.
+    """
+    one, now = Unheard(), 0.0
+    for interval, work, wait, idle, foreign in periods:
+        now += interval
+        readings = [
+            delay(0.999 * WORKS * work, 1000 * wait, interval=interval),
+            delay(0.999 * RUNNABLE * work * wait, 0.999 * RUNNABLE * work * (1 - wait), name="b", interval=interval),
+        ]
+        one = one.step(now, readings, HostLoad(idle, foreign * (1 - idle)))
+        assert not one.presumed
+
+
+@given(st.lists(st.tuples(st.floats(0.05, 20), st.floats(0, 4), st.floats(0, 100)), max_size=100))
+def test_a_trial_is_short_and_rare_whatever_is_seen(periods: list[tuple[float, float, float]]) -> None:
+    one, now, begins, before = Unheard(), 0.0, [], False
+    for interval, run, wait in periods:
+        now += interval
+        one = one.step(now, [delay(run, wait, interval=interval)], CROWDED)
+        if one.presumed and not before:
+            begins.append(now)
+        assert not one.presumed or now - begins[-1] < TRIAL
+        before = one.presumed
+    assert all(later - earlier >= PAUSE for earlier, later in pairwise(begins))
+
+
+@pytest.mark.parametrize(
+    ("below", "above"),
+    [
+        ((0.98 * WORKS, 5.0), (1.02 * WORKS, 5.0)),
+        ((0.1, 0.98 * RUNNABLE - 0.1), (0.1, 1.02 * RUNNABLE - 0.1)),
+        ((1 - 0.98 * WAITS, 0.98 * WAITS), (1 - 1.02 * WAITS, 1.02 * WAITS)),
+    ],
+)
+def test_the_bounds_are_what_they_say(below: tuple[float, float], above: tuple[float, float]) -> None:
+    assert watch(30, above)[1]
+    assert not watch(30, below)[1]

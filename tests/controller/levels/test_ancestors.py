@@ -1,0 +1,121 @@
+"""Groups above components: raised by their own odds, bounded by what is asked for, let go of when there is room."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qioi.controller.levels.ancestors import Ancestors, Ask, together
+from qioi.model import DelayReading, HostLoad
+
+FULL = HostLoad(0.0, 0.9)
+
+
+def ask(
+    foreign: float | None = 1.8, need: float = 0.6, most: int = 16_384, found: int = 1024, share: int = 1024
+) -> Ask:
+    return Ask(found, share, most, foreign, DelayReading("", 0.2, 0.2 * need / (1 - need), 10, 1.0))
+
+
+def run(laws: Ancestors, one: Ask, periods: int, start: int = 0, host: HostLoad = FULL) -> list[int]:
+    return [laws.step(float(start + period), {"docker": one}, host, 2)["docker"] for period in range(periods)]
+
+
+def test_it_is_raised_by_the_part_of_the_waiting_that_its_level_is_to_blame_for() -> None:
+    all_of_it, half, little = (run(Ancestors(), ask(foreign), 1)[0] for foreign in (2.0, 1.0, 0.2))
+    assert all_of_it > half > little >= 1024
+    assert all_of_it <= 8 * 1024  # one step
+    assert little == 1024  # a need of 0.6 behind a tenth of all work: little is waited for there
+
+
+def test_many_threads_that_wait_for_the_same_moment_are_no_reason() -> None:
+    """Of two CPUs others have a tenth; fifty threads of the components wait in turn, mostly behind each other."""
+    assert run(Ancestors(), ask(foreign=0.2, need=0.98), 10)[-1] == 1024
+    assert run(Ancestors(), ask(foreign=1.9, need=0.98), 1)[-1] > 1024
+
+
+def test_it_never_has_more_than_is_asked_for_and_winds_nothing_up() -> None:
+    laws = Ancestors()
+    assert run(laws, ask(most=1500), 30)[-1] == 1500
+    assert run(laws, ask(need=0.1), 1, start=30) == [1500]  # not what 30 periods of need would have made
+    assert run(laws, ask(most=1024), 1, start=31) == [1024]
+
+
+def test_it_is_let_go_of_when_there_is_room_at_its_level_though_components_ask() -> None:
+    laws = Ancestors()
+    assert run(laws, ask(), 3)[-1] > 1024
+    assert run(laws, ask(foreign=0.0), 30, start=3)[-1] == 1024
+    assert run(laws, ask(), 3, start=33)[-1] > 1024
+    assert run(laws, ask(need=0.1), 100, start=36, host=HostLoad(0.5, 0.3))[-1] == 1024
+
+
+def test_a_moment_without_idle_time_does_not_put_the_way_back_off() -> None:
+    laws = Ancestors()
+    raised = run(laws, ask(), 3)[-1]
+    for period in range(3, 7):
+        run(laws, ask(need=0.1), 1, start=period, host=HostLoad(0.5, 0.3))
+    now = laws.step(6.3, {"docker": ask(need=0.1)}, HostLoad(0.0, 0.9, HostLoad(0.4, 0.4)), 2)["docker"]
+    assert run(laws, ask(need=0.1), 1, start=7, host=HostLoad(0.5, 0.3))[-1] < now <= raised
+
+
+def test_where_its_level_is_not_known_it_gets_what_components_ask_for() -> None:
+    laws = Ancestors()
+    assert run(laws, ask(foreign=None, most=3000), 2) == [3000, 3000]
+    assert laws.step(3.0, {"docker": ask(most=3000)}, None, 2) == {"docker": 3000}
+    assert laws.step(4.0, {"docker": Ask(1024, 1024, 3000, 1.0, together([]))}, FULL, 2) == {"docker": 3000}
+
+
+def test_one_that_is_raised_already_goes_on_from_there_and_one_not_named_begins_anew() -> None:
+    laws = Ancestors()
+    assert run(laws, ask(need=0.0, share=4096), 1) == [4096]
+    assert laws.step(2.0, {}, FULL, 2) == {}
+    assert run(laws, ask(need=0.0), 1, start=3) == [1024]
+    assert run(laws, ask(need=0.0, found=2048, share=4096), 1, start=4) == [4096]  # another group has its path
+
+
+def test_beside_others_inside_and_outside_it_settles_and_leaves_the_host_its_part() -> None:
+    """Weights divide the host: docker is full of interferers of its own, and a crowd of weight 4096 is beside it."""
+    laws, share, shares = Ancestors(), 1024, []
+    for period in range(600):
+        outside = 2.0 * 4096 / (4096 + share)
+        delay = DelayReading("", 0.2, 0.2 * (4096 / share + 0.5), 100, 1.0)
+        seen = {"docker": Ask(1024, share, 262_144, outside, delay)}
+        share = laws.step(float(period), seen, HostLoad(0.0, 0.9), 2)["docker"]
+        shares.append(share)
+    assert 2048 < share < 65_536  # enough, and far from all that components may ask for
+    last = shares[-180:]
+    assert max(last) <= 1.1 * min(last)
+    assert 2.0 * 4096 / (4096 + share) > 0.1  # who is beside docker is not starved
+
+
+ASKS = st.builds(
+    ask,
+    st.none() | st.floats(0, 8),
+    st.floats(0, 0.99),
+    st.integers(2, 262_144),
+    st.integers(2, 262_144),
+    st.integers(2, 262_144),
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("ab"), ASKS), max_size=20), st.floats(0, 1), st.floats(0, 1))
+def test_bounds_hold_whatever_is_seen(periods: list[dict[str, Ask]], idle: float, foreign: float) -> None:
+    laws = Ancestors()
+    for number, asks in enumerate(periods):
+        most = laws.step(float(number), asks, HostLoad(idle, foreign), 2)
+        assert most.keys() == asks.keys()
+        for group, one in asks.items():
+            known = one.foreign is not None
+            assert (one.found if known else 0) <= most[group] <= max(one.found, one.most)
+
+
+@given(st.floats(0, 0.99), st.floats(0, 2), st.floats(0, 2))
+def test_more_foreign_work_beside_it_never_gives_less(need: float, one: float, other: float) -> None:
+    less, more = sorted((one, other))
+    assert run(Ancestors(), ask(less, need), 1) <= run(Ancestors(), ask(more, need), 1)
+
+
+def test_what_components_did_is_summed_up() -> None:
+    readings = [DelayReading("a", 1.0, 2.0, 3, 1.0), DelayReading("b", 0.5, 0.5, 1, 1.0)]
+    assert together(readings) == DelayReading("", 1.5, 2.5, 4, 1.0)
+    assert together([]) is None

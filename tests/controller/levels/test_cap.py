@@ -1,0 +1,122 @@
+"""The cap on all boosts together: who goes without, and how much they hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qioi.controller.laws.adaptive import Adaptive
+from qioi.controller.levels.cap import Boost, limit, part_held
+from qioi.controller.policy import Controller, Policy
+from qioi.model import Component, DelayReading, Role
+
+
+def beside(others: int) -> dict[str, dict[str, int]]:
+    return {"": {"neighbour": others, "a": 1024, "b": 1024}}
+
+
+def held(busy: Mapping[str, Mapping[str, int]], boosts: list[Boost]):  # type: ignore[no-untyped-def]
+    found = {one.component: one.found for one in boosts}
+    return lambda shares: part_held({name: s for name, s in shares.items() if s > found[name]}, busy)
+
+
+@pytest.mark.parametrize(
+    ("raised", "busy", "part"),
+    [
+        ({}, {}, 0.0),
+        ({"a": 3072}, {"": {"x": 1024, "a": 1024}}, 0.75),
+        ({"a": 3072, "b": 3072}, {"": {"x": 2048, "a": 1024, "b": 1024}}, 0.75),
+        ({"d/a": 3072}, {"": {"d": 1024, "x": 1024}, "d": {"d/a": 1024, "d/y": 1024}}, 0.375),
+        ({"d": 3072}, {"": {"d": 1024, "x": 1024}, "d": {"d/a": 1024}}, 0.75),
+        ({"d": 3072, "d/a": 9999}, {"": {"d": 1024, "x": 1024}, "d": {"d/a": 1024, "d/y": 1}}, 0.75),  # in it already
+        ({"a": 3072}, {}, 1.0),  # nobody else is busy
+        ({"d/a": 3072}, {"": {"x": 5}}, 0.0),  # a level that is not known any more
+    ],
+)
+def test_the_part_of_the_host_that_groups_hold(
+    raised: dict[str, int], busy: dict[str, dict[str, int]], part: float
+) -> None:
+    assert part_held(raised, busy) == pytest.approx(part)
+
+
+def test_the_lowest_priority_goes_without_first() -> None:
+    boosts = [Boost("a", 1024, ((5, 8192),)), Boost("b", 1024, ((0, 8192),))]
+    shares = limit(boosts, held(beside(4096), boosts), 0.7)
+    assert shares["a"] == 8192
+    assert 1024 <= shares["b"] < 8192
+    harder = limit(boosts, held(beside(4096), boosts), 0.4)
+    assert harder["b"] == 1024
+    assert 1024 < harder["a"] < 8192
+
+
+def test_equals_give_up_the_same_part() -> None:
+    boosts = [Boost("a", 1024, ((0, 8192),)), Boost("b", 1024, ((0, 4096),))]
+    shares = limit(boosts, held(beside(4096), boosts), 0.6)
+    assert (shares["a"] - 1024) / 7168 == pytest.approx((shares["b"] - 1024) / 3072, abs=0.01)
+
+
+def test_room_enough_changes_nothing_and_who_is_not_raised_is_left_out() -> None:
+    boosts = [Boost("a", 1024, ((0, 2048),)), Boost("b", 1024, ((0, 1024),))]
+    assert limit(boosts, held(beside(4096), boosts), 0.9) == {"a": 2048}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(2, 4096),
+            st.lists(st.tuples(st.integers(-2, 2), st.integers(2, 60_000)), min_size=1, max_size=3),
+        ),
+        max_size=5,
+    ),
+    st.integers(2, 20_000),
+    st.floats(0.01, 0.99),
+)
+def test_within_the_cap_or_at_what_was_found_and_never_above_the_wish(
+    members: list[tuple[int, list[tuple[int, int]]]], neighbour: int, cap: float
+) -> None:
+    boosts = [Boost(f"g{i}", found, tuple(asks)) for i, (found, asks) in enumerate(members)]
+    busy = {"": {"neighbour": neighbour, **{one.component: one.found for one in boosts}}}
+    weigh = held(busy, boosts)
+    shares = limit(boosts, weigh, cap)
+    for one in boosts:
+        if one.component in shares:
+            assert one.found <= shares[one.component] <= max(shares for _, shares in one.asks)
+    assert weigh(shares) <= cap + 1e-9 or all(shares.get(one.component, one.found) == one.found for one in boosts)
+
+
+def test_of_a_component_that_two_share_the_important_one_keeps_what_it_asks_for() -> None:
+    """One orderer, and tenants of two priorities: the less important one asks for more, or for just as much."""
+    for lesser in (8192, 16384):
+        boosts = [Boost("a", 1024, ((0, lesser), (5, 8192))), Boost("b", 1024, ((0, 4096),))]
+        shares = limit(boosts, held(beside(4096), boosts), 0.7)
+        assert 8192 <= shares["a"] < 8500
+        assert 1024 <= shares["b"] < 4096
+
+
+def test_what_the_cap_has_left_out_does_not_wind_up() -> None:
+    controller = Controller({"red": Policy("red", "adaptive", 100.0, priority=3)})
+    peer = Component("peer", Role.PEER, "g/peer", ("red",))
+    for second in range(5):
+        decision = controller.decide(float(second), peer, 1024, 1024, {}, DelayReading("peer", 0.1, 0.9, 1, 1.0), None)
+    assert decision is not None
+    assert decision.asks == ((3, decision.shares),)
+    law = Adaptive.start(1024)
+    controller._laws["peer"] = {
+        "red": Adaptive(law.default, law.bounds, law.tuning, law.memory._replace(raised_at=3.0))
+    }
+    controller.limit("peer", 500, 400)
+    limited = controller._laws["peer"]["red"]
+    assert isinstance(limited, Adaptive)
+    assert limited.memory.share == 500
+    assert limited.memory.raised_at == 3.0
+    controller.limit("peer", 600, 400)
+    assert controller._laws["peer"]["red"] is limited
+    controller.limit("nobody", 1, 1)
+    controller.limit("peer", 400, 400)  # nothing was given: there is no effect to wait for
+    unraised = controller._laws["peer"]["red"]
+    assert isinstance(unraised, Adaptive)
+    assert (unraised.memory.share, unraised.memory.raised_at) == (400, -math.inf)

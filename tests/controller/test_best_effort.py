@@ -1,0 +1,138 @@
+"""Neighbours that are named best-effort are idle while components wait, and only they."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from toy_daemon import ToySite, peer
+
+from qioi.commands.explain import lines
+from qioi.controller.best_effort import HOLD, best_effort, recover_idle
+from qioi.controller.guard.journal import Journal
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import HostLoad
+from qioi.settings.config import load_config
+from qioi.show.explain import explain
+from qioi.show.metrics import render
+
+
+def make(folder: Path, patterns: list[str]) -> ToySite:
+    site = ToySite(folder, [peer("peer0", "batch/ledger/p")], channels={"red": {}}, best_effort=patterns)
+    for group in ("batch/one", "batch/two", "batch/ledger/p/below", "other"):
+        site.group(group)
+    for file in site.hierarchy.mount.rglob("cpu.weight"):
+        (file.parent / "cpu.idle").write_text("0")
+    site.toy.tps, site.toy.waits = {"red": 50.0}, {"peer0": (0.1, 0.0)}
+    return site
+
+
+def idle(site: ToySite) -> set[str]:
+    files = site.hierarchy.mount.rglob("cpu.idle")
+    return {str(file.parent.relative_to(site.hierarchy.mount)) for file in files if file.read_text() == "1"}
+
+
+def test_idle_while_components_wait(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    site = make(tmp_path, ["batch/*", "batch/ledger/p/*"])
+    site.run(2)
+    assert idle(site) == set()  # the host is full, but nobody waits
+    site.toy.waits = {"peer0": (0.1, 0.9)}
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.run(2)
+    assert idle(site) == {"batch/one", "batch/two"}  # not the component, nor what is above or below it
+    assert site.snapshot.idle_groups == ("batch/one", "batch/two") or set(site.snapshot.idle_groups) == idle(site)
+    assert "qioi_best_effort_idle_groups 2.0" in render(site.snapshot).decode()
+    assert "batch/one" in dict(lines(explain(site.snapshot, "peer0", site.hierarchy)))["idle"]
+    site.toy.waits = {"peer0": (0.1, 0.0)}
+    site.run(20)
+    assert idle(site) == {"batch/one", "batch/two"}  # they are why nobody waits any more
+    (site.hierarchy.mount / "batch/one/cpu.idle").unlink()
+    site.toy.host = HostLoad(0.9, 0.0)
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.run(30)
+    assert idle(site) == set()
+    assert sum("batch/one: failed" in one.message for one in caplog.records) == 1
+
+
+def test_those_that_their_owners_have_labelled_are_idle_too(tmp_path: Path) -> None:
+    site = make(tmp_path, [])
+    assert site.toy.best_effort is not None
+    site.toy.best_effort.labelled = ("other", "batch", "batch/ledger/p", "gone")
+    site.toy.waits = {"peer0": (0.1, 0.9)}
+    site.run(2)
+    assert idle(site) == {"other"}  # no component, nothing above one, nothing that is not there
+    site.toy.best_effort.labelled = ()  # the label went with its container: what is idle is put back all the same
+    site.toy.waits, site.toy.host = {"peer0": (0.1, 0.0)}, HostLoad(0.9, 0.0)
+    site.run(30)
+    assert idle(site) == set()
+
+
+def test_a_component_that_was_idle_before_it_was_known_is_not_any_more(tmp_path: Path) -> None:
+    """A pattern may be for all containers there are: the newest one matches it before it is known for a peer."""
+    site = make(tmp_path, ["batch/*"])
+    site.toy.waits = {"peer0": (0.1, 0.9)}
+    site.run(2)
+    assert idle(site) == {"batch/one", "batch/two"}
+    file = site.folder / "qioi.yaml"
+    file.write_text(file.read_text().replace("batch/ledger/p", "batch/one/p"))
+    site.group("batch/one/p")
+    site.snapshot = site.daemon.adopt(load_config(file), site.snapshot)
+    site.run(2)
+    assert idle(site) == {"batch/two", "batch/ledger"}
+    assert {entry.path for entry in Journal(tmp_path / "state", name="idle").load().entries} == idle(site)
+
+
+def test_the_daemon_makes_itself_never_idle(tmp_path: Path) -> None:
+    hierarchy = Hierarchy(2, tmp_path)
+    for group in ("system.slice/qioi.service", "system.slice/backup.service"):
+        (tmp_path / group).mkdir(parents=True)
+    for folder in (tmp_path / "system.slice", *(tmp_path / "system.slice").iterdir()):
+        (folder / "cpu.weight").write_text("300")
+        (folder / "cpu.idle").write_text("0")
+    (tmp_path / "state").mkdir()
+    own = "system.slice/qioi.service"
+    with best_effort(["*", "system.slice/*"], tmp_path / "state", hierarchy, own) as groups:
+        assert groups.step(1.0, True, True, []) == ("system.slice/backup.service",)
+
+
+def test_a_problem_that_comes_back_is_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hierarchy, idle = Hierarchy(2, tmp_path), tmp_path / "batch/cpu.idle"
+    (tmp_path / "batch").mkdir()
+    (tmp_path / "batch/cpu.weight").write_text("300")
+    (tmp_path / "state").mkdir()
+    with best_effort(["batch"], tmp_path / "state", hierarchy) as groups:
+        groups.step(1.0, True, True, [])
+        groups.step(2.0, True, True, [])
+        idle.write_text("0")
+        assert groups.step(3.0, True, True, []) == ("batch",)
+        assert groups.step(3.0 + 2 * HOLD, False, False, []) == ()
+        idle.unlink()
+        groups.step(4.0 + 2 * HOLD, True, True, [])
+    assert [one.levelname for one in caplog.records] == ["WARNING", "WARNING"]
+
+
+def test_nobody_is_unless_named(tmp_path: Path) -> None:
+    site = make(tmp_path, [])
+    site.toy.waits = {"peer0": (0.1, 0.9)}
+    site.run(3)
+    assert idle(site) == set()
+
+
+def test_the_end_puts_back_and_so_does_recovery(tmp_path: Path) -> None:
+    hierarchy = Hierarchy(2, tmp_path)
+    (tmp_path / "batch").mkdir()
+    (tmp_path / "batch/cpu.weight").write_text("300")
+    (tmp_path / "batch/cpu.idle").write_text("0")
+    (tmp_path / "state").mkdir()
+    with best_effort(["batch"], tmp_path / "state", hierarchy) as groups:
+        assert groups.step(1.0, True, True, []) == ("batch",)
+        journal = (tmp_path / "state/idle").read_bytes()
+    assert (tmp_path / "batch/cpu.idle").read_text() == "0"
+    assert recover_idle(tmp_path / "state", hierarchy) == ([], [])
+    (tmp_path / "batch/cpu.idle").write_text("1")
+    (tmp_path / "state/idle").write_bytes(journal + b"half")
+    outcomes, problems = recover_idle(tmp_path / "state", hierarchy)
+    assert [str(one.result) for one in outcomes] == ["ok"]
+    assert "half-written or damaged" in problems[0]
+    assert (tmp_path / "batch/cpu.idle").read_text() == "0"

@@ -1,0 +1,165 @@
+"""journald's export format, and what becomes of journalctl."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from waiting import until
+
+from qioi.model import Commit
+from qioi.monitor.commits.counters import Skip, SourceCounters
+from qioi.monitor.logs.journald import ExportReader, JournalTail
+
+COMMIT = (
+    b"\x1b[34m2026-01-02 03:04:05.678 UTC 002b INFO\x1b[0m [kvledger] commit -> [red] Committed block [%d] with 3 "
+    b"transaction(s) in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]"
+)
+
+
+def entry(number: int, message: bytes, binary: bool | None = None) -> bytes:
+    """Write an entry as `journalctl -o export` does."""
+    head = b"__CURSOR=s=ab;i=%x\n__REALTIME_TIMESTAMP=17%014d\n_BOOT_ID=cd\n" % (number, number)
+    if binary or (binary is None and (b"\n" in message or b"\x1b" in message)):
+        return head + b"MESSAGE\n" + len(message).to_bytes(8, "little") + message + b"\n\n"
+    return head + b"MESSAGE=" + message + b"\n\n"
+
+
+def feed(reader: ExportReader, data: bytes, size: int) -> bytes:
+    return b"".join(reader.feed(data[start : start + size]) for start in range(0, len(data), size))
+
+
+@given(st.lists(st.tuples(st.binary(max_size=60), st.booleans()), max_size=8), st.integers(min_value=1, max_value=200))
+def test_every_message_comes_out_however_it_is_cut(messages: list[tuple[bytes, bool]], size: int) -> None:
+    reader = ExportReader(SourceCounters())
+    data = b"".join(entry(number, text, binary or b"\n" in text) for number, (text, binary) in enumerate(messages))
+    assert feed(reader, data, size) == b"".join(text + b"\n" for text, _ in messages)
+    assert reader.cursor == (f"s=ab;i={len(messages) - 1:x}" if messages else "")
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_long_message_is_passed_over_in_bounded_memory(binary: bool) -> None:
+    counters = SourceCounters()
+    reader = ExportReader(counters, max_line=1000)
+    data = entry(1, b"x" * 200_000, binary) + entry(2, b"y" * 1000, binary) + entry(3, b"z" * 1001, binary)
+    out = b""
+    for start in range(0, len(data), 100):
+        out += reader.feed(data[start : start + 100])
+        assert len(reader._waiting) + len(reader._text) < 4000
+    assert out == b"y" * 1000 + b"\n"
+    assert counters.skipped == {Skip.TOO_LONG: 2}
+
+
+@pytest.mark.parametrize("mark", [b"CONTAINER_PARTIAL_MESSAGE=true\n", b"_LINE_BREAK=line-max\n"])
+def test_the_rest_of_a_long_line_is_no_line(mark: bytes) -> None:
+    counters = SourceCounters()
+    reader = ExportReader(counters, max_line=1000)
+    assert reader.feed(mark + entry(1, b"chaincode says x") + mark + entry(2, COMMIT % 9)) == b""
+    assert reader.feed(entry(3, b" end") + entry(4, b"next")) == b"chaincode says x" + COMMIT % 9 + b" end\nnext\n"
+    for number in range(100):
+        reader.feed(mark + entry(number, b"x" * 900))
+        assert len(reader._pieces) <= 1900
+    assert reader.feed(entry(100, COMMIT % 9) + entry(101, b"next")) == b"next\n"
+    assert counters.skipped == {Skip.TOO_LONG: 1}
+
+
+def test_marks_that_mean_a_whole_line() -> None:
+    reader = ExportReader(SourceCounters())
+    whole = b"CONTAINER_PARTIAL_MESSAGE=false\n" + entry(1, b"a") + b"_LINE_BREAK=eof\n" + entry(2, b"b")
+    assert reader.feed(whole) == b"a\nb\n"
+
+
+def test_an_entry_that_was_cut_off_does_not_count() -> None:
+    reader = ExportReader(SourceCounters())
+    assert reader.feed(entry(1, b"one") + entry(2, b"two")[:-9]) == b"one\n"
+    assert reader.cursor == "s=ab;i=1"
+    reader.start_again()
+    assert reader.feed(entry(2, b"two")) == b"two\n"
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_at_all_bring_it_down(data: bytes) -> None:
+    reader = ExportReader(SourceCounters(), max_line=100)
+    reader.feed(data)
+    assert len(reader._waiting) + len(reader._text) <= 4000
+
+
+@pytest.fixture
+def journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """A stand-in for journalctl that notes its arguments; the real one is in tests/guest."""
+
+    def make(script: str) -> Path:
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        file = tmp_path / "bin" / "journalctl"
+        file.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/arguments\n{script}\n')
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        return tmp_path / "arguments"
+
+    return make
+
+
+def collect(tail: JournalTail, done: Callable[[bytes], bool]) -> bytes:
+    out = b""
+
+    def polled() -> bool:
+        nonlocal out
+        out += b"".join(tail.poll())
+        return done(out)
+
+    until(polled)
+    return out
+
+
+def test_it_goes_on_after_the_last_entry_when_journalctl_ends(
+    tmp_path: Path, journalctl: Callable[[str], Path]
+) -> None:
+    (tmp_path / "first").write_bytes(entry(1, COMMIT % 7) + entry(2, COMMIT % 8)[:-20])
+    (tmp_path / "second").write_bytes(entry(2, COMMIT % 8))
+    arguments = journalctl(
+        f'case "$*" in *after-cursor*) cat {tmp_path}/second; exec sleep 1000;; '
+        f"*) cat {tmp_path}/first; echo no >&2; exit 3;; esac"
+    )
+    tail = JournalTail("fabric-peer0.service")
+    try:
+        out = collect(tail, lambda out: out.count(b"\n") == 1)
+        collect(tail, lambda _: tail.problem is not None)
+        assert tail.problem == "journal of fabric-peer0.service: journalctl has ended: no"
+        out += collect(tail, lambda out: out.count(b"\n") == 1)
+        assert tail.problem is None
+    finally:
+        tail.close()
+    assert out == COMMIT % 7 + b"\n" + COMMIT % 8 + b"\n"
+    first, second = arguments.read_text().splitlines()
+    assert "--lines=0" in first
+    assert "--no-tail" not in first  # it would go before --lines=0, and read everything
+    assert "--after-cursor=s=ab;i=1 " in second
+    assert first.endswith("_SYSTEMD_UNIT=fabric-peer0.service")
+
+
+def test_a_missing_journalctl_is_a_problem_and_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tail = JournalTail("a.service")
+    assert tail.poll() == []
+    assert tail.problem == "journal of a.service: journalctl: No such file or directory"
+    tail.close()
+
+
+def test_commits_come_out_of_a_units_journal(tmp_path: Path, journalctl: Callable[[str], Path]) -> None:
+    from qioi.monitor.logs.source import LogSource
+
+    (tmp_path / "all").write_bytes(entry(1, b"noise") + entry(2, COMMIT % 7))
+    journalctl(f"cat {tmp_path}/all; exec sleep 1000")
+    source = LogSource("p.service", "p", log_format="journald")
+    try:
+        events: list[object] = []
+        until(lambda: events.extend(source.poll()) or events)  # type: ignore[func-returns-value]
+    finally:
+        source.close()
+    assert events == [Commit("red", 7, 3, 1767323045.678, "p")]
+    assert source.counters.lines == 2

@@ -1,0 +1,151 @@
+"""What peers' metrics endpoints may say and do: their own channels, finite numbers, one whole page in time."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+
+import pytest
+from waiting import until
+
+from qioi.model import Component, Role
+from qioi.monitor.logs.watched import LogChannels
+from qioi.monitor.metrics.endpoints import LONGEST, MeteredChannels
+
+#: An answer, as bytes that are sent one after the other, with a pause in seconds between them.
+Answer = Callable[[], Iterator[tuple[bytes, float]]]
+HEAD = b"HTTP/1.0 200 OK\r\n\r\n"
+
+
+@contextmanager
+def answering(answer: Answer) -> Iterator[str]:
+    """Serve one answer after the other, each in a thread of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve(client: socket.socket) -> None:
+            with client, suppress(OSError):
+                client.recv(4096)
+                for part, pause in answer():
+                    client.sendall(part)
+                    time.sleep(pause)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/metrics"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def rows(channel: str, height: float, transactions: float) -> bytes:
+    return (
+        f'ledger_blockchain_height{{channel="{channel}"}} {height}\n'
+        f'ledger_transaction_count{{channel="{channel}",validation_code="VALID"}} {transactions}\n'
+    ).encode()
+
+
+def fixed(body: bytes) -> Answer:
+    return lambda: iter([(HEAD + body, 0.0)])
+
+
+def channels(*peers: tuple[str, str, tuple[str, ...]]) -> MeteredChannels:
+    components = [Component(n, Role.PEER, n, serves, metrics_url=url) for n, url, serves in peers]
+    return MeteredChannels(LogChannels(components, ("red", "blue")), components, every=0.05)
+
+
+def looks(metered: MeteredChannels) -> int:
+    """Have one period read, and count the pages that came so far."""
+    metered.read(time.monotonic())
+    return metered.states()[0].lines
+
+
+def problem(metered: MeteredChannels) -> str | None:
+    metered.read(time.monotonic())
+    return metered.states()[0].problem
+
+
+def test_a_peer_is_believed_about_its_own_channels_only() -> None:
+    forged = fixed(rows("red", 5, 50) + rows("blue", 4_000_000, 9_000_000))
+    with answering(forged) as url, closing(channels(("peer0", url, ("red",)))) as metered:
+        until(lambda: looks(metered) > 1)
+        assert metered.seen() == ("red",)
+        (state,) = metered.states()
+        assert (state.commits, state.skipped) == (50, {"foreign-channel": 1})
+
+
+def test_a_peer_of_every_channel_is_believed_about_all() -> None:
+    both = fixed(rows("red", 5, 50) + rows("blue", 6, 60))
+    with answering(both) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: looks(metered) > 1)
+        assert metered.seen() == ("red", "blue")
+        assert metered.states()[0].skipped == {}
+
+
+def test_numbers_without_end_do_not_end_the_loop() -> None:
+    huge = fixed(rows("red", 1, 1.7e308) + rows("blue", 1, 1.7e308))
+    with answering(huge) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: looks(metered) > 1)
+        assert metered.states()[0].commits == 0
+
+
+def test_who_dribbles_is_hung_up_on_and_that_is_said() -> None:
+    ended = threading.Event()
+
+    def dribble() -> Iterator[tuple[bytes, float]]:
+        yield HEAD, 0.0
+        try:
+            while True:
+                yield b"#", 0.1
+        finally:
+            ended.set()
+
+    with answering(dribble) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: problem(metered) is not None)
+        assert metered.states()[0].problem == f"{url}: no whole page in {LONGEST:g} s"
+        until(ended.is_set)
+
+
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", b"HTTP/1.0 500 Oops\r\n\r\n"]
+)
+def test_nobody_is_followed_elsewhere(head: bytes) -> None:
+    with answering(lambda: iter([(head, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: problem(metered) is not None)
+        assert metered.states()[0].problem == f"{url}: HTTP status {head[9:].splitlines()[0].decode()}"
+
+
+def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with answering(fixed(rows("red", 5, 50))) as url, closing(channels(("peer0", url, ("red",)))) as metered:
+        until(lambda: looks(metered) > 1)
+
+
+def test_a_packed_page_is_none_and_that_is_said() -> None:
+    packed = b"HTTP/1.0 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(rows("red", 5, 50))
+    with answering(lambda: iter([(packed, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: problem(metered) is not None)
+        assert metered.states()[0].problem == f"{url}: the page comes as gzip"
+
+
+def test_a_page_in_chunks_is_one() -> None:
+    text = rows("red", 5, 50)
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (text[:30], text[30:])) + b"0\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with answering(lambda: iter([(head + chunks, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: looks(metered) > 1)
+        assert metered.states()[0].commits == 50
+
+
+def test_what_an_endpoint_says_does_nothing_to_a_terminal() -> None:
+    head = b"HTTP/1.0 500 \x1b[2J\x9b31mOops" + b"s" * 5000 + b"\r\n\r\n"
+    with answering(lambda: iter([(head, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: problem(metered) is not None)
+        said = metered.states()[0].problem or ""
+        assert said.startswith(f"{url}: HTTP status 500  [2J 31mOops")
+        assert (said.isprintable(), len(said) < 300) == (True, True)

@@ -1,0 +1,178 @@
+"""Peers' Prometheus pages: real ones are read, and a channel is counted once over several peers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qioi.model.names import MAX_CHANNELS
+from qioi.monitor.metrics.exposition import COUNT, HEIGHT, Page, parse_page
+from qioi.monitor.metrics.pages import PageThroughput
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "fabric-logs"
+
+
+def test_a_real_peers_page() -> None:
+    page = parse_page((DATA / "fabric-2.5.16-peer-metrics.txt").read_text())
+    assert page.transactions == {"mychannel": 77907 + 3 + 1}
+    assert page.heights == {"mychannel": 7825}
+
+
+def test_a_real_orderers_page_shows_no_commits() -> None:
+    page = parse_page((DATA / "fabric-2.5.16-orderer-metrics.txt").read_text())
+    assert page.transactions == {}
+    pages = PageThroughput()
+    pages.observe("orderer1", page, 0.0)
+    assert pages.channels == ()
+
+
+def test_only_valid_transactions_count() -> None:
+    lines = "".join(f'{COUNT}{{channel="red",validation_code="{code}"}} {n}\n' for code, n in
+                    [("VALID", 5), ("MVCC_READ_CONFLICT", 7), ("ENDORSEMENT_POLICY_FAILURE", 9)])  # fmt: skip
+    assert parse_page(lines).transactions == {"red": 5}
+
+
+@pytest.mark.parametrize("line", [f"{COUNT}{{channel=", f'{COUNT}{{channel="red"}} many', f"{COUNT}{{}}"])
+def test_a_broken_line_is_no_page(line: str) -> None:
+    with pytest.raises(ValueError, match="no Prometheus page"):
+        parse_page(line)
+
+
+@given(st.text(max_size=60), st.sampled_from([COUNT + "{", 'ledger_blockchain_height{channel="red"', ""]))
+def test_whatever_stands_there_nothing_but_a_value_error_comes_out(text: str, start: str) -> None:
+    try:
+        parse_page(start + text)
+    except ValueError as error:
+        assert "no Prometheus page" in str(error)  # noqa: PT017
+
+
+def page(height: int, per_block: int = 10) -> Page:
+    return Page({"red": float(height * per_block)}, {"red": height})
+
+
+def test_two_peers_of_one_channel_count_once() -> None:
+    pages = PageThroughput()
+    for second in range(8):
+        pages.observe("peer0", page(5 * second), float(second))
+        pages.observe("peer1", page(5 * second), second + 0.4)
+    reading = pages.reading("red", 7.5)
+    assert reading.throughput == pytest.approx(50, rel=0.1)
+    assert reading.height == 35
+    assert reading.age == pytest.approx(0.5)
+
+
+def test_a_peer_that_catches_up_adds_nothing() -> None:
+    pages = PageThroughput()
+    for second in range(12):
+        pages.observe("peer0", page(1000 + 2 * second), float(second))
+        pages.observe("late", page(min(100 * second, 1000 + 2 * second)), float(second))
+    assert pages.reading("red", 11.0).throughput == pytest.approx(20, rel=0.1)
+
+
+def test_a_lagging_peer_takes_nothing_away() -> None:
+    pages = PageThroughput()
+    for second in range(12):
+        pages.observe("peer0", page(4 * second), float(second))
+        pages.observe("stuck", page(3), float(second))
+    assert pages.reading("red", 11.0).throughput == pytest.approx(40)
+
+
+def test_there_is_no_reading_before_a_whole_window_and_zero_in_silence() -> None:
+    pages = PageThroughput()
+    for second in range(5):
+        pages.observe("peer0", page(7), float(second))
+    assert pages.reading("red", 4.0).throughput is None
+    for second in range(5, 9):
+        pages.observe("peer0", page(7), float(second))
+    assert pages.reading("red", 8.0).throughput == 0.0
+    assert pages.reading("blue", 8.0).throughput is None
+
+
+def test_a_peer_that_starts_again_begins_a_new_window() -> None:
+    pages = PageThroughput()
+    for second in range(8):
+        pages.observe("peer0", page(second), float(second))
+    pages.observe("peer0", Page({"red": 1.0}, {"red": 8}), 8.0)
+    assert pages.reading("red", 8.0).throughput is None
+
+
+def test_a_peer_that_is_back_at_the_front_with_its_first_page_makes_no_silence() -> None:
+    pages = PageThroughput()
+    for second in range(12):
+        pages.observe("peer0", page(5 * second), float(second))
+    pages.observe("back", Page({"red": 7.0}, {"red": 57}), 11.4)  # a counter begins anew with its process
+    assert pages.reading("red", 11.5).throughput == pytest.approx(50, rel=0.1)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 50), st.integers(0, 500)), max_size=60))
+def test_a_rate_is_never_negative(looks: list[tuple[str, int, int]]) -> None:
+    pages = PageThroughput()
+    for second, (peer, height, transactions) in enumerate(looks):
+        pages.observe(peer, Page({"red": float(transactions)}, {"red": height}), float(second))
+        throughput = pages.reading("red", float(second)).throughput
+        assert throughput is None or throughput >= 0
+
+
+def test_transactions_are_counted_once_and_a_peer_that_begins_anew_takes_none_away() -> None:
+    pages = PageThroughput()
+    counted = []
+    for peer, height in (("a", 5), ("b", 3), ("b", 5), ("a", 7), ("b", 9), ("a", 1), ("a", 10), ("b", 10)):
+        pages.observe(peer, page(height), float(len(counted)))
+        counted.append(pages.reading("red", float(len(counted))).committed)
+    assert counted == [0, 0, 0, 20, 40, 40, 50, 50]
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "1.8e19"])
+def test_a_number_that_no_peer_counts_up_to_is_none(value: str) -> None:
+    lines = [f'{HEIGHT}{{channel="red"}} {value}', f'{COUNT}{{channel="red",validation_code="VALID"}} {value}']
+    assert parse_page("\n".join(lines)) == Page()
+
+
+def test_no_page_has_more_channels_than_are_looked_at() -> None:
+    lines = [f'{COUNT}{{channel="c{number}",validation_code="VALID"}} 1' for number in range(MAX_CHANNELS + 5)]
+    assert len(parse_page("\n".join(lines)).transactions) == MAX_CHANNELS
+
+
+def test_channels_that_are_made_up_look_after_look_stay_within_bounds() -> None:
+    pages = PageThroughput()
+    for second in range(8):
+        pages.observe("honest", page(5 * second), float(second))
+        made_up = {f"c{second}-{number}": 1 for number in range(MAX_CHANNELS)}
+        pages.observe("forger", Page({name: 1.0 for name in made_up}, made_up), float(second))
+    assert len(pages.channels) <= MAX_CHANNELS
+    assert pages.reading("red", 7.0).throughput == pytest.approx(50)
+    pages.forget("forger")
+    pages.observe("honest", Page({"blue": 1.0}, {"blue": 1}), 8.0)
+    assert pages.channels == ("red", "blue")
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0b", "\x1c", "\r"])
+def test_no_label_can_begin_a_line(end: str) -> None:
+    """A chaincode's name, or whatever else a label may hold, has no say in what a peer has committed."""
+    forged = f'{COUNT}{{channel="red",validation_code="VALID"}} 9e9'
+    honest = f'{COUNT}{{channel="red",validation_code="VALID"}} 5'
+    text = f'endorser_proposals{{chaincode="x{end}{forged}"}} 1\n{honest}\n'
+    assert parse_page(text).transactions == {"red": 5}
+
+
+@pytest.mark.parametrize("name", ["", "\x1b[31mred", "r" * 250, "a b", "1", "réd"])
+def test_what_cannot_be_a_channel_is_none(name: str) -> None:
+    page = parse_page(f'{COUNT}{{channel="{name}",validation_code="VALID"}} 5\n{HEIGHT}{{channel="{name}"}} 5\n')
+    assert page == Page()
+
+
+def test_a_peer_that_began_anew_and_commits_nothing_has_no_throughput() -> None:
+    """Its page shows heights at once, and transactions from its first commit on."""
+    pages = PageThroughput()
+    for second in range(8):
+        pages.observe("peer0", page(5 * second), float(second))
+    assert pages.reading("red", 7.0).throughput == pytest.approx(50)
+    for second in range(8, 20):
+        pages.observe("peer0", Page({}, {"red": 35}), float(second))
+    assert pages.reading("red", 19.0).throughput is None
+    for second in range(20, 30):
+        pages.observe("peer0", Page({"red": 10.0 * (second - 19)}, {"red": 35 + second - 19}), float(second))
+    assert pages.reading("red", 29.0).throughput == pytest.approx(10)

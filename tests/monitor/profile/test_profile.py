@@ -1,0 +1,277 @@
+"""`qioi profile`: the accounts by themselves, and real recordings of real processes in control groups."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import Site, end
+from waiting import PATIENCE
+
+from qioi.commands.profile import describe, show
+from qioi.monitor.profile.perf import TRACEFS, complaint, within_tracefs
+from qioi.monitor.profile.scheduling import Accountant, by_component, by_role
+
+#: Two threads of a process and a child born meanwhile; sleeps are short, so that there is something to count.
+SLEEPER = """
+import sys, threading, time
+def work():
+    while True:
+        time.sleep(0.005)
+threading.Thread(target=work, daemon=True).start()
+print("up", flush=True)
+work()
+"""
+#: Two threads that hand a byte to and fro as fast as they can.
+PING_PONG = """
+import os, threading
+there, back = os.pipe(), os.pipe()
+def answer():
+    while True:
+        os.write(back[1], os.read(there[0], 1))
+threading.Thread(target=answer, daemon=True).start()
+while True:
+    os.write(there[1], b"."), os.read(back[0], 1)
+"""
+
+
+def switch(now: float, before: int, state: str, after: int, name: str = "peer") -> str:
+    return (
+        f"{now:.6f}:       sched:sched_switch: prev_comm={name} prev_pid={before} prev_prio=120 prev_state={state} "
+        f"==> next_comm={name} next_pid={after} next_prio=120\n"
+    )
+
+
+def waking(now: float, tid: int) -> str:
+    return f"{now:.6f}:       sched:sched_waking: comm=peer pid={tid} prio=120 target_cpu=001\n"
+
+
+def fork(now: float, parent: int, child: int) -> str:
+    return f"{now:.6f}: sched:sched_process_fork: comm=peer pid={parent} child_comm=peer child_pid={child}\n"
+
+
+def test_a_slice_runs_from_on_to_off_and_its_delay_from_the_wakeup() -> None:
+    lines = [waking(1.0, 7), switch(1.25, 0, "R", 7), switch(1.75, 7, "S", 0), waking(2.0, 7), switch(2.5, 0, "R", 7)]
+    account = Accountant({7: "peer0"}).read([*lines, switch(3.0, 7, "S", 0)]).accounts["peer0"]
+    assert (account.run, account.slices, account.wait, account.waits, account.longest) == (1.0, 2, 0.75, 2, 0.5)
+
+
+def test_who_is_taken_off_while_runnable_waits_from_then_on() -> None:
+    lines = [switch(1.0, 0, "R", 7), switch(1.5, 7, "R+", 8), switch(2.5, 8, "R", 7), switch(3.0, 7, "S", 8)]
+    accounts = Accountant({7: "peer0", 8: "hog"}).read(lines).accounts
+    assert (accounts["peer0"].wait, accounts["peer0"].slices) == (1.0, 2)
+    assert (accounts["hog"].wait, accounts["hog"].slices, accounts["hog"].run) == (0.5, 2, 1.0)
+
+
+def test_children_are_their_parents_whoever_had_the_number_before() -> None:
+    lines = [fork(1.0, 7, 9), switch(1.5, 0, "R", 9), switch(2.0, 9, "S", 0), fork(3.0, 5, 9), switch(4.0, 0, "R", 9)]
+    accounts = Accountant({7: "peer0"}).read([*lines, switch(4.25, 9, "X", 0)]).accounts
+    assert (accounts["peer0"].run, accounts["peer0"].wait) == (0.5, 0.5)
+    assert (accounts[None].run, accounts[None].wait) == (0.25, 1.0)
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    # 7 has run since before the recording, and still runs at its end; 8 is never seen to become runnable.
+    lines = [switch(1.0, 7, "S", 8), switch(2.0, 8, "S", 0), waking(2.5, 7), waking(2.6, 7), switch(3.0, 0, "R", 7)]
+    recording = Accountant({7: "peer0", 8: "peer1"}).read([*lines, waking(4.0, 7), "nonsense\n", "\n"])
+    assert (recording.seconds, recording.events) == (3.0, 6)
+    assert (recording.accounts["peer0"].run, recording.accounts["peer0"].wait) == (1.0, 0.5)
+    assert (recording.accounts["peer1"].waits, recording.accounts["peer1"].slices) == (0, 1)
+
+
+def test_a_threads_name_cannot_pretend_to_be_another_thread() -> None:
+    lines = [
+        switch(1.0, 0, "R", 7, "next_pid=9 x"),
+        switch(2.0, 7, "S", 0, " prev_pid=9 "),
+        "PERF_RECORD_LOST lost 9\n",
+    ]
+    recording = Accountant({7: "peer0", 9: "peer1"}).read(lines)
+    assert "peer1" not in recording.accounts
+    assert (recording.accounts["peer0"].run, recording.lost) == (1.0, 9)
+
+
+def test_roles_are_over_all_slices_and_switches_are_of_one_component() -> None:
+    lines = [switch(0.0, 0, "R", 7), switch(1.0, 7, "S", 8), switch(4.0, 8, "S", 0)]
+    recording = Accountant({7: "a", 8: "b"}).read(lines)
+    (role,) = by_role(recording, {"a": "peer", "b": "peer"})
+    assert (role.slice, role.components, role.switches_per_second, role.cores) == (2.0, 2, 0.25, 0.5)
+    assert [one.slice for one in by_component(recording, {"a": "peer", "b": "peer", "c": "peer"})] == [1.0, 3.0, None]
+
+
+def test_the_table_of_roles_holds_the_roles_own_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    recording = Accountant({7: "a", 8: "b"}).read(
+        [switch(0.0, 0, "R", 7), switch(1.0, 7, "S", 8), switch(4, 8, "S", 0)]
+    )
+    show(describe(recording, {"a": "peer", "b": "peer"}, full=False))
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert [cells[2] for cells in lines if cells and cells[0] in "ab"] == ["1000.000 ms", "3000.000 ms"]
+    assert [cells[2] for cells in lines if cells and cells[0] == "peer"] == ["2000.000 ms"]
+
+
+# ---- real recordings
+
+
+needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf (Debian's package linux-perf)")
+
+
+def populate(site: Site, name: str, program: str = SLEEPER) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    site.processes.append(process)
+    (site.hierarchy.folder(f"{site.parent}/{name}") / "cgroup.procs").write_text(str(process.pid))
+    return process
+
+
+def switches(pid: int) -> int:
+    """What the kernel itself has counted, of all threads."""
+    files = Path(f"/proc/{pid}/task").glob("*/status")
+    lines = [line for file in files for line in file.read_text().splitlines() if "ctxt_switches" in line]
+    return sum(int(line.split()[1]) for line in lines)
+
+
+def profile(site: Site, *arguments: str) -> dict[str, Any]:
+    done = site.qioi("profile", "--output", "json", *arguments)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+@needs_perf
+@pytest.mark.slow
+def test_a_recording_agrees_with_the_kernels_own_counters(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = site.folder / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    site.component("sleeper")
+    process = populate(site, "sleeper")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    mounts = Path("/proc/self/mounts").read_text()
+    seen = 0.0
+    for seconds in (1, 4, 16, 64):  # on a busy host it wakes up seldom
+        before = switches(process.pid)
+        document = profile(site, "--cgroup", f"s={site.parent}/sleep*", "--seconds", str(seconds))
+        counted = switches(process.pid) - before
+        (one,) = document["components"]
+        seen = one["switches_per_second"] * document["seconds"]
+        assert one["threads"] == 2
+        assert seen <= counted + one["threads"]
+        if seen > 20:
+            break
+    assert seen > 20
+    assert 0 < one["slice"] < 1
+    assert one["longest"] >= one["delay"] >= 0
+    assert document["rest"]["threads"] > 0
+    assert list(folder.iterdir()) == []
+    assert Path("/proc/self/mounts").read_text() == mounts
+
+
+@needs_perf
+@pytest.mark.slow
+def test_a_perf_that_takes_longer_to_begin_than_to_record(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    perf = site.folder / "bin" / "perf"
+    perf.parent.mkdir()
+    perf.write_text(f'#!/bin/sh\n[ "$1" != record ] || sleep 1\nexec {shutil.which("perf")} "$@"\n')
+    perf.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{perf.parent}:{os.environ['PATH']}")
+    site.component("sleeper")
+    populate(site, "sleeper")
+    assert profile(site, "--cgroup", f"s={site.parent}/sleeper", "-s", "0.2")["seconds"] > 0.1
+
+
+@needs_perf
+@pytest.mark.slow
+def test_the_daemons_components_by_role(site: Site) -> None:
+    for name, role in (("peer0", "peer"), ("peer1", "peer"), ("orderer0", "orderer")):
+        site.component(name, role)
+        populate(site, name)
+    daemon = site.start()
+    document = profile(site, "--socket", str(site.socket), "-s", "0.5", "--cgroup", f"all={site.parent}/peer0")
+    assert [(one["name"], one["role"]) for one in document["components"]] == [
+        ("all", "other"), ("peer0", "peer"), ("peer1", "peer"), ("orderer0", "orderer"),
+    ]  # fmt: skip
+    assert {one["role"]: one["components"] for one in document["roles"]} == {"other": 1, "peer": 2, "orderer": 1}
+    assert end(daemon)[0] == 0
+    done = site.qioi("profile", "-c", str(site.folder / "qioi.yaml"), "-s", "0.5")  # no daemon answers any more
+    assert done.returncode == 0, done.stderr
+    assert all(word in done.stdout for word in ("peer1", "orderer0", "Switches/s", "0 lost"))
+
+
+@needs_perf
+@pytest.mark.slow
+def test_a_recording_that_would_grow_too_large_ends(site: Site) -> None:
+    site.component("busy")
+    process = populate(site, "busy", PING_PONG)
+    document = profile(site, "--cgroup", f"busy={site.parent}/busy", "--max-size", "1", "--seconds", "60")
+    process.kill()
+    assert document["ended_by_size"]
+    assert document["seconds"] < 60
+
+
+@needs_perf
+@pytest.mark.slow
+def test_tracefs_is_mounted_for_the_recording_only(site: Site) -> None:
+    site.component("sleeper")
+    populate(site, "sleeper")
+    words = " ".join(site.command("profile", "-s", "0.2", "--cgroup", f"s={site.parent}/sleeper"))
+    bare = "for kind in tracefs debugfs; do umount -l -a -t $kind; done; ! grep -qE 'tracefs|debugfs' /proc/self/mounts"
+    script = f"{bare} && {words} && ! grep -qE 'tracefs|debugfs' /proc/self/mounts"
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_tracefs_mounted_by_somebody_else_meanwhile_is_no_error(tmp_path: Path) -> None:
+    not_yet = tmp_path / "mounts"
+    not_yet.write_text("proc /proc proc rw 0 0\n")
+    recorder = shlex.join(within_tracefs(["ls", str(TRACEFS / "events" / "sched")], not_yet))
+    script = f"{{ [ -e {TRACEFS}/events ] || mount -t tracefs none {TRACEFS}; }} && {recorder}"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert "sched_switch" in done.stdout.split(), done.stderr
+
+
+def test_what_is_missing_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.component("peer0")
+    here = f"a={site.parent}/peer0"
+    monkeypatch.setenv("PATH", str(site.folder))
+    for arguments, expected in (
+        (("--cgroup", here), "perf is not installed: `apt-get install linux-perf`"),
+        (("--cgroup", "a=nowhere"), "--cgroup a=nowhere: accepted is NAME=PATH of a group that exists below"),
+        (("--cgroup", "a=/etc"), "accepted is a path below the CPU controller's mount"),
+        (("--cgroup", here, "--cgroup", here), "component 'a': named twice"),
+        (("--socket", str(site.socket)), "no daemon answers"),
+        (("--lab", str(site.folder)), "accepted is the folder of a lab that is up"),
+    ):
+        done = site.qioi("profile", "-s", "0.1", *arguments)
+        assert done.returncode == 1
+        assert expected in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("  Error: unknown option `control=fd:3,4'\n\n Usage: perf record [<options>]\n    -a  all\n",
+         "unknown option `control=fd:3,4'"),  # perf before 5.10
+        ("event syntax error: 'sched:sched_switch'\n  \\___ can't access trace events\n\n"
+         "Error:\tNo permissions to read /sys/kernel/tracing/events/sched/sched_switch\nHint:\tTry 'sudo mount'\n\n"
+         " Usage: perf record\n    -e, --event <event>   event selector.\n",
+         "No permissions to read /sys/kernel/tracing/events/sched/sched_switch"),
+        ("Error:\nAccess to performance monitoring operations is limited.\nConsider adjusting it.\n",
+         "Access to performance monitoring operations is limited."),
+        ("WARNING: perf not found for kernel 6.18\n\n  You may need to install linux-tools-6.18\n",
+         "You may need to install linux-tools-6.18"),
+        ("Error:\n", "Error:"),
+        ("\n", "it said nothing"),
+    ],
+)  # fmt: skip
+def test_of_what_perf_says_the_error_is_told(said: str, expected: str) -> None:
+    assert complaint(said) == expected

@@ -1,0 +1,150 @@
+"""What the kernel says of blocked threads, pressure and quotas; and that the daemon says it on and does not raise."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import Site
+from toy_daemon import ToySite, peer
+from waiting import DIES_WITH_TEST, until
+
+from qioi.commands.explain import lines
+from qioi.commands.status import notes
+from qioi.controller.findings.bottleneck import Kind
+from qioi.kernel.threads import threads_of as threads
+from qioi.model import Component, DelayReading, Role, Stalls
+from qioi.monitor.scheduler.stalls import ASK_AGAIN, StallWatch, blocked_of, throttled_seconds
+from qioi.show.explain import explain
+from qioi.show.metrics import render
+
+#: A parent in vfork(2) sleeps uninterruptibly until its child ends: blocked for real, and nothing is needed for it.
+BLOCKED = "import ctypes, time; ctypes.CDLL(None).vfork(); time.sleep(1000)"
+PEER = Component("peer0", Role.PEER, "peer0")
+
+
+@pytest.mark.slow
+def test_a_thread_that_is_blocked_is_counted(site: Site) -> None:
+    group = site.component("peer0").parent
+    assert blocked_of(threads(group), Path("/proc")) == 0
+    process = subprocess.Popen([sys.executable, "-c", BLOCKED], process_group=0)
+    site.processes.append(process)  # type: ignore[arg-type]
+    (group / "cgroup.procs").write_text(str(process.pid))
+    try:
+        until(lambda: blocked_of(threads(group), Path("/proc")) == 1)
+        above = site.hierarchy.folder(site.parent)
+        until(lambda: blocked_of(threads(above), Path("/proc")) == 1)  # groups below count too
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        until(lambda: not (group / "cgroup.procs").read_text())
+    assert blocked_of(threads(group / "gone"), Path("/proc")) == 0
+
+
+def test_a_component_that_goes_while_it_waits_leaves_nothing_to_the_next_of_its_name(tmp_path: Path) -> None:
+    stat = tmp_path / "peer0" / "cpu.stat"
+    stat.parent.mkdir()
+    delays = {"peer0": DelayReading("peer0", 0.02, 0.98, 10, 1.0)}
+    watch = StallWatch(tmp_path)
+    stat.write_text("nr_periods 0\nthrottled_time 0\nthrottled_usec 0\n")
+    watch.read(0.0, [PEER], delays)
+    watch.read(1.0, [], {})
+    stat.write_text("nr_periods 9\nthrottled_time 5000000000\nthrottled_usec 5000000\n")
+    assert watch.read(10.0, [PEER], delays).throttled == {"peer0": 0.0}
+
+
+def test_a_group_that_never_had_a_quota_is_asked_again_after_a_while_only(tmp_path: Path) -> None:
+    stat = tmp_path / "peer0" / "cpu.stat"
+    stat.parent.mkdir()
+    delays = {"peer0": DelayReading("peer0", 0.02, 0.98, 10, 1.0)}
+    watch = StallWatch(tmp_path)
+    stat.write_text("nr_periods 0\nthrottled_time 0\n")
+    assert watch.read(0.0, [PEER], delays).throttled == {}
+    stat.write_text("nr_periods 9\nthrottled_time 5000000000\n")
+    assert watch.read(ASK_AGAIN - 1, [PEER], delays).throttled == {}
+    assert watch.read(ASK_AGAIN, [PEER], delays).throttled == {"peer0": 0.0}
+    stat.write_text("nr_periods 19\nthrottled_time 5500000000\n")
+    assert watch.read(ASK_AGAIN + 1, [PEER], delays).throttled == {"peer0": 0.5}
+
+
+@pytest.mark.slow
+def test_a_group_that_its_quota_stops(site: Site) -> None:
+    group = site.component("peer0").parent
+    if site.hierarchy.version == 1:
+        (group / "cpu.cfs_quota_us").write_text("2000")
+    else:
+        (group / "cpu.max").write_text("2000 100000")
+    process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", "while True: pass"])
+    site.processes.append(process)  # type: ignore[arg-type]
+    (group / "cgroup.procs").write_text(str(process.pid))
+    watch = StallWatch(site.hierarchy.folder(site.parent))
+    delays = {"peer0": DelayReading("peer0", 0.02, 0.98, 10, 1.0)}
+    until(lambda: b"nr_periods 0\n" not in (group / "cpu.stat").read_bytes())
+    watch.read(0.0, [PEER], delays)
+    begin = throttled_seconds((group / "cpu.stat").read_bytes())
+    assert begin is not None
+    until(lambda: (throttled_seconds((group / "cpu.stat").read_bytes()) or 0.0) > begin + 0.2)
+    assert watch.read(1.0, [PEER], delays).throttled["peer0"] > 0.15
+    process.kill()
+    process.wait()
+    until(lambda: not (group / "cgroup.procs").read_text())
+
+
+def test_pressure_is_that_since_the_last_look_and_threads_are_looked_at_only_then(tmp_path: Path) -> None:
+    proc, group, pressure = tmp_path / "proc", tmp_path / "peer0", tmp_path / "io"
+    (proc / "7").mkdir(parents=True)
+    (proc / "7" / "stat").write_text("7 (a) D) D 1 7 7 0")
+    group.mkdir()
+    (group / "tasks").write_text("7\n8\n")
+    watch = StallWatch(tmp_path, pressure, proc)
+
+    def look(now: float, microseconds: int) -> Stalls:
+        pressure.write_text(f"some avg10=9.00 avg60=9.00 avg300=9.00 total={microseconds}\nfull avg10=0.00 total=1\n")
+        return watch.read(now, [PEER], {})
+
+    assert look(10.0, 5_000_000) == Stalls(0.0)
+    assert look(11.0, 5_500_000) == Stalls(0.5, {"peer0": 1})
+    assert look(12.0, 5_510_000) == Stalls(pytest.approx(0.01))
+    pressure.write_text("what?\n")
+    assert watch.read(13.0, [PEER], {}) == Stalls(None, {"peer0": 1})
+    pressure.unlink()
+    assert watch.read(14.0, [PEER], {}) == Stalls(None, {"peer0": 1})
+    assert watch.read(15.0, [PEER], {}, suffering=False) == Stalls(None)
+
+
+def test_a_stat_file_without_quotas_says_nothing() -> None:
+    assert throttled_seconds(b"usage_usec 5\n") is None
+    assert throttled_seconds(b"") is None
+    assert throttled_seconds(b"nr_throttled 3\nthrottled_usec 2500000\n") == 2.5
+    assert throttled_seconds(b"nr_throttled 3\nthrottled_time 2500000000\nwait_sum 7\n") == 2.5
+
+
+def test_a_stalled_disk_is_said_everywhere_and_nothing_is_raised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "fab/peer0")], channels={"red": {"threshold": 100}})
+    site.toy.tps, site.toy.waits = {"red": 20.0}, {"peer0": (0.1, 0.4)}
+    site.toy.stalls = Stalls(0.8, {"peer0": 2})
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.run(10)
+    assert site.channel().bottleneck.kind is Kind.DISK
+    assert site.weight("fab/peer0") == 100
+    said = [one.message for one in caplog.records]
+    assert sum("the bottleneck is the disk" in line for line in said) == 1
+    assert 'qioi_channel_bottleneck{channel="red",kind="disk"} 1.0' in render(site.snapshot).decode()
+    assert "qioi_host_io_pressure_ratio 0.8" in render(site.snapshot).decode()
+    document = explain(site.snapshot, "peer0", site.hierarchy)
+    assert document["rule"] == "bottleneck"
+    assert any(key == "bottleneck" and "the disk" in text for key, text in lines(document))
+    assert any("the bottleneck is the disk" in note for note in notes(site.snapshot.document()))
+    site.toy.stalls = Stalls(0.0)
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.run(10)
+    assert site.channel().bottleneck.kind is Kind.CPU
+    assert site.weight("fab/peer0") > 100
+    assert any("that is over" in one.message for one in caplog.records)

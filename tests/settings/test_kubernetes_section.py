@@ -1,0 +1,64 @@
+"""The configuration's section `kubernetes`, and a start that cannot succeed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from qioi.kubernetes.client import in_cluster
+from qioi.kubernetes.service import NoClusterError, reach
+from qioi.settings.config import ConfigError, load_config
+from qioi.settings.kubernetes import KubernetesConfig
+
+
+def problems(folder: Path, document: object) -> tuple[str, ...]:
+    (folder / "qioi.yaml").write_text(yaml.safe_dump(document))
+    with pytest.raises(ConfigError) as refused:
+        load_config(folder / "qioi.yaml")
+    return refused.value.problems
+
+
+def test_nothing_has_to_be_said_in_a_pod(tmp_path: Path) -> None:
+    (tmp_path / "qioi.yaml").write_text("kubernetes: {}\n")
+    config = load_config(tmp_path / "qioi.yaml")
+    assert config.kubernetes == KubernetesConfig()
+    assert config.discovers
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"nodes": "a"}, "kubernetes.nodes: unknown key: accepted are node, server, ca, token, cgroup_root, logs"),
+        ({"server": "10.0.0.1"}, "accepted is a URL such as https://10.96.0.1:443"),
+        ({"node": ""}, "kubernetes.node"),
+    ],
+)
+def test_a_wrong_key_is_named(tmp_path: Path, section: dict[str, str], words: str) -> None:
+    (problem,) = problems(tmp_path, {"kubernetes": section})
+    assert words in problem
+
+
+def test_a_cluster_is_the_only_source_of_components(tmp_path: Path) -> None:
+    found = problems(tmp_path, {"kubernetes": {}, "channels": {"red": {"threshold": 5}}})
+    assert any("there, components are pods" in problem for problem in found)
+
+
+def test_who_this_node_is_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NODE_NAME", raising=False)
+    with pytest.raises(NoClusterError, match=r"kubernetes\.node: missing"):
+        reach(KubernetesConfig())
+    monkeypatch.setenv("NODE_NAME", "n1")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(NoClusterError, match=r"kubernetes\.server: missing"):
+        reach(KubernetesConfig())
+    assert reach(KubernetesConfig(server="https://a:1"))[1] == "n1"
+
+
+def test_a_pod_knows_its_server(tmp_path: Path) -> None:
+    assert in_cluster({}, tmp_path) is None
+    (tmp_path / "token").touch()
+    access = in_cluster({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}, tmp_path)
+    assert access is not None
+    assert access.server == "https://[fd00::1]:6443"

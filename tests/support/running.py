@@ -1,0 +1,136 @@
+"""A real `qioi run` over real control groups, with logs that the test writes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from waiting import DIES_WITH_TEST, PATIENCE, remove_group, until
+
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.show.http import UnreachableError, get_json
+
+
+class Site:
+    """A folder, a parent control group, and the daemon between them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hierarchy = find_hierarchy()
+        self.parent = f"qioi-test-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self.hierarchy.folder(self.parent).mkdir()
+        if self.hierarchy.version == 2:
+            (self.hierarchy.folder(self.parent) / "cgroup.subtree_control").write_text("+cpu")
+        self.components: list[dict[str, Any]] = []
+        self.processes: list[subprocess.Popen[str]] = []
+        self.state = folder / "state"
+        self.socket = self.state / "qioi.sock"
+        self.log = folder / "peer0.log"
+        self.log.touch()
+        self.blocks = 0
+        self.changes: dict[str, Any] = {}
+
+    def component(self, name: str, role: str = "peer") -> Path:
+        path = f"{self.parent}/{name}"
+        self.hierarchy.folder(path).mkdir()
+        log = {"log": str(self.log)} if name == "peer0" else {}
+        self.components.append({"name": name, "role": role, "cgroup": path, "channels": ["red"], **log})
+        return self.hierarchy.folder(path) / self.hierarchy.file
+
+    def config(self) -> Path:
+        document = {
+            "period": 0.1,
+            "state_dir": str(self.state),
+            "components": self.components,
+            "channels": {"red": {"threshold": 1000, "law": "proportional"}},
+            "metrics": {"port": 0},
+            **self.changes,
+        }
+        path = self.folder / "qioi.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "qioi.cli", *arguments]
+
+    def qioi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def work(self, name: str, code: str) -> subprocess.Popen[str]:
+        """Run Python in a component's group, or in another one beside it."""
+        group = self.hierarchy.folder(f"{self.parent}/{name}")
+        group.mkdir(exist_ok=True)
+        join = f"open({str(group / 'cgroup.procs')!r}, 'w').write('0')\n"
+        process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", join + code], text=True)
+        self.processes.append(process)
+        until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
+        return process
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start the daemon, and don't wait."""
+        process = subprocess.Popen(
+            self.command("run", "-c", str(self.config()), *arguments), stderr=subprocess.PIPE, text=True
+        )
+        self.processes.append(process)
+        return process
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        process = self.begin(*arguments)
+        until(lambda: process.poll() is not None or self.status() is not None)
+        return process
+
+    def status(self) -> dict[str, Any] | None:
+        try:
+            document = get_json(self.socket, "/status")
+        except UnreachableError:
+            return None
+        assert isinstance(document, dict)
+        return document
+
+    def commit(self, transactions: int = 1) -> None:
+        self.blocks += 1
+        stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        with self.log.open("a") as log:
+            log.write(
+                f"{stamp} UTC 002b INFO [kvledger] commit -> [red] Committed block [{self.blocks}] with {transactions} "
+                "transaction(s) in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) "
+                "commitHash=[ab]\n"
+            )
+
+    def commit_until(self, condition: Callable[[], bool]) -> None:
+        """Commit slowly, far below the threshold, until the daemon has acted."""
+
+        def step() -> bool:
+            self.commit()
+            return condition()
+
+        until(step, pause=0.05)
+
+    def close(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stderr:
+                process.stderr.close()
+        parent = self.hierarchy.folder(self.parent)
+        if not parent.exists():  # a systemd removes groups that it knows nothing of
+            return
+        for below in parent.iterdir():
+            if below.is_dir():
+                remove_group(below)
+        remove_group(parent)
+
+
+def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[int, str]:
+    process.send_signal(number)
+    _, text = process.communicate(timeout=PATIENCE)
+    return process.returncode, text

@@ -1,0 +1,165 @@
+"""The loop in this process, over a folder that looks like cgroup v2, with readings that the test makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from qioi.controller.best_effort import BestEffort
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.journal import Journal
+from qioi.controller.levels.cap import Capper
+from qioi.controller.levels.placement import Levels, Placement
+from qioi.controller.levers.files import Files
+from qioi.controller.levers.idle import IdleGuard
+from qioi.controller.slicing import AnySlicer, NoSlicer
+from qioi.daemon.daemon import Daemon
+from qioi.daemon.instruments import Instruments
+from qioi.kernel.accounts import Accounts
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, LeaderChange, Stalls
+from qioi.monitor.logs.watched import SourceState
+from qioi.settings.config import load_config
+from qioi.show.snapshot import ChannelState, ComponentState, Snapshot
+
+
+class ToyInstruments:
+    """Every instrument in one: it shows what the test has put in."""
+
+    def __init__(self) -> None:
+        self.tps: dict[str, float] = {}
+        self.age = 0.1
+        self.ages: dict[str, float] = {}  # of channels that have one of their own
+        self.waits: dict[str, tuple[float, float]] = {}  # run and wait in seconds per second
+        self.host = HostLoad(0.0, 0.9)
+        self.stalls = Stalls(0.0)
+        self.slicer: AnySlicer = NoSlicer()
+        self.best_effort: BestEffort | None = None
+        self.elections: list[LeaderChange] = []
+        self.used: dict[str, float] = {}  # CPUs by group
+        self.sources: Callable[[], list[SourceState]] = list
+
+    def as_instruments(self, guard: Guard, hierarchy: Hierarchy) -> Instruments:
+        parts = ToyChannels(self), ToyDelays(self), ToyHost(self), ToyStalls(self), ToyLevels(self)
+        return Instruments(
+            *parts, Capper(guard, hierarchy, Accounts(2, hierarchy.mount)), self.slicer, self.best_effort
+        )  # type: ignore[arg-type]
+
+
+class ToyPart:
+    def __init__(self, toy: ToyInstruments) -> None:
+        self.toy = toy
+
+    def watch(self, *_: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class ToyChannels(ToyPart):
+    def __init__(self, toy: ToyInstruments) -> None:
+        super().__init__(toy)
+        self.committed: dict[str, float] = {}
+
+    def read(self, now: float) -> dict[str, ChannelReading]:
+        readings = {}
+        for name, tps in self.toy.tps.items():  # a period is a second
+            self.committed[name] = self.committed.get(name, 0.0) + tps
+            age = self.toy.ages.get(name, self.toy.age)
+            readings[name] = ChannelReading(name, tps, age, committed=int(self.committed[name]))
+        return readings
+
+    def states(self) -> list[SourceState]:
+        return self.toy.sources()
+
+    def elections(self) -> list[LeaderChange]:
+        elections, self.toy.elections = self.toy.elections, []
+        return elections
+
+    def seen(self) -> tuple[str, ...]:
+        return ()
+
+
+class ToyDelays(ToyPart):
+    def read(self, now: float) -> dict[str, DelayReading]:
+        return {name: DelayReading(name, run, wait, 100, 1.0) for name, (run, wait) in self.toy.waits.items()}
+
+
+class ToyHost(ToyPart):
+    def read(self, delays: Iterable[DelayReading]) -> HostLoad:
+        return self.toy.host
+
+
+class ToyStalls(ToyPart):
+    def read(
+        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], suffering: bool
+    ) -> Stalls:
+        return self.toy.stalls
+
+
+class ToyLevels(ToyPart):
+    """The real choice of levels, from CPU use that the test makes up."""
+
+    def __init__(self, toy: ToyInstruments) -> None:
+        super().__init__(toy)
+        self.levels = Levels()
+
+    def read(
+        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], raised: Iterable[str]
+    ) -> dict[str, Placement]:
+        return self.levels.step(now, [one.cgroup for one in components], self.toy.used, 2, raised)
+
+
+class ToySite:
+    """A folder with groups, a configuration, and the daemon's loop, driven period by period."""
+
+    def __init__(self, folder: Path, components: list[dict[str, Any]], **config: Any) -> None:
+        self.folder = folder
+        self.hierarchy = Hierarchy(2, folder / "cgroup")
+        self.toy = ToyInstruments()
+        for one in components:
+            self.group(one["cgroup"])
+        (folder / "peer.log").touch()
+        document = {"state_dir": "state", "components": components, "metrics": {"port": 0}, **config}
+        (folder / "qioi.yaml").write_text(yaml.safe_dump(document))
+        (folder / "state").mkdir()
+        self.config = load_config(folder / "qioi.yaml")
+        self.guard = Guard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state"))
+        idle = IdleGuard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state", name="idle"))
+        self.toy.best_effort = BestEffort(self.config.best_effort, idle, self.hierarchy)
+        self.daemon = Daemon(self.config, self.guard, self.toy.as_instruments(self.guard, self.hierarchy))
+        self.now = 100.0
+        self.snapshot: Snapshot = self.daemon.blank("files", 2)
+
+    def group(self, path: str, weight: int = 100) -> None:
+        """Make a group, and those above it, as cgroup v2 has them."""
+        made = self.hierarchy.mount
+        made.mkdir(exist_ok=True)
+        for part in path.split("/"):
+            made /= part
+            made.mkdir(exist_ok=True)
+            if not (made / "cpu.weight").exists():
+                (made / "cpu.weight").write_text(f"{weight}\n")
+
+    def weight(self, path: str) -> int:
+        return int((self.hierarchy.mount / path / "cpu.weight").read_text())
+
+    def run(self, seconds: int) -> Snapshot:
+        for _ in range(seconds):
+            self.now += 1.0
+            self.snapshot = self.daemon.period(self.now, self.snapshot)
+        return self.snapshot
+
+    def channel(self, name: str = "red") -> ChannelState:
+        return next(one for one in self.snapshot.channels if one.name == name)
+
+    def component(self, name: str) -> ComponentState:
+        return next(one for one in self.snapshot.components if one.name == name)
+
+
+def peer(name: str, cgroup: str, *channels: str, role: str = "peer") -> dict[str, Any]:
+    return {"name": name, "role": role, "cgroup": cgroup, "log": "peer.log", "channels": list(channels or ("red",))}
