@@ -8,24 +8,103 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from qioi.controller.announce import Said, news
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Outcome, Result
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want, groups_of
-from qioi.kernel.errors import CgroupError
+from qioi.controller.slicing import SliceState
+from qioi.kernel.errors import CgroupError, CgroupGoneError
+from qioi.model import Component, Decision
 from qioi.model.names import few
 
 log = logging.getLogger("qioi")
 
 
+class Change(NamedTuple):
+    """A decision that was carried out, and the share in v1 units that it has led to."""
+
+    decision: Decision
+    share: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What another lever than groups' files has taken on.
+
+    ``components`` are not for their groups' files; of those in ``made`` what is asked for has changed. The files of the
+    groups in ``release`` are to be put back first. ``notes`` say why the files of some components are written after
+    all.
+    """
+
+    components: frozenset[str] = frozenset()
+    made: frozenset[str] = frozenset()
+    release: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+class OtherLever(Protocol):
+    """Moves the shares of some components by other means than their groups' files: a pod's request."""
+
+    def in_force(self, component: Component, force: InForce) -> InForce:
+        """Give what is in force for a component, after what its groups say."""
+        ...
+
+    def take(self, decisions: Iterable[Decision]) -> Taken:
+        """Carry out, soon, those of the decisions that are for it. Never waits."""
+        ...
+
+
+class NoOtherLever:
+    """Where groups' files are all there is."""
+
+    def in_force(self, component: Component, force: InForce) -> InForce:
+        """As the groups say."""
+        return force
+
+    def take(self, decisions: Iterable[Decision]) -> Taken:
+        """Take nothing."""
+        return NOTHING_TAKEN
+
+
+NOTHING_TAKEN = Taken()
+NO_OTHER_LEVER = NoOtherLever()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What came of a period's decisions, by component.
+
+    ``shares`` are those in force after it, ``problems`` what failed, ``notes`` what is to be said beside the reason.
+    ``decided`` counts decisions that asked for another share than the one in force; ``moved`` says that something was
+    written, ``made`` what. Groups of ``lost`` components are gone; those of ``released`` ones were put back, as all
+    their policies are dry runs. ``slices`` and ``idle`` are ``None`` where nobody was asked.
+    """
+
+    shares: Mapping[str, int] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    decided: int = 0
+    moved: bool = False
+    made: tuple[Change, ...] = ()
+    lost: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    slices: SliceState | None = None
+    idle: tuple[str, ...] | None = None
+
+
 class Actor:
     """Has the guard do what was decided."""
 
-    def __init__(self, guard: Guard, count: Callable[[Outcome], None]) -> None:
-        self._guard = guard
-        self._count = count
+    def __init__(self, guard: Guard, count: Callable[[Outcome], None], other: OtherLever = NO_OTHER_LEVER) -> None:
+        """Begin; ``count`` is told of every write, ``other`` moves what groups' files do not."""
+        self.guard = self._guard = guard
+        self._tell_of = count
+        self._other = other
+        self._written = 0
         #: Who has a share on a record of its own, by group, where that is known of groups above components.
         self.owners: Mapping[str, str] = {}
         self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
@@ -36,6 +115,36 @@ class Actor:
     def go_on(self, above: Iterable[str]) -> None:
         """Take groups above components over that a daemon before this one has left raised on purpose."""
         self._above |= set(above)
+
+    def raised(self) -> frozenset[str]:
+        """Name the groups that have more than they were found with."""
+        return self._guard.raised()
+
+    def look_at(
+        self, components: Iterable[Component], placements: Mapping[str, Placement]
+    ) -> tuple[dict[str, InForce], dict[str, str], tuple[str, ...]]:
+        """Read what is in force for every component, at the level that counts.
+
+        Give the shares, why those that are missing can't be read, and of whom that is because the group was removed.
+        """
+        forces: dict[str, InForce] = {}
+        absent: dict[str, str] = {}
+        gone = []
+        above: dict[str, str | None] = {}  # most components have these in common
+        own = set()
+        for one in components:
+            own.add(one.cgroup)
+            placement = placements.get(one.cgroup) or Placement((one.cgroup,), "not looked at yet")
+            try:
+                forces[one.name] = self._other.in_force(one, self.look(one.cgroup, one.owner, placement, above))
+            except CgroupGoneError as error:
+                absent[one.name] = str(error)
+                gone.append(one.name)
+                self.let_go(one.cgroup)
+            except CgroupError as error:
+                absent[one.name] = str(error)
+        self.leave(above, own)
+        return forces, absent, tuple(gone)
 
     def look(self, cgroup: str, owner: str, placement: Placement, above: dict[str, str | None]) -> InForce:
         """Read what is in force for a component. CgroupError: its own group can't be read.
@@ -89,7 +198,60 @@ class Actor:
         ]
         return max(shares) if shares else own
 
-    def act(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
+    def count_changes(self, wants: Iterable[Want]) -> int:
+        """Count the decisions that ask for a share that a group of ours has not, as far as the kernel can tell."""
+        return sum(want.decision.changes and self._differs(want) for want in wants)
+
+    def _differs(self, want: Want) -> bool:
+        group, decision = want.cgroup, want.decision
+        before, after = (self._guard.raw(group, shares) for shares in (decision.previous, decision.shares))
+        return before != after and not self._guard.is_foreign(group)
+
+    def ours(self, wants: Iterable[Want]) -> list[Decision]:
+        """Give the decisions about groups that nobody else has changed."""
+        return [want.decision for want in wants if not self._guard.is_foreign(want.cgroup)]
+
+    def act(self, wants: Collection[Want], shown: Collection[str] = ()) -> Outcomes:
+        """Have every lever do what was decided. Components in ``shown`` are only shown it, and put back."""
+        before = self._written
+        wet = [want for want in wants if want.decision.component not in shown]
+        taken = self._other.take([want.decision for want in wet])
+        for group in taken.release:
+            self.release(group)
+        released = self._dry_out([want for want in wants if want.decision.component in shown])
+        ours = [want for want in wet if want.decision.component not in taken.components]
+        decided = self.count_changes(ours)
+        shares, problems = self._write(ours)
+        moved_by_others = [want for want in wet if want.decision.component in taken.made]
+        made = [want.decision for want in ours if shares.get(want.decision.component) == want.decision.shares]
+        return Outcomes(
+            shares,
+            problems,
+            taken.notes,
+            decided,
+            self._written != before,
+            tuple(
+                Change(one, one.shares) for one in (*(want.decision for want in moved_by_others), *made) if one.changes
+            ),
+            tuple(
+                want.decision.component
+                for want in ours
+                if want.decision.component in problems and not self._guard.holds(want.cgroup)
+            ),
+            released,
+        )
+
+    def _dry_out(self, wants: Collection[Want]) -> tuple[str, ...]:
+        """Put back what was set for components that are only shown what would be done; name them."""
+        changed = self._guard.changed() if wants else ()
+        names = []
+        for want in wants:
+            if want.cgroup in changed:
+                self.put_back(want.decision.component, want.cgroup)
+                names.append(want.decision.component)
+        return tuple(names)
+
+    def _write(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
         """Write what differs; give the shares in force and the problems after it, by component."""
         wants = self._unfulfilled(tuple(wants))
         targets, behind = self._targets(wants)
@@ -164,6 +326,17 @@ class Actor:
             return self._guard.last(group)
         except CgroupError:
             return None
+
+    def _count(self, outcome: Outcome) -> None:
+        self._written += outcome.result is Result.OK
+        self._tell_of(outcome)
+
+    def put_back(self, name: str, cgroup: str) -> None:
+        """Put the group of a component back that left, or that is not to be raised any longer, and say so."""
+        outcome = self.release(cgroup)
+        if outcome is not None:
+            self._count(outcome)
+            log.info("%s: let go: %s: %s", name, outcome.result, outcome.message)
 
     def _put_back(self, groups: Iterable[str]) -> None:
         """Restore groups above components that nobody is acted at any more."""

@@ -8,21 +8,22 @@ no raise, and takes none away from another.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
+from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.law import Law, Seen, Verdict
 from qioi.controller.laws.proportional import Proportional
-from qioi.model import Bounds, ChannelReading, Component, Decision, DelayReading, HostLoad, Role
+from qioi.controller.levels.cap import Held
+from qioi.controller.levels.wants import Want
+from qioi.controller.period import Period
+from qioi.model import Bounds, Component, Decision, Role
 
 #: The paper raises orderers (with their brokers) and peers alike; chaincode keeps the default.
 PROPORTIONAL_ROLES = frozenset({Role.PEER, Role.ORDERER, Role.BROKER})
 #: Acting by each component's own need, ours may raise a chaincode too. A client is nobody's to raise.
 ADAPTIVE_ROLES = PROPORTIONAL_ROLES | {Role.CHAINCODE}
-NOTHING: Mapping[str, str] = MappingProxyType({})
-NO_FLOORS: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,15 @@ class Policy:
         return default, Bounds(floor, max(floor, self.ceiling))
 
 
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What a period's observations have led to: findings, wishes, and what boosts hold where there is a cap on it."""
+
+    findings: Findings
+    wants: tuple[Want, ...]
+    held: Held | None = None
+
+
 class Controller:
     """All laws of all components, by name."""
 
@@ -89,9 +99,9 @@ class Controller:
 
     def adopt(self, policies: Mapping[str, Policy]) -> None:
         """Go on with other policies; a law keeps its memory, and its share stays until a rule moves it."""
-        #: Without thresholds: these are told to the laws in every period.
+        self.policies: Mapping[str, Policy] = dict(policies)
+        #: Without thresholds: every period has its own.
         self._policies = {channel: replace(policy, threshold=None) for channel, policy in policies.items()}
-        self._owed = {channel: policy.threshold for channel, policy in policies.items()}
         self._serving: dict[str, tuple[Component, tuple[Policy, ...]]] = {}
         for component, laws in self._laws.items():
             for channel in [one for one in laws if one not in policies]:
@@ -111,63 +121,39 @@ class Controller:
         self._serving[component.name] = component, serving
         return serving
 
-    def owe(self, channel: str, threshold: float | None) -> None:
-        """Change what a channel is owed."""
-        self._owed[channel] = threshold
+    def decide_all(self, period: Period, findings: Findings) -> tuple[Want, ...]:
+        """Ask the laws about every component whose group is there; say what they want, and where."""
+        return tuple(
+            Want(decision, one.cgroup, period.forces[one.name].placement)
+            for one in period.components
+            if one.name in period.forces and (decision := self.decide(period, findings, one)) is not None
+        )
 
-    def decide(
-        self,
-        now: float,
-        component: Component,
-        share: int,
-        found: int,
-        channels: Mapping[str, ChannelReading],
-        delay: DelayReading | None,
-        host: HostLoad | None,
-        hopeless: Mapping[str, str] = NOTHING,
-        floors: Mapping[str, float] = NO_FLOORS,
-        presumed: Collection[str] = (),
-    ) -> Decision | None:
+    def decide(self, period: Period, findings: Findings, component: Component) -> Decision | None:
         """Ask every policy, take the largest share; ``None`` where no policy may raise the component.
 
-        ``share`` is the one in force now, ``found`` the one that the component was found with. ``hopeless`` says of
-        channels that no share can help why: ``adaptive`` then takes no waiting for a reason, holds and lets go.
-        ``floors`` are those of channels' orderers after lost leaders, in defaults. ``presumed`` are channels that made
-        no commit yet, but are taken to be sent to. Algorithm 1 is asked to the letter.
+        Of a channel that no share can help, ``adaptive`` takes no waiting for a reason, holds, and lets go. Algorithm 1
+        is asked to the letter.
         """
+        force = period.forces[component.name]
         laws = self._laws.setdefault(component.name, {})
         anew = not laws  # then what is in force was left by a daemon before this one, or for another policy
+        found = force.original
         best: Decision | None = None
         asks: tuple[tuple[int, int], ...] = ()
         for policy in self.policies_for(component):
-            law = self._law(laws.get(policy.channel), component.name, policy, found, share if anew else found)
-            reading = channels.get(policy.channel)
-            seen = Seen(
-                now=now,
-                throughput=reading.throughput if reading else None,
-                threshold=self._owed[policy.channel],
-                commit_age=reading.age if reading else None,
-                delay=delay,
-                host=host,
-                presumed=policy.channel in presumed,
-            )
-            why = hopeless.get(policy.channel) if isinstance(law, Adaptive) else None
-            laws[policy.channel], verdict = law.step(seen if why is None else replace(seen, delay=None))
-            if why is not None:
-                verdict = in_vain(verdict, why)
-            elif seen.presumed and isinstance(law, Adaptive):
-                verdict = replace(verdict, reason=f"no commit was seen yet, but its channel works; {verdict.reason}")
-            if component.role is Role.ORDERER and isinstance(law, Adaptive) and policy.channel in floors:
-                verdict = at_least(verdict, law.bounds.clamp(law.rest * floors[policy.channel]))
+            channel = policy.channel
+            law = self._law(laws.get(channel), component.name, policy, found, force.share if anew else found)
+            laws[channel], verdict = ask(law, component, see(period, findings, component, channel), findings, channel)
             asks += ((policy.priority, verdict.shares),)
             if best is None or verdict.shares > best.shares:
                 best = Decision(
                     component.name,
-                    share,
+                    force.share,
                     verdict.shares,
                     verdict.reason,
                     verdict.error,
-                    policy.channel,
+                    channel,
                     verdict.working,
                     asks,
                 )
@@ -177,10 +163,22 @@ class Controller:
         """Give :meth:`Policy.rest` of a channel's policy."""
         return self._policies[channel].rest(found)
 
+    def is_shown_only(self, channel: str | None) -> bool:
+        """Whether a channel's policy is a dry run, which decides and changes nothing."""
+        policy = self._policies.get(channel or "")
+        return policy is not None and policy.dry_run
+
     def is_literal(self, channel: str | None) -> bool:
         """Whether a channel's law is the paper's, to be followed to the letter."""
         policy = self._policies.get(channel or "")
         return policy is not None and policy.law == "proportional"
+
+    def limit_all(self, asked: Iterable[Want], given: Iterable[Want]) -> None:
+        """Tell the laws where less is given than they asked for."""
+        for before, after in zip(asked, given, strict=True):
+            one = after.decision
+            if one.shares != before.decision.shares:
+                self.limit(one.component, one.shares, one.previous)
 
     def limit(self, component: str, shares: int, before: int) -> None:
         """Tell a component's laws that no more than this was given: what is beyond must not wind up.
@@ -211,6 +209,36 @@ class Controller:
         """Drop what is remembered of a component that is gone, or was made anew."""
         self._laws.pop(component, None)
         self._made_for.pop(component, None)
+
+
+def see(period: Period, findings: Findings, component: Component, channel: str) -> Seen:
+    """Give what a law is to see of one component and one of its channels."""
+    reading = period.channels.get(channel)
+    throughput = reading.throughput if reading else None
+    return Seen(
+        now=period.now,
+        throughput=throughput,
+        threshold=period.owed[channel].beside(throughput),
+        commit_age=reading.age if reading else None,
+        delay=period.delays.get(component.name),
+        host=period.host,
+        presumed=channel in findings.presumed,
+    )
+
+
+def ask(law: Law, component: Component, seen: Seen, findings: Findings, channel: str) -> tuple[Law, Verdict]:
+    """Ask one law, and have the findings about its channel count."""
+    if not isinstance(law, Adaptive):
+        return law.step(seen)
+    why = findings.hopeless.get(channel)
+    after, verdict = law.step(seen if why is None else replace(seen, delay=None))
+    if why is not None:
+        verdict = in_vain(verdict, why)
+    elif seen.presumed:
+        verdict = replace(verdict, reason=f"no commit was seen yet, but its channel works; {verdict.reason}")
+    if component.role is Role.ORDERER and channel in findings.floors:
+        verdict = at_least(verdict, law.bounds.clamp(law.rest * findings.floors[channel]))
+    return after, verdict
 
 
 def in_vain(verdict: Verdict, why: str) -> Verdict:

@@ -1,4 +1,4 @@
-"""All that the loop reads the host with, in one value."""
+"""All that the loop reads the host with, and moves beside shares, in one value."""
 
 from __future__ import annotations
 

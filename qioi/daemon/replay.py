@@ -14,6 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from qioi.controller.findings.finder import Findings
+from qioi.controller.laws.thresholds import Threshold
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import InForce
+from qioi.controller.period import Period
 from qioi.controller.policy import Controller, Policy
 from qioi.model import DEFAULT_SHARES, ChannelReading, Commit, Component, Decision, LeaderChange, Role
 from qioi.monitor import Event, LineReader, Skip, SourceCounters, Throughput, detect_format
@@ -21,6 +26,8 @@ from qioi.monitor.logs.lines import LineCutter
 
 _CHUNK = 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
+#: What is found about channels of which only commits are known.
+NOTHING_FOUND = Findings({}, {})
 #: Seconds without a commit after which a replay skips ahead: a pause in the recording, or a wrong time stamp.
 _PAUSE = 120.0
 #: Seconds by which neighbouring lines may be out of order: they are written by several threads.
@@ -251,6 +258,7 @@ def _with_threshold(plan: Plan, threshold: float, peers: Iterable[str], channels
 def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...], tuple[TimedDecision, ...]]:
     throughput = Throughput(plan.window)
     controller = Controller(plan.policies)
+    owed = {channel: Threshold(one.threshold, "configuration") for channel, one in plan.policies.items()}
     shares = {one.name: DEFAULT_SHARES for one in plan.components if controller.policies_for(one)}
     points: list[Point] = []
     decisions: list[TimedDecision] = []
@@ -268,14 +276,24 @@ def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...
         readings = {reading.channel: reading for reading in throughput.readings(now)}
         for one in plan.components:
             if one.name in shares:
-                decision = controller.decide(
-                    now, one, shares[one.name], DEFAULT_SHARES, channels=readings, delay=None, host=None
-                )
+                decision = controller.decide(period_of(now, one, shares[one.name], readings, owed), NOTHING_FOUND, one)
                 if decision is not None and decision.changes:
                     decisions.append(TimedDecision(now, decision))
                     shares[one.name] = decision.shares
         points.append(Point(now, tuple(readings.values()), dict(shares)))
     return tuple(points), tuple(decisions)
+
+
+def period_of(
+    now: float,
+    component: Component,
+    share: int,
+    readings: Mapping[str, ChannelReading],
+    owed: Mapping[str, Threshold],
+) -> Period:
+    """Give a period of which only commits are known, for a component that was found with the default share."""
+    force = InForce(share, DEFAULT_SHARES, Placement((component.cgroup,), "replayed"))
+    return Period(now, (component,), readings, owed=owed, forces={component.name: force})
 
 
 def _span(commits: Iterable[Commit], repeated: int = 0) -> Span:

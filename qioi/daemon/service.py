@@ -26,7 +26,6 @@ from qioi.controller.levers.owner import Nobody, Owners
 from qioi.controller.slicing import AnySlicer, slicing
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.discoveries import UnwatchableError, watch
-from qioi.daemon.discovering import DiscoveringDaemon
 from qioi.daemon.instruments import Instruments
 from qioi.daemon.level_watch import LevelWatch
 from qioi.daemon.lock import HostLock, LockedError
@@ -44,13 +43,15 @@ from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.model import DEFAULT_SHARES
 from qioi.model.groups import chain
 from qioi.model.names import counted
-from qioi.monitor.logs.watched import LogChannels
+from qioi.monitor.logs.watched import Channels, LogChannels
 from qioi.monitor.metrics.endpoints import MeteredChannels
 from qioi.monitor.scheduler.delays import CgroupDelays
 from qioi.monitor.scheduler.early_looks import EarlyLooks
 from qioi.monitor.scheduler.host import HostWatch
 from qioi.monitor.scheduler.stalls import StallWatch
+from qioi.roster import FixedRoster, FoundRoster, Roster
 from qioi.settings.config import Config
+from qioi.settings.kubernetes import KubernetesConfig
 from qioi.settings.sections import DISCOVERIES
 from qioi.show.http import BusyError, serve_tcp, serve_unix
 from qioi.show.publisher import Publisher
@@ -96,8 +97,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
                 raise StartError(*missing)
             record_originals(config, guard)
             raise_own_shares(own_shares(config, hierarchy, precedence), guard, hierarchy)
-            channels = MeteredChannels(LogChannels(config.components, config.policies), config.components)
-            cleanup.callback(channels.close)
+            roster, channels = make_roster(config, guard, owners, hierarchy, cleanup)
             accounts = Accounts(hierarchy.version, find_accounts(hierarchy), files)
             delays = CgroupDelays(config.components, hierarchy.mount, accounts)
             cleanup.callback(delays.close)
@@ -111,7 +111,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             cleanup.callback(looks.close)
             host = HostWatch(files=files, sudden=looks.sudden)
             instruments = Instruments(channels, delays, host, stalls, levels, capper, slicer, idle, files, kept)
-            daemon = make_daemon(config, guard, instruments, owners, hierarchy, cleanup)
+            daemon = Daemon(config, guard, instruments, roster)
             first = daemon.blank(access.name, hierarchy.version)
             publisher = Publisher(first, hierarchy, daemon.thresholds)
             serve(config, publisher, cleanup)
@@ -156,38 +156,38 @@ def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> 
     return owners
 
 
-def make_daemon(
-    config: Config,
-    guard: Guard,
-    instruments: Instruments,
-    owners: Owners,
-    hierarchy: Hierarchy,
-    cleanup: ExitStack,
-) -> Daemon:
-    """Make the loop's daemon: one for the fixed list, or one that watches engines and systemd too."""
-    if not config.discovers:
-        return Daemon(config, guard, instruments)
-    if config.kubernetes is not None:
-        return kubernetes_daemon(config, guard, instruments, owners, hierarchy, cleanup)
+def make_roster(
+    config: Config, guard: Guard, owners: Owners, hierarchy: Hierarchy, cleanup: ExitStack
+) -> tuple[Roster, Channels]:
+    """Say who the components are, and where their channels' throughput is read."""
     keeper = owners if isinstance(owners, EngineOwners) else None
+    if config.kubernetes is not None:
+        return cluster_roster(config, config.kubernetes, guard, keeper, hierarchy, cleanup)
+    channels = MeteredChannels(LogChannels(config.components, config.policies), config.components)
+    cleanup.callback(channels.close)
+    if not config.discovers:
+        return FixedRoster(config), channels
     try:
         discovery = watch(config, hierarchy, owned=keeper is not None, owners=guard.owners())
     except UnwatchableError as error:
         raise StartError(str(error)) from None
     cleanup.callback(discovery.close)
-    return DiscoveringDaemon(config, guard, instruments, discovery, keeper)
+    return FoundRoster(config, discovery, keeper), channels
 
 
-def kubernetes_daemon(
-    config: Config, guard: Guard, instruments: Instruments, owners: Owners, hierarchy: Hierarchy, cleanup: ExitStack
-) -> Daemon:
-    """Make the daemon of a cluster's node; nobody else carries its code in memory."""
+def cluster_roster(
+    config: Config,
+    section: KubernetesConfig,
+    guard: Guard,
+    keeper: EngineOwners | None,
+    hierarchy: Hierarchy,
+    cleanup: ExitStack,
+) -> tuple[Roster, Channels]:
+    """Make the roster of a cluster's node; nobody else carries its code in memory."""
     from qioi.kubernetes import service
 
-    assert config.kubernetes is not None
     try:
-        keeper = owners if isinstance(owners, EngineOwners) else None
-        return service.make_daemon(config.kubernetes, config, guard, instruments, hierarchy, cleanup, keeper)
+        return service.make_roster(section, config, guard, hierarchy, keeper, cleanup)
     except service.NoClusterError as error:
         raise StartError(f"{config.file}: {error}") from None
 

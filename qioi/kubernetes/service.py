@@ -1,24 +1,23 @@
-"""Makes the daemon of a node: from the configuration's section `kubernetes` to everything that follows the cluster."""
+"""Makes the roster of a node: from the configuration's section `kubernetes` to everything that follows the cluster."""
 
 from __future__ import annotations
 
 import logging
 import os
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 from qioi.controller.guard.guard import Guard
-from qioi.daemon.instruments import Instruments
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, NriNames, Offer, choose, offers
 from qioi.kubernetes.client import Access, Api, ApiError, in_cluster
 from qioi.kubernetes.cluster import Cluster
-from qioi.kubernetes.daemon import KubernetesDaemon
+from qioi.kubernetes.pod_requests import PodRequests
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.resizer import Resizer
+from qioi.kubernetes.roster import ClusterRoster
 from qioi.kubernetes.units import UnitNames
 from qioi.settings.config import Config
 from qioi.settings.kubernetes import KubernetesConfig
@@ -47,16 +46,15 @@ def reach(section: KubernetesConfig) -> tuple[Access, str]:
     return access, node
 
 
-def make_daemon(
+def make_roster(
     section: KubernetesConfig,
     config: Config,
     guard: Guard,
-    instruments: Instruments,
     hierarchy: Hierarchy,
+    owners: EngineOwners | None,
     cleanup: ExitStack,
-    owners: EngineOwners | None = None,
-) -> KubernetesDaemon:
-    """Begin to follow the cluster, and make the daemon that acts on it."""
+) -> tuple[ClusterRoster, ClusterChannels]:
+    """Begin to follow the cluster; give who is there, and what their channels do."""
     access, node = reach(section)
     try:
         api, writing = Api(access), Api(access)
@@ -82,8 +80,8 @@ def make_daemon(
     cluster.pods.wait(PATIENCE)
     reporter.start()
     resizer = make_resizer(config, chosen, writing, cluster, cleanup)
-    seeing = replace(instruments, channels=channels)
-    return KubernetesDaemon(config, guard, seeing, cluster, reporter, found, resizer, owners)
+    requests = None if resizer is None else PodRequests(resizer)
+    return ClusterRoster(cluster, channels, reporter, found, requests, owners), channels
 
 
 def make_resizer(config: Config, chosen: Offer, api: Api, cluster: Cluster, cleanup: ExitStack) -> Resizer | None:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from qioi.controller.acting import Outcomes
 from qioi.controller.findings.bottleneck import Bottleneck
 from qioi.controller.findings.leaders import Leadership
 from qioi.controller.laws.thresholds import Threshold
-from qioi.controller.levels.wants import InForce
-from qioi.model import ChannelReading, Component, Decision, DelayReading
+from qioi.controller.period import Period
+from qioi.controller.policy import Decisions
+from qioi.model import ChannelReading, Component, Decision
 from qioi.model.names import few
 from qioi.show.snapshot import ChannelState, ComponentState
+
+
+def component_rows(period: Period, decisions: Decisions, outcomes: Outcomes) -> tuple[ComponentState, ...]:
+    """Put together what was seen of every component, decided about it, and done."""
+    decided = {want.decision.component: want.decision for want in decisions.wants}
+    return tuple(
+        absent(one, period.absent[one.name])
+        if one.name in period.absent
+        else component_row(one, period, decided.get(one.name), outcomes)
+        for one in period.components
+    )
 
 
 def why_not(component: Component) -> str:
@@ -16,32 +29,34 @@ def why_not(component: Component) -> str:
     return f"no policy raises a {component.role.value} that serves {few(component.channels) or 'every channel'}"
 
 
-def absent(state: ComponentState, problem: str) -> ComponentState:
-    """Say that a component's group can't be read; what was known of it before is not true any more."""
+def absent(one: Component, problem: str) -> ComponentState:
+    """Say that a component's group can't be read: nothing of what was known of it holds."""
     reason = "its control group is not there"
-    return ComponentState(state.name, state.role, state.cgroup, reason=reason, problem=problem)
+    return ComponentState(one.name, one.role.value, one.cgroup, reason=reason, problem=problem)
 
 
-def component_seen(
-    state: ComponentState, force: InForce, delay: DelayReading | None, decision: Decision | None, component: Component
-) -> ComponentState:
-    """Put together what was seen of a component and decided about it; by place, since this is done for each of them."""
+def component_row(one: Component, period: Period, decision: Decision | None, outcomes: Outcomes) -> ComponentState:
+    """Put together one component's row; by place, since this is done for each of them."""
+    name, force, delay = one.name, period.forces[one.name], period.delays.get(one.name)
+    reason = decision.reason if decision else why_not(one)
+    if name in outcomes.notes:
+        reason = f"{reason}; {outcomes.notes[name]}"
     return ComponentState(
-        state.name,
-        state.role,
-        state.cgroup,
-        force.share,
+        name,
+        one.role.value,
+        one.cgroup,
+        outcomes.shares.get(name, force.share),
         force.original,
         decision.previous if decision else None,
         decision.shares if decision else force.share,
         delay.delay if delay else None,
         delay.waiting_share if delay else None,
         delay.run / delay.interval if delay and delay.interval > 0 else None,
-        decision.reason if decision else why_not(component),
+        reason,
         decision.channel if decision else None,
         decision.error if decision else None,
         decision.working if decision else None,
-        force.problem,
+        outcomes.problems.get(name, force.problem),
         force.placement,
     )
 

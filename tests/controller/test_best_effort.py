@@ -57,8 +57,7 @@ def test_idle_while_components_wait(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 def test_those_that_their_owners_have_labelled_are_idle_too(tmp_path: Path) -> None:
     site = make(tmp_path, [])
-    assert site.toy.best_effort is not None
-    site.toy.best_effort.labelled = ("other", "batch", "batch/ledger/p", "gone")
+    site.roster.label("other", "batch", "batch/ledger/p", "gone")
     site.toy.waits = {"peer0": (0.1, 0.9)}
     site.run(2)
     assert idle(site) == {"other"}  # no component, nothing above one, nothing that is not there

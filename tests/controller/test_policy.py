@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from deciding import decide as decide_once
 
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.proportional import Proportional
@@ -15,11 +16,16 @@ def component(name: str, role: Role = Role.PEER, *channels: str) -> Component:
 
 
 def decide(
-    controller: Controller, one: Component, now: float = 1.0, share: int = 1024, **rates: float
+    controller: Controller,
+    one: Component,
+    now: float = 1.0,
+    share: int = 1024,
+    owed: dict[str, float | None] | None = None,
+    **rates: float,
 ) -> Decision | None:
     channels = {name: ChannelReading(name, rate, 0.1) for name, rate in rates.items()}
     delay = DelayReading(one.name, 0.1, 0.9, 10, 1.0)
-    return controller.decide(now, one, share, 1024, channels, delay, None)
+    return decide_once(controller, now, one, share, 1024, channels, delay, None, owed=owed)
 
 
 PROPORTIONAL = {name: Policy(name, "proportional", 100.0) for name in ("red", "blue")}
@@ -118,8 +124,7 @@ def test_another_policy_goes_on_with_the_share_in_force() -> None:
     held = decide(controller, one, share=3072, red=100)
     assert held is not None
     assert (held.shares, held.channel) == (3072, "red")
-    controller.owe("red", 200.0)
-    raised = decide(controller, one, share=3072, red=100)
+    raised = decide(controller, one, share=3072, owed={"red": 200.0}, red=100)
     assert raised is not None
     assert raised.shares == 2048  # 1024 + 1024 * 2 * 0.5
     controller.adopt({"red": Policy("red", "adaptive", 100.0)})
@@ -142,10 +147,10 @@ def test_the_law_of_a_channel_is_its_policys() -> None:
 def test_a_channel_that_is_taken_to_be_sent_to_is_raised_and_that_is_said(law: str, raised: bool) -> None:
     controller, delay = Controller({"red": Policy("red", law, 100.0)}), DelayReading("a", 0.1, 0.9, 10, 1.0)
     silent = {"red": ChannelReading("red", None, None)}
-    before = controller.decide(1.0, component("a"), 1024, 1024, silent, delay, None)
+    before = decide_once(controller, 1.0, component("a"), 1024, 1024, silent, delay, None)
     assert before is not None
     assert not before.changes
-    decision = controller.decide(2.0, component("a"), 1024, 1024, silent, delay, None, presumed={"red"})
+    decision = decide_once(controller, 2.0, component("a"), 1024, 1024, silent, delay, None, presumed={"red"})
     assert decision is not None
     assert decision.changes is raised
     assert decision.reason.startswith("no commit was seen yet, but its channel works; waits 90%") is raised
@@ -158,7 +163,7 @@ def test_a_channel_that_is_new_begins_at_the_default_whatever_another_one_has_as
     def step(now: float, waiting: float, **rates: float) -> Decision:
         channels = {name: ChannelReading(name, rate, 0.1) for name, rate in rates.items()}
         delay, host = DelayReading("o", 1.0 - waiting, waiting, 100, 1.0), HostLoad(0.0, 0.9)
-        decision = controller.decide(now, one, shares[-1], 1024, channels, delay, host)
+        decision = decide_once(controller, now, one, shares[-1], 1024, channels, delay, host)
         assert decision is not None
         shares.append(decision.shares)
         return decision
@@ -180,7 +185,7 @@ def test_shares_that_were_kept_are_held_for_a_while_and_not_for_ever(law: str) -
     shares = [4096]
     for now in range(80):
         delay = DelayReading("a", 0.1, 0.0, 10, 1.0) if now else None
-        decision = controller.decide(float(now), one, shares[-1], 1024, {}, delay, HostLoad(0.0, 0.9))
+        decision = decide_once(controller, float(now), one, shares[-1], 1024, {}, delay, HostLoad(0.0, 0.9))
         assert decision is not None
         shares.append(decision.shares)
     assert shares[8] == 4096
@@ -192,7 +197,7 @@ def test_a_share_that_somebody_sets_before_we_do_is_gone_on_from(law: str) -> No
     controller, one = Controller({"red": Policy("red", law, 100.0)}), component("a")
     for now, share in enumerate((1024, 1024, 300, 300, 300)):
         reading, delay = ChannelReading("red", 100.0, 0.1), DelayReading("a", 0.1, 0.0, 10, 1.0)
-        decision = controller.decide(float(now), one, share, share, {"red": reading}, delay, HostLoad(0.0, 0.9))
+        decision = decide_once(controller, float(now), one, share, share, {"red": reading}, delay, HostLoad(0.0, 0.9))
         assert decision is not None
         assert decision.shares == share
 

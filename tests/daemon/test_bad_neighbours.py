@@ -17,12 +17,12 @@ from toy_daemon import ToySite, peer
 from waiting import until
 
 from qioi.controller.guard.journal import Entry
-from qioi.daemon.discovering import merge
 from qioi.discovery.base import Found
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, Role
+from qioi.roster import merge
 
 STATE = {"Running": True, "Pid": 1}
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from deciding import decide
 from toy_daemon import ToySite, peer
 
 from qioi.controller.policy import Controller, Policy
@@ -113,7 +114,7 @@ def test_laws_of_channels_that_come_and_go_are_forgotten() -> None:
             channel = f"channel{number}"
             component = Component(f"peer{number}", Role.PEER, "docker/p", (channel,))
             controller.adopt({channel: Policy(channel, "adaptive")})
-            controller.decide(1.0, component, 1024, 1024, {}, None, None)
+            decide(controller, 1.0, component, 1024, 1024, {}, None, None)
             controller.adopt({})
             controller.forget(component.name)
             if number % THEN == THEN - 1:

@@ -51,7 +51,8 @@ def test_what_the_inner_one_uses_is_the_outer_ones_too_and_counts_once(tmp_path:
     site = make(tmp_path)
     file = tmp_path / "stat"
     write_stat(file, 0, 0)
-    site.daemon._host = HostWatch(file)
+    site.toy.host_watch = HostWatch(file)
+    site.restart()
     site.toy.tps, site.toy.waits = {"red": 25.0}, {"outer": (1.0, 0.0), "inner": (0.5, 0.0)}
     write_stat(file, 200, 0)
     assert site.run(1).host == HostLoad(idle=0.0, foreign=0.5)

@@ -40,7 +40,8 @@ def make(folder: Path, mode: str, threshold: float | None = 100) -> tuple[ToySit
     guard = ToyGuard()
     components = [peer("peer0", "g/p"), peer("load", "g/load", role="client")]
     site = ToySite(folder, components, channels={"red": {"threshold": threshold}})
-    site.daemon._slicer = Slicer(mode, guard, 2_800_000)  # type: ignore[arg-type]
+    site.toy.slicer = Slicer(mode, guard, 2_800_000)  # type: ignore[arg-type]
+    site.restart()
     site.toy.tps = {"red": 50.0}
     site.toy.waits = {"peer0": (0.02, 0.1), "load": (0.02, 0.1)}  # 100 slices a second: 0.2 ms each
     return site, guard
@@ -141,7 +142,8 @@ class Listener(NoSlicer):
 
 def test_a_share_that_is_wanted_but_rounded_by_the_kernel_has_not_moved(tmp_path: Path) -> None:
     site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {}})
-    site.daemon._slicer = listener = Listener()
+    site.toy.slicer = listener = Listener()
+    site.restart()
     site.toy.tps = {"red": 50.0}
     site.toy.waits = {"peer0": (0.02, 0.013)}
     site.run(1)

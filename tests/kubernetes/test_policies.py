@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from deciding import decide
 from k8s_objects import pod_object, policy_object
 
 from qioi.controller.policy import Controller
@@ -124,7 +125,7 @@ def test_a_pod_is_dry_only_where_all_its_policies_are() -> None:
     for real, expected in (({"resize": True}, "fab/red"), ({"resize": True, "dryRun": True}, "fab/blue")):
         judged = judge([policy_object("a", channel="blue", dryRun=True), policy_object("b", channel="red", **real)])
         view = look((pod,), judged, Layout(Driver.CGROUPFS), "/logs")
-        decision = Controller(view.policies).decide(1.0, view.components[0], 1024, 1024, {}, None, None)
+        decision = decide(Controller(view.policies), 1.0, view.components[0], 1024, 1024, {}, None, None)
         assert decision is not None
         assert decision.channel == expected
         assert view.resized == {"fab/red"} - view.dry_run

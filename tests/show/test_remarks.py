@@ -10,10 +10,11 @@ from toy_daemon import ToySite, peer
 
 from qioi.commands.status import show
 from qioi.controller.guard.guard import Guard
-from qioi.daemon.discovering import DiscoveringDaemon
+from qioi.daemon.daemon import Daemon
 from qioi.discovery.base import Found
 from qioi.model import Component, Role
 from qioi.monitor.logs.watched import LogChannels
+from qioi.roster import FoundRoster
 from qioi.settings.config import load_config
 from qioi.show.metrics import render
 from qioi.show.remarks import remarks
@@ -39,9 +40,9 @@ def test_what_cannot_be_found_is_said_until_it_can(tmp_path: Path, capsys: pytes
     site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}}, docker={})
     engine = Engine({"container x": "label io.qioi.role: '[/pear]': accepted are peer, orderer"})
     guard: Guard = site.guard
-    daemon = DiscoveringDaemon(
-        load_config(tmp_path / "qioi.yaml"), guard, site.toy.as_instruments(guard, site.hierarchy), engine, None
-    )
+    config = load_config(tmp_path / "qioi.yaml")
+    instruments = site.toy.as_instruments(guard, site.hierarchy)
+    daemon = Daemon(config, guard, instruments, FoundRoster(config, engine, None))
     first = daemon.blank("files", 2)
     snapshot = daemon.period(100.0, first)
     show(snapshot.document())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from qioi.kernel.accounts import Accounts
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, LeaderChange, Stalls
 from qioi.monitor.logs.watched import SourceState
+from qioi.monitor.scheduler.host import HostWatch
+from qioi.roster import FixedRoster
 from qioi.settings.config import load_config
 from qioi.show.snapshot import ChannelState, ComponentState, Snapshot
 
@@ -38,12 +41,14 @@ class ToyInstruments:
         self.stalls = Stalls(0.0)
         self.slicer: AnySlicer = NoSlicer()
         self.best_effort: BestEffort | None = None
+        self.host_watch: HostWatch | None = None  # a real one, in place of ``host``
         self.elections: list[LeaderChange] = []
         self.used: dict[str, float] = {}  # CPUs by group
         self.sources: Callable[[], list[SourceState]] = list
 
     def as_instruments(self, guard: Guard, hierarchy: Hierarchy) -> Instruments:
-        parts = ToyChannels(self), ToyDelays(self), ToyHost(self), ToyStalls(self), ToyLevels(self)
+        host = self.host_watch or ToyHost(self)
+        parts = ToyChannels(self), ToyDelays(self), host, ToyStalls(self), ToyLevels(self)
         return Instruments(
             *parts, Capper(guard, hierarchy, Accounts(2, hierarchy.mount)), self.slicer, self.best_effort
         )  # type: ignore[arg-type]
@@ -114,6 +119,13 @@ class ToyLevels(ToyPart):
         return self.levels.step(now, [one.cgroup for one in components], self.toy.used, 2, raised)
 
 
+class ToyRoster(FixedRoster):
+    """The fixed list, and groups of neighbours that their owners have labelled."""
+
+    def label(self, *groups: str) -> None:
+        self._listing = replace(self._listing, best_effort=groups)
+
+
 class ToySite:
     """A folder with groups, a configuration, and the daemon's loop, driven period by period."""
 
@@ -131,8 +143,14 @@ class ToySite:
         self.guard = Guard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state"))
         idle = IdleGuard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state", name="idle"))
         self.toy.best_effort = BestEffort(self.config.best_effort, idle, self.hierarchy)
-        self.daemon = Daemon(self.config, self.guard, self.toy.as_instruments(self.guard, self.hierarchy))
+        self.restart()
         self.now = 100.0
+
+    def restart(self) -> None:
+        """Make the daemon's loop anew, with the instruments as they are now."""
+        instruments = self.toy.as_instruments(self.guard, self.hierarchy)
+        self.roster = ToyRoster(self.config)
+        self.daemon = Daemon(self.config, self.guard, instruments, self.roster)
         self.snapshot: Snapshot = self.daemon.blank("files", 2)
 
     def group(self, path: str, weight: int = 100) -> None:

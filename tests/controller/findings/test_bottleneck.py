@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from deciding import decide
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,8 +120,8 @@ def shares(controller: Controller, hopeless: dict[str, str], seconds: int) -> li
     share, made = 1024, []
     for second in range(seconds):
         reading = {"red": ChannelReading("red", 50.0, 0.1)}
-        decision = controller.decide(
-            float(second), PEER, share, 1024, reading, delay(0.1, 0.9)["peer0"], BESIDE, hopeless
+        decision = decide(
+            controller, float(second), PEER, share, 1024, reading, delay(0.1, 0.9)["peer0"], BESIDE, hopeless
         )
         assert decision is not None
         share = decision.shares

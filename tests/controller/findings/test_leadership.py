@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deciding import decide as decide_once
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ def decide(law: str, role: Role, floors: dict[str, float], ceiling: int = 16_384
     one = Component("one", role, "g/one", ("red",))
     delay = DelayReading("one", 0.1, 0.0, 10, 1.0)
     reading = {"red": ChannelReading("red", 100.0, 0.1)}
-    decision = controller.decide(1.0, one, 1024, 1024, reading, delay, HostLoad(0.0, 0.9), floors=floors)
+    decision = decide_once(controller, 1.0, one, 1024, 1024, reading, delay, HostLoad(0.0, 0.9), floors=floors)
     assert decision is not None
     return decision
 

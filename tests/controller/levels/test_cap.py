@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 import pytest
+from deciding import decide
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,7 +102,7 @@ def test_what_the_cap_has_left_out_does_not_wind_up() -> None:
     controller = Controller({"red": Policy("red", "adaptive", 100.0, priority=3)})
     peer = Component("peer", Role.PEER, "g/peer", ("red",))
     for second in range(5):
-        decision = controller.decide(float(second), peer, 1024, 1024, {}, DelayReading("peer", 0.1, 0.9, 1, 1.0), None)
+        decision = decide(controller, float(second), peer, 1024, 1024, {}, DelayReading("peer", 0.1, 0.9, 1, 1.0), None)
     assert decision is not None
     assert decision.asks == ((3, decision.shares),)
     law = Adaptive.start(1024)

@@ -1,0 +1,38 @@
+"""One period as it was observed: the one value that findings, laws and levels look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from qioi.controller.laws.thresholds import Threshold
+from qioi.controller.levels.wants import InForce
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, LeaderChange, Stalls
+from qioi.model.frozen import frozen
+
+NOT_LOOKED_AT = Stalls(None)
+
+
+@frozen
+class Period:
+    """All that was observed of the period that ended at the monotonic time ``now``, in seconds.
+
+    Channels are named as their policies are, components by their names. ``delays`` lacks components that could not be
+    read. ``host`` is ``None`` where the clock has not ticked. ``owed`` has every channel that has a policy. ``seen``
+    names channels that commits were seen of, those without a policy too. ``elections`` were logged since the period
+    before. ``forces`` has the shares in force; a component whose control group can't be read is in ``absent``
+    instead, with the reason, and in ``gone`` if that group was removed.
+    """
+
+    now: float
+    components: tuple[Component, ...]
+    channels: Mapping[str, ChannelReading] = field(default_factory=dict)
+    delays: Mapping[str, DelayReading] = field(default_factory=dict)
+    host: HostLoad | None = None
+    owed: Mapping[str, Threshold] = field(default_factory=dict)
+    seen: tuple[str, ...] = ()
+    elections: tuple[LeaderChange, ...] = ()
+    stalls: Stalls = NOT_LOOKED_AT
+    forces: Mapping[str, InForce] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()

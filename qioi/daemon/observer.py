@@ -1,0 +1,76 @@
+"""Observing: everything that one period's decisions rest on, read in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from qioi.controller.acting import Actor
+from qioi.controller.findings.diagnoses import anybody_suffers
+from qioi.controller.laws.thresholds import Thresholds
+from qioi.controller.period import Period
+from qioi.controller.policy import Policy
+from qioi.daemon.instruments import Instruments
+from qioi.model import Component
+from qioi.model.groups import chain
+from qioi.monitor.logs.watched import SourceState
+
+
+class Observer:
+    """Reads all instruments once a period."""
+
+    def __init__(self, instruments: Instruments, actor: Actor, thresholds: Thresholds) -> None:
+        self._instruments = instruments
+        self._actor = actor
+        self._thresholds = thresholds
+        self._inner: frozenset[str] = frozenset()
+
+    def watch(self, components: tuple[Component, ...], policies: Mapping[str, Policy]) -> None:
+        """Go on with these components and channels; what stays is not disturbed."""
+        self._inner = inner(components)
+        self._thresholds.adopt(policies)
+        self._instruments.channels.watch(components, policies)
+        self._instruments.delays.watch(components)
+
+    def observe(self, now: float, components: tuple[Component, ...]) -> Period:
+        """Read everything, at the monotonic time ``now``."""
+        to_read = self._instruments
+        channels = to_read.channels.read(now)
+        delays = to_read.delays.read(now)
+        host = to_read.host.read([one for name, one in delays.items() if name not in self._inner])
+        owed = self._thresholds.step(now, components, channels, delays, host)
+        stalls = to_read.stalls.read(now, components, delays, anybody_suffers(now, channels, owed))
+        placements = to_read.levels.read(now, components, delays, self._actor.raised())
+        forces, absent, gone = self._actor.look_at(components, placements)
+        return Period(
+            now,
+            components,
+            channels,
+            delays,
+            host,
+            owed,
+            to_read.channels.seen(),
+            tuple(to_read.channels.elections()),
+            stalls,
+            forces,
+            absent,
+            gone,
+        )
+
+    def seen(self) -> tuple[str, ...]:
+        """Name the channels that commits were seen of."""
+        return self._instruments.channels.seen()
+
+    def sources(self) -> tuple[SourceState, ...]:
+        """Say how each log and endpoint is doing."""
+        return tuple(self._instruments.channels.states())
+
+    def end(self) -> None:
+        """End a period: close files that were not read for long."""
+        self._instruments.files.sweep()
+
+
+def inner(components: Iterable[Component]) -> frozenset[str]:
+    """Name the components whose groups lie in others': the CPU time of these is part of the others'."""
+    components = tuple(components)
+    groups = {one.cgroup for one in components}
+    return frozenset(one.name for one in components if not groups.isdisjoint(chain(one.cgroup)[1:]))

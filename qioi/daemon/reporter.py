@@ -1,0 +1,133 @@
+"""Reporting: what a period has come to, for people's logs and as one snapshot."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
+from importlib.metadata import version
+
+from qioi.controller.acting import Outcomes
+from qioi.controller.announce import Said, news
+from qioi.controller.findings.finder import Findings
+from qioi.controller.guard.restore import Outcome
+from qioi.controller.period import Period
+from qioi.controller.policy import Decisions, Policy
+from qioi.model import Component, Decision
+from qioi.monitor.logs.watched import SourceState
+from qioi.settings.config import Config
+from qioi.show.rows import channel_seen, component_rows
+from qioi.show.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
+
+log = logging.getLogger("qioi")
+
+
+class Reporter:
+    """Says what is new, once, and counts."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+        self._heard: Set[str] = frozenset()  # the sources of the last period, by what is said of them
+        self._would: dict[str, Said | None] = {}  # in a dry run
+        self._totals = Totals()
+
+    def blank(self, config: Config, actuator: str, cgroup_version: int) -> Snapshot:
+        """Make the snapshot from before the first period."""
+        return Snapshot(
+            version=version("qioi"),
+            pid=os.getpid(),
+            time=time.time(),
+            period=config.period,
+            dry_run=config.dry_run,
+            actuator=actuator,
+            cgroup_version=cgroup_version,
+            channels=tuple(channel_rows((), config.policies)),
+            components=tuple(component_row(one) for one in config.components),
+            configuration=ConfigState(str(config.file), time.time()),
+        )
+
+    def report(self, before: Snapshot, period: Period, decisions: Decisions, outcomes: Outcomes) -> Snapshot:
+        """Put everything about a period into one value."""
+        findings = decisions.findings
+        states = component_rows(period, decisions, outcomes)
+        for one in states:
+            self.say(one.name, one.problem)
+        self._totals = replace(
+            self._totals, periods=self._totals.periods + 1, decisions=self._totals.decisions + outcomes.decided
+        )
+        return replace(
+            before,
+            host=period.host or before.host,
+            io_pressure=period.stalls.io,
+            boosts=decisions.held,
+            slices=outcomes.slices or before.slices,
+            idle_groups=before.idle_groups if outcomes.idle is None else outcomes.idle,
+            channels=tuple(channel_state(one, period, findings) for one in before.channels),
+            components=states,
+            time=time.time(),
+            totals=self._totals,
+        )
+
+    def hear(self, sources: tuple[SourceState, ...]) -> None:
+        """Say how the sources of commits are doing."""
+        heard = {f"{source.kind} of {source.component}": source.problem for source in sources}
+        for about in self._heard - heard.keys():
+            self._said.pop(about, None)  # gone, and not well again
+        self._heard = heard.keys()
+        for about, problem in heard.items():
+            self.say(about, problem)
+
+    def say(self, about: str, message: str | None) -> None:
+        """Log what is new about a problem, once; and when it is over, that."""
+        if message == self._said.get(about):
+            return
+        if message is None:
+            log.info("%s: well again", about)
+            del self._said[about]
+            return
+        self._said[about] = message
+        log.warning("%s: %s", about, message)
+
+    def pretend(self, decisions: Iterable[Decision]) -> None:
+        """Say what a dry run would have set, where that is news."""
+        for one in decisions:
+            self._would[one.component], what = news(self._would.get(one.component), one.previous, one.shares)
+            if what is not None:
+                log.info("%s: dry run: would set %d -> %d: %s", one.component, one.previous, one.shares, one.reason)
+
+    def forget(self, name: str, *, gone: bool = False) -> None:
+        """Forget what was said of a component that is not watched any longer, or whose group is ``gone``."""
+        self._would.pop(name, None)
+        if not gone:
+            self._said.pop(name, None)
+
+    def count_write(self, outcome: Outcome) -> None:
+        """Count what came of a write."""
+        writes = {**self._totals.writes, outcome.result: self._totals.writes[outcome.result] + 1}
+        self._totals = replace(self._totals, writes=writes)
+
+    def count_periods(self, *, early: int = 0, late: int = 0) -> None:
+        """Count periods that began before their turn, and periods that began late or were left out."""
+        self._totals = replace(self._totals, early=self._totals.early + early, late=self._totals.late + late)
+
+
+def component_row(one: Component) -> ComponentState:
+    """Give what is shown of a component that was not looked at yet."""
+    return ComponentState(one.name, one.role.value, one.cgroup)
+
+
+def channel_rows(before: Iterable[ChannelState], policies: Mapping[str, Policy]) -> Iterable[ChannelState]:
+    """Give what is shown of all channels, going on with what was shown before."""
+    rows = {one.name: one for one in before}
+    for channel, one in policies.items():
+        yield replace(rows.get(channel) or ChannelState(channel, one.law, one.threshold), law=one.law)
+
+
+def channel_state(before: ChannelState, period: Period, findings: Findings) -> ChannelState:
+    """Give what is shown of a channel after a period."""
+    name = before.name
+    return channel_seen(
+        before, period.channels.get(name), period.owed[name], findings.bottlenecks[name], findings.leaders[name]
+    )

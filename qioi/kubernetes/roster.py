@@ -1,0 +1,204 @@
+"""A cluster's roster: the components are pods of this node, the policies IsolationPolicy objects."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from qioi.controller.acting import NO_OTHER_LEVER, Change, OtherLever
+from qioi.controller.guard.guard import Guard
+from qioi.discovery.nri_records import KIND as NRI
+from qioi.discovery.owners import EngineOwners
+from qioi.kernel.errors import CgroupError
+from qioi.kubernetes.actuators import Means, Offer, choose
+from qioi.kubernetes.cluster import Cluster, View
+from qioi.kubernetes.events import Teller
+from qioi.kubernetes.pod_requests import PodRequests
+from qioi.kubernetes.pods import Pod
+from qioi.kubernetes.reloads import Reloads
+from qioi.kubernetes.remote import ClusterChannels
+from qioi.kubernetes.reporter import Reporter
+from qioi.kubernetes.reports import LastDecision, Row, Sight
+from qioi.roster import Listing, Roster
+from qioi.settings.config import Config
+from qioi.show.cluster import KubernetesState, PodState
+from qioi.show.snapshot import ComponentState, Snapshot
+
+log = logging.getLogger("qioi")
+
+#: Seconds within which the kubelet makes a resize true: it needs one, and its next look at all pods is 10 s away.
+RESIZE = 30.0
+
+
+class ClusterRoster(Roster):
+    """Looks at the cluster's view before each period, and offers what came of the period to the reporter."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        channels: ClusterChannels,
+        reporter: Reporter,
+        offers: tuple[Offer, ...],
+        requests: PodRequests | None = None,
+        records: EngineOwners | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._channels = channels
+        self._reporter = reporter
+        self._offers = offers
+        self._chosen = choose(offers)
+        self._requests = requests
+        self._records = records
+        self._view = View()
+        self._listing = Listing((), {})
+        self._teller = Teller()
+        self._last: dict[str, LastDecision] = {}
+        self._resized: dict[str, float] = {}
+        self._reloads = Reloads()
+
+    @property
+    def other_lever(self) -> OtherLever:
+        """Pods' requests, where they may be moved."""
+        return NO_OTHER_LEVER if self._requests is None else self._requests
+
+    def adopt(self, config: Config) -> None:
+        """Nothing of the configuration's own list or policies counts on a cluster."""
+
+    def listing(self, seen: tuple[str, ...]) -> Listing:
+        """Give this node's components and policies."""
+        return self._listing
+
+    def attend(self, now: float) -> None:
+        """Take in what the cluster says now."""
+        view = self._cluster.view()
+        self._note_resizes(view, now)
+        if view.moves(self._view):
+            self._listing = Listing(view.components, view.policies, view.owners)
+        self._view = view
+        if self._requests is not None:
+            self._requests.view = view
+
+    def problems(self) -> Mapping[str, str]:
+        """Say what of the cluster could not be followed, told, or done."""
+        problems = dict(self._view.problems)
+        if self._reporter.problem:
+            problems["kubernetes status"] = self._reporter.problem
+        if self._records is not None and (behind := self._records.problem()):
+            problems["records"] = behind
+        why_files = {} if self._requests is None else self._requests.why_files
+        return problems | {f"resize of {name}": why for name, why in why_files.items()}
+
+    def retaken(self, now: float, guard: Guard) -> Iterator[tuple[str, str]]:
+        """Name groups, each with its component, that the kubelet or a reload of systemd has set, to go on from there.
+
+        Any other foreign value is left alone for good.
+        """
+        self._resized = {name: at for name, at in self._resized.items() if now - at < RESIZE}
+        if not self._resized and not self._view.reset:
+            return
+        groups = {one: (one.cgroup, one.cgroup.rpartition("/")[0]) for one in self._view.components}
+        self._reloads.keep_only({group for both in groups.values() for group in both})
+        for component, both in groups.items():
+            for group in both:
+                if not guard.is_foreign(group):
+                    continue
+                if component.name in self._resized:
+                    log.info("%s: resized: %s is taken as it is now", component.name, group)
+                elif self._is_reset(group, now, guard):
+                    log.info("%s: %s is as it was found: by systemd, which could not be told", component.name, group)
+                else:
+                    continue
+                yield component.name, group
+
+    def tell(self, now: float, snapshot: Snapshot, made: Iterable[Change]) -> Snapshot:
+        """Tell the API server of events and states; give the snapshot with this node's part."""
+        for change in made:
+            self._note(change)
+        self._reporter.tell(self._teller.step(snapshot.components, self._view.pods, now, snapshot.time))
+        pods = self._pod_states(snapshot)
+        self._reporter.offer({one.judged.path: one for one in self._sights(snapshot, pods)})
+        return replace(snapshot, kubernetes=self._state(pods))
+
+    def _note(self, change: Change) -> None:
+        """Remember a change for the policy's status."""
+        decision = change.decision
+        name = decision.component.partition("/")[2]
+        message = f"shares {decision.previous} -> {change.share}: {decision.reason}"
+        self._last[decision.channel or ""] = LastDecision(time.time(), name, message)
+
+    def _note_resizes(self, view: View, now: float) -> None:
+        """See whose resources were changed: the kubelet sets a container's shares anew even for its memory alone."""
+        for name, pod in view.pods.items():
+            known = self._view.pods.get(name)
+            if known is not None and known.uid == pod.uid and known.resources != pod.resources:
+                self._resized[name] = now
+
+    def _is_reset(self, group: str, now: float, guard: Guard) -> bool:
+        """Whether a reload of a systemd that can't be told has put a group back, so that it may be raised anew."""
+        try:
+            at_original = self._view.reset and guard.last(group) == guard.found(group)
+        except CgroupError:
+            return False  # the next look says why
+        return at_original and self._reloads.is_over(group, now)
+
+    # ---- what there is to be said
+
+    def _pod_states(self, snapshot: Snapshot) -> dict[str, PodState]:
+        """Say of every component which pod it is, and how that is acted on."""
+        return {
+            one.name: PodState(
+                one.name, pod.namespace, pod.name, pod.main, pod.qos.value, level(one), self._means(one, pod).value
+            )
+            for one in snapshot.components
+            if (pod := self._view.pods.get(one.name)) is not None
+        }
+
+    def _sights(self, snapshot: Snapshot, pods: Mapping[str, PodState]) -> Iterable[Sight]:
+        """Put together what this node has to say, one for each policy."""
+        channels = {one.name: one for one in snapshot.channels}
+        serves = {one.name: one.channels for one in self._view.components}
+        for judged in self._view.judged:
+            channel = channels.get(judged.key) if judged.accepted else None
+            rows = tuple(
+                row(one, pods[one.name])
+                for one in snapshot.components
+                if judged.accepted and judged.key in serves[one.name]
+            )
+            committing = channel is not None and channel.height is not None and self._channels.is_local(judged.key)
+            yield Sight(
+                self._cluster.node, self._actuator(), judged, channel, rows, committing, self._last.get(judged.key)
+            )
+
+    def _actuator(self) -> str:
+        """Say what was chosen at the start."""
+        return f"{self._chosen.means}: {self._chosen.text}"
+
+    def _means(self, state: ComponentState, pod: Pod) -> Means:
+        """Say by which means one component is acted on."""
+        if self._requests is not None and self._requests.moves(pod.uid):
+            return Means.RESIZE
+        owners = {one.name: one.owner for one in self._view.components}
+        return Means.NRI if owners[state.name].startswith(f"{NRI} ") else Means.FILES
+
+    def _state(self, pods: Mapping[str, PodState]) -> KubernetesState:
+        """Say what metrics and `qioi status` show of the cluster."""
+        requests = {f"{verb} {code}": count for (verb, code), count in sorted(self._cluster.api.requests.items())}
+        refused = tuple(f"{one.namespace}/{one.name}: {one.message}" for one in self._view.judged if not one.accepted)
+        means = tuple(f"{one.means}: {one.text}" for one in self._offers)
+        return KubernetesState(self._cluster.node, self._actuator(), tuple(pods.values()), requests, refused, means)
+
+
+def row(state: ComponentState, pod: PodState) -> Row:
+    """Say how one component is, for a policy's status."""
+    where = "pod, container" if pod.actuator == Means.RESIZE.value else pod.level
+    return Row(state.name.partition("/")[2], state.role, pod.qos, where, state, pod.actuator)
+
+
+def level(state: ComponentState) -> str:
+    """Say which of a component's groups are moved, from the inside out: its container's, its pod's, or none."""
+    if state.placement is None:
+        return "none"
+    names = ["container" if group == state.cgroup else "pod" for group in state.placement.groups]
+    return ", ".join(names) or "none"
