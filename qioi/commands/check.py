@@ -72,7 +72,7 @@ def tell(facts: dict[str, Any], path: Path | None, problems: list[str]) -> None:
 
 def meaning(config: Config, hierarchy: Hierarchy, problems: list[str]) -> dict[str, Any]:
     """Say what a configuration means on this host; what would keep it from that is added to the problems."""
-    from qioi.daemon.service import absent
+    from qioi.daemon.site import absent
 
     facts = {} if problems else config_facts(config)
     try:

@@ -30,7 +30,8 @@ def command(path: Path, dry_run: bool, verbose: bool) -> None:
     at the next start or by `qioi restore`.
     """
     prepare(sys.stderr, logging.DEBUG if verbose else logging.INFO)
-    from qioi.daemon.service import StartError, run
+    from qioi.daemon.service import run
+    from qioi.daemon.site import StartError
 
     def load() -> Config:
         config = load_config(path)

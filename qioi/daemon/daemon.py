@@ -28,7 +28,10 @@ from qioi.show.snapshot import Snapshot
 class Daemon:
     """One period after the other. ``roster`` says who the components are; nobody derives from this class."""
 
-    def __init__(self, config: Config, guard: Guard, instruments: Instruments, roster: Roster) -> None:
+    def __init__(
+        self, config: Config, guard: Guard, instruments: Instruments, roster: Roster, kept: tuple[str, ...] = ()
+    ) -> None:
+        """Begin; ``kept`` are groups that a daemon before this one has left raised on purpose."""
         self.thresholds = Thresholds(config.policies)
         self._config = config
         self._roster = roster
@@ -43,7 +46,7 @@ class Daemon:
         self._capper = instruments.capper
         self._slicer = instruments.slicer
         self._best_effort = instruments.best_effort
-        self._kept = instruments.kept
+        self._kept = kept
 
     def blank(self, actuator: str, cgroup_version: int) -> Snapshot:
         """Make the snapshot from before the first period."""

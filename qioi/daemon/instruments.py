@@ -17,7 +17,7 @@ from qioi.monitor.scheduler.stalls import StallWatch
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """Each is read once a period, in this order. ``kept`` are groups that a daemon before this one has left raised."""
+    """Each is read once a period, in this order."""
 
     channels: Channels
     delays: Delays
@@ -28,4 +28,3 @@ class Instruments:
     slicer: AnySlicer
     best_effort: BestEffort
     files: KernelFiles = field(default_factory=KernelFiles)  # swept after all of them
-    kept: tuple[str, ...] = ()

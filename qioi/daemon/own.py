@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import resource
 import signal
 from pathlib import Path
 
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.restore import Result
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import DEFAULT_SHARES
+from qioi.settings.config import Config
+
+log = logging.getLogger("qioi")
+
+#: Shares of the daemon's own group where real-time is refused: as much as eight ordinary groups, for its 1 % of a core.
+OWN_SHARES = 8 * DEFAULT_SHARES
 #: Longest time that the loop may run in real time without a pause.
 RT_MICROSECONDS = 1_000_000
 
@@ -65,3 +77,45 @@ def protect_loop(nice: int | None, realtime: bool) -> str | None:
 def give_up_realtime(_number: int, _frame: object) -> None:
     """Go back to an ordinary process: this one has not paused for a second."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def protect_itself(config: Config) -> bool:
+    """Give the loop precedence; that ends with the process, so nothing is to be restored. Say whether all was had."""
+    refusal = protect_loop(config.own.nice, config.own.realtime)
+    if refusal:
+        log.warning("%s", refusal)
+    return refusal is None
+
+
+def own_shares(config: Config, hierarchy: Hierarchy, precedence: bool) -> int | None:
+    """Give the shares for the daemon's own group: as configured, or where it is alone and nothing else helps."""
+    if config.dry_run:
+        return None
+    if config.own.shares is not None or precedence:
+        return config.own.shares
+    group = own_cgroup(hierarchy.version)
+    return OWN_SHARES if group and alone(hierarchy.folder(group)) else None
+
+
+def own_group(hierarchy: Hierarchy) -> str | None:
+    """Name the group that competes for the daemon; ``None`` in the root group."""
+    group = own_cgroup(hierarchy.version)
+    return competing(group) if group else None
+
+
+def raise_own_shares(shares: int | None, guard: Guard, hierarchy: Hierarchy) -> None:
+    """Set the shares of the daemon's own group, under the guard as every other's."""
+    if shares is None:
+        return
+    group = own_group(hierarchy)
+    if group is None:
+        log.warning("own.shares: the daemon runs in the root control group, which has no shares: left out")
+        return
+    try:
+        guard.hold(group)
+    except CgroupError as error:
+        log.warning("own.shares: %s", error)
+        return
+    for outcome in guard.apply({group: shares}):
+        if outcome.result not in (Result.OK, Result.SKIPPED):
+            log.warning("own.shares: %s: %s", group, outcome.message)

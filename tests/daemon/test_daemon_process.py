@@ -19,7 +19,7 @@ from running import Site, end
 from waiting import until
 
 from qioi.commands.check import config_facts, obstacles
-from qioi.daemon.service import absent, means
+from qioi.daemon.site import absent, means
 from qioi.settings.config import load_config
 
 #: Work of a component that is woken again and again, and of a neighbour.

@@ -9,7 +9,7 @@ from toy_daemon import ToySite, peer
 from qioi.controller.guard.handover import mark
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import identity
-from qioi.daemon.service import inherit
+from qioi.daemon.inherit import inherit
 
 
 def test_shares_kept_on_purpose_keep_nothing_else(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.host]
 #: The command line on a host that does not account for groups' CPU time: components are then acted at in their own
 #: groups, of which an engine keeps a record, wherever the host's other work happens to be.
 OWN_LEVEL = """
-import qioi.daemon.service
+import qioi.daemon.assembly
 from qioi.cli import main
-qioi.daemon.service.find_accounts = lambda hierarchy: None
+qioi.daemon.assembly.find_accounts = lambda hierarchy: None
 main()
 """
 

@@ -30,7 +30,7 @@ from k8s_install import (
 from k8s_node import CPU, NODE, Node
 from ports import free_ports
 
-from qioi.daemon.service import OWN_SHARES
+from qioi.daemon.own import OWN_SHARES
 from qioi.kubernetes.cgroups import Qos
 from qioi.show.http import RefusedError, get_json
 

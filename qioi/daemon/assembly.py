@@ -1,0 +1,98 @@
+"""Making the parts that the loop reads and moves, as the configuration and the host have them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from qioi.controller.best_effort import best_effort
+from qioi.controller.guard.guard import Guard
+from qioi.controller.levels.cap import Capper
+from qioi.controller.levers.eevdf import SliceError
+from qioi.controller.levers.owner import Owners
+from qioi.controller.slicing import AnySlicer, slicing
+from qioi.daemon.discoveries import UnwatchableError, watch
+from qioi.daemon.instruments import Instruments
+from qioi.daemon.level_watch import LevelWatch
+from qioi.daemon.own import own_cgroup
+from qioi.daemon.site import Host, StartError
+from qioi.discovery.owners import EngineOwners
+from qioi.kernel.accounts import Accounts, find_accounts
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.monitor.logs.watched import Channels, LogChannels
+from qioi.monitor.metrics.endpoints import MeteredChannels
+from qioi.monitor.scheduler.delays import CgroupDelays
+from qioi.monitor.scheduler.early_looks import EarlyLooks
+from qioi.monitor.scheduler.host import HostWatch
+from qioi.monitor.scheduler.stalls import StallWatch
+from qioi.roster import FixedRoster, FoundRoster, Roster
+from qioi.settings.config import Config
+from qioi.settings.kubernetes import KubernetesConfig
+
+
+def make_instruments(
+    config: Config, host: Host, channels: Channels, looks: EarlyLooks, guard: Guard, cleanup: ExitStack
+) -> Instruments:
+    """Make all that is read once a period, and what is moved beside shares."""
+    hierarchy, files = host.hierarchy, host.files
+    accounts = Accounts(hierarchy.version, find_accounts(hierarchy), files)
+    delays = CgroupDelays(config.components, hierarchy.mount, accounts)
+    cleanup.callback(delays.close)
+    slicer = choose_slices(config, hierarchy, cleanup)
+    patterns = () if config.dry_run else config.best_effort
+    own = own_cgroup(hierarchy.version)
+    return Instruments(
+        channels,
+        delays,
+        HostWatch(files=files, sudden=looks.sudden),
+        StallWatch(hierarchy.mount, files=files),
+        LevelWatch(accounts),
+        Capper(guard, hierarchy, accounts),
+        slicer,
+        cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy, own)),
+        files,
+    )
+
+
+def make_roster(
+    config: Config, guard: Guard, owners: Owners, hierarchy: Hierarchy, cleanup: ExitStack
+) -> tuple[Roster, Channels]:
+    """Say who the components are, and where their channels' throughput is read."""
+    keeper = owners if isinstance(owners, EngineOwners) else None
+    if config.kubernetes is not None:
+        return cluster_roster(config, config.kubernetes, guard, keeper, hierarchy, cleanup)
+    channels = MeteredChannels(LogChannels(config.components, config.policies), config.components)
+    cleanup.callback(channels.close)
+    if not config.discovers:
+        return FixedRoster(config), channels
+    try:
+        discovery = watch(config, hierarchy, owned=keeper is not None, owners=guard.owners())
+    except UnwatchableError as error:
+        raise StartError(str(error)) from None
+    cleanup.callback(discovery.close)
+    return FoundRoster(config, discovery, keeper), channels
+
+
+def cluster_roster(
+    config: Config,
+    section: KubernetesConfig,
+    guard: Guard,
+    keeper: EngineOwners | None,
+    hierarchy: Hierarchy,
+    cleanup: ExitStack,
+) -> tuple[Roster, Channels]:
+    """Make the roster of a cluster's node; nobody else carries its code in memory."""
+    from qioi.kubernetes import service
+
+    try:
+        return service.make_roster(section, config, guard, hierarchy, keeper, cleanup)
+    except service.NoClusterError as error:
+        raise StartError(f"{config.file}: {error}") from None
+
+
+def choose_slices(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> AnySlicer:
+    """Prepare slices, or refuse to start where they are required and not to be had."""
+    mode = "off" if config.dry_run else config.slices
+    try:
+        return cleanup.enter_context(slicing(mode, config.slices_before_6_15, config.state_dir, hierarchy))
+    except SliceError as error:
+        raise StartError(f"{config.file}: {error}") from None

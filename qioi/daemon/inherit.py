@@ -1,0 +1,46 @@
+"""What a daemon takes over from the one before it, and what it puts back."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.handover import take_over
+from qioi.daemon.recover import recover, recover_rest, tell
+from qioi.discovery.told import ToldFiles
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model.groups import chain
+from qioi.settings.config import Config
+
+log = logging.getLogger("qioi")
+
+
+def warn_of_before(text: str) -> None:
+    """Log what a daemon that died has left, and what came of it."""
+    log.warning("left by a daemon before this one: %s", text)
+
+
+def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ...]:
+    """Go on with what a daemon before this one has kept on purpose; put back what one that died has left.
+
+    Return the groups that are raised as it has left them, of components and above them.
+    """
+    groups = {level for one in config.components for level in chain(one.cgroup)}
+    outcomes = take_over(config.state_dir, guard, groups, owned=config.discovers)
+    if outcomes is None:
+        recovery = recover(config.state_dir, config.record_dir, hierarchy)
+        tell(recovery, warn_of_before)
+        for entry in recovery.left:
+            guard.adopt(entry)  # it is put back later, or knows what a group that comes up raised had at first
+        return ()
+    told, problems = ToldFiles(config.record_dir).load()
+    for entry in told:
+        if entry.owner not in guard.owners():  # left by one that was killed before
+            guard.adopt(entry)
+    rest = recover_rest(config.state_dir, hierarchy)  # nothing else is ever kept
+    tell(replace(rest, problems=(*problems, *rest.problems)), warn_of_before)
+    log.info("going on with the shares that the daemon before this one has kept")
+    for outcome in outcomes:
+        log.warning("%s: %s: %s", outcome.path, outcome.result, outcome.message)
+    return guard.changed()

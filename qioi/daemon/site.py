@@ -1,0 +1,96 @@
+"""What the daemon needs of its host before it begins: the CPU controller, a state folder, groups and logs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from qioi.controller.levers.choose import choose_access
+from qioi.controller.levers.files import Access
+from qioi.controller.levers.owner import Nobody, Owners
+from qioi.daemon.lock import HostLock, LockedError
+from qioi.discovery.owners import EngineOwners
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.files import KernelFiles, allow_files
+from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
+from qioi.settings.config import Config
+
+
+class StartError(Exception):
+    """The daemon cannot start. ``problems`` are complete lines."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The CPU controller of this host, the way to its values, and its small files, kept open."""
+
+    hierarchy: Hierarchy
+    access: Access
+    files: KernelFiles
+
+
+def occupy(config: Config, cleanup: ExitStack) -> Host:
+    """Find the host's means, and make sure that no other daemon acts on it. StartError."""
+    hierarchy, access = means(config)
+    prepare_state(config.state_dir)
+    try:
+        lock = HostLock(config.state_dir)
+    except LockedError as error:
+        raise StartError(f"{error}; stop that one first") from None
+    cleanup.callback(lock.close)
+    allow_files()
+    files = KernelFiles()
+    cleanup.callback(files.close)
+    return Host(hierarchy, access, files)
+
+
+def means(config: Config) -> tuple[Hierarchy, Access]:
+    """Find the CPU controller and a way to it."""
+    try:
+        hierarchy = find_hierarchy()
+        # What is Docker's is written like every other's; that the engine is told is the guard's business.
+        return hierarchy, choose_access("auto" if config.actuator == "docker" else config.actuator, hierarchy)
+    except CgroupError as error:
+        raise StartError(str(error)) from None
+
+
+def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> Owners:
+    """Choose who is told of shares: engines and systemd, unless the configuration wants the files alone."""
+    if not config.discovers or config.actuator not in ("auto", "docker"):
+        return Nobody()
+    owners = EngineOwners(hierarchy, config.record_dir)
+    cleanup.callback(owners.close)
+    return owners
+
+
+def prepare_state(folder: Path) -> None:
+    """Make the state folder and make sure that it can be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    except OSError as error:
+        raise StartError(f"state_dir {folder}: {error.strerror}: accepted is a folder that can be made") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StartError(f"state_dir {folder}: no right to write there: accepted is a folder of the daemon's own")
+
+
+def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str]:
+    """Name every control group and log of the fixed list that is not there, or not usable."""
+    for component in config.components:
+        try:
+            access.read(component.cgroup)
+            file = hierarchy.folder(component.cgroup) / hierarchy.file
+            if not config.dry_run and not os.access(file, os.W_OK):
+                yield f"{config.file}: component {component.name}: cgroup: {file}: no right to write (root is needed)"
+        except CgroupError as error:
+            yield f"{config.file}: component {component.name}: cgroup: {error}: accepted is a group that exists"
+        if component.log and not os.access(component.log, os.R_OK):
+            # Not Path.exists(), which raises where this user may not look.
+            why = "no right to read" if os.access(component.log, os.F_OK) else "no such file, or no right to look"
+            yield f"{config.file}: component {component.name}: log: {component.log}: {why}: accepted is a readable file"
