@@ -210,7 +210,7 @@ import sys, time
 from pathlib import Path
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.controller.slicing import SlicePeriod, slicing
-from qioi.model.values import Component, DelayReading, Role
+from qioi.model import Component, DelayReading, Role
 with slicing("required", True, Path(sys.argv[1]), find_hierarchy()) as slicer:
     one = Component("p", Role.PEER, sys.argv[2])
     period = SlicePeriod(0.0, [one], {"p": DelayReading("p", 0.02, 0.1, 100, 1.0)}, {}, True)
