@@ -148,7 +148,7 @@ func (n *Node) applyMembership(e *raftpb.Entry) error {
 	if err := protoutil.Unmarshal(cc.GetContext(), &entry); err != nil {
 		return fmt.Errorf("log entry %d: %w", e.GetIndex(), err)
 	}
-	n.releaseAll() // one who is removed has to hear that this entry is committed
+	n.outbox.sendHeld() // one who is removed has to hear that this entry is committed
 	if err := n.sm.Apply(e.GetIndex(), &entry); err != nil {
 		return fmt.Errorf("log entry %d: %w", e.GetIndex(), err)
 	}

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
@@ -107,7 +106,7 @@ type Node struct {
 	raft      *raft.RawNode
 	log       *raftlog.Log
 	sm        StateMachine
-	transport Transport
+	outbox    *outbox
 
 	proposals chan Proposal
 	bytes     *semaphore.Weighted // of them
@@ -124,19 +123,12 @@ type Node struct {
 	syncing       bool
 	timer         *time.Timer
 	timed         uint64 // block that the timer is for; 0: not armed
-	acked         ack
-	pacer         pacer
-	paced         *nodeconfig.Alarm // ends what pacer asks for
-	pacedUntil    time.Time         // that it was set for last
 	config        *Proposal         // a configuration, which waits until all before it is applied
 	unheard       *Proposal         // a configuration that too few were alive for when there were as many voices
 	voices        int
 	ticks         uint64
 	elected       uint64            // tick at which the leader changed
 	heard         map[uint64]uint64 // tick at which another one last sent something
-	holder        holder
-	spares        spares
-	release       *time.Timer // of what is held
 }
 
 type report struct {
@@ -151,16 +143,14 @@ func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	paced, err := nodeconfig.NewAlarm()
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
 	n := &Node{
-		cfg: cfg, log: l, sm: sm, transport: transport,
+		cfg: cfg, log: l, sm: sm,
 		proposals: make(chan Proposal, queuedProposals), bytes: semaphore.NewWeighted(queuedBytes), messages: make(chan *raftpb.Message, queuedMessages), heard: map[uint64]uint64{},
 		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: stopped(),
-		pacer: pacer{interval: cfg.Pace, most: cfg.MostPace}, paced: paced, holder: holder{atMost: cfg.Hold},
-		spares: spares{atMost: cfg.SpareHold}, release: stopped(),
+	}
+	n.outbox, err = newOutbox(&n.cfg, transport, sm.Members)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	return n, nil
 }
@@ -292,11 +282,11 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		case <-n.timer.C:
 			woke = time.Now()
 			n.proposeCut()
-		case <-n.paced.C: // accepting opens again
+		case <-n.outbox.paced(): // accepting opens again
 			woke = time.Now()
-		case <-n.release.C:
+		case <-n.outbox.due():
 			woke = time.Now()
-			n.releaseHeld(woke)
+			n.outbox.sendDue(woke)
 		case r := <-n.reports:
 			woke = time.Now()
 			n.stepReport(r)
@@ -324,18 +314,17 @@ func ignoreEnd(ctx context.Context, err error) error {
 // close waits for a sync that is still under way: it uses the ledger, which closes after us.
 func (n *Node) close() error {
 	n.timer.Stop()
-	n.release.Stop()
 	if n.syncing {
 		<-n.synced
 	}
-	return errors.Join(n.paced.Close(), n.log.Close())
+	return errors.Join(n.outbox.close(), n.log.Close())
 }
 
 // step takes this message and those that wait behind it, so that they share one Ready.
 func (n *Node) step(m *raftpb.Message) {
 	for {
 		n.heard[m.GetFrom()] = n.ticks
-		n.spares.acknowledged(m)
+		n.outbox.spares.acknowledged(m)
 		// An error means that the message is not for us or out of date: nothing to do about it.
 		if err := n.raft.Step(m); err != nil {
 			log.Debugf("[channel: %s] message %s from %d: %s", n.cfg.Channel, m.GetType(), m.GetFrom(), err)
@@ -352,8 +341,7 @@ func (n *Node) stepReport(r report) {
 	switch {
 	case !r.snapshot:
 		delete(n.heard, r.to)
-		n.spares.unreachable(r.to)
-		n.releaseSpares() // one of them may be needed now
+		n.outbox.unreachable(r.to)
 		n.raft.ReportUnreachable(r.to)
 	case r.ok:
 		n.raft.ReportSnapshot(r.to, raft.SnapshotFinish)

@@ -11,7 +11,7 @@ import (
 // TestProposalsAreBoundInBytes, not in number alone.
 func TestProposalsAreBoundInBytes(t *testing.T) {
 	const self, size = 1, 1 << 20
-	n := &Node{cfg: Config{ID: self}, proposals: make(chan Proposal, queuedProposals), bytes: semaphore.NewWeighted(queuedBytes)}
+	n := &Node{cfg: Config{ID: self}, proposals: make(chan Proposal, queuedProposals), bytes: semaphore.NewWeighted(queuedBytes), outbox: &outbox{}}
 	failed := 0
 	fill := func(size int) (queued int) {
 		n.leader.Store(self)

@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -15,15 +14,7 @@ func (n *Node) accepting() <-chan Proposal {
 	if !n.leads() {
 		return n.proposals
 	}
-	if n.config != nil || n.proposed >= n.applied+entriesInFlight {
-		return nil
-	}
-	if wait := n.pacer.wait(time.Now()); wait > 0 {
-		if until := n.pacer.next(); until != n.pacedUntil {
-			n.pacedUntil = until
-			nodeconfig.PreciseTimers()
-			n.paced.Set(wait)
-		}
+	if n.config != nil || n.proposed >= n.applied+entriesInFlight || !n.outbox.ready() {
 		return nil
 	}
 	return n.proposals
@@ -55,7 +46,7 @@ func (n *Node) propose(p Proposal) {
 		}
 		break
 	}
-	n.pacer.proposed(time.Now(), len(batch) > 1 || n.proposed > n.applied)
+	n.outbox.pacer.proposed(time.Now(), len(batch) > 1 || n.proposed > n.applied)
 	if err := n.append(entry); err != nil {
 		for _, p := range batch {
 			p.Fail(err)

@@ -27,10 +27,10 @@ func (n *Node) handleReady(ctx context.Context) error {
 		// after it (Raft thesis, 10.2.1). Everybody else promises something with them.
 		leads := n.leads()
 		if leads {
-			n.send(rd.Messages)
+			n.outbox.send(rd.Messages)
 			if last := len(rd.Entries); last > 0 {
 				n.proposed = rd.Entries[last-1].GetIndex()
-				n.pacer.appended(n.proposed, time.Now())
+				n.outbox.pacer.appended(n.proposed, time.Now())
 				letSend()
 			}
 		}
@@ -38,7 +38,7 @@ func (n *Node) handleReady(ctx context.Context) error {
 			return err
 		}
 		if !leads {
-			n.send(rd.Messages)
+			n.outbox.send(rd.Messages)
 		}
 		for _, e := range rd.CommittedEntries {
 			if err := n.apply(e); err != nil {
@@ -46,7 +46,7 @@ func (n *Node) handleReady(ctx context.Context) error {
 			}
 		}
 		if len(rd.CommittedEntries) > 0 {
-			n.pacer.applied(n.applied, time.Now())
+			n.outbox.pacer.applied(n.applied, time.Now())
 		}
 		n.raft.Advance(rd)
 		if n.sinceSnapshot >= n.cfg.SnapshotInterval {
@@ -97,96 +97,6 @@ func (n *Node) save(ctx context.Context, rd raft.Ready) error {
 	return nil
 }
 
-func (n *Node) send(messages []*raftpb.Message) {
-	now := time.Now()
-	if n.cfg.Hold > 0 { // until the next entry, which may be further away
-		n.holder.atMost = max(n.cfg.Hold, n.pacer.spacing()+time.Millisecond)
-	}
-	for _, m := range messages {
-		if m.GetTo() != n.cfg.ID && !n.repeats(m, now) && !n.holds(m, now) {
-			n.transport.Send(m.GetTo(), m)
-		}
-	}
-	n.armRelease(now)
-}
-
-// holds keeps back what may wait. What already waits for a spare follower goes before what may not. Where processors
-// are so short that entries take long, nobody is spare: any follower may be the one that is first to get to run.
-func (n *Node) holds(m *raftpb.Message, now time.Time) bool {
-	if m.GetType() != raftpb.MsgApp {
-		return false
-	}
-	if n.spares.atMost > 0 && !n.pacer.slow() && n.spares.spare(m.GetTo(), n.cfg.ID, n.sm.Members()) && n.spares.hold(m, now) {
-		return true
-	}
-	for _, before := range n.spares.take(m.GetTo()) {
-		n.transport.Send(before.GetTo(), before)
-	}
-	return n.holder.hold(m, now)
-}
-
-func (n *Node) armRelease(now time.Time) {
-	wait, holds := n.holder.wait(now)
-	if other, also := n.spares.wait(now); also && (!holds || other < wait) {
-		wait, holds = other, true
-	}
-	if holds {
-		n.release.Reset(wait)
-	}
-}
-
-// releaseHeld sends what has waited long enough.
-func (n *Node) releaseHeld(now time.Time) {
-	if wait, holds := n.holder.wait(now); holds && wait <= 0 {
-		n.releaseNotices()
-	}
-	if wait, holds := n.spares.wait(now); holds && wait <= 0 {
-		n.releaseSpares()
-	}
-	n.armRelease(now)
-}
-
-func (n *Node) releaseAll() {
-	n.releaseNotices()
-	n.releaseSpares()
-}
-
-func (n *Node) releaseNotices() {
-	for to, m := range n.holder.release() {
-		n.transport.Send(to, m)
-	}
-}
-
-func (n *Node) releaseSpares() {
-	for to, messages := range n.spares.release() {
-		for _, m := range messages {
-			n.transport.Send(to, m)
-		}
-	}
-}
-
-// ack is the last acknowledgement that went out.
-type ack struct {
-	to, term, index uint64
-	at              time.Time
-}
-
-// repeats reports whether a message only acknowledges what the one before did:
-// Raft answers also the message that tells a follower what is committed, once for
-// each transaction on an idle ledger. After a tick it may go: should the first
-// have been lost, the leader's next heartbeat brings it about.
-func (n *Node) repeats(m *raftpb.Message, now time.Time) bool {
-	if m.GetType() != raftpb.MsgAppResp || m.GetReject() {
-		return false
-	}
-	before := n.acked
-	if before.to == m.GetTo() && before.term == m.GetTerm() && before.index == m.GetIndex() && now.Sub(before.at) < n.cfg.TickInterval {
-		return true
-	}
-	n.acked = ack{to: m.GetTo(), term: m.GetTerm(), index: m.GetIndex(), at: now}
-	return false
-}
-
 func (n *Node) apply(e *raftpb.Entry) error {
 	if e.GetType() == raftpb.EntryConfChange {
 		return n.applyMembership(e)
@@ -213,15 +123,13 @@ func (n *Node) noteLeader(leader uint64) {
 	}
 	log.Infof("Raft leader changed: %d -> %d channel=%s node=%d", before, leader, n.cfg.Channel, n.cfg.ID)
 	n.proposed, n.timed, n.elected = 0, 0, n.ticks
-	n.pacer.forget()
 	for _, p := range []*Proposal{n.config, n.unheard} {
 		if p != nil {
 			p.Fail(ErrNotLeader)
 		}
 	}
 	n.config, n.unheard = nil, nil
-	n.holder.release() // it was the old term's
-	n.spares.forget()
+	n.outbox.newTerm()
 	n.sm.LeaderChanged(before, leader)
 }
 

@@ -85,7 +85,7 @@ func (g *group) do(d *datadriven.TestData, id uint64, count int) {
 	case "deliver":
 		g.deliver()
 	case "release":
-		n.releaseHeld(time.Now().Add(2 * heldFor))
+		n.outbox.sendDue(time.Now().Add(2 * heldFor))
 	case "unreachable":
 		var to int
 		d.ScanArgs(g.t, "to", &to)

@@ -18,10 +18,8 @@ const (
 // those who are waited for. Raft takes what comes late for delayed by the network. Should one of the furthest fall
 // behind, then what waits goes out in time, its receiver gets ahead of it, and is waited for in its place.
 type spares struct {
-	atMost  time.Duration                // that a message may wait; 0: none waits
-	matched map[uint64]uint64            // the last entry that each follower is known to have
-	held    map[uint64][]*raftpb.Message // in order
-	since   time.Time                    // when the oldest of them came
+	shelf
+	matched map[uint64]uint64 // matched is the last entry that each follower is known to have
 }
 
 // acknowledged notes what a follower has. One that refuses has something to catch up with first.
@@ -82,33 +80,8 @@ func (s *spares) hold(m *raftpb.Message, now time.Time) bool {
 	if last := len(waiting) - 1; last >= 0 && len(waiting[last].GetEntries()) == 0 {
 		waiting = waiting[:last] // it told what is committed, as this one does
 	}
-	if s.held == nil {
-		s.held = map[uint64][]*raftpb.Message{}
-	}
-	if len(s.held) == 0 {
-		s.since = now
-	}
-	s.held[m.GetTo()] = append(waiting, m)
+	s.put(m.GetTo(), append(waiting, m), now)
 	return true
-}
-
-// wait is how long the oldest may still wait; false when nothing is held.
-func (s *spares) wait(now time.Time) (time.Duration, bool) {
-	return s.since.Add(s.atMost).Sub(now), len(s.held) > 0
-}
-
-// take gives up what is held for one follower.
-func (s *spares) take(to uint64) []*raftpb.Message {
-	messages := s.held[to]
-	delete(s.held, to)
-	return messages
-}
-
-// release gives up all that is held.
-func (s *spares) release() map[uint64][]*raftpb.Message {
-	held := s.held
-	s.held = nil
-	return held
 }
 
 // unreachable has a follower waited for last of all.

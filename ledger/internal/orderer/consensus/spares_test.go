@@ -29,7 +29,7 @@ func TestAMajorityIsNeverSpare(t *testing.T) {
 		"three, one who is to join": {members: []uint64{1, 2, 3}, matched: map[uint64]uint64{2: 2, 3: 1, 9: 0}, spare: []uint64{3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := spares{atMost: time.Second}
+			s := spares{shelf: shelf{atMost: time.Second}}
 			for from, index := range c.matched {
 				s.acknowledged(acknowledge(from, index))
 			}
@@ -49,7 +49,7 @@ func TestWhatWaitsForASpareIsBoundedAndInOrder(t *testing.T) {
 	entries := func(index uint64, size int) *raftpb.Message {
 		return &raftpb.Message{Type: raftpb.MsgApp.Enum(), To: proto.Uint64(3), Index: &index, Entries: []*raftpb.Entry{{Data: make([]byte, size)}}}
 	}
-	s := spares{atMost: 10 * time.Millisecond}
+	s := spares{shelf: shelf{atMost: 10 * time.Millisecond}}
 	for i := range uint64(spareMessages) {
 		assert.True(t, s.hold(entries(i, 1), now.Add(time.Duration(i))))
 	}
@@ -79,7 +79,7 @@ func TestWhatWaitsForASpareIsBoundedAndInOrder(t *testing.T) {
 }
 
 func TestWhoCannotBeReachedIsWaitedForLast(t *testing.T) {
-	s := spares{atMost: time.Second}
+	s := spares{shelf: shelf{atMost: time.Second}}
 	s.acknowledged(acknowledge(2, 10))
 	s.acknowledged(acknowledge(3, 5))
 	assert.True(t, s.spare(3, 1, []uint64{1, 2, 3}))
