@@ -17,7 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -40,8 +40,8 @@ type channel struct {
 	name    string
 	dir     string
 	owner   *Node
-	raft    atomic.Pointer[consensus.Node] // nil where Kafka orders, and while we are no consenter
-	kafka   *kafka.Node                    // nil where Raft orders
+	raft    atomic.Pointer[etcdraft.Node] // nil where Kafka orders, and while we are no consenter
+	kafka   *kafka.Node                   // nil where Raft orders
 	waiting *tracker
 	signer  protoutil.Signer
 	metrics *metrics
@@ -116,7 +116,7 @@ func (ch *channel) openRaft() error {
 		return nil
 	}
 	o := ch.Bundle().Orderer
-	cfg := consensus.Config{
+	cfg := etcdraft.Config{
 		Channel: ch.name, ID: g.id, Dir: ch.logDir(g.id), CutInterval: ch.cutInterval,
 		TickInterval: o.Raft.TickInterval, ElectionTick: o.Raft.ElectionTick, HeartbeatTick: o.Raft.HeartbeatTick, SnapshotInterval: o.Raft.SnapshotInterval,
 		Pace: pace, MostPace: mostPace, Hold: hold, SpareHold: spareHold,
@@ -132,7 +132,7 @@ func (ch *channel) openRaft() error {
 			cfg.Voters = append(cfg.Voters, id+1)
 		}
 	}
-	raft, err := consensus.Open(cfg, ch, ch)
+	raft, err := etcdraft.Open(cfg, ch, ch)
 	if err != nil {
 		return err
 	}
@@ -194,8 +194,8 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 	return w
 }
 
-func proposal(raw []byte, fail func(error)) consensus.Proposal {
-	return consensus.Proposal{Tx: raw, Config: chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Fail: fail}
+func proposal(raw []byte, fail func(error)) etcdraft.Proposal {
+	return etcdraft.Proposal{Tx: raw, Config: chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Fail: fail}
 }
 
 // forwarded takes a transaction that another consenter has checked under the

@@ -15,6 +15,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -48,7 +49,7 @@ func (ch *channel) run(ctx context.Context) error {
 }
 
 // agree runs our part of Raft, and keeps an eye on whether we still belong to it.
-func (ch *channel) agree(ctx context.Context, raft *consensus.Node) error {
+func (ch *channel) agree(ctx context.Context, raft *etcdraft.Node) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})

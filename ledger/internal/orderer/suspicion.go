@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
@@ -22,7 +22,7 @@ import (
 const askTimeout = 5 * time.Second
 
 // untilEvicted watches for being removed without having heard of it.
-func (ch *channel) untilEvicted(ctx context.Context, raft *consensus.Node) bool {
+func (ch *channel) untilEvicted(ctx context.Context, raft *etcdraft.Node) bool {
 	o := ch.Bundle().Orderer
 	if o.ConsensusType != channelconfig.Raft {
 		return false

@@ -1,4 +1,4 @@
-package consensus
+package etcdraft
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -67,14 +68,14 @@ func (n *Node) proposeCut() {
 
 func (n *Node) append(entry *streampb.LogEntry) error {
 	if !n.leads() {
-		return ErrNotLeader
+		return consensus.ErrNotLeader
 	}
 	data, err := proto.Marshal(entry)
 	if err != nil {
 		return err
 	}
 	if err := n.raft.Propose(data); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+		return fmt.Errorf("%w: %w", consensus.ErrNotLeader, err)
 	}
 	return nil
 }

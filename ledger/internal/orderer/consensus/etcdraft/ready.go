@@ -1,4 +1,4 @@
-package consensus
+package etcdraft
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -125,7 +126,7 @@ func (n *Node) noteLeader(leader uint64) {
 	n.proposed, n.timed, n.elected = 0, 0, n.ticks
 	for _, p := range []*Proposal{n.config, n.unheard} {
 		if p != nil {
-			p.Fail(ErrNotLeader)
+			p.Fail(consensus.ErrNotLeader)
 		}
 	}
 	n.config, n.unheard = nil, nil

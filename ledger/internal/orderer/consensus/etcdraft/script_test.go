@@ -1,4 +1,4 @@
-package consensus
+package etcdraft
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -188,7 +189,7 @@ func (g *group) ready(id uint64) {
 		return
 	}
 	err := g.nodes[id].handleReady(context.Background())
-	if errors.Is(err, ErrRemoved) {
+	if errors.Is(err, consensus.ErrRemoved) {
 		g.say("%d is removed", id)
 		require.NoError(g.t, g.nodes[id].log.Close())
 		delete(g.nodes, id)

@@ -1,8 +1,8 @@
-// Package consensus lets the orderers of a channel agree on one log. A Node steps
-// etcd's Raft core in one goroutine: messages, ticks and proposals in; entries to
-// the durable log, messages to the others, committed entries to the state machine
-// out. A single orderer ("solo") is a group of one.
-package consensus
+// Package etcdraft lets the orderers of a channel agree on one log. A Node steps
+// etcd's Raft core in one goroutine: messages, ticks and proposals go in; entries to
+// the durable log, messages to the others and committed entries to the state machine
+// come out. A single orderer ("solo") is a group of one.
+package etcdraft
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -25,15 +26,10 @@ var log = ops.Logger("orderer.consensus.etcdraft")
 
 // Why a proposal was not accepted.
 var (
-	ErrNotLeader = errors.New("this orderer is not the leader")
-	ErrOverload  = errors.New("RESOURCE_EXHAUSTED: too many transactions wait to be ordered")
 	ErrHandsOver = errors.New("this concerns the leader, which hands over to another one first: send it again")
 	// ErrQuorumLoss: too few consenters are alive for what the configuration asks for.
 	ErrQuorumLoss = errors.New("configuration will result in quorum loss")
 )
-
-// ErrRemoved is what Run returns when the group has removed this node from among its members.
-var ErrRemoved = errors.New("this orderer is no longer a consenter")
 
 // Bounds of queues and entries.
 const (
@@ -102,11 +98,11 @@ type Proposal struct {
 
 // Node is one orderer's part in a channel's consensus.
 type Node struct {
-	cfg       Config
-	raft      *raft.RawNode
-	log       *raftlog.Log
-	sm        StateMachine
-	outbox    *outbox
+	cfg    Config
+	raft   *raft.RawNode
+	log    *raftlog.Log
+	sm     StateMachine
+	outbox *outbox
 
 	proposals chan Proposal
 	bytes     *semaphore.Weighted // of them
@@ -122,9 +118,9 @@ type Node struct {
 	sinceSnapshot int    // bytes applied since the last snapshot began
 	syncing       bool
 	timer         *time.Timer
-	timed         uint64 // block that the timer is for; 0: not armed
-	config        *Proposal         // a configuration, which waits until all before it is applied
-	unheard       *Proposal         // a configuration that too few were alive for when there were as many voices
+	timed         uint64    // block that the timer is for; 0: not armed
+	config        *Proposal // a configuration, which waits until all before it is applied
+	unheard       *Proposal // a configuration that too few were alive for when there were as many voices
 	voices        int
 	ticks         uint64
 	elected       uint64            // tick at which the leader changed
@@ -213,17 +209,17 @@ func (n *Node) Busy() time.Duration { return time.Duration(n.busy.Load()) }
 // Propose queues a transaction. It errs at once when we do not lead or too many wait.
 func (n *Node) Propose(p Proposal) error {
 	if n.Leader() != n.cfg.ID {
-		return ErrNotLeader
+		return consensus.ErrNotLeader
 	}
 	if !n.bytes.TryAcquire(weight(p)) {
-		return ErrOverload
+		return consensus.ErrOverload
 	}
 	select {
 	case n.proposals <- p:
 		return nil
 	default:
 		n.taken(p)
-		return ErrOverload
+		return consensus.ErrOverload
 	}
 }
 

@@ -1,4 +1,4 @@
-package consensus
+package etcdraft
 
 import (
 	"testing"
@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 )
 
 // TestProposalsAreBoundInBytes, not in number alone.
@@ -33,7 +35,7 @@ func TestProposalsAreBoundInBytes(t *testing.T) {
 	assert.Positive(t, failed)
 	assert.Equal(t, 1, fill(queuedBytes+1), "a larger one waits alone")
 	for range queuedProposals {
-		assert.ErrorIs(t, n.Propose(Proposal{Tx: make([]byte, 1)}), ErrOverload)
+		assert.ErrorIs(t, n.Propose(Proposal{Tx: make([]byte, 1)}), consensus.ErrOverload)
 	}
 	assert.False(t, n.bytes.TryAcquire(1))
 	n.leader.Store(0)

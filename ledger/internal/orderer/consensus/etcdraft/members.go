@@ -1,4 +1,4 @@
-package consensus
+package etcdraft
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -38,7 +39,7 @@ func (n *Node) proposeConfig() bool {
 	p := n.config
 	n.config = nil
 	if !n.leads() {
-		p.Fail(ErrNotLeader)
+		p.Fail(consensus.ErrNotLeader)
 		return true
 	}
 	err := n.appendConfig(p.Tx)
@@ -82,7 +83,7 @@ func (n *Node) appendConfig(tx []byte) error {
 		return err
 	}
 	if err := n.raft.ProposeConfChange(cc); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+		return fmt.Errorf("%w: %w", consensus.ErrNotLeader, err)
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func (n *Node) applyMembership(e *raftpb.Entry) error {
 		return err
 	}
 	if !n.votes() {
-		return ErrRemoved
+		return consensus.ErrRemoved
 	}
 	return nil
 }
