@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -59,7 +60,7 @@ type channel struct {
 type consenter interface {
 	// Queued is how many proposals and messages wait.
 	Queued() (proposals, messages int)
-	Busy() time.Duration
+	Busy() float64
 }
 
 // consenter is our part in the consensus.
@@ -77,7 +78,7 @@ func (ch *channel) consenter() consenter {
 type idle struct{}
 
 func (idle) Queued() (proposals, messages int) { return 0, 0 }
-func (idle) Busy() time.Duration               { return 0 }
+func (idle) Busy() float64                     { return 0 }
 
 func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	genesis, first, err := cfg.GenesisBlock()
@@ -176,7 +177,7 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 	var err error
 	switch raft, g := ch.raft.Load(), ch.group.Load(); {
 	case ch.kafka != nil:
-		err = ch.kafka.Propose(kafka.Proposal{Tx: raw, Done: settle})
+		err = ch.kafka.Propose(consensus.Proposal{Tx: raw, Settle: settle})
 	case raft == nil:
 		err = errNotConsenter
 	case raft.Leader() == g.id:
@@ -194,8 +195,8 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 	return w
 }
 
-func proposal(raw []byte, fail func(error)) etcdraft.Proposal {
-	return etcdraft.Proposal{Tx: raw, Config: chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Fail: fail}
+func proposal(raw []byte, fail func(error)) consensus.Proposal {
+	return consensus.Proposal{Tx: raw, Config: chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Settle: fail}
 }
 
 // forwarded takes a transaction that another consenter has checked under the

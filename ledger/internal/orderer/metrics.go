@@ -95,7 +95,7 @@ func (m *metrics) saturation(ch *channel) {
 	}
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "qioi", Subsystem: "orderer", Name: "busy_seconds_total", Help: "Time that consensus has worked, fsync included.", ConstLabels: labels,
-	}, func() float64 { return ch.consenter().Busy().Seconds() }))
+	}, func() float64 { return ch.consenter().Busy() }))
 }
 
 // group shows who orders a channel, and how far.

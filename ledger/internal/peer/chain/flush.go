@@ -38,7 +38,7 @@ func (p *pipeline) flush(ctx context.Context) error {
 		}
 		took := time.Since(start)
 		storage += took
-		p.busy[stageFlush].Add(int64(took))
+		p.busy[stageFlush].Add(took)
 		keys = p.publish(group, keys[:0], &storage)
 		clear(group)
 	}

@@ -87,7 +87,7 @@ func (m *Metrics) channel(c *Chain) *channelMetrics {
 		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "qioi", Subsystem: "pipeline", Name: "busy_seconds_total", Help: "Time that a stage has worked.",
 			ConstLabels: prometheus.Labels{"channel": cm.id, "stage": stage},
-		}, func() float64 { return time.Duration(c.pipeline.busy[number].Load()).Seconds() }))
+		}, func() float64 { return c.pipeline.busy[number].Seconds() }))
 	}
 	busy("verify", stageVerify)
 	busy("commit", stageCommit)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -87,7 +88,7 @@ type pipeline struct {
 	help    chan *job // those that a worker may check ahead
 	results chan done
 	bytes   *semaphore.Weighted
-	busy    [stages]atomic.Int64 // nanoseconds that each stage has worked, not waited
+	busy    [stages]ops.Saturation
 
 	base atomic.Pointer[base]
 
@@ -229,7 +230,7 @@ func (p *pipeline) check(j *job) {
 	}
 	start := time.Now()
 	j.check()
-	p.busy[stageVerify].Add(int64(time.Since(start)))
+	p.busy[stageVerify].Add(time.Since(start))
 }
 
 // commit is stage 2.
@@ -266,7 +267,7 @@ func (p *pipeline) commit(ctx context.Context) error {
 			validation += decided.Sub(start)
 			state += recorded.Sub(decided)
 			d.arrived, d.recorded = j.arrived, recorded
-			p.busy[stageCommit].Add(int64(recorded.Sub(start)))
+			p.busy[stageCommit].Add(recorded.Sub(start))
 		} else {
 			metadata, err := p.seal(j)
 			if err != nil {

@@ -28,35 +28,60 @@ func (n *Node) votes() bool {
 	return is
 }
 
+// configs are the configurations that are not proposed yet.
+type configs struct {
+	next    *consensus.Proposal // next waits until all before it is applied
+	unheard *consensus.Proposal // unheard is one that too few were alive for when the leader was new
+	voices  int                 // voices is how many were alive then
+}
+
+// refuse answers those who wait.
+func (c *configs) refuse(err error) {
+	for _, p := range []*consensus.Proposal{c.next, c.unheard} {
+		if p != nil {
+			p.Settle(err)
+		}
+	}
+	*c = configs{}
+}
+
+// roll is whom this node has heard of, in ticks of its clock.
+type roll struct {
+	ticks   uint64
+	elected uint64            // elected is when the leader changed
+	heard   map[uint64]uint64 // heard is when another one last sent something
+}
+
 // proposeConfig proposes the configuration that waits, if it is time for it. It reports whether it did anything.
 func (n *Node) proposeConfig() bool {
-	if n.unheard != nil && n.config == nil && (!n.young() || len(n.alive()) > n.voices) {
-		n.config, n.unheard = n.unheard, nil
+	c := &n.configs
+	if c.unheard != nil && c.next == nil && (!n.young() || len(n.alive()) > c.voices) {
+		c.next, c.unheard = c.unheard, nil
 	}
-	if n.config == nil || n.leads() && n.proposed > n.applied {
+	if c.next == nil || n.leads() && n.proposed > n.applied {
 		return false
 	}
-	p := n.config
-	n.config = nil
+	p := c.next
+	c.next = nil
 	if !n.leads() {
-		p.Fail(consensus.ErrNotLeader)
+		p.Settle(consensus.ErrNotLeader)
 		return true
 	}
 	err := n.appendConfig(p.Tx)
-	if errors.Is(err, ErrQuorumLoss) && n.unheard == nil && n.young() {
+	if errors.Is(err, ErrQuorumLoss) && c.unheard == nil && n.young() {
 		// We have heard only of those who elected us: the others have an election's time to answer. Transactions do not
 		// wait for that, nor does a second configuration, which is judged by who is alive now.
-		n.unheard, n.voices = p, len(n.alive())
+		c.unheard, c.voices = p, len(n.alive())
 		return false
 	}
 	if err != nil {
-		p.Fail(err)
+		p.Settle(err)
 	}
 	return true
 }
 
 // young reports whether this leader has led for an election's time at most.
-func (n *Node) young() bool { return n.ticks-n.elected <= uint64(n.cfg.ElectionTick) }
+func (n *Node) young() bool { return n.roll.ticks-n.roll.elected <= uint64(n.cfg.ElectionTick) }
 
 func (n *Node) appendConfig(tx []byte) error {
 	change, err := n.sm.Change(tx)
@@ -91,8 +116,8 @@ func (n *Node) appendConfig(tx []byte) error {
 // alive are the members, this leader among them, that have been heard of within an election's time.
 func (n *Node) alive() (ids []uint64) {
 	for id := range n.raft.Status().Config.Voters.IDs() {
-		at, heard := n.heard[id]
-		if id == n.cfg.ID || heard && n.ticks-at <= uint64(n.cfg.ElectionTick) {
+		at, heard := n.roll.heard[id]
+		if id == n.cfg.ID || heard && n.roll.ticks-at <= uint64(n.cfg.ElectionTick) {
 			ids = append(ids, id)
 		}
 	}

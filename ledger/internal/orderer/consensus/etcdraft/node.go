@@ -12,7 +12,6 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
@@ -33,11 +32,10 @@ var (
 
 // Bounds of queues and entries.
 const (
-	queuedProposals = 4096
-	queuedBytes     = 64 << 20 // of proposals: thousands of the largest transactions are more than a host's memory
-	queuedMessages  = 4096
-	entryTxs        = 512
-	entryBytes      = 1 << 20
+	queuedMessages = 4096
+	queuedReports  = 64
+	entryTxs       = 512
+	entryBytes     = 1 << 20
 	// entriesInFlight lets entries overlap in replication; what arrives meanwhile waits
 	// and goes out as one larger entry.
 	entriesInFlight = 4
@@ -88,14 +86,6 @@ type Config struct {
 	SpareHold        time.Duration        // that entries may wait for more on the way to a follower that no majority needs; 0: none
 }
 
-// Proposal is one transaction on its way into the log. Fail is called, at most
-// once, when it certainly did not get there; that it did is seen by its being applied.
-type Proposal struct {
-	Tx     []byte
-	Config bool // a configuration
-	Fail   func(error)
-}
-
 // Node is one orderer's part in a channel's consensus.
 type Node struct {
 	cfg    Config
@@ -104,27 +94,20 @@ type Node struct {
 	sm     StateMachine
 	outbox *outbox
 
-	proposals chan Proposal
-	bytes     *semaphore.Weighted // of them
-	messages  chan *raftpb.Message
-	reports   chan report
-	synced    chan syncDone
-	leader    atomic.Uint64
-	busy      atomic.Int64 // nanoseconds that the run goroutine did not wait
+	intake     *consensus.Intake
+	messages   chan *raftpb.Message
+	reports    chan report
+	leader     atomic.Uint64
+	saturation ops.Saturation
 
 	// Of the run goroutine:
-	applied       uint64 // last applied entry
-	proposed      uint64 // last entry that this leader has appended
-	sinceSnapshot int    // bytes applied since the last snapshot began
-	syncing       bool
-	timer         *time.Timer
-	timed         uint64    // block that the timer is for; 0: not armed
-	config        *Proposal // a configuration, which waits until all before it is applied
-	unheard       *Proposal // a configuration that too few were alive for when there were as many voices
-	voices        int
-	ticks         uint64
-	elected       uint64            // tick at which the leader changed
-	heard         map[uint64]uint64 // tick at which another one last sent something
+	applied  uint64 // applied is the last applied entry
+	proposed uint64 // proposed is the last entry that this leader has appended
+	block    *consensus.BlockTimer
+	syncer   *consensus.Syncer
+	snapshot place // snapshot is what the sync under way is for
+	configs  configs
+	roll     roll
 }
 
 type report struct {
@@ -141,20 +124,15 @@ func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: l, sm: sm,
-		proposals: make(chan Proposal, queuedProposals), bytes: semaphore.NewWeighted(queuedBytes), messages: make(chan *raftpb.Message, queuedMessages), heard: map[uint64]uint64{},
-		reports: make(chan report, 64), synced: make(chan syncDone, 1), timer: stopped(),
+		intake: consensus.NewIntake(), messages: make(chan *raftpb.Message, queuedMessages), reports: make(chan report, queuedReports),
+		block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(cfg.SnapshotInterval, sm.Sync),
+		roll: roll{heard: map[uint64]uint64{}},
 	}
 	n.outbox, err = newOutbox(&n.cfg, transport, sm.Members)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return n, nil
-}
-
-func stopped() *time.Timer {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
 }
 
 // start makes the Raft core go on where the blocks on disk end.
@@ -201,33 +179,18 @@ func (n *Node) start(ctx context.Context) error {
 func (n *Node) Leader() uint64 { return n.leader.Load() }
 
 // Queued is how many proposals and messages wait; at 4096 of either more are refused or lost.
-func (n *Node) Queued() (proposals, messages int) { return len(n.proposals), len(n.messages) }
+func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), len(n.messages) }
 
-// Busy is how long the node's goroutine has worked, fsync included, since it was opened.
-func (n *Node) Busy() time.Duration { return time.Duration(n.busy.Load()) }
+// Busy is for how many seconds the node's goroutine has worked, fsync included, since it was opened.
+func (n *Node) Busy() float64 { return n.saturation.Seconds() }
 
 // Propose queues a transaction. It errs at once when we do not lead or too many wait.
-func (n *Node) Propose(p Proposal) error {
+func (n *Node) Propose(p consensus.Proposal) error {
 	if n.Leader() != n.cfg.ID {
 		return consensus.ErrNotLeader
 	}
-	if !n.bytes.TryAcquire(weight(p)) {
-		return consensus.ErrOverload
-	}
-	select {
-	case n.proposals <- p:
-		return nil
-	default:
-		n.taken(p)
-		return consensus.ErrOverload
-	}
+	return n.intake.Put(p)
 }
-
-// weight is what a proposal takes of the bound, one that is larger all of it.
-func weight(p Proposal) int64 { return int64(min(len(p.Tx), queuedBytes)) }
-
-// taken is for a proposal that does not wait any more.
-func (n *Node) taken(p Proposal) { n.bytes.Release(weight(p)) }
 
 // Step takes a message from another orderer. When too many wait it is lost: Raft repeats.
 func (n *Node) Step(m *raftpb.Message) {
@@ -258,45 +221,43 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 	ticker := time.NewTicker(n.cfg.TickInterval)
 	defer ticker.Stop()
-	for woke := time.Now(); ; {
+	n.saturation.Work()
+	for {
 		if err := n.handleReady(ctx); err != nil {
 			return ignoreEnd(ctx, err)
 		}
-		n.busy.Add(int64(time.Since(woke)))
+		n.saturation.Wait()
+		var work func() // what there is to do
+		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			woke = time.Now()
-			n.tick()
+			work = n.tick
 		case m := <-n.messages:
-			woke = time.Now()
-			n.step(m)
+			work = func() { n.step(m) }
 		case p := <-n.accepting():
-			woke = time.Now()
-			n.propose(p)
-		case <-n.timer.C:
-			woke = time.Now()
-			n.proposeCut()
-		case <-n.outbox.paced(): // accepting opens again
-			woke = time.Now()
+			work = func() { n.propose(p) }
+		case <-n.block.C():
+			work = n.proposeCut
+		case <-n.outbox.paced():
+			work = func() {} // accepting opens again
 		case <-n.outbox.due():
-			woke = time.Now()
-			n.outbox.sendDue(woke)
+			work = func() { n.outbox.sendDue(time.Now()) }
 		case r := <-n.reports:
-			woke = time.Now()
-			n.stepReport(r)
-		case done := <-n.synced:
-			woke = time.Now()
-			if err := n.compact(done); err != nil {
-				return err
-			}
+			work = func() { n.stepReport(r) }
+		case ended := <-n.syncer.Done():
+			work = func() { err = n.compact(n.syncer.End(ended)) }
+		}
+		n.saturation.Work()
+		if work(); err != nil {
+			return err
 		}
 	}
 }
 
 func (n *Node) tick() {
-	n.ticks++
+	n.roll.ticks++
 	n.raft.Tick()
 }
 
@@ -307,19 +268,15 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// close waits for a sync that is still under way: it uses the ledger, which closes after us.
 func (n *Node) close() error {
-	n.timer.Stop()
-	if n.syncing {
-		<-n.synced
-	}
-	return errors.Join(n.outbox.close(), n.log.Close())
+	n.block.Stop()
+	return errors.Join(n.outbox.close(), n.syncer.Close(), n.log.Close())
 }
 
 // step takes this message and those that wait behind it, so that they share one Ready.
 func (n *Node) step(m *raftpb.Message) {
 	for {
-		n.heard[m.GetFrom()] = n.ticks
+		n.roll.heard[m.GetFrom()] = n.roll.ticks
 		n.outbox.spares.acknowledged(m)
 		// An error means that the message is not for us or out of date: nothing to do about it.
 		if err := n.raft.Step(m); err != nil {
@@ -336,7 +293,7 @@ func (n *Node) step(m *raftpb.Message) {
 func (n *Node) stepReport(r report) {
 	switch {
 	case !r.snapshot:
-		delete(n.heard, r.to)
+		delete(n.roll.heard, r.to)
 		n.outbox.unreachable(r.to)
 		n.raft.ReportUnreachable(r.to)
 	case r.ok:

@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 )
 
 // outbox is what leaves a node, and all that delays or gathers it: pacer spaces a leader's entries, notices holds back
@@ -37,7 +38,7 @@ func newOutbox(cfg *Config, transport Transport, members func() []uint64) (*outb
 		self: cfg.ID, transport: transport, members: members, tick: cfg.TickInterval, hold: cfg.Hold,
 		pacer:   pacer{interval: cfg.Pace, most: cfg.MostPace},
 		notices: notices{shelf{atMost: cfg.Hold}}, spares: spares{shelf: shelf{atMost: cfg.SpareHold}},
-		alarm: alarm, release: stopped(),
+		alarm: alarm, release: consensus.StoppedTimer(),
 	}, nil
 }
 

@@ -5,40 +5,35 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 )
 
-// TestProposalsAreBoundInBytes, not in number alone.
-func TestProposalsAreBoundInBytes(t *testing.T) {
+// TestWhatIsProposedMakesRoom in the queue, whatever becomes of it.
+func TestWhatIsProposedMakesRoom(t *testing.T) {
 	const self, size = 1, 1 << 20
-	n := &Node{cfg: Config{ID: self}, proposals: make(chan Proposal, queuedProposals), bytes: semaphore.NewWeighted(queuedBytes), outbox: &outbox{}}
+	n := &Node{cfg: Config{ID: self}, intake: consensus.NewIntake(), outbox: &outbox{}}
 	failed := 0
-	fill := func(size int) (queued int) {
+	fill := func() (queued int) {
 		n.leader.Store(self)
-		for n.Propose(Proposal{Tx: make([]byte, size), Config: queued%7 == 3, Fail: func(error) { failed++ }}) == nil {
+		for {
+			err := n.Propose(consensus.Proposal{Tx: make([]byte, size), Config: queued%7 == 3, Settle: func(error) { failed++ }})
+			if err != nil {
+				require.ErrorIs(t, err, consensus.ErrOverload)
+				return queued
+			}
 			queued++
 		}
-		return queued
 	}
-	for round := range 2 {
-		require.Equal(t, queuedBytes/size, fill(size), round)
+	room := fill()
+	require.Positive(t, room)
+	for range 2 {
 		n.leader.Store(0) // what waits fails
-		for len(n.proposals) > 0 {
-			n.propose(<-n.proposals)
-			n.config = nil
+		for n.intake.Len() > 0 {
+			n.propose(<-n.intake.C())
+			n.configs.next = nil
 		}
-		require.True(t, n.bytes.TryAcquire(queuedBytes), "all of it is free again")
-		n.bytes.Release(queuedBytes)
+		require.Equal(t, room, fill(), "all of it is free again")
 	}
 	assert.Positive(t, failed)
-	assert.Equal(t, 1, fill(queuedBytes+1), "a larger one waits alone")
-	for range queuedProposals {
-		assert.ErrorIs(t, n.Propose(Proposal{Tx: make([]byte, 1)}), consensus.ErrOverload)
-	}
-	assert.False(t, n.bytes.TryAcquire(1))
-	n.leader.Store(0)
-	n.propose(<-n.proposals)
-	assert.True(t, n.bytes.TryAcquire(queuedBytes), "the larger one gives back what it took")
 }

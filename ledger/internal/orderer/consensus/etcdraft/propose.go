@@ -11,55 +11,44 @@ import (
 )
 
 // accepting is the queue of proposals while there is room in flight and it is time for the next entry, else nothing.
-func (n *Node) accepting() <-chan Proposal {
-	if !n.leads() {
-		return n.proposals
-	}
-	if n.config != nil || n.proposed >= n.applied+entriesInFlight || !n.outbox.ready() {
+func (n *Node) accepting() <-chan consensus.Proposal {
+	if n.leads() && (n.configs.next != nil || n.proposed >= n.applied+entriesInFlight || !n.outbox.ready()) {
 		return nil
 	}
-	return n.proposals
+	return n.intake.C()
 }
 
-// propose makes one entry of this transaction and those that wait behind it.
-func (n *Node) propose(p Proposal) {
-	n.taken(p)
-	if p.Config {
-		n.config = &p
-		return
-	}
-	batch := []Proposal{p}
-	entry := &streampb.LogEntry{Txs: [][]byte{p.Tx}}
-	for size := len(p.Tx); n.config == nil && len(batch) < entryTxs && size < entryBytes; {
-		select {
-		case p = <-n.proposals:
-			n.taken(p)
-			if p.Config {
-				config := p
-				n.config = &config
-				continue
-			}
-			batch = append(batch, p)
-			entry.Txs = append(entry.Txs, p.Tx)
-			size += len(p.Tx)
-			continue
-		default:
+// propose makes one entry of this transaction and those that wait behind it, up to a configuration.
+func (n *Node) propose(p consensus.Proposal) {
+	n.intake.Taken(p)
+	var batch []consensus.Proposal
+	entry := &streampb.LogEntry{}
+	for size, waits := 0, true; waits; p, waits = n.intake.Next() {
+		if p.Config {
+			n.configs.next = &p
+			break
 		}
-		break
+		batch, entry.Txs = append(batch, p), append(entry.Txs, p.Tx)
+		if size += len(p.Tx); len(batch) >= entryTxs || size >= entryBytes {
+			break
+		}
+	}
+	if len(batch) == 0 {
+		return
 	}
 	n.outbox.pacer.proposed(time.Now(), len(batch) > 1 || n.proposed > n.applied)
 	if err := n.append(entry); err != nil {
 		for _, p := range batch {
-			p.Fail(err)
+			p.Settle(err)
 		}
 	}
 }
 
 // proposeCut ends a block that has been open for its time.
 func (n *Node) proposeCut() {
-	armed := n.timed
-	n.timed = 0
-	if number, txs := n.sm.Open(); !n.leads() || txs == 0 || number != armed {
+	timed := n.block.Block()
+	n.block.Stop()
+	if number, txs := n.sm.Open(); !n.leads() || txs == 0 || number != timed {
 		return
 	}
 	// Dropped means that we lose the lead: the next leader has a timer of its own.

@@ -50,10 +50,8 @@ func (n *Node) handleReady(ctx context.Context) error {
 			n.outbox.pacer.applied(n.applied, time.Now())
 		}
 		n.raft.Advance(rd)
-		if n.sinceSnapshot >= n.cfg.SnapshotInterval {
-			n.beginSnapshot()
-		}
-		n.armTimer()
+		n.beginSnapshot()
+		n.watchBlock()
 	}
 	return nil
 }
@@ -111,7 +109,7 @@ func (n *Node) apply(e *raftpb.Entry) error {
 		if err := n.sm.Apply(e.GetIndex(), &entry); err != nil {
 			return fmt.Errorf("log entry %d: %w", e.GetIndex(), err)
 		}
-		n.sinceSnapshot += len(e.Data)
+		n.syncer.Applied(len(e.Data))
 	}
 	n.applied = e.GetIndex()
 	return nil
@@ -123,63 +121,45 @@ func (n *Node) noteLeader(leader uint64) {
 		return
 	}
 	log.Infof("Raft leader changed: %d -> %d channel=%s node=%d", before, leader, n.cfg.Channel, n.cfg.ID)
-	n.proposed, n.timed, n.elected = 0, 0, n.ticks
-	for _, p := range []*Proposal{n.config, n.unheard} {
-		if p != nil {
-			p.Fail(consensus.ErrNotLeader)
-		}
-	}
-	n.config, n.unheard = nil, nil
+	n.proposed, n.roll.elected = 0, n.roll.ticks
+	n.block.Stop()
+	n.configs.refuse(consensus.ErrNotLeader)
 	n.outbox.newTerm()
 	n.sm.LeaderChanged(before, leader)
 }
 
-// armTimer lets a leader end the open block in time. The time counts from when the
-// block's first transaction was applied here.
-func (n *Node) armTimer() {
+// watchBlock lets a leader end the open block in time.
+func (n *Node) watchBlock() {
 	number, txs := n.sm.Open()
-	switch {
-	case !n.leads() || txs == 0:
-		n.timer.Stop()
-		n.timed = 0
-	case n.timed != number:
-		n.timer.Reset(n.cfg.CutInterval())
-		n.timed = number
+	if !n.leads() {
+		txs = 0
 	}
+	n.block.Watch(number, txs)
 }
 
-// syncDone is the end of a ledger sync: what a snapshot may now stand for.
-type syncDone struct {
-	index, height uint64
-	err           error
-}
+// place is what a snapshot stands for: the log up to index is in the first height blocks.
+type place struct{ index, height uint64 }
 
-// beginSnapshot syncs the ledger off this goroutine: megabytes may be waiting. The
-// snapshot is the last entry of which everything is in sealed blocks.
+// beginSnapshot begins to make the ledger durable if it is time for a snapshot. The snapshot is the last entry of which
+// everything is in sealed blocks.
 func (n *Node) beginSnapshot() {
-	at := n.sm.Applied()
-	if n.syncing || at.Index <= 1 {
-		return
+	if at := n.sm.Applied(); n.syncer.Due() && at.Index > 1 {
+		n.snapshot = place{index: at.Index - 1, height: n.sm.Height()}
+		n.syncer.Begin()
 	}
-	n.syncing, n.sinceSnapshot = true, 0
-	done := syncDone{index: at.Index - 1, height: n.sm.Height()}
-	go func() {
-		done.err = n.sm.Sync()
-		n.synced <- done
-	}()
 }
 
-func (n *Node) compact(done syncDone) error {
-	n.syncing = false
-	if done.err != nil {
-		return done.err
+// compact has the log forget what is durable in the ledger; synced is how its sync ended.
+func (n *Node) compact(synced error) error {
+	if synced != nil {
+		return synced
 	}
 	previous, err := n.log.Memory.Snapshot()
-	if err != nil || done.index <= previous.GetMetadata().GetIndex() {
+	if err != nil || n.snapshot.index <= previous.GetMetadata().GetIndex() {
 		return err
 	}
-	log.Infof("[channel: %s] Snapshot at index %d for %d blocks", n.cfg.Channel, done.index, done.height)
-	return n.log.Compact(done.index, done.height, nil)
+	log.Infof("[channel: %s] Snapshot at index %d for %d blocks", n.cfg.Channel, n.snapshot.index, n.snapshot.height)
+	return n.log.Compact(n.snapshot.index, n.snapshot.height, nil)
 }
 
 // raftLogger gives Raft's own words to our log: what it tells about elections at

@@ -201,9 +201,9 @@ func (g *group) ready(id uint64) {
 func (g *group) propose(id uint64, texts []string) {
 	n := g.nodes[id]
 	for _, text := range texts {
-		p := Proposal{Tx: []byte(text), Config: isConfig(text), Fail: func(err error) { g.say("%s refused at %d: %s", text, id, err) }}
+		p := consensus.Proposal{Tx: []byte(text), Config: isConfig(text), Settle: func(err error) { g.say("%s refused at %d: %s", text, id, err) }}
 		if err := n.Propose(p); err != nil {
-			p.Fail(err)
+			p.Settle(err)
 		}
 	}
 	select {

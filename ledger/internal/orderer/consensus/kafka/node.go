@@ -75,13 +75,6 @@ type Config struct {
 	CutInterval func() time.Duration // how long a block may stay open
 }
 
-// Proposal is one transaction on its way into the topic. Done is called once: without an
-// error every broker in sync has it; with one it may or may not be in the topic.
-type Proposal struct {
-	Tx   []byte
-	Done func(error)
-}
-
 // Node is one orderer's part in a channel.
 type Node struct {
 	cfg       Config
@@ -89,23 +82,19 @@ type Node struct {
 	client    *kgo.Client
 	session   []byte // in this run's CONNECT, to know it again
 	connected atomic.Bool
-	busy      atomic.Int64 // nanoseconds that records were applied
+
+	saturation ops.Saturation // saturation is of the goroutine that applies
 
 	// Of the goroutine that applies:
 	next   int64 // offset of the next record
 	sealed int64 // offset of the first record that was not in a sealed block at the start
-	timer  *time.Timer
-	timed  uint64 // block that the timer is for; 0: not armed
-
-	sinceSync int        // bytes applied since the last sync began
-	synced    chan error // how a sync ended
-	syncing   bool
+	block  *consensus.BlockTimer
+	syncer *consensus.Syncer
 }
 
 // Open makes the node; Run starts it. Brokers may come later.
 func Open(cfg Config, sm StateMachine) (*Node, error) {
-	n := &Node{cfg: cfg, sm: sm, session: make([]byte, 16), timer: time.NewTimer(time.Hour), synced: make(chan error, 1)}
-	n.timer.Stop()
+	n := &Node{cfg: cfg, sm: sm, session: make([]byte, 16), block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(syncBytes, sm.Sync)}
 	n.next, n.sealed = offset(sm.From()), offset(sm.Applied())
 	_, _ = rand.Read(n.session) // it never errs
 	largest := int32(cfg.MaxBytes + recordSlack)
@@ -140,15 +129,15 @@ func (n *Node) Queued() (proposals, messages int) {
 	return int(n.client.BufferedProduceRecords()), int(n.client.BufferedFetchRecords())
 }
 
-// Busy is how long records were applied, since the node was opened.
-func (n *Node) Busy() time.Duration { return time.Duration(n.busy.Load()) }
+// Busy is for how many seconds records were applied, since the node was opened.
+func (n *Node) Busy() float64 { return n.saturation.Seconds() }
 
 // Propose sends a transaction on its way. It errs at once before the topic is read to its end.
-func (n *Node) Propose(p Proposal) error {
+func (n *Node) Propose(p consensus.Proposal) error {
 	if !n.Connected() {
 		return ErrStarting
 	}
-	return n.write(&ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Regular{Regular: &ordererpb.KafkaMessageRegular{Payload: p.Tx}}}, p.Done)
+	return n.write(&ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Regular{Regular: &ordererpb.KafkaMessageRegular{Payload: p.Tx}}}, p.Settle)
 }
 
 func (n *Node) write(m *ordererpb.KafkaMessage, done func(error)) error {
@@ -175,7 +164,7 @@ func explain(err error) error {
 // Run reads the topic until ctx ends; it returns an error when the topic or the ledger fail.
 func (n *Node) Run(ctx context.Context) error {
 	defer n.client.Close()
-	defer n.timer.Stop()
+	defer n.block.Stop()
 	if err := n.prepareTopic(ctx); err != nil {
 		return ignoreEnd(ctx, err)
 	}
@@ -243,31 +232,24 @@ func (n *Node) sayHello(ctx context.Context) error {
 }
 
 func (n *Node) apply(ctx context.Context, fetched <-chan kgo.Fetches) (err error) {
-	defer func() {
-		if n.syncing { // it uses the ledger, which closes after us
-			err = errors.Join(err, <-n.synced)
-		}
-	}()
+	defer func() { err = errors.Join(err, n.syncer.Close()) }()
 	for {
+		var work func() error
 		select {
 		case <-ctx.Done():
 			return nil
 		case fetches := <-fetched:
-			woke := time.Now()
-			if err := n.take(fetches); err != nil {
-				return err
-			}
-			n.armTimer()
-			n.beginSync()
-			n.busy.Add(int64(time.Since(woke)))
-		case <-n.timer.C:
-			n.proposeCut()
-		case err := <-n.synced:
-			n.syncing = false
-			if err != nil {
-				return err
-			}
+			work = func() error { return n.take(fetches) }
+		case <-n.block.C():
+			work = n.proposeCut
+		case err := <-n.syncer.Done():
+			work = func() error { return n.syncer.End(err) }
 		}
+		n.saturation.Work()
+		if err := work(); err != nil {
+			return err
+		}
+		n.saturation.Wait()
 	}
 }
 
@@ -290,7 +272,7 @@ func (n *Node) take(fetches kgo.Fetches) error {
 			return fmt.Errorf("%w: topic %s: offset %d where %d comes next", ErrLost, n.cfg.Channel, record.Offset, n.next)
 		}
 		n.next++
-		n.sinceSync += len(record.Value)
+		n.syncer.Applied(len(record.Value))
 		entry, hello := n.entry(record)
 		entries = append(entries, entry)
 		connected = connected || hello != nil && bytes.Equal(hello, n.session)
@@ -304,6 +286,10 @@ func (n *Node) take(fetches kgo.Fetches) error {
 	if connected && !n.connected.Swap(true) {
 		log.Infof("[channel: %s] The topic is read up to offset %d, where this orderer has come", n.cfg.Channel, n.next-1)
 		n.sm.Connected()
+	}
+	n.block.Watch(n.sm.Open())
+	if n.syncer.Due() {
+		n.syncer.Begin()
 	}
 	return nil
 }
@@ -340,40 +326,16 @@ func (n *Node) entry(record *kgo.Record) (entry *streampb.LogEntry, hello []byte
 	return entry, hello
 }
 
-// beginSync syncs the ledger off this goroutine: megabytes may be waiting.
-func (n *Node) beginSync() {
-	if n.syncing || n.sinceSync < syncBytes {
-		return
-	}
-	n.syncing, n.sinceSync = true, 0
-	go func() { n.synced <- n.sm.Sync() }()
-}
-
-// armTimer counts the time of the open block from when its first transaction was applied here.
-func (n *Node) armTimer() {
-	number, txs := n.sm.Open()
-	switch {
-	case txs == 0:
-		n.timer.Stop()
-		n.timed = 0
-	case n.timed != number:
-		n.timer.Reset(n.cfg.CutInterval())
-		n.timed = number
-	}
-}
-
 // proposeCut ends a block that has been open for its time. Every orderer does so, and the first such record counts.
 // Should this one be lost it is repeated.
-func (n *Node) proposeCut() {
-	number := n.timed
+func (n *Node) proposeCut() error {
+	number := n.block.Block()
 	cut := &ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_TimeToCut{TimeToCut: &ordererpb.KafkaMessageTimeToCut{BlockNumber: number}}}
 	err := n.write(cut, func(err error) {
 		if err != nil {
 			log.Debugf("[channel: %s] time to cut block [%d]: %s", n.cfg.Channel, number, err)
 		}
 	})
-	if err != nil {
-		log.Panicf("a message of our own does not marshal: %s", err)
-	}
-	n.timer.Reset(n.cfg.CutInterval())
+	n.block.Again()
+	return err
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka/kafkatest"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -136,7 +137,7 @@ func regular(t *testing.T, tx string) []byte {
 func order(t *testing.T, n *Node, tx string) {
 	t.Helper()
 	told := make(chan error, 1)
-	require.NoError(t, n.Propose(Proposal{Tx: []byte(tx), Done: func(err error) { told <- err }}))
+	require.NoError(t, n.Propose(consensus.Proposal{Tx: []byte(tx), Settle: func(err error) { told <- err }}))
 	require.NoError(t, <-told)
 }
 
@@ -155,7 +156,7 @@ func TestNothingIsAcceptedBeforeTheTopicIsReadToItsEnd(t *testing.T) {
 	n, err := Open(Config{Channel: topic, Brokers: s.brokers.ListenAddrs(), MaxBytes: 1 << 20, CutInterval: func() time.Duration { return time.Hour }}, m)
 	require.NoError(t, err)
 	defer n.client.Close()
-	require.ErrorIs(t, n.Propose(Proposal{Tx: []byte("early")}), ErrStarting)
+	require.ErrorIs(t, n.Propose(consensus.Proposal{Tx: []byte("early")}), ErrStarting)
 }
 
 func TestOnlyTheOpenBlocksTimeToCutCounts(t *testing.T) {

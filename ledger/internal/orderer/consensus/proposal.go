@@ -1,0 +1,66 @@
+package consensus
+
+import "golang.org/x/sync/semaphore"
+
+// Proposal is one transaction on its way into the order.
+type Proposal struct {
+	Tx     []byte
+	Config bool // Config is whether Tx is a configuration
+	// Settle is called at most once. An error says why the transaction is not in the order, or may not be. Without an
+	// error it is there: only an external order says so, of all others it is seen by the transaction's being applied.
+	Settle func(error)
+}
+
+// Bounds of an Intake.
+const (
+	queuedProposals = 4096
+	queuedBytes     = 64 << 20 // thousands of the largest transactions are more than a host's memory
+)
+
+// Intake is a queue of proposals, bounded in number and in bytes. Any goroutine may put; one takes.
+type Intake struct {
+	queue chan Proposal
+	bytes *semaphore.Weighted
+}
+
+// NewIntake makes an empty queue.
+func NewIntake() *Intake {
+	return &Intake{queue: make(chan Proposal, queuedProposals), bytes: semaphore.NewWeighted(queuedBytes)}
+}
+
+// Put queues a proposal, or says ErrOverload.
+func (q *Intake) Put(p Proposal) error {
+	if !q.bytes.TryAcquire(weight(p)) {
+		return ErrOverload
+	}
+	select {
+	case q.queue <- p:
+		return nil
+	default:
+		q.Taken(p)
+		return ErrOverload
+	}
+}
+
+// C gives the proposals, in order. Each that is received from it is told to Taken.
+func (q *Intake) C() <-chan Proposal { return q.queue }
+
+// Next takes the next proposal if one waits.
+func (q *Intake) Next() (p Proposal, waits bool) {
+	select {
+	case p = <-q.queue:
+		q.Taken(p)
+		return p, true
+	default:
+		return p, false
+	}
+}
+
+// Taken is for a proposal that waits no longer.
+func (q *Intake) Taken(p Proposal) { q.bytes.Release(weight(p)) }
+
+// Len is how many proposals wait.
+func (q *Intake) Len() int { return len(q.queue) }
+
+// weight is what a proposal takes of the bound. One that is larger takes all of it.
+func weight(p Proposal) int64 { return int64(min(len(p.Tx), queuedBytes)) }
