@@ -13,14 +13,14 @@ import (
 	"github.com/qioi/qioi/ledger/internal/contracts"
 	"github.com/qioi/qioi/ledger/internal/inspect"
 	"github.com/qioi/qioi/ledger/internal/load"
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer"
 	"github.com/qioi/qioi/ledger/internal/peer"
+	"github.com/qioi/qioi/ledger/internal/process"
 	"github.com/qioi/qioi/ledger/internal/setup"
 )
 
-func init() { nodeconfig.MayRestart() }
+func init() { process.MayRestart() }
 
 // sayUsage has every command that is given a wrong number of arguments say which it takes.
 func sayUsage(cmd *cobra.Command) {

@@ -21,8 +21,8 @@ import (
 	"github.com/qioi/qioi/ledger/internal/contracts/marbles"
 	"github.com/qioi/qioi/ledger/internal/contracts/simple"
 	"github.com/qioi/qioi/ledger/internal/contracts/smallbank"
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/process"
 	"github.com/qioi/qioi/ledger/internal/shim"
 	"github.com/qioi/qioi/ledger/internal/wire"
 )
@@ -57,8 +57,7 @@ func Command() *cobra.Command {
 		Short: "Serve a contract (" + names() + ") as chaincode-as-a-service",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			nodeconfig.LimitProcessors(opts.processors)
-			nodeconfig.SlackenTimers(opts.wireGap)
+			process.Tune(opts.processors, opts.wireGap)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return run(ctx, args[0], opts)

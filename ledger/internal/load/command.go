@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/process"
 	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
@@ -51,8 +51,7 @@ func Command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			nodeconfig.LimitProcessors(net.processors(runtime.NumCPU()))
-			nodeconfig.SlackenTimers(gap) // before signals are caught: the program that begins anew would not know of them
+			process.Tune(net.processors(runtime.NumCPU()), gap) // before signals are caught: the program that begins anew would not know of them
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			// A second signal ends the process at once.
@@ -119,7 +118,7 @@ func (o *options) plan() plan {
 }
 
 func (o *options) execute(ctx context.Context, net *description, stdout io.Writer) (err error) {
-	nodeconfig.SpareCollections(ctx)
+	process.SpareCollections(ctx)
 	r, about, err := o.build(net)
 	if err != nil {
 		return err
@@ -168,7 +167,7 @@ func (o *options) build(net *description) (_ *run, about About, err error) {
 	}
 	pace := wire.New(gap)
 	if r.plan.rate > 0 && gap == 0 { // else nothing is due, or waits for the next beat anyway
-		if r.alarm, err = nodeconfig.NewAlarm(); err != nil {
+		if r.alarm, err = process.NewAlarm(); err != nil {
 			return nil, about, err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/process"
 )
 
 // description is a network.json and where it was read: its paths are relative to
@@ -68,7 +68,7 @@ func (n *description) processors(cores int) int {
 			nodes++
 		}
 	}
-	return nodeconfig.FairProcessors(cores, nodes)
+	return process.FairProcessors(cores, nodes)
 }
 
 // channel resolves the channel to use: the one asked for, or the first.

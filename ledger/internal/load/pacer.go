@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/process"
 )
 
 // plan is when a run sends and what of it is measured.
@@ -58,8 +58,8 @@ func (p *pacer) due(i int) time.Time {
 }
 
 // keepTime wakes this process for each due time until ctx ends. Without it transactions would leave up to a millisecond
-// late (nodeconfig.Alarm), several at once, and their latency counts from when they were due.
-func (p *pacer) keepTime(ctx context.Context, alarm *nodeconfig.Alarm) {
+// late (process.Alarm), several at once, and their latency counts from when they were due.
+func (p *pacer) keepTime(ctx context.Context, alarm *process.Alarm) {
 	for {
 		next := 1 + int(time.Since(p.start).Seconds()*p.rate)
 		alarm.Set(time.Until(p.due(next)))
@@ -85,7 +85,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true
 	}
-	nodeconfig.PreciseTimers()
+	process.PreciseTimers()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/qioi/qioi/ledger/internal/contracts/smallbank"
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/process"
 )
 
 const (
@@ -33,8 +33,8 @@ type run struct {
 	work     workload
 	journal  *journal
 	progress *progress
-	nodes    *observer         // nil: nobody asks for a breakdown
-	alarm    *nodeconfig.Alarm // nil: nobody is to be on time, or nobody minds a millisecond
+	nodes    *observer      // nil: nobody asks for a breakdown
+	alarm    *process.Alarm // nil: nobody is to be on time, or nobody minds a millisecond
 }
 
 func (r *run) connect(ctx context.Context) error {

@@ -4,9 +4,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/serving"
 )
 
 // Command is `qioi-ledger orderer`.
 func Command() *cobra.Command {
-	return nodeconfig.Command(nodeconfig.RoleOrderer, "Run an ordering node", Open)
+	return serving.Command(nodeconfig.RoleOrderer, "Run an ordering node", Open)
 }

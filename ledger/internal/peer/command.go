@@ -4,9 +4,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/serving"
 )
 
 // Command is `qioi-ledger peer`.
 func Command() *cobra.Command {
-	return nodeconfig.Command(nodeconfig.RolePeer, "Run a peer", Open)
+	return serving.Command(nodeconfig.RolePeer, "Run a peer", Open)
 }

@@ -40,7 +40,7 @@ type Options struct {
 	Pprof                bool
 	VerifyWorkers        int           // of each peer and channel; 0: as many as it has threads
 	CheckpointInterval   int           // transactions between two checkpoints of a peer; 0: nodeconfig's default
-	Processors           int           // of each node; 0: nodeconfig.FairProcessors of this host
+	Processors           int           // of each node; 0: process.FairProcessors of this host
 	Kubernetes           string        // headless Service of the nodes' StatefulSets; empty: all on 127.0.0.1
 	WireGap              time.Duration // between two writes to a connection under load; below 0: by the mode and the blocks
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/process"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 )
 
@@ -39,7 +40,7 @@ func Init(o Options) (*network.File, error) {
 	}
 	if o.Processors == 0 {
 		// Chaincode processes are left out: they do little, and only while their peer waits.
-		o.Processors = nodeconfig.FairProcessors(runtime.NumCPU(), o.Orderers+o.Orgs*o.PeersPerOrg)
+		o.Processors = process.FairProcessors(runtime.NumCPU(), o.Orderers+o.Orgs*o.PeersPerOrg)
 	}
 	if o.Consenter == "kafka" && o.Brokers == 0 {
 		o.Brokers = defaultBrokers

@@ -5,8 +5,8 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/process"
 )
 
 // outbox is what leaves a node, and all that delays or gathers it: pacer spaces a leader's entries, notices holds back
@@ -24,13 +24,13 @@ type outbox struct {
 	spares  spares
 	acked   ack
 
-	alarm      *nodeconfig.Alarm // alarm rings when the pacer lets the next entry go
-	alarmSetTo time.Time         // alarmSetTo is the time that alarm was set for last
-	release    *time.Timer       // release fires when something held is due
+	alarm      *process.Alarm // alarm rings when the pacer lets the next entry go
+	alarmSetTo time.Time      // alarmSetTo is the time that alarm was set for last
+	release    *time.Timer    // release fires when something held is due
 }
 
 func newOutbox(cfg *Config, transport Transport, members func() []uint64) (*outbox, error) {
-	alarm, err := nodeconfig.NewAlarm()
+	alarm, err := process.NewAlarm()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (o *outbox) ready() bool {
 	}
 	if until := o.pacer.next(); until != o.alarmSetTo {
 		o.alarmSetTo = until
-		nodeconfig.PreciseTimers()
+		process.PreciseTimers()
 		o.alarm.Set(wait)
 	}
 	return false

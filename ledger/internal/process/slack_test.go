@@ -1,4 +1,4 @@
-package nodeconfig
+package process
 
 import (
 	"errors"
@@ -35,9 +35,9 @@ func init() {
 		}
 		began := begun
 		_ = os.Chdir("/") // as `qioi-ledger node` leaves the folder that it is started in
-		LimitProcessors(processors)
+		limitProcessors(processors)
 		gap, _ := time.ParseDuration(os.Getenv(writesApart))
-		SlackenTimers(gap)
+		slackenTimers(gap)
 		fmt.Printf("pid %d slack %s, most %s, begun in %s, signal %d, options %q\n", os.Getpid(), slack(), mostSlack(), began, deathSignal(), os.Getenv("GODEBUG"))
 		os.Exit(0)
 	}
@@ -69,7 +69,7 @@ func TestTheMonitorIsSlackOnOneProcessor(t *testing.T) {
 func TestSlackGrowsWithTheGapBetweenWrites(t *testing.T) {
 	for gap, want := range map[time.Duration]time.Duration{
 		0: 3 * time.Millisecond, time.Millisecond: 3 * time.Millisecond, 4 * time.Millisecond: 8 * time.Millisecond,
-		8 * time.Millisecond: 16 * time.Millisecond, MaxWireGap: 16 * time.Millisecond,
+		8 * time.Millisecond: 16 * time.Millisecond, 100 * time.Millisecond: 16 * time.Millisecond,
 	} {
 		assert.Equal(t, want+time.Nanosecond, timerSlack(gap), "%s", gap)
 	}

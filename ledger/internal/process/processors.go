@@ -1,14 +1,14 @@
-package nodeconfig
+package process
 
 import (
 	"os"
 	"runtime"
 )
 
-// LimitProcessors makes this process run Go code on at most n threads at once; 0 leaves it as it is, and so does
+// limitProcessors makes this process run Go code on at most n threads at once; 0 leaves it as it is, and so does
 // the environment variable GOMAXPROCS, which is the user's own word. A node hands each message on through several
 // goroutines. Where many nodes share few cores, waking another thread for each costs more than it brings.
-func LimitProcessors(n int) {
+func limitProcessors(n int) {
 	if n > 0 && os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(n)
 	}

@@ -1,4 +1,4 @@
-package nodeconfig
+package serving
 
 import (
 	"context"
@@ -7,7 +7,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/process"
 )
+
+var log = ops.Logger("serving")
 
 // Node is an opened node of either role: Run serves until ctx ends.
 type Node interface {
@@ -16,22 +22,21 @@ type Node interface {
 
 // Command is `qioi-ledger ROLE --config FILE`: it opens the node that the file
 // describes and runs it until SIGINT or SIGTERM.
-func Command[N Node](role, short string, open func(*Config) (N, error)) *cobra.Command {
+func Command[N Node](role, short string, open func(*nodeconfig.Config) (N, error)) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   role + " --config FILE",
 		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := Load(path, role)
+			cfg, err := nodeconfig.Load(path, role)
 			if err != nil {
 				return err
 			}
-			LimitProcessors(cfg.Processors)
-			SlackenTimers(cfg.WireGap)
+			process.Tune(cfg.Processors, cfg.WireGap)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			SpareCollections(ctx)
+			process.SpareCollections(ctx)
 			// A ledger may take long to open, and bears that the process ends at any time.
 			opened := context.AfterFunc(ctx, func() {
 				log.Infof("%s: stopped while it was starting", cfg.Name)

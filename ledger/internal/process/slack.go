@@ -1,4 +1,4 @@
-package nodeconfig
+package process
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/ops"
 )
 
-var log = ops.Logger("nodeconfig")
+var log = ops.Logger("process")
 
 // Slack is how much later than asked for the kernel may end a sleep of the Go runtime's monitor, in a process that
 // runs Go on one thread.
@@ -49,9 +49,9 @@ const (
 // begun is the folder that this program was started in; empty: it may not start anew.
 var begun string
 
-// MayRestart lets SlackenTimers start this process's program anew. It is for the init function of the main package
+// MayRestart lets slackenTimers start this process's program anew. It is for the init function of the main package
 // alone: a test's program would begin all its tests again. It keeps main on the process's first thread until
-// SlackenTimers; what never calls that are subcommands that do little or only wait there.
+// slackenTimers; what never calls that are subcommands that do little or only wait there.
 func MayRestart() {
 	var err error
 	if begun, err = os.Getwd(); err != nil {
@@ -61,7 +61,7 @@ func MayRestart() {
 	runtime.LockOSThread()
 }
 
-// SlackenTimers gives the monitor slack, where LimitProcessors has left this process one thread for Go; it writes to its
+// slackenTimers gives the monitor slack, where limitProcessors has left this process one thread for Go; it writes to its
 // connections gap apart. (With several threads one that looks for work sleeps for 3 us at times; those sleeps must stay
 // short.) A thread has the slack of the one that made it, and the monitor is older than all of ours: so the program begins
 // again, in the same process, with the slack of this thread, which is then as it was. As much slack or more that the
@@ -69,7 +69,7 @@ func MayRestart() {
 // this the process goes on without. It is for main's goroutine: what a parent has set for the first thread, such as the
 // signal that comes at its death, no other thread has, and would be lost. What the program has read before is read again:
 // a pipe for a file of its options would be empty then.
-func SlackenTimers(gap time.Duration) {
+func slackenTimers(gap time.Duration) {
 	if begun == "" {
 		return
 	}

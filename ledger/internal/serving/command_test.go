@@ -1,4 +1,4 @@
-package nodeconfig
+package serving
 
 import (
 	"bufio"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 )
 
 // opening is set to a configuration where this test's program is a node that never comes to its end of opening.
@@ -26,7 +28,7 @@ func init() {
 	if file == "" {
 		return
 	}
-	cmd := Command(RolePeer, "", func(*Config) (neverOpen, error) {
+	cmd := Command(nodeconfig.RolePeer, "", func(*nodeconfig.Config) (neverOpen, error) {
 		fmt.Println("opening")
 		select {}
 	})
@@ -39,9 +41,9 @@ func init() {
 func TestANodeIsStoppedWhileItOpens(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nodes", "peer0.yaml")
 	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	node := Config{
-		Name: "peer0", Role: RolePeer, MSPID: "Org1MSP", Listen: "127.0.0.1:0", Operations: Operations{Listen: "127.0.0.1:0"},
-		Identity: KeyPair{Cert: "c", Key: "k"}, Data: "data", Channels: []Channel{{Name: "c", Genesis: "g"}},
+	node := nodeconfig.Config{
+		Name: "peer0", Role: nodeconfig.RolePeer, MSPID: "Org1MSP", Listen: "127.0.0.1:0", Operations: nodeconfig.Operations{Listen: "127.0.0.1:0"},
+		Identity: nodeconfig.KeyPair{Cert: "c", Key: "k"}, Data: "data", Channels: []nodeconfig.Channel{{Name: "c", Genesis: "g"}},
 	}
 	require.NoError(t, node.Save(file))
 	program, err := os.Executable()

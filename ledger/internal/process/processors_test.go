@@ -1,4 +1,4 @@
-package nodeconfig
+package process
 
 import (
 	"runtime"
@@ -19,11 +19,11 @@ func TestTheEnvironmentHasTheLastWord(t *testing.T) {
 	before := runtime.GOMAXPROCS(3)
 	defer runtime.GOMAXPROCS(before)
 	t.Setenv("GOMAXPROCS", "3")
-	LimitProcessors(2)
+	limitProcessors(2)
 	assert.Equal(t, 3, runtime.GOMAXPROCS(0))
 	t.Setenv("GOMAXPROCS", "")
-	LimitProcessors(0)
+	limitProcessors(0)
 	assert.Equal(t, 3, runtime.GOMAXPROCS(0))
-	LimitProcessors(2)
+	limitProcessors(2)
 	assert.Equal(t, 2, runtime.GOMAXPROCS(0))
 }

@@ -1,4 +1,4 @@
-package nodeconfig
+package process
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 )
 
 // Alarm is a timer that is on time. A process of Go that has nothing else to do sleeps in whole milliseconds, a
-// remainder is rounded up (runtime/netpoll_epoll.go), and where SlackenTimers has been called also later by the slack of
+// remainder is rounded up (runtime/netpoll_epoll.go), and where slackenTimers has been called also later by the slack of
 // the thread that sleeps. The kernel's timerfd_create(2) knows neither. As it wakes the process, what else sleeps there
 // and is due wakes with it.
 type Alarm struct {
