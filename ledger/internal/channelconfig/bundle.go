@@ -41,19 +41,39 @@ type Bundle struct {
 
 // Orderer is how the channel is ordered.
 type Orderer struct {
-	ConsensusType        string
-	Consenters           []*etcdraftpb.Consenter
-	Raft                 RaftOptions
-	KafkaBrokers         []string // host:port
-	MaxMessageCount      int
-	AbsoluteMaxBytes     int
-	PreferredMaxBytes    int
-	BatchTimeout         time.Duration
-	Mode                 Mode
+	// ConsensusType is the kind of consenter: Solo, Raft or Kafka. It stays as it is while a channel lives.
+	ConsensusType string
+	// Consenters are those who agree on the order, where the kind has any; the others follow them.
+	Consenters []*etcdraftpb.Consenter
+	// Raft holds the settings of Raft.
+	Raft RaftOptions
+	// KafkaBrokers are the host:port of the brokers to begin with, of Kafka.
+	KafkaBrokers []string
+	// MaxMessageCount is the transactions of a block in block mode.
+	MaxMessageCount int
+	// AbsoluteMaxBytes is the largest transaction, PreferredMaxBytes, which is not more, the size at which a block is cut.
+	AbsoluteMaxBytes  int
+	PreferredMaxBytes int
+	// BatchTimeout is how long a block may stay open in block mode.
+	BatchTimeout time.Duration
+	// Mode is how transactions leave the orderer.
+	Mode Mode
+	// VirtualBlockTxs is the transactions of a virtual block, and VirtualBlockInterval how long one may stay open, in
+	// stream mode.
 	VirtualBlockTxs      int
 	VirtualBlockInterval time.Duration
-	Addresses            []string // host:port of the orderers, sorted
-	TLSRoots             *x509.CertPool
+	// Addresses are the host:port of the orderers that organisations name, sorted.
+	Addresses []string
+	// TLSRoots are the authorities of the orderers' TLS certificates.
+	TLSRoots *x509.CertPool
+}
+
+// CutInterval is how long the channel's open block may stay open.
+func (o *Orderer) CutInterval() time.Duration {
+	if o.Mode == Block {
+		return o.BatchTimeout
+	}
+	return o.VirtualBlockInterval
 }
 
 // longBlock fills in 20 ms at 2,500 transactions a second.
@@ -67,10 +87,14 @@ func WaitsForBlocks(mode Mode, maxMessageCount int) bool {
 
 // RaftOptions are the channel's Raft settings.
 type RaftOptions struct {
-	TickInterval     time.Duration
-	ElectionTick     int
-	HeartbeatTick    int
-	SnapshotInterval int // bytes of log between two snapshots
+	// TickInterval is the unit of Raft's clock; 100 ms is suggested, Fabric has 500.
+	TickInterval time.Duration
+	// ElectionTick is how many ticks without a leader pass before an election, more than HeartbeatTick; 10 is suggested.
+	ElectionTick int
+	// HeartbeatTick is how many ticks lie between two heartbeats of a leader; 1 is suggested.
+	HeartbeatTick int
+	// SnapshotInterval is the bytes of log between two snapshots; 16 MiB is suggested.
+	SnapshotInterval int
 }
 
 // Org is an organisation whose peers and clients use the channel.

@@ -20,13 +20,15 @@ import (
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
-// Genesis is what a new channel starts with.
+// Genesis is what a new channel starts with. Fields that Orderer has too are what they are there.
 type Genesis struct {
-	ChannelID            string
-	ConsensusType        string // Solo, Raft or Kafka
-	Consenters           []*etcdraftpb.Consenter
+	// ChannelID is the channel's name.
+	ChannelID     string
+	ConsensusType string
+	Consenters    []*etcdraftpb.Consenter
+	// RaftOptions are Raft's settings as they are on the wire.
 	RaftOptions          *etcdraftpb.Options
-	KafkaBrokers         []string // host:port of those to begin with
+	KafkaBrokers         []string
 	MaxMessageCount      uint32
 	AbsoluteMaxBytes     uint32
 	PreferredMaxBytes    uint32
@@ -34,9 +36,10 @@ type Genesis struct {
 	Mode                 Mode
 	VirtualBlockTxs      uint32
 	VirtualBlockInterval time.Duration
-	OrdererOrgs          []GenesisOrg
-	ApplicationOrgs      []GenesisOrg
-	Chaincodes           []GenesisChaincode
+	// OrdererOrgs are the organisations of the orderers, ApplicationOrgs those of peers and clients.
+	OrdererOrgs     []GenesisOrg
+	ApplicationOrgs []GenesisOrg
+	Chaincodes      []GenesisChaincode
 }
 
 // GenesisOrg is an organisation of a new channel. Certificates are PEM.

@@ -21,8 +21,10 @@ import (
 
 // Config is the operations section of a node's configuration.
 type Config struct {
-	Listen string // host:port
-	Pprof  bool   // serve /debug/pprof
+	// Listen is the host:port of the endpoint.
+	Listen string
+	// Pprof is whether it serves /debug/pprof.
+	Pprof bool
 }
 
 // Check says why a part of the node is not well, or nil.

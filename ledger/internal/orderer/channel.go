@@ -162,12 +162,7 @@ const (
 	blockSpareHold = 50 * time.Millisecond
 )
 
-func (ch *channel) cutInterval() time.Duration {
-	if o := ch.Bundle().Orderer; o.Mode == channelconfig.Block {
-		return o.BatchTimeout
-	}
-	return ch.Bundle().Orderer.VirtualBlockInterval
-}
+func (ch *channel) cutInterval() time.Duration { return ch.Bundle().Orderer.CutInterval() }
 
 // submit brings a checked transaction into the log, here or through the leader.
 func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *waiter {

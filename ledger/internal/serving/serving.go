@@ -51,9 +51,12 @@ func Claim(cfg *nodeconfig.Config) (c Claimed, err error) {
 
 // Limits bound what clients may ask of a server.
 type Limits struct {
+	// MessageBytes is the largest message, in both directions.
 	MessageBytes int
-	Streams      uint32        // calls at once on one connection; 0: any number
-	MinPing      time.Duration // between two pings of a client
+	// Streams is how many calls one connection may have at once; 0: any number.
+	Streams uint32
+	// MinPing is the least time between two pings of a client, which is disconnected where it sends more.
+	MinPing time.Duration
 }
 
 // Server makes a server; secured may be nil.

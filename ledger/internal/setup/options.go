@@ -3,6 +3,7 @@
 package setup
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -14,35 +15,60 @@ import (
 	"github.com/qioi/qioi/ledger/internal/policy"
 )
 
-// Options are the shape of a network.
+// Options are the shape of a network; Defaults suggests a value for each.
 type Options struct {
-	Dir                  string
-	Orgs                 int
-	PeersPerOrg          int
-	Orderers             int
-	Channels             []string
-	Mode                 string
-	Consenter            string
-	Brokers              int // of the consenter kafka; 0: 3
-	MaxMessageCount      uint32
-	PreferredMaxBytes    uint32
-	AbsoluteMaxBytes     uint32
-	BatchTimeout         time.Duration
-	VirtualBlockTxs      uint32
+	// Dir is the folder to make; it may exist if it is empty.
+	Dir string
+	// Orgs is how many organisations have peers, and PeersPerOrg how many each of them has.
+	Orgs        int
+	PeersPerOrg int
+	// Orderers is how many order: 3 bear the failure of one, 5 of two. Solo has one.
+	Orderers int
+	// Channels are the channels' names.
+	Channels []string
+	// Mode is "stream", where each transaction leaves as soon as it is ordered, or "block", Fabric's batches.
+	Mode string
+	// Consenter is how orderers agree: "raft", "solo" or "kafka".
+	Consenter string
+	// Brokers is how many brokers are placed for the consenter kafka, which whoever starts the network runs; 0: 3.
+	Brokers int
+	// MaxMessageCount is the transactions of a block, in block mode. From 50 on writes are spaced (WireGap).
+	MaxMessageCount uint32
+	// PreferredMaxBytes is the size at which a block is cut, in both modes; at most AbsoluteMaxBytes.
+	PreferredMaxBytes uint32
+	// AbsoluteMaxBytes is the size of the largest transaction that is accepted.
+	AbsoluteMaxBytes uint32
+	// BatchTimeout is how long a block may stay open in block mode.
+	BatchTimeout time.Duration
+	// VirtualBlockTxs is how many transactions one signature of an orderer covers, in stream mode.
+	VirtualBlockTxs uint32
+	// VirtualBlockInterval is how long a virtual block may stay open.
 	VirtualBlockInterval time.Duration
-	RaftTick             time.Duration
-	ElectionTicks        uint32
-	SnapshotBytes        uint32
-	BasePort             int
-	Chaincodes           []string // name, or name=policy
-	NoTLS                bool
-	ChaincodeTLS         bool // also between peers and chaincodes, which know each other by certificate
-	Pprof                bool
-	VerifyWorkers        int           // of each peer and channel; 0: as many as it has threads
-	CheckpointInterval   int           // transactions between two checkpoints of a peer; 0: nodeconfig's default
-	Processors           int           // of each node; 0: process.FairProcessors of this host
-	Kubernetes           string        // headless Service of the nodes' StatefulSets; empty: all on 127.0.0.1
-	WireGap              time.Duration // between two writes to a connection under load; below 0: by the mode and the blocks
+	// RaftTick is the unit of Raft's clock: a leader is heard of once a tick.
+	RaftTick time.Duration
+	// ElectionTicks is how many ticks without a leader pass before an election; RaftTick times this is how long an
+	// outage lasts at least.
+	ElectionTicks uint32
+	// SnapshotBytes is how many bytes of Raft's log lie between two snapshots: what a restart reads again.
+	SnapshotBytes uint32
+	// BasePort is the first of the ports, which follow each other.
+	BasePort int
+	// Chaincodes are the chaincodes that each peer has, as NAME or NAME=POLICY. Of a name alone any peer may endorse.
+	Chaincodes []string
+	// NoTLS leaves all connections plain and orderers unauthenticated: for measurements only.
+	NoTLS bool
+	// ChaincodeTLS is whether peers and chaincodes too know each other by certificate.
+	ChaincodeTLS bool
+	// Pprof is whether the operations endpoints serve /debug/pprof.
+	Pprof bool
+	// VerifyWorkers, CheckpointInterval, Processors and WireGap are those of nodeconfig.Config, but for two values:
+	// Processors 0 stands for process.FairProcessors of this host, a WireGap below 0 for what suits the mode.
+	VerifyWorkers      int
+	CheckpointInterval int
+	Processors         int
+	WireGap            time.Duration
+	// Kubernetes is the headless Service of the nodes' StatefulSets; empty: all nodes are on 127.0.0.1.
+	Kubernetes string
 }
 
 // Defaults is the network that the plain command makes. Batch sizes are Fabric's
@@ -64,10 +90,15 @@ var consensusTypes = map[string]string{"raft": channelconfig.Raft, "solo": chann
 
 var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block}
 
-func (o *Options) check() error {
-	if o.Dir == "" {
-		return fmt.Errorf("--dir is missing: the folder to make is accepted")
+// validate returns every problem of the options.
+func (o *Options) validate() error {
+	var problems []error
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
 	}
+	refuse(o.Dir == "", "--dir is missing: the folder to make is accepted")
 	for _, n := range []struct {
 		flag      string
 		value     int
@@ -77,42 +108,27 @@ func (o *Options) check() error {
 		{"base-port", o.BasePort, 1024, 65000}, {"processors", o.Processors, 0, 1024}, {"verify-workers", o.VerifyWorkers, 0, 1024},
 		{"checkpoint-interval", o.CheckpointInterval, 0, 1 << 30},
 	} {
-		if n.value < n.low || n.value > n.high {
-			return fmt.Errorf("--%s %d: %d to %d is accepted", n.flag, n.value, n.low, n.high)
-		}
+		refuse(n.value < n.low || n.value > n.high, "--%s %d: %d to %d is accepted", n.flag, n.value, n.low, n.high)
 	}
-	if o.WireGap > nodeconfig.MaxWireGap {
-		return fmt.Errorf("--wire-gap %s: 0s to %s is accepted", o.WireGap, nodeconfig.MaxWireGap)
-	}
-	if _, ok := modes[o.Mode]; !ok {
-		return fmt.Errorf("--mode %q: stream and block are accepted", o.Mode)
-	}
-	if _, ok := consensusTypes[o.Consenter]; !ok {
-		return fmt.Errorf("--consenter %q: raft, solo and kafka are accepted", o.Consenter)
-	}
-	if o.Consenter == "solo" && o.Orderers != 1 {
-		return fmt.Errorf("--consenter solo --orderers %d: solo is one orderer", o.Orderers)
-	}
-	if o.Brokers > 0 && o.Consenter != "kafka" {
-		return fmt.Errorf("--brokers %d: only --consenter kafka has brokers", o.Brokers)
-	}
-	if o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes) {
-		return fmt.Errorf("--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
-	}
-	if o.Kubernetes != "" && (o.ChaincodeTLS || o.Consenter == "kafka") {
-		return fmt.Errorf("--kubernetes %s: it is accepted without --chaincode-tls and --consenter kafka", o.Kubernetes)
-	}
+	refuse(o.WireGap > nodeconfig.MaxWireGap, "--wire-gap %s: 0s to %s is accepted", o.WireGap, nodeconfig.MaxWireGap)
+	_, known := modes[o.Mode]
+	refuse(!known, "--mode %q: stream and block are accepted", o.Mode)
+	_, known = consensusTypes[o.Consenter]
+	refuse(!known, "--consenter %q: raft, solo and kafka are accepted", o.Consenter)
+	refuse(o.Consenter == "solo" && o.Orderers != 1, "--consenter solo --orderers %d: solo is one orderer", o.Orderers)
+	refuse(o.Brokers > 0 && o.Consenter != "kafka", "--brokers %d: only --consenter kafka has brokers", o.Brokers)
+	refuse(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),
+		"--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
+	refuse(o.Kubernetes != "" && (o.ChaincodeTLS || o.Consenter == "kafka"),
+		"--kubernetes %s: it is accepted without --chaincode-tls and --consenter kafka", o.Kubernetes)
+	refuse(len(o.Channels) == 0, "--channel: at least one is accepted")
 	seen := map[string]bool{}
 	for _, name := range o.Channels {
-		if !validChannel(name) || seen[name] {
-			return fmt.Errorf("--channel %q: distinct names of lower case letters, digits, dots and dashes that start with a letter are accepted", name)
-		}
+		refuse(!validChannel(name) || seen[name],
+			"--channel %q: distinct names of lower case letters, digits, dots and dashes that start with a letter are accepted", name)
 		seen[name] = true
 	}
-	if len(o.Channels) == 0 {
-		return fmt.Errorf("--channel: at least one is accepted")
-	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // serviceName is RFC 1035's label, which a Service's name must be.

@@ -24,7 +24,7 @@ import (
 // Init makes the folder. It refuses one that is not empty: keys are never
 // overwritten. network.json comes last: where it is, the folder is whole.
 func Init(o Options) (*network.File, error) {
-	if err := o.check(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	chaincodes, err := o.chaincodes()

@@ -45,11 +45,16 @@ const startGrace = 5 * time.Second
 
 // Config says which chaincodes to dial. Zero values mean the defaults.
 type Config struct {
-	Chaincodes      []Chaincode
-	ExecuteTimeout  time.Duration // of one transaction, calls between chaincodes included
-	MaxRunning      int           // transactions at once, for each chaincode; more are refused
+	// Chaincodes are those to dial, of distinct names.
+	Chaincodes []Chaincode
+	// ExecuteTimeout is for one transaction, calls between chaincodes included; 30 s by default.
+	ExecuteTimeout time.Duration
+	// MaxRunning is how many transactions each chaincode executes at once, beyond which more are refused; 2,000 by default.
+	MaxRunning int
+	// MaxMessageBytes is the largest message to and from a chaincode; 100 MiB by default.
 	MaxMessageBytes int
-	Pace            *wire.Pacer // of what is written to chaincodes; may be nil
+	// Pace gathers what is written to chaincodes; it may be nil.
+	Pace *wire.Pacer
 }
 
 // Chaincode is a chaincode process of this peer.

@@ -20,11 +20,13 @@ var ErrNotFound = blockfile.ErrNotFound
 
 // Options tune a chain; the zero value is what a peer uses.
 type Options struct {
-	Workers int // of stage 1; the number of processors by default
+	// Workers is how many goroutines check signatures (stage 1); 0: as many as there are processors.
+	Workers int
+	// Metrics has the chain's series; it may be nil.
 	Metrics *Metrics
-	Files   blockfile.Options
-	// CheckpointEvery is how many transactions lie between two checkpoints; by default
-	// 50,000, and never where it is negative.
+	// Files tunes the files of blocks.
+	Files blockfile.Options
+	// CheckpointEvery is how many transactions lie between two checkpoints; 0: 50,000, below 0: there are none.
 	CheckpointEvery int
 }
 

@@ -29,26 +29,32 @@ const (
 // waiting ones would shut out the working ones.
 const waitersPerWorker = 20
 
-// Config wires a gateway to its peer.
+// Config wires a gateway to its peer. Channels, Endorser, Commits and Blocks are required.
 type Config struct {
-	MSPID    string // of this peer
-	Address  string // of this peer, as the channel's configuration names it
+	// MSPID is this peer's organisation, and Address the host:port under which the channels' configurations name it.
+	MSPID   string
+	Address string
+	// Channels are the peer's channels.
 	Channels Channels
+	// Endorser is the peer's own, which is asked without a connection.
 	Endorser Endorser
-	Commits  Commits
-	Blocks   Blocks
-
-	TLS         bool             // towards orderers and other peers; roots come from the channel's configuration
-	Certificate *tls.Certificate // shown to them where they ask; may be nil
-
-	Pace *wire.Pacer // of what is written to them; may be nil
-
-	Registry prometheus.Registerer // for metrics; may be nil
-
-	// Zero values mean Fabric's defaults: 500 calls at once, 30 s, 30 s.
-	ConcurrencyLimit   int
-	EndorsementTimeout time.Duration // of all of one transaction's endorsements
-	BroadcastTimeout   time.Duration // of one orderer's answer
+	// Commits tells what became of a transaction, and Blocks the events of blocks.
+	Commits Commits
+	Blocks  Blocks
+	// TLS is whether orderers and other peers are dialled with TLS; the channel's configuration has their roots.
+	TLS bool
+	// Certificate is shown to them where they ask; it may be nil.
+	Certificate *tls.Certificate
+	// Pace gathers what is written to them; it may be nil.
+	Pace *wire.Pacer
+	// Registry is for metrics; it may be nil.
+	Registry prometheus.Registerer
+	// ConcurrencyLimit is how many calls are worked on at once; 0: Fabric's 500.
+	ConcurrencyLimit int
+	// EndorsementTimeout is for all endorsements of one transaction; 0: Fabric's 30 s.
+	EndorsementTimeout time.Duration
+	// BroadcastTimeout is for one orderer's answer; 0: Fabric's 30 s.
+	BroadcastTimeout time.Duration
 }
 
 // Server is the Gateway service. Register it on the peer's gRPC server.
