@@ -242,14 +242,11 @@ type leaderRefused struct {
 }
 
 func (e *leaderRefused) Error() string {
-	if strings.HasPrefix(e.info, backPressure) {
+	if protoutil.Exhausted(e.info) {
 		return e.info
 	}
 	return "the leader refused: " + e.info
 }
-
-// backPressure begins what gateways tell their clients to slow down for, and do not try elsewhere.
-const backPressure = "RESOURCE_EXHAUSTED"
 
 // Apply implements consensus.StateMachine.
 func (ch *channel) Apply(index uint64, entry *streampb.LogEntry) error {

@@ -2,7 +2,6 @@ package orderer
 
 import (
 	"encoding/hex"
-	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
@@ -59,6 +59,8 @@ func TestALeadersPressureIsPassedOn(t *testing.T) {
 		require.EqualError(t, err, want)
 		assert.Equal(t, commonpb.Status_SERVICE_UNAVAILABLE, statusOf(err))
 	}
-	assert.True(t, strings.HasPrefix(consensus.ErrOverload.Error(), backPressure))
-	assert.True(t, strings.HasPrefix(cluster.ErrOverload.Error(), backPressure))
+	assert.ErrorIs(t, consensus.ErrOverload, protoutil.ErrExhausted)
+	assert.Equal(t, "RESOURCE_EXHAUSTED: too many transactions wait to be ordered", consensus.ErrOverload.Error())
+	assert.ErrorIs(t, cluster.ErrOverload, protoutil.ErrExhausted)
+	assert.Equal(t, "RESOURCE_EXHAUSTED: too many transactions wait to be handed to the leader", cluster.ErrOverload.Error())
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
@@ -28,7 +30,7 @@ import (
 var log = ops.Logger("orderer.common.cluster")
 
 // ErrOverload says that an envelope was not queued: the leader is away, or does not take what is handed to it.
-var ErrOverload = errors.New("RESOURCE_EXHAUSTED: too many transactions wait to be handed to the leader")
+var ErrOverload = fmt.Errorf("%w: too many transactions wait to be handed to the leader", protoutil.ErrExhausted)
 
 const (
 	queued       = 4096

@@ -4,19 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
-
-// backPressure begins the info of an orderer that has too much to do.
-const backPressure = "RESOURCE_EXHAUSTED"
 
 // envelopeBytes is the most that surrounds payload and signature: two tags, two lengths.
 const envelopeBytes = 12
@@ -93,7 +90,7 @@ func (s *Server) submit(ctx context.Context, orderers *cluster, tx *commonpb.Env
 		message := unsuccessful(response)
 		failed.add(o.node, message)
 		switch {
-		case strings.HasPrefix(response.GetInfo(), backPressure):
+		case protoutil.Exhausted(response.GetInfo()):
 			// All orderers feed one leader: to ask the others would add to its load.
 			return nil, failed.fail(codes.ResourceExhausted, message)
 		case response.GetStatus() >= 400 && response.GetStatus() < 500: // the client's fault: all would say so
