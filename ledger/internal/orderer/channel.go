@@ -9,17 +9,14 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"go.etcd.io/raft/v3/raftpb"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -34,15 +31,15 @@ var (
 	errConnection    = errors.New("lost the connection to the leader: the transaction may or may not get ordered")
 )
 
-// channel is one channel of this orderer: its chain, its part in consensus, and
-// who waits for what. It is the consensus node's state machine and transport.
+// channel is one channel of this orderer: its chain, its part in agreeing on the order, and
+// who waits for what. It is its consenter's host.
 type channel struct {
 	*chain.Chain
 	name    string
 	dir     string
 	owner   *Node
-	raft    atomic.Pointer[etcdraft.Node] // nil where Kafka orders, and while we are no consenter
-	kafka   *kafka.Node                   // nil where Raft orders
+	kind    *consensus.Kind
+	taking  atomic.Pointer[consensus.Consenter] // nil while we are no consenter; part reads it
 	waiting *tracker
 	signer  protoutil.Signer
 	metrics *metrics
@@ -51,134 +48,92 @@ type channel struct {
 	grouping sync.Mutex // who changes group
 	ahead    *ahead     // under it; nil: we know of none
 
-	// founders is how many consenters the channel began with. Their logs begin with all of them as voters.
+	// founders is how many consenters the channel began with.
 	founders uint64
 	hint     atomic.Pointer[string] // the leader's address; empty when that is us, or nobody
 }
 
-// consenter is what Raft and Kafka have in common.
-type consenter interface {
-	// Queued is how many proposals and messages wait.
-	Queued() (proposals, messages int)
-	Busy() float64
+// part is our part in the agreement; nil while we follow.
+func (ch *channel) part() consensus.Consenter {
+	if c := ch.taking.Load(); c != nil {
+		return *c
+	}
+	return nil
 }
 
-// consenter is our part in the consensus.
-func (ch *channel) consenter() consenter {
-	if ch.kafka != nil {
-		return ch.kafka
+// leader is who orders, as far as we know; 0: nobody, or all.
+func (ch *channel) leader() uint64 {
+	if c := ch.part(); c != nil {
+		return c.Leader()
 	}
-	if raft := ch.raft.Load(); raft != nil {
-		return raft
-	}
-	return idle{}
+	return 0
 }
-
-// idle is the part of one who follows.
-type idle struct{}
-
-func (idle) Queued() (proposals, messages int) { return 0, 0 }
-func (idle) Busy() float64                     { return 0 }
 
 func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	genesis, first, err := cfg.GenesisBlock()
 	if err != nil {
 		return nil, err
 	}
+	kind := kinds[first.Orderer.ConsensusType]
+	if kind == nil {
+		return nil, fmt.Errorf("channel %s: no orderer agrees by %q", cfg.Name, first.Orderer.ConsensusType)
+	}
 	dir := filepath.Join(n.cfg.Data, "channels", cfg.Name)
-	blocks, err := chain.Open(filepath.Join(dir, "blocks"), genesis, n.signer)
+	blocks, err := chain.Open(filepath.Join(dir, "blocks"), genesis, n.signer, kind.Log)
 	if err != nil {
 		return nil, err
 	}
 	return &channel{
-		Chain: blocks, name: cfg.Name, dir: dir, owner: n, founders: uint64(len(first.Orderer.Consenters)), waiting: newTracker(), signer: n.signer, metrics: n.metrics,
+		Chain: blocks, name: cfg.Name, dir: dir, owner: n, kind: kind, founders: uint64(len(first.Orderer.Consenters)),
+		waiting: newTracker(), signer: n.signer, metrics: n.metrics,
 	}, nil
 }
 
 // join takes our place among the consenters, if we have one.
 func (ch *channel) join() error {
 	ch.regroup()
-	if ch.Bundle().Orderer.ConsensusType == channelconfig.Kafka {
-		if err := ch.joinKafka(); err != nil {
-			return err
-		}
-	} else if err := ch.openRaft(); err != nil {
+	if err := ch.openPart(); err != nil {
 		return err
 	}
 	ch.metrics.saturation(ch)
 	return nil
 }
 
-// openRaft opens our part of the Raft log, where we are a consenter.
-func (ch *channel) openRaft() error {
+// openPart opens our part in the agreement, where we have one.
+func (ch *channel) openPart() error {
 	g := ch.group.Load()
 	if !ch.named() {
 		log.Infof("[channel: %s] %s is not one of the %d consenters and follows them", ch.name, ch.owner.cfg.Name, len(g.members))
 		return nil
 	}
-	o := ch.Bundle().Orderer
-	cfg := etcdraft.Config{
-		Channel: ch.name, ID: g.id, Dir: ch.logDir(g.id), CutInterval: ch.cutInterval,
-		TickInterval: o.Raft.TickInterval, ElectionTick: o.Raft.ElectionTick, HeartbeatTick: o.Raft.HeartbeatTick, SnapshotInterval: o.Raft.SnapshotInterval,
-		Pace: pace, MostPace: mostPace, Hold: hold, SpareHold: spareHold,
-	}
-	if channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount) {
-		cfg.Pace, cfg.MostPace, cfg.Hold, cfg.SpareHold = blockPace, blockPace, blockHold, blockSpareHold
-	}
-	if o.ConsensusType == channelconfig.Solo {
-		cfg.TickInterval, cfg.ElectionTick, cfg.HeartbeatTick, cfg.SnapshotInterval = soloTick, 10, 1, soloSnapshot
-		cfg.Voters = []uint64{1}
-	} else if g.id <= ch.founders {
-		for id := range ch.founders {
-			cfg.Voters = append(cfg.Voters, id+1)
-		}
-	}
-	raft, err := etcdraft.Open(cfg, ch, ch)
+	consenter, err := ch.kind.Open(consensus.Settings{
+		Channel: ch.name, ID: g.id, Founders: ch.founders, Dir: ch.partDir(g.id),
+		Orderer: func() *channelconfig.Orderer { return &ch.Bundle().Orderer },
+	}, ch)
 	if err != nil {
 		return err
 	}
-	ch.raft.Store(raft)
+	ch.taking.Store(&consenter)
 	return nil
 }
 
-// logDir is where the Raft log of an id is: one who is added again has another id, and begins anew.
-func (ch *channel) logDir(id uint64) string {
-	if id <= max(ch.founders, 1) {
-		return filepath.Join(ch.dir, "raft")
+// partDir is where the consenter of an id has its files: one who is added again has another id, and begins anew.
+func (ch *channel) partDir(id uint64) string {
+	folder := ch.kind.Folder
+	if id > max(ch.founders, 1) {
+		folder = fmt.Sprintf("%s-%d", folder, id)
 	}
-	return filepath.Join(ch.dir, fmt.Sprintf("raft-%d", id))
+	return filepath.Join(ch.dir, folder)
 }
-
-const (
-	soloTick     = 100 * time.Millisecond
-	soloSnapshot = 16 << 20
-	pace         = 4 * time.Millisecond
-	mostPace     = 12 * time.Millisecond
-	hold         = 5 * time.Millisecond
-	spareHold    = 10 * time.Millisecond
-	// Where a transaction waits for its block far longer.
-	blockPace      = 20 * time.Millisecond
-	blockHold      = 25 * time.Millisecond
-	blockSpareHold = 50 * time.Millisecond
-)
-
-func (ch *channel) cutInterval() time.Duration { return ch.Bundle().Orderer.CutInterval() }
 
 // submit brings a checked transaction into the log, here or through the leader.
 func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *waiter {
 	w := ch.waiting.add(raw)
 	w.channel = ch
 	settle := func(err error) { ch.waiting.settle(w.key, err) }
-	var err error
-	switch raft, g := ch.raft.Load(), ch.group.Load(); {
-	case ch.kafka != nil:
-		err = ch.kafka.Propose(consensus.Proposal{Tx: raw, Settle: settle})
-	case raft == nil:
-		err = errNotConsenter
-	case raft.Leader() == g.id:
-		err = raft.Propose(proposal(raw, settle))
-	default:
-		if remote := g.remotes[raft.Leader()]; remote != nil {
+	err := ch.propose(raw, settle)
+	if errors.Is(err, consensus.ErrNotLeader) {
+		if remote := ch.group.Load().remotes[ch.leader()]; remote != nil {
 			err = remote.Submit(ch.name, sequence, env)
 		} else {
 			err = errNoLeader
@@ -190,8 +145,13 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 	return w
 }
 
-func proposal(raw []byte, fail func(error)) consensus.Proposal {
-	return consensus.Proposal{Tx: raw, Config: chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Settle: fail}
+// propose hands a transaction to our part in the agreement.
+func (ch *channel) propose(raw []byte, settle func(error)) error {
+	part := ch.part()
+	if part == nil {
+		return errNotConsenter
+	}
+	return part.Submit(consensus.Proposal{Tx: raw, Config: chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Settle: settle})
 }
 
 // forwarded takes a transaction that another consenter has checked under the
@@ -213,10 +173,8 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 			err = checkTransaction(bundle, raw, msg)
 		}
 	}
-	if raft := ch.raft.Load(); err == nil && raft == nil {
-		err = errNotConsenter
-	} else if err == nil {
-		err = raft.Propose(proposal(raw, fail))
+	if err == nil {
+		err = ch.propose(raw, fail)
 	}
 	if err != nil {
 		fail(err)
@@ -248,20 +206,27 @@ func (e *leaderRefused) Error() string {
 	return "the leader refused: " + e.info
 }
 
-// Apply implements consensus.StateMachine.
-func (ch *channel) Apply(index uint64, entry *streampb.LogEntry) error {
-	if err := ch.Chain.Apply(index, entry); err != nil {
+// Apply implements consensus.Host. Who waits is answered here, unless the log is another's: an entry of it may be read
+// before it is acknowledged.
+func (ch *channel) Apply(first uint64, entries ...*streampb.LogEntry) error {
+	if err := ch.Chain.Apply(first, entries...); err != nil {
 		return err
 	}
 	if ch.Bundle() != ch.group.Load().bundle {
 		ch.regroup()
 	}
-	ch.waiting.ordered(entry.Txs)
-	ch.metrics.ordered(ch.name, len(entry.Txs), ch.Height())
+	transactions := 0
+	for _, entry := range entries {
+		transactions += len(entry.Txs)
+		if !ch.kind.Log.External {
+			ch.waiting.ordered(entry.Txs)
+		}
+	}
+	ch.metrics.ordered(ch.name, transactions, ch.Height())
 	return nil
 }
 
-// LeaderChanged implements consensus.StateMachine: what the old leader had not
+// LeaderChanged implements consensus.Host: what the old leader had not
 // answered, nobody will answer. While nobody leads nothing is handed on, so who waits when somebody is elected has asked
 // the new one already.
 func (ch *channel) LeaderChanged(before, leader uint64) {
@@ -286,18 +251,28 @@ func (ch *channel) leaderHint() string {
 	return ""
 }
 
-// Send implements consensus.Transport.
-func (ch *channel) Send(to uint64, m *raftpb.Message) {
+// Send implements consensus.Host.
+func (ch *channel) Send(to uint64, m consensus.Message) {
 	if remote := ch.group.Load().remotes[to]; remote != nil {
 		remote.Send(ch.name, m)
 	}
 }
 
-// Change implements consensus.StateMachine.
+// Knows implements consensus.Host.
+func (ch *channel) Knows(id uint64) bool {
+	g := ch.group.Load()
+	_, is := g.members[id]
+	return is && id != g.id
+}
+
+// Change implements consensus.Host.
 func (ch *channel) Change(tx []byte) (channelconfig.Change, error) {
 	_, _, change, err := ch.Next(tx)
 	return change, err
 }
 
-// Members implements consensus.StateMachine.
+// Members implements consensus.Host.
 func (ch *channel) Members() []uint64 { return ch.Chain.Members().IDs }
+
+// Registry implements consensus.Host.
+func (ch *channel) Registry() prometheus.Registerer { return ch.metrics.registry }

@@ -140,7 +140,7 @@ func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServe
 	}
 	at := chain.Position{Block: position.Block, Tx: position.Tx}
 	for {
-		if ch.kafka == nil && ch.raft.Load() == nil {
+		if ch.part() == nil {
 			return followError(errNotConsenter) // we learn of transactions by whole blocks: others are faster
 		}
 		items, next, err := ch.Read(stream.Context(), at)

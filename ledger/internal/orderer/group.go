@@ -54,13 +54,14 @@ func (ch *channel) regroup() {
 	defer ch.grouping.Unlock()
 	g := &group{bundle: ch.Bundle(), members: map[uint64]member{}}
 	o := g.bundle.Orderer
-	if o.ConsensusType == channelconfig.Solo {
-		g.id = 1
-	}
 	for i, id := range ch.Members() {
 		g.members[id] = memberOf(o.Consenters[i], o.TLSRoots)
 	}
-	if o.ConsensusType == channelconfig.Raft {
+	switch {
+	case ch.kind.Log.External: // there are no members
+	case len(g.members) == 0:
+		g.id = 1 // a single orderer needs no name
+	default:
 		g.id = ch.ownID(g.members)
 	}
 	ch.adopt(g)

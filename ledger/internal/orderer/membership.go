@@ -15,7 +15,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -27,45 +26,42 @@ import (
 
 // run takes part in the channel until ctx ends, as a consenter or as one who follows, whichever we are.
 func (ch *channel) run(ctx context.Context) error {
-	if ch.kafka != nil {
-		return ch.kafka.Run(ctx)
-	}
 	for {
-		if raft := ch.raft.Load(); raft != nil {
-			if err := ch.agree(ctx, raft); !errors.Is(err, consensus.ErrRemoved) {
+		if part := ch.part(); part != nil {
+			if err := ch.agree(ctx, part); !errors.Is(err, consensus.ErrRemoved) {
 				return err
 			}
-			ch.raft.Store(nil)
-			ch.LeaderChanged(raft.Leader(), 0)
+			ch.taking.Store(nil)
+			ch.LeaderChanged(part.Leader(), 0)
 			log.Infof("[channel: %s] %s is no longer a consenter and follows", ch.name, ch.owner.cfg.Name)
 		}
 		if err := ch.follow(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
-		if err := ch.openRaft(); err != nil {
+		if err := ch.openPart(); err != nil {
 			return err
 		}
 	}
 }
 
-// agree runs our part of Raft, and keeps an eye on whether we still belong to it.
-func (ch *channel) agree(ctx context.Context, raft *etcdraft.Node) error {
+// agree runs our part in the agreement, and keeps an eye on whether we still belong to it.
+func (ch *channel) agree(ctx context.Context, part consensus.Consenter) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if ch.untilEvicted(ctx, raft) {
+		if ch.untilEvicted(ctx) {
 			cancel(consensus.ErrRemoved)
 		}
 	}()
-	err := raft.Run(ctx)
+	err := part.Run(ctx)
 	evicted := errors.Is(context.Cause(ctx), consensus.ErrRemoved)
 	cancel(nil)
 	<-done
 	if err == nil && evicted {
 		id := ch.group.Load().id
-		if err := markLeft(ch.logDir(id)); err != nil {
+		if err := markLeft(ch.partDir(id)); err != nil {
 			return err
 		}
 		return consensus.ErrRemoved
@@ -81,7 +77,7 @@ func markLeft(dir string) error {
 }
 
 func (ch *channel) hasLeft(id uint64) bool {
-	_, err := os.Stat(filepath.Join(ch.logDir(id), leftFile))
+	_, err := os.Stat(filepath.Join(ch.partDir(id), leftFile))
 	return err == nil
 }
 
@@ -127,13 +123,13 @@ const (
 	followSilence = 3 * time.Second
 )
 
-// named reports whether we are a consenter, and have not been told that this is over.
+// named reports whether we are a consenter, and have not been told that this is over. An external log has all orderers.
 func (ch *channel) named() bool {
 	id := ch.group.Load().id
-	return id != 0 && !ch.hasLeft(id)
+	return ch.kind.Log.External || id != 0 && !ch.hasLeft(id)
 }
 
-// CatchUp implements consensus.StateMachine: it asks one orderer after the other
+// CatchUp implements consensus.Host: it asks one orderer after the other
 // until it has the blocks.
 func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 	for first := true; ch.Height() < height; first = false {

@@ -18,7 +18,6 @@ type metrics struct {
 	height       *prometheus.GaugeVec
 	isLeader     *prometheus.GaugeVec
 	changes      *prometheus.CounterVec
-	connected    *prometheus.GaugeVec
 	validate     *prometheus.HistogramVec
 	enqueue      *prometheus.HistogramVec
 	processed    *prometheus.CounterVec
@@ -33,9 +32,6 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		height:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ledger_blockchain_height", Help: "Height of the chain in blocks."}, channel),
 		isLeader:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "consensus_etcdraft_is_leader", Help: "The leadership status of the current node: 1 if it is the leader else 0."}, channel),
 		changes:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "consensus_etcdraft_leader_changes", Help: "The number of leader changes since process start."}, channel),
-		connected: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: "qioi", Subsystem: "orderer", Name: "kafka_connected", Help: "1 once the topic can be written to and is read to its end.",
-		}, channel),
 	}
 	histogram := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "broadcast", Name: name, Help: help, Buckets: ops.LatencyBuckets},
@@ -48,7 +44,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		Namespace: "broadcast", Name: "processed_count", Help: "The number of transactions processed.",
 	}, []string{"channel", "type", "status"})
 	m.delivered = serving.NewDelivered(registry)
-	registry.MustRegister(m.processed, m.transactions, m.height, m.isLeader, m.changes, m.connected, m.validate, m.enqueue)
+	registry.MustRegister(m.processed, m.transactions, m.height, m.isLeader, m.changes, m.validate, m.enqueue)
 	return m
 }
 
@@ -87,15 +83,26 @@ func (m *metrics) saturation(ch *channel) {
 			ConstLabels: prometheus.Labels{"channel": ch.name, "queue": queue},
 		}, func() float64 { return float64(read()) }))
 	}
-	depth("proposals", func() int { proposals, _ := ch.consenter().Queued(); return proposals })
-	depth("messages", func() int { _, messages := ch.consenter().Queued(); return messages })
+	queued := func() (proposals, messages int) {
+		if part := ch.part(); part != nil {
+			return part.Queued()
+		}
+		return 0, 0
+	}
+	depth("proposals", func() int { proposals, _ := queued(); return proposals })
+	depth("messages", func() int { _, messages := queued(); return messages })
 	depth("answers", ch.waiting.count)
-	if ch.kafka == nil {
+	if !ch.kind.Log.External {
 		m.group(ch)
 	}
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "qioi", Subsystem: "orderer", Name: "busy_seconds_total", Help: "Time that consensus has worked, fsync included.", ConstLabels: labels,
-	}, func() float64 { return ch.consenter().Busy() }))
+	}, func() float64 {
+		if part := ch.part(); part != nil {
+			return part.Busy()
+		}
+		return 0
+	}))
 }
 
 // group shows who orders a channel, and how far.

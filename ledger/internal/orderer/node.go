@@ -141,27 +141,18 @@ func (n *Node) close() error {
 // Down implements cluster.Events.
 func (n *Node) Down(address string) {
 	for _, ch := range n.channels {
-		raft := ch.raft.Load()
-		if raft == nil {
+		part := ch.part()
+		if part == nil {
 			continue
 		}
 		for id, m := range ch.group.Load().members {
 			if m.address != address {
 				continue
 			}
-			raft.ReportUnreachable(id)
-			if raft.Leader() == id {
+			part.Unreachable(id)
+			if part.Leader() == id {
 				ch.waiting.refuseAll(errConnection)
 			}
-		}
-	}
-}
-
-// SnapshotSent implements cluster.Events.
-func (n *Node) SnapshotSent(channel string, to uint64, ok bool) {
-	if ch := n.channels[channel]; ch != nil {
-		if raft := ch.raft.Load(); raft != nil {
-			raft.ReportSnapshot(to, ok)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func TestWithoutTLSOnlyOthersIDsAreHeard(t *testing.T) {
 			ConsensusRequest: &ordererpb.ConsensusRequest{Channel: ch, Payload: payload},
 		}}, nil))
 	}
-	_, waiting := channel.raft.Load().Queued()
+	_, waiting := channel.part().Queued()
 	assert.Equal(t, 2, waiting, "of the other two")
 }
 

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"io"
 
-	"go.etcd.io/raft/v3/raftpb"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
@@ -74,29 +72,13 @@ func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers 
 		}
 		return err
 	}
-	consensus := request.GetConsensusRequest()
-	ch, id, err := n.consenter(consensus.GetChannel(), certificate)
+	message := request.GetConsensusRequest()
+	ch, id, err := n.consenter(message.GetChannel(), certificate)
 	if ch == nil || err != nil {
 		return err
 	}
-	m, err := cluster.ParseMessage(consensus.GetPayload())
-	if err != nil {
-		return status.Error(codes.InvalidArgument, "not a Raft message")
-	}
-	if certificate != nil && m.GetFrom() != id {
-		return status.Errorf(codes.PermissionDenied, "message from %d on the stream of consenter %d", m.GetFrom(), id)
-	}
-	// Nobody forwards proposals: transactions come by Submit, and are checked.
-	if m.GetType() == raftpb.MsgProp {
-		return status.Errorf(codes.InvalidArgument, "%s from another orderer", m.GetType())
-	}
-	group := ch.group.Load()
-	if _, is := group.members[m.GetFrom()]; !is || m.GetFrom() == group.id {
-		return nil // without TLS it may call itself anything
-	}
-	// What is for another id comes too late, or too early: we have left, or do not know yet that we are a consenter.
-	if raft := ch.raft.Load(); raft != nil && m.GetTo() == group.id {
-		raft.Step(m)
+	if part := ch.part(); part != nil {
+		return part.Step(id, message.GetPayload())
 	}
 	return nil
 }
@@ -109,7 +91,7 @@ func (n *Node) consenter(name string, certificate []byte) (*channel, uint64, err
 	if err != nil {
 		return nil, 0, status.Error(codes.NotFound, err.Error())
 	}
-	if ch.kafka != nil {
+	if ch.kind.Log.External {
 		return nil, 0, status.Errorf(codes.FailedPrecondition, "channel %q is not ordered by Raft", name)
 	}
 	if n.certificate == nil {

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
-	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
@@ -22,12 +20,11 @@ import (
 const askTimeout = 5 * time.Second
 
 // untilEvicted watches for being removed without having heard of it.
-func (ch *channel) untilEvicted(ctx context.Context, raft *etcdraft.Node) bool {
-	o := ch.Bundle().Orderer
-	if o.ConsensusType != channelconfig.Raft {
+func (ch *channel) untilEvicted(ctx context.Context) bool {
+	if ch.kind.Patience == nil {
 		return false
 	}
-	patience := 3 * o.Raft.TickInterval * time.Duration(o.Raft.ElectionTick)
+	patience := ch.kind.Patience(&ch.Bundle().Orderer)
 	ticker := time.NewTicker(patience)
 	defer ticker.Stop()
 	for alone := false; ; {
@@ -36,7 +33,7 @@ func (ch *channel) untilEvicted(ctx context.Context, raft *etcdraft.Node) bool {
 			return false
 		case <-ticker.C:
 		}
-		if raft.Leader() != 0 {
+		if ch.leader() != 0 {
 			alone = false
 			continue
 		}
@@ -77,9 +74,8 @@ func (ch *channel) newest(ctx context.Context, address string) (*commonpb.Block,
 	if err != nil {
 		return nil, nil, err
 	}
-	var metadata etcdraftpb.BlockMetadata
-	err = protoutil.Unmarshal(raw, &metadata)
-	return block, metadata.ConsenterIds, err
+	_, members, err := ch.kind.Log.Parse(raw, channelconfig.Membership{})
+	return block, members.IDs, err
 }
 
 // meet introduces the consenters of the configuration that a block was ordered under.

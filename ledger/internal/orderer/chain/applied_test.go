@@ -13,34 +13,34 @@ import (
 // place told from its other side.
 func TestAPlaceInTheLogComesBackFromABlock(t *testing.T) {
 	for _, c := range []struct {
-		kind     string
+		log      Log
 		at, back Applied
 	}{
-		{channelconfig.Raft, Applied{Index: 7, Txs: 3}, Applied{Index: 7, Txs: 3}},
-		{channelconfig.Solo, Applied{Index: 1}, Applied{Index: 1}},
-		{channelconfig.Kafka, Applied{Index: 1, Txs: 1}, Applied{Index: 2}}, // offset 0 is in the chain
-		{channelconfig.Kafka, Applied{Index: 7, Txs: 1}, Applied{Index: 8}},
-		{channelconfig.Kafka, Applied{Index: 7}, Applied{Index: 7}}, // a time to cut, or a block cut before the record
+		{RaftLog, Applied{Index: 7, Txs: 3}, Applied{Index: 7, Txs: 3}},
+		{RaftLog, Applied{Index: 1}, Applied{Index: 1}},
+		{KafkaLog, Applied{Index: 1, Txs: 1}, Applied{Index: 2}}, // offset 0 is in the chain
+		{KafkaLog, Applied{Index: 7, Txs: 1}, Applied{Index: 8}},
+		{KafkaLog, Applied{Index: 7}, Applied{Index: 7}}, // a time to cut, or a block cut before the record
 	} {
-		raw, err := c.at.marshal(c.kind, channelconfig.Membership{})
+		raw, err := c.log.Marshal(c.at, channelconfig.Membership{})
 		require.NoError(t, err)
-		back, _, err := parseMetadata(c.kind, raw, channelconfig.Membership{})
+		back, _, err := c.log.Parse(raw, channelconfig.Membership{})
 		require.NoError(t, err)
-		assert.Equal(t, c.back, back, "%s %+v", c.kind, c.at)
+		assert.Equal(t, c.back, back, "%t %+v", c.log.External, c.at)
 	}
 }
 
 // TestConsentersIDsComeBackFromABlock, and a block that names none leaves them as they were.
 func TestConsentersIDsComeBackFromABlock(t *testing.T) {
 	members := channelconfig.Membership{IDs: []uint64{1, 5, 3}, Next: 6}
-	raw, err := Applied{Index: 7}.marshal(channelconfig.Raft, members)
+	raw, err := RaftLog.Marshal(Applied{Index: 7}, members)
 	require.NoError(t, err)
-	_, back, err := parseMetadata(channelconfig.Raft, raw, channelconfig.Membership{})
+	_, back, err := RaftLog.Parse(raw, channelconfig.Membership{})
 	require.NoError(t, err)
 	assert.Equal(t, members, back)
-	raw, err = Applied{Index: 8}.marshal(channelconfig.Raft, channelconfig.Membership{})
+	raw, err = RaftLog.Marshal(Applied{Index: 8}, channelconfig.Membership{})
 	require.NoError(t, err)
-	_, back, err = parseMetadata(channelconfig.Raft, raw, members)
+	_, back, err = RaftLog.Parse(raw, members)
 	require.NoError(t, err)
 	assert.Equal(t, members, back)
 }

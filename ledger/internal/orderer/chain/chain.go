@@ -27,6 +27,7 @@ type Position struct{ Block, Tx uint64 }
 type Chain struct {
 	id     string
 	signer protoutil.Signer
+	log    Log
 	store  *blockfile.Store
 	bundle atomic.Pointer[channelconfig.Bundle]
 	height atomic.Uint64 // sealed blocks
@@ -43,15 +44,25 @@ type Chain struct {
 	members    channelconfig.Membership
 	tail       []blockfile.TailTx // of the open block, found on disk at start and not yet applied again
 	last       *seenBlock         // until the log has brought it again; nil where it does not
+	sealer     Sealer             // nil: this orderer's signature is all that a block needs
 }
 
+// Sealer gives a block its signatures, and may wait for those of others. The signatures cover header, the number of the
+// last configuration's block and the consenter's metadata, as protoutil.SignBlock has it.
+type Sealer interface {
+	Seal(header *commonpb.BlockHeader, lastConfig uint64, consenter []byte) (*commonpb.BlockMetadata, error)
+}
+
+// SealBy has the blocks from now on signed by sealer alone. Call it before Apply.
+func (c *Chain) SealBy(sealer Sealer) { c.sealer = sealer }
+
 // Open reads the chain in dir or begins it with the genesis block.
-func Open(dir string, genesis *commonpb.Block, signer protoutil.Signer) (*Chain, error) {
+func Open(dir string, genesis *commonpb.Block, signer protoutil.Signer, log Log) (*Chain, error) {
 	store, err := blockfile.Open(dir, blockfile.Options{})
 	if err != nil {
 		return nil, err
 	}
-	c := &Chain{store: store, signer: signer, hasher: protoutil.NewDataHasher()}
+	c := &Chain{store: store, signer: signer, log: log, hasher: protoutil.NewDataHasher()}
 	if err := c.recover(genesis); err != nil {
 		_ = store.Close() // the first error is the one to tell
 		return nil, fmt.Errorf("chain %s: %w", dir, err)
@@ -95,11 +106,11 @@ func (c *Chain) recover(genesis *commonpb.Block) error {
 	c.id = bundle.ChannelID
 	c.members = channelconfig.FirstMembership(bundle.Orderer.Consenters)
 	if last.Header.Number > 0 {
-		if c.applied, c.members, err = parseMetadata(bundle.Orderer.ConsensusType, consenter, c.members); err != nil {
+		if c.applied, c.members, err = c.log.Parse(consenter, c.members); err != nil {
 			return fmt.Errorf("block %d: %w", last.Header.Number, err)
 		}
 	}
-	if bundle.Orderer.ConsensusType == channelconfig.Kafka {
+	if c.log.External {
 		if c.last, err = c.seeAgain(last); err != nil {
 			return err
 		}
@@ -273,17 +284,17 @@ func (c *Chain) Next(tx []byte) (*channelconfig.Bundle, channelconfig.Membership
 	return next, members, change, err
 }
 
-// sealBlock ends the open block with a header and our signature.
+// sealBlock ends the open block with a header and its signatures.
 func (c *Chain) sealBlock(at Applied) error {
 	if c.count < len(c.tail) {
 		return fmt.Errorf("block %d on disk has more transactions than the log gives it", c.number)
 	}
 	header := &commonpb.BlockHeader{Number: c.number, PreviousHash: c.previous, DataHash: c.hasher.Sum()}
-	consenter, err := at.marshal(c.Bundle().Orderer.ConsensusType, c.members)
+	consenter, err := c.log.Marshal(at, c.members)
 	if err != nil {
 		return err
 	}
-	metadata, err := protoutil.SignBlock(c.signer, header, c.lastConfig, consenter)
+	metadata, err := c.sign(header, consenter)
 	if err != nil {
 		return err
 	}
@@ -292,6 +303,14 @@ func (c *Chain) sealBlock(at Applied) error {
 	}
 	c.sealed(header, metadata, at)
 	return nil
+}
+
+func (c *Chain) sign(header *commonpb.BlockHeader, consenter []byte) (*commonpb.BlockMetadata, error) {
+	if c.sealer == nil {
+		return protoutil.SignBlock(c.signer, header, c.lastConfig, consenter)
+	}
+	c.hub.wake() // followers need not wait for the signatures
+	return c.sealer.Seal(header, c.lastConfig, consenter)
 }
 
 func (c *Chain) sealed(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata, at Applied) {

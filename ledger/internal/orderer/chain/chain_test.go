@@ -44,7 +44,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) open(dir string) *Chain {
 	f.t.Helper()
-	c, err := Open(dir, f.genesis, f.signer)
+	c, err := Open(dir, f.genesis, f.signer, RaftLog)
 	require.NoError(f.t, err)
 	return c
 }
@@ -116,7 +116,7 @@ func TestALedgerThatContradictsTheLogIsRefused(t *testing.T) {
 	require.NoError(t, c.Close())
 
 	other := newFixture(t)
-	_, err := Open(dir, other.genesis, other.signer)
+	_, err := Open(dir, other.genesis, other.signer, RaftLog)
 	require.ErrorContains(t, err, "not the channel's genesis block")
 }
 
@@ -183,6 +183,6 @@ func FuzzHeaderType(f *testing.F) {
 
 func TestAnUnusableFolderIsRefused(t *testing.T) {
 	f := newFixture(t)
-	_, err := Open(filepath.Join("/proc", "no", "such"), f.genesis, f.signer)
+	_, err := Open(filepath.Join("/proc", "no", "such"), f.genesis, f.signer, RaftLog)
 	require.Error(t, err)
 }

@@ -79,7 +79,7 @@ func (c *Chain) Import(block *commonpb.Block) error {
 	if err != nil {
 		return err
 	}
-	applied, members, err := parseMetadata(bundle.Orderer.ConsensusType, consenter, c.members)
+	applied, members, err := c.log.Parse(consenter, c.members)
 	if err != nil {
 		return err
 	}

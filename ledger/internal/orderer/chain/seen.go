@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -14,8 +13,7 @@ import (
 // ErrOtherLog is what an error wraps when the log is not the one that the chain was made of.
 var ErrOtherLog = errors.New("the log is not the one that this chain was made of")
 
-// seenBlock is the last sealed block while the log brings it again. Raft's log is the orderer's own. A topic of Kafka
-// is elsewhere, may lose what it has acknowledged, and take other transactions in its places, or be made anew.
+// seenBlock is the last sealed block while an external log brings it again.
 type seenBlock struct {
 	number uint64
 	from   Applied  // where the block began
@@ -37,7 +35,7 @@ func (c *Chain) seeAgain(last *commonpb.Block) (*seenBlock, error) {
 	}
 	_, consenter, err := protoutil.OrdererMetadata(before.Metadata)
 	if err == nil {
-		s.from, _, err = parseMetadata(channelconfig.Kafka, consenter, c.members)
+		s.from, _, err = c.log.Parse(consenter, c.members)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("block %d: %w", number-1, err)

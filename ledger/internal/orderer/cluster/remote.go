@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.etcd.io/raft/v3/raftpb"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -22,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -44,8 +44,6 @@ const (
 type Events interface {
 	// Down: the stream to address broke; what was under way may be lost.
 	Down(address string)
-	// SnapshotSent: a snapshot message for an orderer has left, or could not.
-	SnapshotSent(channel string, to uint64, ok bool)
 	// Refused: an envelope that was handed over did not get into the log.
 	Refused(response *ordererpb.SubmitResponse)
 }
@@ -61,11 +59,11 @@ type Remote struct {
 
 type outgoing struct {
 	channel string
-	raft    *raftpb.Message // one of the two
+	message consensus.Message // message or submit is what there is
 	submit  *ordererpb.SubmitRequest
 }
 
-// weight is what an envelope takes of the bound, one that is larger all of it; the log bounds Raft's own messages.
+// weight is what an envelope takes of the bound, one that is larger all of it. Consenters bound their own messages.
 func (o *outgoing) weight() int64 {
 	return int64(min(len(o.submit.GetPayload().GetPayload())+len(o.submit.GetPayload().GetSignature()), queuedBytes))
 }
@@ -103,10 +101,17 @@ func NewRemote(address string, conn *grpc.ClientConn, events Events) *Remote {
 // Queued is the number of messages that wait to leave; at 4096 more are lost.
 func (r *Remote) Queued() int { return len(r.outgoing) }
 
-// Send queues a Raft message. It is lost when too many wait: Raft repeats.
-func (r *Remote) Send(channel string, m *raftpb.Message) {
-	if !r.queue(outgoing{channel: channel, raft: m}) && m.GetType() == raftpb.MsgSnap {
-		r.events.SnapshotSent(channel, m.GetTo(), false)
+// Send queues a consenter's message. It is lost when too many wait.
+func (r *Remote) Send(channel string, m consensus.Message) {
+	if o := (outgoing{channel: channel, message: m}); !r.queue(o) {
+		o.settled(false)
+	}
+}
+
+// settled tells a message's sender whether it left.
+func (o *outgoing) settled(left bool) {
+	if o.message.Sent != nil {
+		o.message.Sent(left)
 	}
 }
 
@@ -155,9 +160,7 @@ func (r *Remote) discard() {
 		select {
 		case o := <-r.outgoing:
 			r.bytes.Release(o.weight())
-			if o.raft != nil && o.raft.GetType() == raftpb.MsgSnap {
-				r.events.SnapshotSent(o.channel, o.raft.GetTo(), false)
-			}
+			o.settled(false)
 		default:
 			return
 		}
@@ -203,15 +206,14 @@ func (r *Remote) write(stream ordererpb.Cluster_StepClient, o outgoing) error {
 	if o.submit != nil {
 		return stream.Send(&ordererpb.StepRequest{Payload: &ordererpb.StepRequest_SubmitRequest{SubmitRequest: o.submit}})
 	}
-	payload, err := proto.Marshal(o.raft)
+	payload, err := proto.Marshal(o.message.Payload)
 	if err != nil {
+		o.settled(false)
 		return err
 	}
 	err = stream.Send(&ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
 		ConsensusRequest: &ordererpb.ConsensusRequest{Channel: o.channel, Payload: payload},
 	}})
-	if o.raft.GetType() == raftpb.MsgSnap {
-		r.events.SnapshotSent(o.channel, o.raft.GetTo(), err == nil)
-	}
+	o.settled(err == nil)
 	return err
 }

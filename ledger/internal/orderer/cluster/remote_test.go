@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/porttest"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -73,18 +74,19 @@ func (o *orderer) serve(t *testing.T) {
 
 // events notes what it is told.
 type events struct {
-	mu        sync.Mutex
-	down      int
-	snapshots []bool
-	refused   chan string
+	mu      sync.Mutex
+	down    int
+	settles []bool
+	refused chan string
 }
 
 func (e *events) Down(string) { e.mu.Lock(); defer e.mu.Unlock(); e.down++ }
 
-func (e *events) SnapshotSent(_ string, _ uint64, ok bool) {
+// settled notes what became of a message.
+func (e *events) settled(left bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.snapshots = append(e.snapshots, ok)
+	e.settles = append(e.settles, left)
 }
 
 func (e *events) Refused(r *ordererpb.SubmitResponse) { e.refused <- r.Info }
@@ -94,7 +96,7 @@ func (e *events) downs() int { e.mu.Lock(); defer e.mu.Unlock(); return e.down }
 func (e *events) sent() []bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]bool{}, e.snapshots...)
+	return append([]bool{}, e.settles...)
 }
 
 func issue(t *testing.T, a *ca.Authority) *tls.Certificate {
@@ -132,8 +134,15 @@ func connect(t *testing.T, pin func(own []byte) []byte) (*orderer, *Remote, *eve
 
 func right(own []byte) []byte { return own }
 
-func message(kind raftpb.MessageType, index uint64) *raftpb.Message {
-	return &raftpb.Message{Type: kind.Enum(), From: proto.Uint64(1), To: proto.Uint64(2), Index: proto.Uint64(index)}
+func message(index uint64) consensus.Message {
+	return consensus.Message{Payload: &raftpb.Message{From: proto.Uint64(1), To: proto.Uint64(2), Index: proto.Uint64(index)}}
+}
+
+// told is a message whose sender waits to hear whether it left.
+func (e *events) told(index uint64) consensus.Message {
+	m := message(index)
+	m.Sent = e.settled
+	return m
 }
 
 // indexOf reads a Raft message back.
@@ -148,7 +157,7 @@ func indexOf(t *testing.T, r *ordererpb.StepRequest) uint64 {
 func TestMessagesArriveInOrder(t *testing.T) {
 	o, r, e := connect(t, right)
 	for i := range uint64(20) {
-		r.Send("ch", message(raftpb.MsgApp, i))
+		r.Send("ch", message(i))
 	}
 	for i := range uint64(20) {
 		assert.Equal(t, i, indexOf(t, <-o.got))
@@ -159,7 +168,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	assert.Equal(t, "tx", string(submitted.Payload.Payload))
 	o.answers <- &ordererpb.StepResponse{Payload: &ordererpb.StepResponse_SubmitRes{SubmitRes: &ordererpb.SubmitResponse{Info: "no"}}}
 	assert.Equal(t, "no", <-e.refused)
-	r.Send("ch", message(raftpb.MsgSnap, 3))
+	r.Send("ch", e.told(3))
 	assert.Equal(t, uint64(3), indexOf(t, <-o.got))
 	require.Eventually(t, func() bool { return len(e.sent()) == 1 }, time.Minute, time.Millisecond)
 	assert.Equal(t, []bool{true}, e.sent())
@@ -167,7 +176,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 
 func TestAnOrdererThatComesBackIsFound(t *testing.T) {
 	o, r, e := connect(t, right)
-	r.Send("ch", message(raftpb.MsgApp, 1))
+	r.Send("ch", message(1))
 	assert.Equal(t, uint64(1), indexOf(t, <-o.got))
 	before := e.downs()
 	o.server.Stop()
@@ -175,7 +184,7 @@ func TestAnOrdererThatComesBackIsFound(t *testing.T) {
 	o.serve(t)
 	// What is sent while there is no stream may be lost: Raft repeats, and so does this.
 	for stop := time.After(time.Minute); ; {
-		r.Send("ch", message(raftpb.MsgApp, 2))
+		r.Send("ch", message(2))
 		select {
 		case got := <-o.got:
 			assert.Equal(t, uint64(2), indexOf(t, got))
@@ -192,7 +201,7 @@ func TestOnlyTheCertificateThatTheChannelNamesIsTrusted(t *testing.T) {
 	require.NoError(t, err)
 	other := issue(t, a).Certificate[0]
 	o, r, e := connect(t, func([]byte) []byte { return other })
-	r.Send("ch", message(raftpb.MsgSnap, 1))
+	r.Send("ch", e.told(1))
 	require.Eventually(t, func() bool { return e.downs() > 1 && len(e.sent()) > 0 }, time.Minute, time.Millisecond)
 	assert.False(t, e.sent()[0], "the sender learns that its snapshot did not leave")
 	assert.Empty(t, o.got)
@@ -205,11 +214,11 @@ func TestWhatDoesNotFitIsLostAndSaidSo(t *testing.T) {
 	e := &events{}
 	r := NewRemote("127.0.0.1:1", conn, e) // nothing takes anything out of its queue
 	for i := range uint64(queued) {
-		r.Send("ch", message(raftpb.MsgApp, i))
+		r.Send("ch", message(i))
 	}
 	require.ErrorIs(t, r.Submit("ch", 0, &commonpb.Envelope{}), ErrOverload)
-	r.Send("ch", message(raftpb.MsgApp, 0)) // it does not block
-	r.Send("ch", message(raftpb.MsgSnap, 0))
+	r.Send("ch", message(0)) // it does not block
+	r.Send("ch", e.told(0))
 	assert.Equal(t, []bool{false}, e.sent())
 
 	r.discard()
@@ -219,7 +228,7 @@ func TestWhatDoesNotFitIsLostAndSaidSo(t *testing.T) {
 			require.NoError(t, r.Submit("ch", 0, large))
 		}
 		require.ErrorIs(t, r.Submit("ch", 0, large), ErrOverload)
-		r.Send("ch", message(raftpb.MsgApp, 0)) // Raft's messages are small, or in the log
+		r.Send("ch", message(0)) // Raft's messages are small, or in the log
 		require.Equal(t, queuedBytes>>20+1, r.Queued())
 		r.discard()
 	}

@@ -1,20 +1,193 @@
-// Package consensus is what the ways to agree on a channel's order have in common.
+// Package consensus is the seam between a channel and the ways to agree on its order.
+//
+// A Kind is one way: etcdraft.Raft, etcdraft.Solo, kafka.Kind. The orderer (package orderer) knows a channel's Consenter
+// and Kind by this package alone. A new way is a package with a Kind and one line in orderer/kinds.go, and, where it has
+// settings in the channel's configuration, one line in channelconfig/kinds.go.
+//
+// # The way of a transaction
+//
+//	client ─▶ Submit ─▶ (agreement) ─▶ Host.Apply ─▶ cutter, blocks, followers, and the client's answer
+//
+// The orderer has checked signature, size and configuration before Submit. What is agreed on is a log of entries
+// (streampb.LogEntry): transactions, and cuts that end the open block. Everything after the log is a deterministic function
+// of it: the same entries give the same blocks on every orderer, but for signatures. So nothing that differs between two
+// orderers (a clock, a configuration not yet applied, an order of arrival) may reach an entry except through agreement.
+//
+// # Which goroutine calls what
+//
+// Run is one goroutine of the channel's, and the only one that calls the Host methods marked "applying". It may hand these
+// calls to another goroutine of its own, as long as they are never concurrent and Run returns after the last of them.
+// Submit, Step, Unreachable, Leader, Queued and Busy are called from any goroutine, before, during and after Run: they
+// queue (Intake, a bounded channel) or read an atomic, and never wait. What does not fit is refused (Submit: ErrOverload)
+// or lost (Step): a protocol has to bear lost, late, repeated and reordered messages anyway.
+//
+// A core that is a pure Step(now, input) -> effects fits in as a node of four parts: Run's loop selects on ticks, Intake,
+// messages and BlockTimer, gives each to the core, makes durable what the effects say, then sends, then applies. etcdraft
+// is the pattern to follow; Saturation, BlockTimer, Syncer and Intake are here for it.
+//
+// # What is durable when
+//
+//   - Before a message leaves that promises something (a vote, an acknowledgement, a prepare), the promise is on disk, in
+//     files of the consenter's own below Settings.Dir. One write and fsync may cover many promises.
+//   - Before Apply of an entry, enough orderers have it on disk that no later leader can order something else there.
+//     Apply itself writes without an fsync: after a crash the log brings again what the ledger has lost.
+//   - Host.Sync makes durable all that was applied. Only then may the log forget entries, and only those before
+//     Applied().Index, which are in sealed blocks as a whole. Syncer runs it beside Run.
+//   - After a start, Run applies from an entry that is not after Applied().Index on. The ledger skips what its sealed blocks
+//     hold. A part of the open block that it still has must be what the log brings again: else Apply errs
+//     (chain.ErrOtherLog), and the node stops. So an entry that was applied once is final, whatever a later view says.
+//   - An orderer that was away for longer than the log reaches back fetches sealed blocks: Host.CatchUp. It checks their
+//     hashes and their signatures against the policy BlockValidation, nothing else.
+//
+// # When a client is answered
+//
+// A consenter calls Proposal.Settle with an error when a transaction did not get into the log, or may not have. That it did
+// is seen in Apply: this orderer's own word, "applied here", answers the client, whoever leads. An external consenter
+// (Kind.Log.External) answers itself, by Settle(nil), as its log acknowledges. When LeaderChanged says that a leader is
+// gone, all who wait hear that they may have to send again. Under lying orderers a client needs f+1 such words from
+// different orderers; the gateway gathers them, no orderer does.
+//
+// # How blocks get signatures
+//
+// The ledger closes a block inside Apply, at a place of the log that the cutter derives from the entries alone. Header and
+// consenter's metadata (Kind.Log.Marshal) are then known, and alike on all orderers; the next block needs the header's hash
+// and not the signatures. By default the orderer's own signature is the only one. A consenter whose blocks carry more
+// calls Host.SealBy once, in Open, and is asked for the signatures of each block from inside Apply. To gather a quorum it
+// signs, sends its signature by Host.Send, and waits for others' that Step takes: such a consenter applies in a goroutine
+// beside the one that steps its core, or it would wait for itself. Transactions are shown to followers before the wait
+// begins, so a stream goes on up to the seal; entries after it wait one exchange of signatures. A metadata value that
+// differs between orderers (an own index, a time) would leave each signature alone: Marshal may depend on the place and the
+// members only.
+//
+// A running hash over the transactions of the open block is the consenter's to keep: it sees every entry in Apply's order.
+// Until it is part of the stream's messages (streampb.Item), what a follower believes before a seal is one orderer's word.
+//
+// # How a change of the members is told
+//
+// A configuration transaction comes by Submit with Proposal.Config set. It stands alone in its entry. Host.Change says,
+// before it is proposed and only when all before it is applied, which member it adds, removes or rotates, or that it cannot
+// come into force. Apply puts it into force: afterwards Members has the new ids, Knows and Send know the new members, and
+// Settings.Orderer gives the new configuration. Ids are never used twice; the block's metadata carries them. A consenter
+// that finds itself removed returns ErrRemoved from Run: the orderer then follows the others' blocks, and opens a new
+// consenter when it is a member again. Where it cannot know because nobody talks to it any longer, Kind.Patience has the
+// orderer ask around.
 package consensus
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
-// Why a transaction is not ordered.
 var (
-	// ErrNotLeader is told by a consenter that takes transactions only while it leads.
+	// ErrNotLeader is told by a consenter that takes transactions only while it leads. The orderer then hands the
+	// transaction to Leader.
 	ErrNotLeader = errors.New("this orderer is not the leader")
 	// ErrOverload is told when too much waits to be ordered.
 	ErrOverload = fmt.Errorf("%w: too many transactions wait to be ordered", protoutil.ErrExhausted)
+	// ErrRemoved is what Run ends with when the others have removed this orderer from among them.
+	ErrRemoved = errors.New("this orderer is no longer a consenter")
 )
 
-// ErrRemoved is what a consenter's run ends with when the others have removed it from among them.
-var ErrRemoved = errors.New("this orderer is no longer a consenter")
+// Kind is one way to agree.
+type Kind struct {
+	// Log is how blocks name their place in the log. An external log has no members: every orderer takes part, and
+	// they do not talk to each other.
+	Log chain.Log
+	// Folder is the folder of a consenter's own files in a channel's; empty: it has none.
+	Folder string
+	// Patience is how long a consenter may hear of no leader before the others are asked whether it has been removed;
+	// nil: it is never removed without hearing of it.
+	Patience func(*channelconfig.Orderer) time.Duration
+	// Open recovers a consenter; it neither waits nor talks to anybody before Run.
+	Open func(Settings, Host) (Consenter, error)
+}
+
+// Settings are what a consenter is opened with.
+type Settings struct {
+	// Channel is the channel's name.
+	Channel string
+	// ID is this orderer's among the members, from 1 on; 0 where the log is external. A single orderer is 1.
+	ID uint64
+	// Founders is how many members the channel began with, whose ids are 1 to Founders; an orderer of a later id joins
+	// a group that has a history, and is never one of those who begin it.
+	Founders uint64
+	// Dir is the folder of the consenter's files, of this channel and ID alone.
+	Dir string
+	// Orderer is the configuration in force. Any goroutine may ask.
+	Orderer func() *channelconfig.Orderer
+}
+
+// CutInterval is how long a block may stay open by the configuration in force.
+func (s Settings) CutInterval() time.Duration { return s.Orderer().CutInterval() }
+
+// Consenter is one orderer's part in agreeing on the order of one channel.
+type Consenter interface {
+	// Run takes part until ctx ends, and then returns nil. ErrRemoved lets the orderer follow; any other error ends the
+	// node, which may not promise what it cannot keep. It is called once, and releases what Open has taken.
+	Run(ctx context.Context) error
+	// Submit takes a transaction. An error says at once why not; Settle is not called then.
+	Submit(Proposal) error
+	// Step takes a message that another member has sent. From is the member whose TLS certificate it came under, or 0
+	// where TLS is off: then the message may say itself whom it is from, and anybody may have sent it. An error is a
+	// gRPC status, and ends the other's stream.
+	Step(from uint64, payload []byte) error
+	// Unreachable says that messages to another member are being lost.
+	Unreachable(id uint64)
+	// Leader is the member that orders, as far as this one knows; 0: none does, or all do.
+	Leader() uint64
+	// Queued is how many proposals and messages wait. Busy is for how many seconds the consenter has worked.
+	Queued() (proposals, messages int)
+	Busy() float64
+}
+
+// Host is what a consenter is given: the channel's ledger, and the way to the other members.
+type Host interface {
+	// Apply puts entries into the ledger, which follow each other from index first on. Applying.
+	Apply(first uint64, entries ...*streampb.LogEntry) error
+	// Applied is how far the log is in sealed blocks, and Height their number, the genesis block included. Applying.
+	Applied() chain.Applied
+	Height() uint64
+	// From is where an external log is to be read from, to compare the last block with it. Applying.
+	From() chain.Applied
+	// Open is the block that is not sealed yet, and how many transactions it has. Applying.
+	Open() (number uint64, txs int)
+	// Sync makes durable all that was applied before it. It may run beside Apply.
+	Sync() error
+	// CatchUp fetches sealed blocks from other orderers until there are height of them, or ctx ends. Applying.
+	CatchUp(ctx context.Context, height uint64) error
+	// SealBy has blocks signed by sealer in place of the orderer's own signature. Of Open.
+	SealBy(sealer chain.Sealer)
+
+	// Change says what a configuration transaction would do to the members, or why it cannot come into force. Applying.
+	Change(tx []byte) (channelconfig.Change, error)
+	// Members are the ids of the members after the last configuration that was applied. Applying.
+	Members() []uint64
+	// Knows reports whether a member has this id, or will have it by a configuration ahead, and is not this orderer.
+	// Any goroutine may ask.
+	Knows(id uint64) bool
+	// LeaderChanged says who led and who leads now; 0: nobody. Of Run.
+	LeaderChanged(before, leader uint64)
+
+	// Send queues a message for another member. It never waits, and may lose the message. Any goroutine may call it.
+	Send(to uint64, m Message)
+	// Registry is for series of the consenter's own, which have the channel's name as a label. Of Open.
+	Registry() prometheus.Registerer
+}
+
+// Message is one for another member.
+type Message struct {
+	// Payload is what its Step gets, marshalled. It is marshalled later: it must not change after Send.
+	Payload proto.Message
+	// Sent is called once when the message has left or is lost, by a goroutine that must not wait; it may be nil.
+	Sent func(left bool)
+}

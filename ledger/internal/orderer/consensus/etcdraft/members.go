@@ -81,10 +81,10 @@ func (n *Node) proposeConfig() bool {
 }
 
 // young reports whether this leader has led for an election's time at most.
-func (n *Node) young() bool { return n.roll.ticks-n.roll.elected <= uint64(n.cfg.ElectionTick) }
+func (n *Node) young() bool { return n.roll.ticks-n.roll.elected <= uint64(n.cfg.Raft.ElectionTick) }
 
 func (n *Node) appendConfig(tx []byte) error {
-	change, err := n.sm.Change(tx)
+	change, err := n.host.Change(tx)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (n *Node) appendConfig(tx []byte) error {
 func (n *Node) alive() (ids []uint64) {
 	for id := range n.raft.Status().Config.Voters.IDs() {
 		at, heard := n.roll.heard[id]
-		if id == n.cfg.ID || heard && n.roll.ticks-at <= uint64(n.cfg.ElectionTick) {
+		if id == n.cfg.ID || heard && n.roll.ticks-at <= uint64(n.cfg.Raft.ElectionTick) {
 			ids = append(ids, id)
 		}
 	}
@@ -175,21 +175,21 @@ func (n *Node) applyMembership(e *raftpb.Entry) error {
 		return fmt.Errorf("log entry %d: %w", e.GetIndex(), err)
 	}
 	n.outbox.sendHeld() // one who is removed has to hear that this entry is committed
-	if err := n.sm.Apply(e.GetIndex(), &entry); err != nil {
+	if err := n.host.Apply(e.GetIndex(), &entry); err != nil {
 		return fmt.Errorf("log entry %d: %w", e.GetIndex(), err)
 	}
 	conf := n.raft.ApplyConfChange(&cc)
 	n.applied = e.GetIndex()
-	voters, members := slices.Sorted(slices.Values(conf.GetVoters())), slices.Sorted(slices.Values(n.sm.Members()))
-	if at := n.sm.Applied(); at.Index != e.GetIndex() || !slices.Equal(voters, members) {
+	voters, members := slices.Sorted(slices.Values(conf.GetVoters())), slices.Sorted(slices.Values(n.host.Members()))
+	if at := n.host.Applied(); at.Index != e.GetIndex() || !slices.Equal(voters, members) {
 		return fmt.Errorf("log entry %d makes voters of %v, the chain, applied to %d, members of %v: log and ledger do not belong together",
 			e.GetIndex(), voters, at.Index, members)
 	}
 	log.Infof("[channel: %s] Applied config change %s %d, current nodes in channel: %v", n.cfg.Channel, cc.GetType(), cc.GetNodeId(), voters)
-	if err := n.sm.Sync(); err != nil {
+	if err := n.host.Sync(); err != nil {
 		return err
 	}
-	if err := n.log.Compact(e.GetIndex(), n.sm.Height(), conf); err != nil {
+	if err := n.log.Compact(e.GetIndex(), n.host.Height(), conf); err != nil {
 		return err
 	}
 	if !n.votes() {

@@ -7,18 +7,20 @@ package etcdraft
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
-	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
-	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
 var log = ops.Logger("orderer.consensus.etcdraft")
@@ -43,47 +45,61 @@ const (
 	inflightAppends = 256
 )
 
-// StateMachine is what the log is for. All methods but Sync are called from the node's own goroutine.
-type StateMachine interface {
-	// Apply takes committed entries, in order.
-	Apply(index uint64, entry *streampb.LogEntry) error
-	// Applied is how far the log is in sealed blocks, Height their number.
-	Applied() chain.Applied
-	Height() uint64
-	// Open is the block that is not sealed yet.
-	Open() (number uint64, txs int)
-	// Sync makes what was applied durable, so that the log may forget it.
-	Sync() error
-	// CatchUp fetches sealed blocks from others until there are height of them.
-	CatchUp(ctx context.Context, height uint64) error
-	// LeaderChanged says who led and who leads now; 0 is nobody.
-	LeaderChanged(before, leader uint64)
-	// Change says what a configuration transaction would do to the members, or why it cannot come into force.
-	Change(tx []byte) (channelconfig.Change, error)
-	// Members are the ids of the members after the last configuration that was applied.
-	Members() []uint64
-}
-
-// Transport carries messages to the other orderers. It never blocks and may lose messages.
-type Transport interface {
-	Send(to uint64, m *raftpb.Message)
-}
-
 // Config is how a channel's log is kept.
 type Config struct {
-	Channel          string
-	ID               uint64
-	Voters           []uint64 // of a new group; none: this node joins one
-	Dir              string
-	TickInterval     time.Duration
-	ElectionTick     int
-	HeartbeatTick    int
-	SnapshotInterval int                  // bytes of log between two snapshots
-	CutInterval      func() time.Duration // how long a block may stay open
-	Pace             time.Duration        // between two entries while transactions come in crowds; 0: none
-	MostPace         time.Duration        // the same where entries take long
-	Hold             time.Duration        // that a message without entries may wait for one with; 0: none
-	SpareHold        time.Duration        // that entries may wait for more on the way to a follower that no majority needs; 0: none
+	// Channel is the channel's name, for the log's lines.
+	Channel string
+	// ID is this node's among the members, from 1 on.
+	ID uint64
+	// Voters are the members of a new group, this node among them; none: this node joins a group.
+	Voters []uint64
+	// Dir is the folder of the log.
+	Dir string
+	// Raft has the unit of the clock, how many of them lie between heartbeats and before an election, and the bytes of
+	// log between two snapshots.
+	Raft channelconfig.RaftOptions
+	// CutInterval is how long a block may stay open. It is asked for each block.
+	CutInterval func() time.Duration
+	// Delays is for how long messages may wait to gather others.
+	Delays Delays
+}
+
+// Delays are how long messages may wait to gather others: of 0 none waits. Each saves wake-ups of every orderer and peer,
+// and adds at most itself to a transaction's latency, under load alone.
+type Delays struct {
+	// Pace is the time between two entries of a leader while transactions come in crowds.
+	Pace time.Duration
+	// MostPace is the most that Pace grows to where entries take long; at least Pace.
+	MostPace time.Duration
+	// Hold is how long a message without entries may wait for one with entries; more than Pace.
+	Hold time.Duration
+	// SpareHold is how long entries may wait for more on the way to a follower that no majority needs; far less than the
+	// time before an election.
+	SpareHold time.Duration
+}
+
+// validate returns every problem of the configuration.
+func (c *Config) validate() error {
+	var problems []error
+	for _, p := range []struct {
+		wrong bool
+		text  string
+	}{
+		{c.ID == 0, "ID 0: 1 or more is accepted"},
+		{c.Dir == "", "Dir is missing"},
+		{len(c.Voters) > 0 && !slices.Contains(c.Voters, c.ID), "Voters: all founders are accepted, this node among them, or none"},
+		{c.Raft.TickInterval <= 0, "TickInterval: a time above 0 is accepted"},
+		{c.Raft.HeartbeatTick <= 0 || c.Raft.ElectionTick <= c.Raft.HeartbeatTick, "ElectionTick > HeartbeatTick > 0 is accepted"},
+		{c.Raft.SnapshotInterval <= 0, "SnapshotInterval: a number of bytes above 0 is accepted"},
+		{c.CutInterval == nil, "CutInterval is missing"},
+		{min(c.Delays.Pace, c.Delays.MostPace, c.Delays.Hold, c.Delays.SpareHold) < 0, "Delays: 0 or more is accepted"},
+		{c.Delays.MostPace < c.Delays.Pace, "MostPace: Pace or more is accepted"},
+	} {
+		if p.wrong {
+			problems = append(problems, errors.New(p.text))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // Node is one orderer's part in a channel's consensus.
@@ -91,7 +107,7 @@ type Node struct {
 	cfg    Config
 	raft   *raft.RawNode
 	log    *raftlog.Log
-	sm     StateMachine
+	host   consensus.Host
 	outbox *outbox
 
 	intake     *consensus.Intake
@@ -117,18 +133,21 @@ type report struct {
 }
 
 // Open recovers the node's log; Run starts it.
-func Open(cfg Config, sm StateMachine, transport Transport) (*Node, error) {
+func Open(cfg Config, host consensus.Host) (*Node, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("raft of channel %s: %w", cfg.Channel, err)
+	}
 	l, err := raftlog.Open(cfg.Dir, cfg.Voters)
 	if err != nil {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, log: l, sm: sm,
+		cfg: cfg, log: l, host: host,
 		intake: consensus.NewIntake(), messages: make(chan *raftpb.Message, queuedMessages), reports: make(chan report, queuedReports),
-		block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(cfg.SnapshotInterval, sm.Sync),
+		block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(cfg.Raft.SnapshotInterval, host.Sync),
 		roll: roll{heard: map[uint64]uint64{}},
 	}
-	n.outbox, err = newOutbox(&n.cfg, transport, sm.Members)
+	n.outbox, err = newOutbox(&n.cfg, n.transmit, host.Members)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -148,13 +167,13 @@ func (n *Node) start(ctx context.Context) error {
 		}
 	}
 	// We may have been stopped between taking a snapshot over and fetching its blocks.
-	if err := n.sm.CatchUp(ctx, height); err != nil {
+	if err := n.host.CatchUp(ctx, height); err != nil {
 		return err
 	}
 	n.applied = snapshot.GetMetadata().GetIndex()
 	// One who joins has blocks of others, and no log until it is sent a snapshot, which stands for all of them.
 	if !raft.IsEmptySnap(snapshot) {
-		if at := n.sm.Applied(); at.Index > 0 && at.Index-1 > n.applied {
+		if at := n.host.Applied(); at.Index > 0 && at.Index-1 > n.applied {
 			n.applied = at.Index - 1
 		}
 		if err := n.log.MarkCommitted(n.applied); err != nil {
@@ -162,7 +181,7 @@ func (n *Node) start(ctx context.Context) error {
 		}
 	}
 	n.raft, err = raft.NewRawNode(&raft.Config{
-		ID: n.cfg.ID, ElectionTick: n.cfg.ElectionTick, HeartbeatTick: n.cfg.HeartbeatTick,
+		ID: n.cfg.ID, ElectionTick: n.cfg.Raft.ElectionTick, HeartbeatTick: n.cfg.Raft.HeartbeatTick,
 		Storage: n.log.Memory, Applied: n.applied, MaxSizePerMsg: messageBytes, MaxInflightMsgs: inflightAppends,
 		CheckQuorum: true, PreVote: true, DisableProposalForwarding: true, Logger: raftLogger{n.cfg.Channel},
 	})
@@ -175,36 +194,58 @@ func (n *Node) start(ctx context.Context) error {
 	return nil
 }
 
-// Leader is the leader's id as far as we know; 0 is nobody.
+// Leader implements consensus.Consenter.
 func (n *Node) Leader() uint64 { return n.leader.Load() }
 
-// Queued is how many proposals and messages wait; at 4096 of either more are refused or lost.
+// Queued implements consensus.Consenter: at 4096 of either more are refused or lost.
 func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), len(n.messages) }
 
-// Busy is for how many seconds the node's goroutine has worked, fsync included, since it was opened.
+// Busy implements consensus.Consenter; fsync counts as work.
 func (n *Node) Busy() float64 { return n.saturation.Seconds() }
 
-// Propose queues a transaction. It errs at once when we do not lead or too many wait.
-func (n *Node) Propose(p consensus.Proposal) error {
-	if n.Leader() != n.cfg.ID {
+// Submit implements consensus.Consenter. It errs at once when we do not lead or too many wait.
+func (n *Node) Submit(p consensus.Proposal) error {
+	if !n.leads() {
 		return consensus.ErrNotLeader
 	}
 	return n.intake.Put(p)
 }
 
-// Step takes a message from another orderer. When too many wait it is lost: Raft repeats.
-func (n *Node) Step(m *raftpb.Message) {
+// Step implements consensus.Consenter. When too many messages wait one is lost: Raft repeats.
+func (n *Node) Step(from uint64, payload []byte) error {
+	m, err := parseMessage(payload)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, "not a Raft message")
+	}
+	if from != 0 && m.GetFrom() != from {
+		return status.Errorf(codes.PermissionDenied, "message from %d on the stream of consenter %d", m.GetFrom(), from)
+	}
+	// Nobody forwards proposals: transactions come by Submit, and are checked.
+	if m.GetType() == raftpb.MsgProp {
+		return status.Errorf(codes.InvalidArgument, "%s from another orderer", m.GetType())
+	}
+	// Without TLS it may call itself anything. What is for another id comes too late, for one that we had before.
+	if m.GetTo() != n.cfg.ID || !n.host.Knows(m.GetFrom()) {
+		return nil
+	}
 	select {
 	case n.messages <- m:
 	default:
 	}
+	return nil
 }
 
-// ReportUnreachable says that messages to an orderer are being lost.
-func (n *Node) ReportUnreachable(to uint64) { n.report(report{to: to}) }
+// transmit gives a message to the host. A snapshot's sender waits to hear whether it left.
+func (n *Node) transmit(m *raftpb.Message) {
+	out := consensus.Message{Payload: m}
+	if m.GetType() == raftpb.MsgSnap {
+		out.Sent = func(left bool) { n.report(report{to: m.GetTo(), snapshot: true, ok: left}) }
+	}
+	n.host.Send(m.GetTo(), out)
+}
 
-// ReportSnapshot says whether a snapshot message left for an orderer.
-func (n *Node) ReportSnapshot(to uint64, ok bool) { n.report(report{to: to, snapshot: true, ok: ok}) }
+// Unreachable implements consensus.Consenter.
+func (n *Node) Unreachable(id uint64) { n.report(report{to: id}) }
 
 func (n *Node) report(r report) {
 	select {
@@ -213,13 +254,13 @@ func (n *Node) report(r report) {
 	}
 }
 
-// Run keeps the node going until ctx ends; it returns an error when log or ledger fail.
+// Run implements consensus.Consenter.
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, n.close()) }()
 	if err := n.start(ctx); err != nil {
 		return ignoreEnd(ctx, err)
 	}
-	ticker := time.NewTicker(n.cfg.TickInterval)
+	ticker := time.NewTicker(n.cfg.Raft.TickInterval)
 	defer ticker.Stop()
 	n.saturation.Work()
 	for {
@@ -235,7 +276,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 		case <-ticker.C:
 			work = n.tick
 		case m := <-n.messages:
-			work = func() { n.step(m) }
+			work = func() { n.take(m) }
 		case p := <-n.accepting():
 			work = func() { n.propose(p) }
 		case <-n.block.C():
@@ -273,8 +314,8 @@ func (n *Node) close() error {
 	return errors.Join(n.outbox.close(), n.syncer.Close(), n.log.Close())
 }
 
-// step takes this message and those that wait behind it, so that they share one Ready.
-func (n *Node) step(m *raftpb.Message) {
+// take steps this message and those that wait behind it, so that they share one Ready.
+func (n *Node) take(m *raftpb.Message) {
 	for {
 		n.roll.heard[m.GetFrom()] = n.roll.ticks
 		n.outbox.spares.acknowledged(m)

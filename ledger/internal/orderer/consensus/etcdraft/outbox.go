@@ -13,11 +13,11 @@ import (
 // messages without entries, spares those to followers that no majority needs, and a repeated acknowledgement is not sent.
 // It is of the run goroutine. When due has a value that goroutine calls sendDue; after paced has one, ready may say yes.
 type outbox struct {
-	self      uint64
-	transport Transport
-	members   func() []uint64 // members are the ids after the last configuration that was applied
-	tick      time.Duration   // tick is for how long an acknowledgement is not repeated
-	hold      time.Duration   // hold is Delays.Hold
+	self     uint64
+	transmit func(*raftpb.Message)
+	members  func() []uint64 // members are the ids after the last configuration that was applied
+	tick     time.Duration   // tick is for how long an acknowledgement is not repeated
+	hold     time.Duration   // hold is Delays.Hold
 
 	pacer   pacer
 	notices notices
@@ -29,15 +29,15 @@ type outbox struct {
 	release    *time.Timer    // release fires when something held is due
 }
 
-func newOutbox(cfg *Config, transport Transport, members func() []uint64) (*outbox, error) {
+func newOutbox(cfg *Config, transmit func(*raftpb.Message), members func() []uint64) (*outbox, error) {
 	alarm, err := process.NewAlarm()
 	if err != nil {
 		return nil, err
 	}
 	return &outbox{
-		self: cfg.ID, transport: transport, members: members, tick: cfg.TickInterval, hold: cfg.Hold,
-		pacer:   pacer{interval: cfg.Pace, most: cfg.MostPace},
-		notices: notices{shelf{atMost: cfg.Hold}}, spares: spares{shelf: shelf{atMost: cfg.SpareHold}},
+		self: cfg.ID, transmit: transmit, members: members, tick: cfg.Raft.TickInterval, hold: cfg.Delays.Hold,
+		pacer:   pacer{interval: cfg.Delays.Pace, most: cfg.Delays.MostPace},
+		notices: notices{shelf{atMost: cfg.Delays.Hold}}, spares: spares{shelf: shelf{atMost: cfg.Delays.SpareHold}},
 		alarm: alarm, release: consensus.StoppedTimer(),
 	}, nil
 }
@@ -73,7 +73,7 @@ func (o *outbox) send(messages []*raftpb.Message) {
 	}
 	for _, m := range messages {
 		if m.GetTo() != o.self && !o.repeats(m, now) && !o.holds(m, now) {
-			o.transport.Send(m.GetTo(), m)
+			o.transmit(m)
 		}
 	}
 	o.armRelease(now)
@@ -117,7 +117,7 @@ func (o *outbox) sendAll(s *shelf) {
 
 func (o *outbox) deliver(messages []*raftpb.Message) {
 	for _, m := range messages {
-		o.transport.Send(m.GetTo(), m)
+		o.transmit(m)
 	}
 }
 

@@ -17,7 +17,7 @@ func TestWhatIsProposedMakesRoom(t *testing.T) {
 	fill := func() (queued int) {
 		n.leader.Store(self)
 		for {
-			err := n.Propose(consensus.Proposal{Tx: make([]byte, size), Config: queued%7 == 3, Settle: func(error) { failed++ }})
+			err := n.Submit(consensus.Proposal{Tx: make([]byte, size), Config: queued%7 == 3, Settle: func(error) { failed++ }})
 			if err != nil {
 				require.ErrorIs(t, err, consensus.ErrOverload)
 				return queued

@@ -48,7 +48,7 @@ func (n *Node) propose(p consensus.Proposal) {
 func (n *Node) proposeCut() {
 	timed := n.block.Block()
 	n.block.Stop()
-	if number, txs := n.sm.Open(); !n.leads() || txs == 0 || number != timed {
+	if number, txs := n.host.Open(); !n.leads() || txs == 0 || number != timed {
 		return
 	}
 	// Dropped means that we lose the lead: the next leader has a timer of its own.

@@ -89,7 +89,7 @@ func (n *Node) save(ctx context.Context, rd raft.Ready) error {
 	}
 	index := rd.Snapshot.GetMetadata().GetIndex()
 	log.Infof("[channel: %s] Taking snapshot at index %d, catching up to %d blocks", n.cfg.Channel, index, height)
-	if err := n.sm.CatchUp(ctx, height); err != nil {
+	if err := n.host.CatchUp(ctx, height); err != nil {
 		return err
 	}
 	n.applied = index
@@ -106,7 +106,7 @@ func (n *Node) apply(e *raftpb.Entry) error {
 		if err := protoutil.Unmarshal(e.Data, &entry); err != nil {
 			return fmt.Errorf("log entry %d: %w", e.GetIndex(), err)
 		}
-		if err := n.sm.Apply(e.GetIndex(), &entry); err != nil {
+		if err := n.host.Apply(e.GetIndex(), &entry); err != nil {
 			return fmt.Errorf("log entry %d: %w", e.GetIndex(), err)
 		}
 		n.syncer.Applied(len(e.Data))
@@ -125,12 +125,12 @@ func (n *Node) noteLeader(leader uint64) {
 	n.block.Stop()
 	n.configs.refuse(consensus.ErrNotLeader)
 	n.outbox.newTerm()
-	n.sm.LeaderChanged(before, leader)
+	n.host.LeaderChanged(before, leader)
 }
 
 // watchBlock lets a leader end the open block in time.
 func (n *Node) watchBlock() {
-	number, txs := n.sm.Open()
+	number, txs := n.host.Open()
 	if !n.leads() {
 		txs = 0
 	}
@@ -143,8 +143,8 @@ type place struct{ index, height uint64 }
 // beginSnapshot begins to make the ledger durable if it is time for a snapshot. The snapshot is the last entry of which
 // everything is in sealed blocks.
 func (n *Node) beginSnapshot() {
-	if at := n.sm.Applied(); n.syncer.Due() && at.Index > 1 {
-		n.snapshot = place{index: at.Index - 1, height: n.sm.Height()}
+	if at := n.host.Applied(); n.syncer.Due() && at.Index > 1 {
+		n.snapshot = place{index: at.Index - 1, height: n.host.Height()}
 		n.syncer.Begin()
 	}
 }

@@ -160,9 +160,9 @@ func (g *group) open(id uint64) {
 	}
 	n, err := Open(Config{
 		Channel: "ch", ID: id, Voters: voters, Dir: filepath.Join(g.dir, strconv.Itoa(int(id))),
-		TickInterval: time.Hour, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1 << 30,
-		CutInterval: func() time.Duration { return time.Hour }, Hold: hold, SpareHold: spareHold,
-	}, m, m)
+		Raft:        channelconfig.RaftOptions{TickInterval: time.Hour, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1 << 30},
+		CutInterval: func() time.Duration { return time.Hour }, Delays: Delays{Hold: hold, SpareHold: spareHold},
+	}, m)
 	require.NoError(g.t, err)
 	require.NoError(g.t, n.start(context.Background()))
 	g.nodes[id] = n
@@ -202,7 +202,7 @@ func (g *group) propose(id uint64, texts []string) {
 	n := g.nodes[id]
 	for _, text := range texts {
 		p := consensus.Proposal{Tx: []byte(text), Config: isConfig(text), Settle: func(err error) { g.say("%s refused at %d: %s", text, id, err) }}
-		if err := n.Propose(p); err != nil {
+		if err := n.Submit(p); err != nil {
 			p.Settle(err)
 		}
 	}
@@ -220,7 +220,7 @@ func (g *group) deliver() {
 		if g.lost[m.GetFrom()] || g.lost[m.GetTo()] || g.nodes[m.GetTo()] == nil {
 			continue
 		}
-		g.nodes[m.GetTo()].step(m)
+		g.nodes[m.GetTo()].take(m)
 		g.ready(m.GetTo())
 	}
 }
@@ -243,14 +243,15 @@ func (g *group) changes() string {
 	return strings.Join(out, "\n")
 }
 
-// machine is a node's state machine and transport.
+// machine is a node's host.
 type machine struct {
-	group  *group
-	id     uint64
-	leader uint64
-	blocks []string
-	ends   []chain.Applied // where each of them ends in the log
-	open   []string
+	consensus.Host // what no node of Raft asks for
+	group          *group
+	id             uint64
+	leader         uint64
+	blocks         []string
+	ends           []chain.Applied // where each of them ends in the log
+	open           []string
 }
 
 func isConfig(tx string) bool { return strings.ContainsRune("+-=", rune(tx[0])) }
@@ -263,9 +264,16 @@ func (m *machine) String() string {
 	return strings.TrimRight(fmt.Sprintf("%d follows %d: %s", m.id, m.leader, strings.TrimSpace(text)), " ")
 }
 
-func (m *machine) Apply(index uint64, entry *streampb.LogEntry) error {
+func (m *machine) Apply(first uint64, entries ...*streampb.LogEntry) error {
+	for i, entry := range entries {
+		m.apply(first+uint64(i), entry)
+	}
+	return nil
+}
+
+func (m *machine) apply(index uint64, entry *streampb.LogEntry) {
 	if index <= m.Applied().Index {
-		return nil // it is in a sealed block
+		return // it is in a sealed block
 	}
 	for i, tx := range entry.Txs {
 		if isConfig(string(tx)) {
@@ -279,7 +287,6 @@ func (m *machine) Apply(index uint64, entry *streampb.LogEntry) error {
 	if entry.Cut {
 		m.seal(chain.Applied{Index: index, Txs: uint32(len(entry.Txs))})
 	}
-	return nil
 }
 
 func (m *machine) seal(at chain.Applied) {
@@ -341,6 +348,9 @@ func (m *machine) CatchUp(_ context.Context, height uint64) error {
 
 func (m *machine) LeaderChanged(_, leader uint64) { m.leader = leader }
 
-func (m *machine) Send(_ uint64, message *raftpb.Message) {
-	m.group.mail = append(m.group.mail, proto.Clone(message).(*raftpb.Message))
+func (m *machine) Send(_ uint64, message consensus.Message) {
+	m.group.mail = append(m.group.mail, proto.Clone(message.Payload).(*raftpb.Message))
+	if message.Sent != nil {
+		message.Sent(true)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -51,34 +52,42 @@ const (
 	syncBytes = 16 << 20
 )
 
-// StateMachine is what the topic is for. Its methods are called from one goroutine.
-type StateMachine interface {
-	// Apply takes entries in order; first is the index of the first of them.
-	Apply(first uint64, entries ...*streampb.LogEntry) error
-	// Applied is how far the log is in sealed blocks.
-	Applied() chain.Applied
-	// From is where the log is to be read from: before that, to see that the blocks are made of it.
-	From() chain.Applied
-	// Open is the block that is not sealed yet.
-	Open() (number uint64, txs int)
-	// Sync makes what was applied durable, so that a restart has less to read. It runs beside Apply.
-	Sync() error
-	// Connected says that the topic can be written to, and is read to where that became so.
-	Connected()
-}
-
 // Config is how a channel is ordered.
 type Config struct {
-	Channel     string
-	Brokers     []string             // host:port of those to begin with
-	MaxBytes    int                  // of a transaction
-	CutInterval func() time.Duration // how long a block may stay open
+	// Channel is the channel's name, and its topic's.
+	Channel string
+	// Brokers are the host:port of those to begin with: one that is up suffices, which names the others. The topic has
+	// as many replicas as there are brokers here, up to three.
+	Brokers []string
+	// MaxBytes is the largest transaction, which the topic's settings must allow.
+	MaxBytes int
+	// CutInterval is how long a block may stay open. It is asked for each block.
+	CutInterval func() time.Duration
+}
+
+// validate returns every problem of the configuration.
+func (c *Config) validate() error {
+	var problems []error
+	if c.Channel == "" {
+		problems = append(problems, errors.New("Channel is missing"))
+	}
+	if len(c.Brokers) == 0 {
+		problems = append(problems, errors.New("Brokers: at least one host:port is accepted"))
+	}
+	if c.MaxBytes <= 0 || c.MaxBytes > math.MaxInt32-recordSlack {
+		problems = append(problems, fmt.Errorf("MaxBytes %d: 1 to %d is accepted", c.MaxBytes, math.MaxInt32-recordSlack))
+	}
+	if c.CutInterval == nil {
+		problems = append(problems, errors.New("CutInterval is missing"))
+	}
+	return errors.Join(problems...)
 }
 
 // Node is one orderer's part in a channel.
 type Node struct {
+	consensus.Apart
 	cfg       Config
-	sm        StateMachine
+	host      consensus.Host
 	client    *kgo.Client
 	session   []byte // in this run's CONNECT, to know it again
 	connected atomic.Bool
@@ -93,9 +102,12 @@ type Node struct {
 }
 
 // Open makes the node; Run starts it. Brokers may come later.
-func Open(cfg Config, sm StateMachine) (*Node, error) {
-	n := &Node{cfg: cfg, sm: sm, session: make([]byte, 16), block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(syncBytes, sm.Sync)}
-	n.next, n.sealed = offset(sm.From()), offset(sm.Applied())
+func Open(cfg Config, host consensus.Host) (*Node, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("kafka of channel %s: %w", cfg.Channel, err)
+	}
+	n := &Node{cfg: cfg, host: host, session: make([]byte, 16), block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(syncBytes, host.Sync)}
+	n.next, n.sealed = offset(host.From()), offset(host.Applied())
 	_, _ = rand.Read(n.session) // it never errs
 	largest := int32(cfg.MaxBytes + recordSlack)
 	var err error
@@ -124,16 +136,16 @@ func pauseAfter(tries int) time.Duration { return min(time.Duration(tries)*retry
 // Connected reports whether transactions are accepted.
 func (n *Node) Connected() bool { return n.connected.Load() }
 
-// Queued is how many records wait to be taken by a broker, and to be applied.
+// Queued implements consensus.Consenter: records that wait to be taken by a broker, and to be applied.
 func (n *Node) Queued() (proposals, messages int) {
 	return int(n.client.BufferedProduceRecords()), int(n.client.BufferedFetchRecords())
 }
 
-// Busy is for how many seconds records were applied, since the node was opened.
+// Busy implements consensus.Consenter.
 func (n *Node) Busy() float64 { return n.saturation.Seconds() }
 
-// Propose sends a transaction on its way. It errs at once before the topic is read to its end.
-func (n *Node) Propose(p consensus.Proposal) error {
+// Submit implements consensus.Consenter. It errs at once before the topic is read to its end.
+func (n *Node) Submit(p consensus.Proposal) error {
 	if !n.Connected() {
 		return ErrStarting
 	}
@@ -161,7 +173,7 @@ func explain(err error) error {
 	}
 }
 
-// Run reads the topic until ctx ends; it returns an error when the topic or the ledger fail.
+// Run implements consensus.Consenter. It fails when the topic or the ledger does.
 func (n *Node) Run(ctx context.Context) error {
 	defer n.client.Close()
 	defer n.block.Stop()
@@ -277,7 +289,7 @@ func (n *Node) take(fetches kgo.Fetches) error {
 		entries = append(entries, entry)
 		connected = connected || hello != nil && bytes.Equal(hello, n.session)
 	}
-	if err := n.sm.Apply(uint64(first)+1, entries...); err != nil {
+	if err := n.host.Apply(uint64(first)+1, entries...); err != nil {
 		return err
 	}
 	if connected && n.next <= n.sealed { // our word came to the topic's end
@@ -285,9 +297,8 @@ func (n *Node) take(fetches kgo.Fetches) error {
 	}
 	if connected && !n.connected.Swap(true) {
 		log.Infof("[channel: %s] The topic is read up to offset %d, where this orderer has come", n.cfg.Channel, n.next-1)
-		n.sm.Connected()
 	}
-	n.block.Watch(n.sm.Open())
+	n.block.Watch(n.host.Open())
 	if n.syncer.Due() {
 		n.syncer.Begin()
 	}

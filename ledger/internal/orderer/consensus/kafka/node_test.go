@@ -27,16 +27,17 @@ const topic = "mychannel"
 
 // machine notes what it is given, by Fabric's rules of blocks without their size.
 type machine struct {
-	mu        sync.Mutex
-	at        chain.Applied
-	from      chain.Applied // zero: the same
-	number    uint64
-	open      []string
-	blocks    []string
-	connected chan struct{}
+	consensus.Host // what no node of Kafka asks for
+
+	mu     sync.Mutex
+	at     chain.Applied
+	from   chain.Applied // zero: the same
+	number uint64
+	open   []string
+	blocks []string
 }
 
-func newMachine() *machine { return &machine{number: 1, connected: make(chan struct{}, 1)} }
+func newMachine() *machine { return &machine{number: 1} }
 
 func (m *machine) Apply(first uint64, entries ...*streampb.LogEntry) error {
 	m.mu.Lock()
@@ -67,7 +68,6 @@ func (m *machine) From() chain.Applied {
 }
 
 func (m *machine) Sync() error { return nil }
-func (m *machine) Connected()  { m.connected <- struct{}{} }
 
 func (m *machine) Open() (uint64, int) {
 	m.mu.Lock()
@@ -113,6 +113,12 @@ func (s *site) run(m *machine, cut time.Duration) (n *Node, stop func(), ended <
 	return n, stop, done
 }
 
+// connected waits until a node has read the topic to its end.
+func connected(t *testing.T, n *Node) {
+	t.Helper()
+	require.Eventually(t, n.Connected, time.Minute, time.Millisecond)
+}
+
 // write puts a record into the topic, whoever it may be from.
 func (s *site) write(value []byte) {
 	s.t.Helper()
@@ -137,7 +143,7 @@ func regular(t *testing.T, tx string) []byte {
 func order(t *testing.T, n *Node, tx string) {
 	t.Helper()
 	told := make(chan error, 1)
-	require.NoError(t, n.Propose(consensus.Proposal{Tx: []byte(tx), Settle: func(err error) { told <- err }}))
+	require.NoError(t, n.Submit(consensus.Proposal{Tx: []byte(tx), Settle: func(err error) { told <- err }}))
 	require.NoError(t, <-told)
 }
 
@@ -156,14 +162,14 @@ func TestNothingIsAcceptedBeforeTheTopicIsReadToItsEnd(t *testing.T) {
 	n, err := Open(Config{Channel: topic, Brokers: s.brokers.ListenAddrs(), MaxBytes: 1 << 20, CutInterval: func() time.Duration { return time.Hour }}, m)
 	require.NoError(t, err)
 	defer n.client.Close()
-	require.ErrorIs(t, n.Propose(consensus.Proposal{Tx: []byte("early")}), ErrStarting)
+	require.ErrorIs(t, n.Submit(consensus.Proposal{Tx: []byte("early")}), ErrStarting)
 }
 
 func TestOnlyTheOpenBlocksTimeToCutCounts(t *testing.T) {
 	s := newSite(t)
 	m := newMachine()
 	n, _, _ := s.run(m, time.Hour)
-	<-m.connected
+	connected(t, n)
 	order(t, n, "a")
 	s.write(timeToCut(t, 1))
 	s.write(timeToCut(t, 1)) // two orderers' clocks: the second comes after the cut
@@ -182,9 +188,9 @@ func TestABlockEndsWhenItsTimeIsUp(t *testing.T) {
 	s := newSite(t)
 	m, other := newMachine(), newMachine()
 	n, _, _ := s.run(m, 5*time.Millisecond)
-	s.run(other, 5*time.Millisecond)
-	<-m.connected
-	<-other.connected
+	another, _, _ := s.run(other, 5*time.Millisecond)
+	connected(t, n)
+	connected(t, another)
 	order(t, n, "a")
 	await(t, m, []string{"[a]"}, nil)
 	await(t, other, []string{"[a]"}, nil)
@@ -197,7 +203,7 @@ func TestARestartReadsOnFromTheLastBlock(t *testing.T) {
 	s := newSite(t)
 	m := newMachine()
 	n, stop, _ := s.run(m, time.Hour)
-	<-m.connected
+	connected(t, n)
 	order(t, n, "a")
 	s.write(timeToCut(t, 1))
 	order(t, n, "b")
@@ -205,7 +211,7 @@ func TestARestartReadsOnFromTheLastBlock(t *testing.T) {
 	stop()
 	m.open = nil // it was not sealed: the topic has it
 	n, _, _ = s.run(m, time.Hour)
-	<-m.connected
+	connected(t, n)
 	order(t, n, "c")
 	await(t, m, []string{"[a]"}, []string{"b", "c"})
 }
@@ -227,8 +233,8 @@ func TestAFirstWordThatIsRefusedIsTriedAgainAfterAPause(t *testing.T) {
 		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.TopicAuthorizationFailed), nil, true
 	})
 	m := newMachine()
-	s.run(m, time.Hour)
-	<-m.connected
+	n, _, _ := s.run(m, time.Hour)
+	connected(t, n)
 	mu.Lock()
 	defer mu.Unlock()
 	require.Len(t, at, refusals+1)
@@ -240,8 +246,8 @@ func TestAFirstWordThatIsRefusedIsTriedAgainAfterAPause(t *testing.T) {
 func TestALedgerThatFailsEndsTheNode(t *testing.T) {
 	s := newSite(t)
 	m := newMachine()
-	_, _, ended := s.run(m, time.Hour)
-	<-m.connected
+	n, _, ended := s.run(m, time.Hour)
+	connected(t, n)
 	s.write(regular(t, "poison"))
 	require.ErrorContains(t, <-ended, "the ledger fails")
 }
@@ -250,13 +256,13 @@ func TestALostTopicEndsTheNode(t *testing.T) {
 	s := newSite(t)
 	m := newMachine()
 	m.at, m.from = chain.Applied{Index: 100}, chain.Applied{Index: 90} // as blocks say that are there; the topic is new
-	_, stop, ended := s.run(m, time.Hour)
+	first, stop, ended := s.run(m, time.Hour)
 	require.ErrorIs(t, <-ended, ErrLost)
 	stop()
 	m.from = chain.Applied{Index: 1} // it has some records of the last block, and not all
-	_, _, ended = s.run(m, time.Hour)
+	second, _, ended := s.run(m, time.Hour)
 	require.ErrorIs(t, <-ended, ErrLost)
-	require.Empty(t, m.connected)
+	require.False(t, first.Connected() || second.Connected())
 }
 
 func TestTopicsThatForgetOrHaveNoOrderAreRefused(t *testing.T) {

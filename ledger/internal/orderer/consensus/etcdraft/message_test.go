@@ -1,4 +1,4 @@
-package cluster
+package etcdraft
 
 import (
 	"math/rand/v2"
@@ -42,7 +42,7 @@ func agrees(t *testing.T, raw []byte) {
 	t.Helper()
 	var want raftpb.Message
 	wanted := proto.Unmarshal(raw, &want)
-	got, err := ParseMessage(raw)
+	got, err := parseMessage(raw)
 	require.Equal(t, wanted == nil, err == nil, "%x", raw)
 	if err == nil {
 		require.True(t, proto.Equal(&want, got), "%x", raw)
@@ -59,7 +59,7 @@ func FuzzParseMessage(f *testing.F) {
 func TestAppendedEntriesAreNotCopied(t *testing.T) {
 	raw, err := proto.Marshal(appendMessage())
 	require.NoError(t, err)
-	m, err := ParseMessage(raw)
+	m, err := parseMessage(raw)
 	require.NoError(t, err)
 	require.Equal(t, "entry", string(m.Entries[0].Data))
 	for i := range raw {

@@ -1,4 +1,4 @@
-package cluster
+package etcdraft
 
 import (
 	"go.etcd.io/raft/v3/raftpb"
@@ -7,9 +7,9 @@ import (
 	"github.com/qioi/qioi/ledger/internal/protoview"
 )
 
-// ParseMessage reads a Raft message, without copying its entries where it is one that appends them: they are part of
+// parseMessage reads a Raft message, without copying its entries where it is one that appends them: they are part of
 // raw from then on.
-func ParseMessage(raw []byte) (*raftpb.Message, error) {
+func parseMessage(raw []byte) (*raftpb.Message, error) {
 	m := &raftpb.Message{}
 	if appended(raw, m) {
 		return m, nil
@@ -39,7 +39,7 @@ func appended(raw []byte, m *raftpb.Message) bool {
 		case protoview.Chunk(7):
 			e := &raftpb.Entry{}
 			m.Entries = append(m.Entries, e)
-			return entry(bytes, e)
+			return parseEntry(bytes, e)
 		case protoview.Number(8):
 			m.Commit = &value
 		default:
@@ -49,7 +49,7 @@ func appended(raw []byte, m *raftpb.Message) bool {
 	})
 }
 
-func entry(raw []byte, e *raftpb.Entry) bool {
+func parseEntry(raw []byte, e *raftpb.Entry) bool {
 	return protoview.Fields(raw, func(tag protoview.Tag, bytes []byte, value uint64) bool {
 		switch tag {
 		case protoview.Number(1):
