@@ -218,7 +218,11 @@ func (b *Bundle) decodeOrderer(group *commonpb.ConfigGroup, orgs *[]identity.Org
 			return fmt.Errorf("%s virtual_block_txs: a number above 0 is accepted", keyMode)
 		}
 	}
-	if err := o.decodeConsensus(group, kind.Metadata); err != nil {
+	how, known := consensusTypes[o.ConsensusType]
+	if !known {
+		return unknownType(o.ConsensusType)
+	}
+	if err := how.decode(o, group, kind.Metadata); err != nil {
 		return err
 	}
 	o.TLSRoots = x509.NewCertPool()
@@ -238,59 +242,6 @@ func (b *Bundle) decodeOrderer(group *commonpb.ConfigGroup, orgs *[]identity.Org
 		o.Addresses = append(o.Addresses, endpoints.Addresses...)
 	}
 	sort.Strings(o.Addresses)
-	return nil
-}
-
-func (o *Orderer) decodeConsensus(group *commonpb.ConfigGroup, metadata []byte) error {
-	switch o.ConsensusType {
-	case Solo:
-		return nil
-	case Kafka:
-		return o.decodeBrokers(group)
-	case Raft:
-	default:
-		return fmt.Errorf("consensus type %q: %s, %s and %s are accepted", o.ConsensusType, Solo, Raft, Kafka)
-	}
-	var cfg etcdraftpb.ConfigMetadata
-	if err := protoutil.Unmarshal(metadata, &cfg); err != nil {
-		return err
-	}
-	if len(cfg.Consenters) == 0 {
-		return fmt.Errorf("%s has no consenters", Raft)
-	}
-	opts := cfg.GetOptions()
-	tick, err := positiveDuration("tick_interval", opts.GetTickInterval())
-	if err != nil {
-		return err
-	}
-	if opts.ElectionTick <= opts.HeartbeatTick || opts.HeartbeatTick == 0 {
-		return fmt.Errorf("election_tick %d, heartbeat_tick %d: election_tick > heartbeat_tick > 0 is accepted", opts.ElectionTick, opts.HeartbeatTick)
-	}
-	if opts.SnapshotIntervalSize == 0 {
-		return fmt.Errorf("snapshot_interval_size: a number of bytes above 0 is accepted")
-	}
-	o.Consenters = cfg.Consenters
-	o.Raft = RaftOptions{
-		TickInterval: tick, ElectionTick: int(opts.ElectionTick), HeartbeatTick: int(opts.HeartbeatTick),
-		SnapshotInterval: int(opts.SnapshotIntervalSize),
-	}
-	return nil
-}
-
-func (o *Orderer) decodeBrokers(group *commonpb.ConfigGroup) error {
-	var brokers ordererpb.KafkaBrokers
-	if err := get(group, keyKafkaBrokers, &brokers); err != nil {
-		return err
-	}
-	if len(brokers.Brokers) == 0 {
-		return fmt.Errorf("%s: at least one host:port is accepted", keyKafkaBrokers)
-	}
-	for _, broker := range brokers.Brokers {
-		if _, _, err := net.SplitHostPort(broker); err != nil {
-			return fmt.Errorf("%s %q: host:port is accepted", keyKafkaBrokers, broker)
-		}
-	}
-	o.KafkaBrokers = brokers.Brokers
 	return nil
 }
 

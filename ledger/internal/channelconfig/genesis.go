@@ -120,14 +120,11 @@ func (g *Genesis) channelGroup() (*commonpb.ConfigGroup, error) {
 
 func (g *Genesis) ordererGroup() (*commonpb.ConfigGroup, error) {
 	group := newGroup()
-	var metadata []byte
-	if g.ConsensusType == Raft {
-		metadata = mustMarshal(&etcdraftpb.ConfigMetadata{Consenters: g.Consenters, Options: g.RaftOptions})
+	how, known := consensusTypes[g.ConsensusType]
+	if !known {
+		return nil, unknownType(g.ConsensusType)
 	}
-	set(group, keyConsensusType, &ordererpb.ConsensusType{Type: g.ConsensusType, Metadata: metadata})
-	if g.ConsensusType == Kafka {
-		set(group, keyKafkaBrokers, &ordererpb.KafkaBrokers{Brokers: g.KafkaBrokers})
-	}
+	set(group, keyConsensusType, &ordererpb.ConsensusType{Type: g.ConsensusType, Metadata: how.encode(g, group)})
 	set(group, keyBatchSize, &ordererpb.BatchSize{
 		MaxMessageCount: g.MaxMessageCount, AbsoluteMaxBytes: g.AbsoluteMaxBytes, PreferredMaxBytes: g.PreferredMaxBytes,
 	})

@@ -39,13 +39,6 @@ const (
 	Endorsement     = "/Channel/Application/Endorsement"
 )
 
-// Consensus types.
-const (
-	Solo  = "solo"
-	Raft  = "etcdraft"
-	Kafka = "kafka"
-)
-
 // Mode says how transactions leave the orderer.
 type Mode int
 

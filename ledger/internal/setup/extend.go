@@ -25,7 +25,7 @@ func AddOrderer(dir string) (*network.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if file.Consenter != "raft" {
+	if !consenters[file.Consenter].grows {
 		return nil, fmt.Errorf("%s: orderers that agree by %s: raft is accepted", dir, file.Consenter)
 	}
 	f := folder(dir)

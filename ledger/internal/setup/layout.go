@@ -68,10 +68,8 @@ func newPlan(o Options, chaincodes []channelconfig.GenesisChaincode) *plan {
 			}
 		}
 	}
-	if o.Consenter == "kafka" {
-		for i := range o.Brokers {
-			p.brokers = append(p.brokers, p.broker(i))
-		}
+	for i := range o.Brokers {
+		p.brokers = append(p.brokers, p.broker(i))
 	}
 	return p
 }

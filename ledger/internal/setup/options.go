@@ -86,7 +86,19 @@ func Defaults() Options {
 // blockWireGap is the gap where a transaction waits for its block far longer.
 const blockWireGap = 8 * time.Millisecond
 
-var consensusTypes = map[string]string{"raft": channelconfig.Raft, "solo": channelconfig.Solo, "kafka": channelconfig.Kafka}
+// consenter is what a value of --consenter means.
+type consenter struct {
+	consensusType string
+	alone         bool // alone is whether there is one orderer
+	grows         bool // grows is whether orderers are added to those that the network began with
+	brokers       int  // brokers is how many are placed by default, of which one may fail; 0: it has none
+}
+
+var consenters = map[string]consenter{
+	"raft":  {consensusType: channelconfig.Raft, grows: true},
+	"solo":  {consensusType: channelconfig.Solo, alone: true},
+	"kafka": {consensusType: channelconfig.Kafka, brokers: 3},
+}
 
 var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block}
 
@@ -111,15 +123,15 @@ func (o *Options) validate() error {
 		refuse(n.value < n.low || n.value > n.high, "--%s %d: %d to %d is accepted", n.flag, n.value, n.low, n.high)
 	}
 	refuse(o.WireGap > nodeconfig.MaxWireGap, "--wire-gap %s: 0s to %s is accepted", o.WireGap, nodeconfig.MaxWireGap)
-	_, known := modes[o.Mode]
-	refuse(!known, "--mode %q: stream and block are accepted", o.Mode)
-	_, known = consensusTypes[o.Consenter]
+	_, knownMode := modes[o.Mode]
+	refuse(!knownMode, "--mode %q: stream and block are accepted", o.Mode)
+	how, known := consenters[o.Consenter]
 	refuse(!known, "--consenter %q: raft, solo and kafka are accepted", o.Consenter)
-	refuse(o.Consenter == "solo" && o.Orderers != 1, "--consenter solo --orderers %d: solo is one orderer", o.Orderers)
-	refuse(o.Brokers > 0 && o.Consenter != "kafka", "--brokers %d: only --consenter kafka has brokers", o.Brokers)
+	refuse(how.alone && o.Orderers != 1, "--consenter %s --orderers %d: %[1]s is one orderer", o.Consenter, o.Orderers)
+	refuse(o.Brokers > 0 && how.brokers == 0, "--brokers %d: only --consenter kafka has brokers", o.Brokers)
 	refuse(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),
 		"--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
-	refuse(o.Kubernetes != "" && (o.ChaincodeTLS || o.Consenter == "kafka"),
+	refuse(o.Kubernetes != "" && (o.ChaincodeTLS || how.brokers > 0),
 		"--kubernetes %s: it is accepted without --chaincode-tls and --consenter kafka", o.Kubernetes)
 	refuse(len(o.Channels) == 0, "--channel: at least one is accepted")
 	seen := map[string]bool{}

@@ -42,8 +42,8 @@ func Init(o Options) (*network.File, error) {
 		// Chaincode processes are left out: they do little, and only while their peer waits.
 		o.Processors = process.FairProcessors(runtime.NumCPU(), o.Orderers+o.Orgs*o.PeersPerOrg)
 	}
-	if o.Consenter == "kafka" && o.Brokers == 0 {
-		o.Brokers = defaultBrokers
+	if o.Brokers == 0 {
+		o.Brokers = consenters[o.Consenter].brokers
 	}
 	if o.WireGap < 0 {
 		o.WireGap = 0
@@ -64,9 +64,6 @@ func Init(o Options) (*network.File, error) {
 	}
 	return b.file, b.file.Save(o.Dir)
 }
-
-// defaultBrokers is the least number of which one may fail.
-const defaultBrokers = 3
 
 type builder struct {
 	options      Options
@@ -179,7 +176,7 @@ func (b *builder) channels(chaincodes []channelconfig.GenesisChaincode) error {
 	o := b.options
 	for _, name := range o.Channels {
 		block, err := channelconfig.NewGenesis(channelconfig.Genesis{
-			ChannelID: name, ConsensusType: consensusTypes[o.Consenter], Consenters: b.consenters, KafkaBrokers: addresses(b.plan.brokers),
+			ChannelID: name, ConsensusType: consenters[o.Consenter].consensusType, Consenters: b.consenters, KafkaBrokers: addresses(b.plan.brokers),
 			RaftOptions: &etcdraftpb.Options{
 				TickInterval: o.RaftTick.String(), ElectionTick: o.ElectionTicks, HeartbeatTick: 1,
 				MaxInflightBlocks: 5, SnapshotIntervalSize: o.SnapshotBytes,

@@ -85,15 +85,15 @@ func (c *Config) validate() error {
 		wrong bool
 		text  string
 	}{
-		{c.ID == 0, "ID 0: 1 or more is accepted"},
-		{c.Dir == "", "Dir is missing"},
-		{len(c.Voters) > 0 && !slices.Contains(c.Voters, c.ID), "Voters: all founders are accepted, this node among them, or none"},
-		{c.Raft.TickInterval <= 0, "TickInterval: a time above 0 is accepted"},
-		{c.Raft.HeartbeatTick <= 0 || c.Raft.ElectionTick <= c.Raft.HeartbeatTick, "ElectionTick > HeartbeatTick > 0 is accepted"},
-		{c.Raft.SnapshotInterval <= 0, "SnapshotInterval: a number of bytes above 0 is accepted"},
-		{c.CutInterval == nil, "CutInterval is missing"},
-		{min(c.Delays.Pace, c.Delays.MostPace, c.Delays.Hold, c.Delays.SpareHold) < 0, "Delays: 0 or more is accepted"},
-		{c.Delays.MostPace < c.Delays.Pace, "MostPace: Pace or more is accepted"},
+		{c.ID == 0, "id 0: 1 or more is accepted"},
+		{c.Dir == "", "no folder is named"},
+		{len(c.Voters) > 0 && !slices.Contains(c.Voters, c.ID), "voters: all founders are accepted, this node among them, or none"},
+		{c.Raft.TickInterval <= 0, "tick interval: a time above 0 is accepted"},
+		{c.Raft.HeartbeatTick <= 0 || c.Raft.ElectionTick <= c.Raft.HeartbeatTick, "election ticks > heartbeat ticks > 0 is accepted"},
+		{c.Raft.SnapshotInterval <= 0, "snapshot interval: a number of bytes above 0 is accepted"},
+		{c.CutInterval == nil, "no time to cut a block is given"},
+		{min(c.Delays.Pace, c.Delays.MostPace, c.Delays.Hold, c.Delays.SpareHold) < 0, "delays: 0 or more is accepted"},
+		{c.Delays.MostPace < c.Delays.Pace, "most pace: pace or more is accepted"},
 	} {
 		if p.wrong {
 			problems = append(problems, errors.New(p.text))

@@ -69,16 +69,16 @@ type Config struct {
 func (c *Config) validate() error {
 	var problems []error
 	if c.Channel == "" {
-		problems = append(problems, errors.New("Channel is missing"))
+		problems = append(problems, errors.New("no channel is named"))
 	}
 	if len(c.Brokers) == 0 {
-		problems = append(problems, errors.New("Brokers: at least one host:port is accepted"))
+		problems = append(problems, errors.New("no broker is named: at least one host:port is accepted"))
 	}
 	if c.MaxBytes <= 0 || c.MaxBytes > math.MaxInt32-recordSlack {
-		problems = append(problems, fmt.Errorf("MaxBytes %d: 1 to %d is accepted", c.MaxBytes, math.MaxInt32-recordSlack))
+		problems = append(problems, fmt.Errorf("largest transaction of %d bytes: 1 to %d is accepted", c.MaxBytes, math.MaxInt32-recordSlack))
 	}
 	if c.CutInterval == nil {
-		problems = append(problems, errors.New("CutInterval is missing"))
+		problems = append(problems, errors.New("no time to cut a block is given"))
 	}
 	return errors.Join(problems...)
 }

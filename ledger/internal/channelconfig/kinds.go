@@ -1,0 +1,97 @@
+package channelconfig
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+)
+
+// Consensus types, as they stand in the configuration.
+const (
+	Solo  = "solo"
+	Raft  = "etcdraft"
+	Kafka = "kafka"
+)
+
+// consensusType is what of the orderers' group belongs to one consensus type.
+type consensusType struct {
+	// decode reads it, from the type's metadata or from values of its own.
+	decode func(o *Orderer, group *commonpb.ConfigGroup, metadata []byte) error
+	// encode writes it, and gives the metadata.
+	encode func(g *Genesis, group *commonpb.ConfigGroup) (metadata []byte)
+}
+
+var consensusTypes = map[string]consensusType{
+	Solo: {
+		decode: func(*Orderer, *commonpb.ConfigGroup, []byte) error { return nil },
+		encode: func(*Genesis, *commonpb.ConfigGroup) []byte { return nil },
+	},
+	Raft: {
+		decode: decodeRaft,
+		encode: func(g *Genesis, _ *commonpb.ConfigGroup) []byte {
+			return mustMarshal(&etcdraftpb.ConfigMetadata{Consenters: g.Consenters, Options: g.RaftOptions})
+		},
+	},
+	Kafka: {
+		decode: decodeBrokers,
+		encode: func(g *Genesis, group *commonpb.ConfigGroup) []byte {
+			set(group, keyKafkaBrokers, &ordererpb.KafkaBrokers{Brokers: g.KafkaBrokers})
+			return nil
+		},
+	},
+}
+
+func unknownType(name string) error {
+	return fmt.Errorf("consensus type %q: %s are accepted", name, strings.Join(slices.Sorted(maps.Keys(consensusTypes)), ", "))
+}
+
+func decodeRaft(o *Orderer, _ *commonpb.ConfigGroup, metadata []byte) error {
+	var cfg etcdraftpb.ConfigMetadata
+	if err := protoutil.Unmarshal(metadata, &cfg); err != nil {
+		return err
+	}
+	if len(cfg.Consenters) == 0 {
+		return fmt.Errorf("%s has no consenters", Raft)
+	}
+	opts := cfg.GetOptions()
+	tick, err := positiveDuration("tick_interval", opts.GetTickInterval())
+	if err != nil {
+		return err
+	}
+	if opts.ElectionTick <= opts.HeartbeatTick || opts.HeartbeatTick == 0 {
+		return fmt.Errorf("election_tick %d, heartbeat_tick %d: election_tick > heartbeat_tick > 0 is accepted", opts.ElectionTick, opts.HeartbeatTick)
+	}
+	if opts.SnapshotIntervalSize == 0 {
+		return fmt.Errorf("snapshot_interval_size: a number of bytes above 0 is accepted")
+	}
+	o.Consenters = cfg.Consenters
+	o.Raft = RaftOptions{
+		TickInterval: tick, ElectionTick: int(opts.ElectionTick), HeartbeatTick: int(opts.HeartbeatTick),
+		SnapshotInterval: int(opts.SnapshotIntervalSize),
+	}
+	return nil
+}
+
+func decodeBrokers(o *Orderer, group *commonpb.ConfigGroup, _ []byte) error {
+	var brokers ordererpb.KafkaBrokers
+	if err := get(group, keyKafkaBrokers, &brokers); err != nil {
+		return err
+	}
+	if len(brokers.Brokers) == 0 {
+		return fmt.Errorf("%s: at least one host:port is accepted", keyKafkaBrokers)
+	}
+	for _, broker := range brokers.Brokers {
+		if _, _, err := net.SplitHostPort(broker); err != nil {
+			return fmt.Errorf("%s %q: host:port is accepted", keyKafkaBrokers, broker)
+		}
+	}
+	o.KafkaBrokers = brokers.Brokers
+	return nil
+}
