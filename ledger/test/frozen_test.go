@@ -8,7 +8,7 @@ import (
 )
 
 // TestFrozenOrderersAreLeft stops (SIGSTOP) each orderer in turn under load: its connections
-// stand, but nothing comes from it any more. Peers and gateways go on with the others.
+// stand, but nothing comes from it. Peers and gateways go on with the others.
 func TestFrozenOrderersAreLeft(t *testing.T) {
 	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv)
 	w := g.load("--chaincode", "kv", "--clients", "6", "--value-size", "100")

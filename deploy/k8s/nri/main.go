@@ -1,8 +1,8 @@
-// Command qioi-nri has containerd's record of a container's CPU shares say what QiOi has set.
+// Command qioi-nri keeps containerd's record of a container's CPU shares at what QiOi has set.
 //
 // It is a plugin of NRI, the runtime's node resource interface, and speaks to the daemon beside it over a Unix socket
-// (server.go says how). Without it all works through control groups' files; with it, what containerd writes again when
-// it updates a container for another reason (a cpuset, a memory limit) is QiOi's value and not an older one.
+// (server.go says how). Without it QiOi writes the files of control groups alone. With it, containerd writes QiOi's
+// value, and not an older one, when it updates a container for another reason (a cpuset, a memory limit).
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(ctx context.Context, runtime, own, index string) error {
 	return serve(listener, records)
 }
 
-// listen opens the daemon's socket, for its own user only; what a plugin that was killed has left there is removed.
+// listen opens the daemon's socket, for its own user only. The socket of a plugin that was killed is removed first.
 func listen(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

@@ -9,13 +9,13 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// errGone says that containerd has no such container (any more).
+// errGone says that containerd has no such container, or no longer.
 var errGone = errors.New("no such container")
 
-// updateFunc has the runtime change containers; it gives those that it could not change.
+// updateFunc asks the runtime to change containers; it returns those that it could not change.
 type updateFunc func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 
-// records are the shares of all containers as containerd has them on record, and the way to change them.
+// records are the CPU shares of all containers by containerd's record, and the way to change them.
 type records struct {
 	mu      sync.Mutex
 	shares  map[string]uint64 // by container
@@ -39,7 +39,7 @@ func (r *records) connect(runtime string, update updateFunc, containers []*api.C
 	}
 }
 
-// disconnect forgets everything: what happens now is not seen.
+// disconnect forgets everything: changes are not seen from here on.
 func (r *records) disconnect(why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *plugin) PostCreateContainer(_ context.Context, _ *api.PodSandbox, conta
 	return nil
 }
 
-// PostUpdateContainer learns what somebody else has asked for, such as the kubelet for a resize.
+// PostUpdateContainer learns what another client has asked for, such as the kubelet for a resize.
 func (p *plugin) PostUpdateContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
 	p.records.note(container)
 	return nil

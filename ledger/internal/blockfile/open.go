@@ -94,7 +94,7 @@ func (s *Store) loadSegment(path string, isLast bool) error {
 	}
 	seg := &segment{path: path, file: file, nonce: nonce, firstBlock: first, size: segmentHeaderSize}
 	s.segments = append(s.segments, seg)
-	// Whoever opens for reading wants to know that all is well.
+	// A ledger that is opened for reading alone is opened to be checked.
 	if !isLast && !s.opts.ReadOnly {
 		if places, ok := seg.readIndex(int64(len(data))); ok {
 			seg.size = int64(len(data))

@@ -79,8 +79,8 @@ func (o *Orderer) CutInterval() time.Duration {
 // longBlock fills in 20 ms at 2,500 transactions a second.
 const longBlock = 50
 
-// WaitsForBlocks is whether a transaction waits for its block far longer than for anything else, so that what is
-// written on its way may be spaced: blocks of one, or of a few, are cut at once.
+// WaitsForBlocks reports whether a transaction waits for its block far longer than for anything else, so that messages
+// on its way may be spaced. Blocks of a few transactions are cut at once.
 func WaitsForBlocks(mode Mode, maxMessageCount int) bool {
 	return mode == Block && maxMessageCount >= longBlock
 }
@@ -123,8 +123,8 @@ func (b *Bundle) Policy(path string) policy.Evaluator {
 	return metaPolicy{need: 1}
 }
 
-// Admits verifies an identity as of now, and that a policy names it. Who reads on and on is asked for
-// again and again: a certificate expires, or a new configuration revokes it.
+// Admits verifies an identity as of now, and that a policy names it. A long-lived reader is
+// checked again and again: its certificate may expire, or a new configuration may revoke it.
 func (b *Bundle) Admits(creator []byte, policyPath string) (*identity.Identity, error) {
 	id, err := b.MSP.Deserialize(creator)
 	if err != nil {
@@ -322,7 +322,7 @@ func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (id
 	if err := protoutil.Unmarshal(wire.Config, &msp); err != nil {
 		return identity.OrgConfig{}, fmt.Errorf("organisation %s: %w", name, err)
 	}
-	// Whoever passes over what restricts an organisation's members admits too many.
+	// To ignore a field that restricts an organisation's members would admit too many.
 	if unknown := msp.ProtoReflect().GetUnknown(); len(unknown) > 0 {
 		field, _, _ := protowire.ConsumeTag(unknown)
 		return identity.OrgConfig{}, fmt.Errorf("organisation %s: field %d of its MSP (7: organizational_unit_identifiers) is not accepted", name, field)
@@ -345,7 +345,7 @@ func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (id
 			if unit == nil {
 				continue
 			}
-			// Which of the two it is would be each node's own guess.
+			// Nodes could differ in which of the two they take.
 			if _, twice := cfg.OUs[unit.OrganizationalUnitIdentifier]; twice {
 				return cfg, fmt.Errorf("organisation %s: the unit %q stands for two roles: one is accepted", name, unit.OrganizationalUnitIdentifier)
 			}

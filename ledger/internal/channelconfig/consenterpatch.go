@@ -97,7 +97,7 @@ func (c *ConsenterPatch) endpoint(orderer *commonpb.ConfigGroup) error {
 		}
 		known := slices.Contains(endpoints.Addresses, c.Address)
 		if known != c.Remove {
-			continue // nothing to do: a removed one's is another organisation's, a new one's is there
+			continue // nothing to do: a removed address belongs to another organisation, a new one is there
 		}
 		if c.Remove {
 			endpoints.Addresses = slices.DeleteFunc(endpoints.Addresses, func(a string) bool { return a == c.Address })

@@ -17,10 +17,10 @@ import (
 )
 
 // Membership gives a channel's consenters their Raft ids. It stands in the metadata of every block,
-// as Fabric has it: an id belongs to one consenter for good, also when others come and go.
+// as Fabric has it. An id belongs to one consenter for ever and is not given to another later.
 type Membership struct {
 	IDs  []uint64 // of the configuration's consenters, in its order
-	Next uint64   // the id of the next one who comes
+	Next uint64   // the id of the next consenter that is added
 }
 
 // Change is what a new configuration does to the consenters: at most one of these is not 0.
@@ -39,7 +39,7 @@ func FirstMembership(consenters []*etcdraftpb.Consenter) Membership {
 }
 
 // Become gives the ids of the next consenters, and the one thing that has changed. It errs
-// where more than one is added, removed or replaced: two majorities that share nobody could come of that.
+// where more than one is added, removed or replaced: two majorities without a common member could result.
 func (m Membership) Become(now, next []*etcdraftpb.Consenter) (Membership, Change, error) {
 	if len(m.IDs) != len(now) {
 		return m, Change{}, fmt.Errorf("%w: %d ids of %d consenters", ErrInvalid, len(m.IDs), len(now))
@@ -77,8 +77,8 @@ func (m Membership) Become(now, next []*etcdraftpb.Consenter) (Membership, Chang
 	return m, Change{}, fmt.Errorf("%w: it adds %d consenters and removes %d: one at a time is accepted", ErrInvalid, len(added), len(removed))
 }
 
-// sameConsenter reports whether one that replaces another is that one still: it keeps its address, or its
-// certificates. Another node in its place must not have its id, as it would not know what that one has promised.
+// sameConsenter reports whether a replaced entry is the same consenter: it keeps its address, or its
+// certificates. Another node in its place must not have its id: it would not know what the id has promised.
 func sameConsenter(a, b *etcdraftpb.Consenter) bool {
 	return ConsenterAddress(a) == ConsenterAddress(b) ||
 		len(a.ServerTlsCert) > 0 && bytes.Equal(a.ClientTlsCert, b.ClientTlsCert) && bytes.Equal(a.ServerTlsCert, b.ServerTlsCert)
@@ -89,8 +89,8 @@ func ConsenterAddress(c *etcdraftpb.Consenter) string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }
 
-// checkConsenters refuses consenters whom the others could not reach, tell apart or trust. Those who stay
-// are taken as they are: their certificates may have expired since.
+// checkConsenters refuses consenters that the others could not reach, tell apart or trust. Unchanged ones
+// are not checked again: their certificates may have expired since.
 func checkConsenters(now, next *Orderer, at time.Time) error {
 	addresses, holders := map[string]bool{}, map[string]int{}
 	for _, c := range next.Consenters {
@@ -124,7 +124,7 @@ func checkConsenters(now, next *Orderer, at time.Time) error {
 	return nil
 }
 
-// CertificateDER is what a certificate's PEM stands for, as the same one may be written in several ways; nil where it is none.
+// CertificateDER decodes a certificate's PEM, of which one certificate may have several; nil where it is none.
 func CertificateDER(text []byte) []byte {
 	block, _ := pem.Decode(text)
 	if block == nil {

@@ -70,7 +70,7 @@ func NewGenesis(g Genesis) (*commonpb.Block, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nobody has signed block 0: every node is given it by its operator.
+	// Block 0 has no signature: every node is given it by its operator.
 	unsigned, err := proto.Marshal(&commonpb.Metadata{Value: mustMarshal(&commonpb.OrdererBlockMetadata{LastConfig: &commonpb.LastConfig{}})})
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
-// Patch is a change of a configuration as people write it. What it does not mention stays.
+// Patch is a change of a configuration as operators write it. What it does not mention stays.
 type Patch struct {
 	// Chaincodes are defined, or given a new version or policy, by name.
 	Chaincodes map[string]ChaincodePatch `yaml:"chaincodes"`

@@ -14,7 +14,7 @@ import (
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
-// ErrUnauthorized is what an update wraps that the wrong people, or too few, have signed.
+// ErrUnauthorized is wrapped by the refusal of an update whose signers do not satisfy the policies.
 var ErrUnauthorized = errors.New("not authorized")
 
 // maxUpdateSignatures bounds what one update can make a node verify.
@@ -213,7 +213,7 @@ func (m *merge) group(path string, now, write *commonpb.ConfigGroup, depth int) 
 	case changes:
 		m.change(path, path, now.ModPolicy)
 		out.Version, out.ModPolicy = write.Version, write.ModPolicy
-	default: // everything stays that is not mentioned
+	default: // what the update does not name stays
 		out = proto.Clone(now).(*commonpb.ConfigGroup)
 		fill(out)
 	}
@@ -287,7 +287,7 @@ func wrongVersion(element string, now, wanted uint64) error {
 	return fmt.Errorf("%w: %s is at version %d, the update sets version %d", ErrInvalid, element, now, wanted)
 }
 
-// otherContent is an element that somebody else has changed since the update was made.
+// otherContent says that another update has changed an element since this one was made.
 func otherContent(element string, version uint64) error {
 	return fmt.Errorf("%w: the update sets version %d of %s, which exists and says something else", ErrInvalid, version, element)
 }

@@ -50,7 +50,7 @@ func (o *options) certifiedConsenter(use, short string, add bool) *cobra.Command
 
 func (o *options) removeConsenter() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "remove-consenter NAME|ADDRESS", Short: "Let an orderer take no part in ordering any more", Args: cobra.ExactArgs(1),
+		Use: "remove-consenter NAME|ADDRESS", Short: "Remove an orderer from those that order", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			patch, _, err := o.named(args[0])
 			if err != nil {

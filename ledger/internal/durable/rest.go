@@ -13,9 +13,9 @@ const (
 	mostTimes = 99
 )
 
-// Rest has whoever writes large files pause after every 64 KB, so many times as long as these took to make and
-// write. Clients wait for the same processor and disk, and a file like a checkpoint is nobody's hurry. A nil Rest
-// is none.
+// Rest makes the writer of large files pause after every 64 KB, for a multiple of the time that these took to make and
+// write. Clients wait for the same processor and disk, and no client waits for a file like a checkpoint. A nil Rest
+// makes no pauses.
 type Rest struct {
 	times   int // at least
 	now     int

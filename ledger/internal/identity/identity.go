@@ -29,7 +29,7 @@ type Identity struct {
 
 	roles     uint8 // bit set of Role
 	key       *publicKey
-	digest    [sha256.Size]byte // of what the authority has signed: its signature itself can be written in several ways, by anybody
+	digest    [sha256.Size]byte // of what the authority signed: anybody can write the signature itself in several ways
 	notBefore time.Time         // of the whole chain: the latest start, the earliest end
 	notAfter  time.Time
 }
@@ -37,8 +37,8 @@ type Identity struct {
 // HasRole reports whether the certificate carries the role.
 func (i *Identity) HasRole(r Role) bool { return i.roles&(1<<r) != 0 }
 
-// Same reports whether both are one person: the same certificate of the same
-// organisation, however it was encoded in the message.
+// Same reports whether both are the same certificate of the same organisation,
+// however the messages encoded it.
 func (i *Identity) Same(other *Identity) bool {
 	return i.digest == other.digest && i.MSPID == other.MSPID
 }

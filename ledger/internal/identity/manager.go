@@ -40,12 +40,13 @@ type OrgConfig struct {
 	RootCerts         [][]byte
 	IntermediateCerts [][]byte
 	TLSRootCerts      [][]byte
-	// RevocationLists name certificates that count no more; PEM or DER.
+	// RevocationLists name revoked certificates; PEM or DER.
 	RevocationLists [][]byte
 	// OUs maps the organizational unit that a certificate must carry to its role;
 	// DefaultOUs is what cryptogen and Fabric CA use.
 	OUs map[string]Role
-	// OUIssuers are the authorities, PEM, whose certificates alone such a unit counts in; of one that is not here, all.
+	// OUIssuers maps a unit to the authority, PEM, in whose certificates alone it counts. A unit that is not here counts
+	// in all certificates.
 	OUIssuers map[string][]byte
 }
 
@@ -58,7 +59,7 @@ type org struct {
 	roots, intermediates *x509.CertPool
 	revoked              revocations
 	ous                  map[string]Role
-	issuers              map[string]*x509.Certificate // of units that do not count in every certificate
+	issuers              map[string]*x509.Certificate // by unit; of those that count in one authority's certificates alone
 }
 
 // Manager verifies the identities of a channel. It belongs to one version of the

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// ownKept is how many of this process's own signatures are known again: far more transactions than are ever between
+// ownKept is how many of this process's own signatures are remembered: far more than there are transactions between
 // an endorsement and its validation.
 const ownKept = 4096
 

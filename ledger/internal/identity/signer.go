@@ -13,7 +13,7 @@ import (
 	"github.com/qioi/qioi/ledger/pb/msppb"
 )
 
-// SigningIdentity is a node or client of ours: its certificate and its key.
+// SigningIdentity is the certificate and the key of a node or client that this process acts for.
 type SigningIdentity struct {
 	mspID      string
 	cert       *x509.Certificate

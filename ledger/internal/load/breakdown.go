@@ -10,12 +10,12 @@ import (
 	"github.com/qioi/qioi/ledger/internal/network"
 )
 
-// Breakdown is where the nodes say that the time went, from the end of the warm-up
-// until the last transaction was told.
+// Breakdown is where the time went by the nodes' own metrics, from the end of the warm-up
+// until the last result was known.
 type Breakdown struct {
 	Stages  []StageTimes `json:"stages"`
 	Busy    []Busy       `json:"busy"`
-	Missing []string     `json:"missing_nodes,omitempty"` // did not answer, or were started anew meanwhile
+	Missing []string     `json:"missing_nodes,omitempty"` // did not answer, or were restarted meanwhile
 }
 
 // StageTimes is one stage at all nodes that do it. Each observation is one transaction at
@@ -144,7 +144,7 @@ func (o *observer) compare(before, after []page, elapsed time.Duration) *Breakdo
 	return b
 }
 
-// startOf tells a process from one that took its place: counters of another say nothing.
+// startOf tells a process from its successor, whose counters begin at zero.
 func startOf(p page) float64 {
 	for _, metric := range p.series("process_start_time_seconds") {
 		return metric.GetGauge().GetValue()

@@ -51,7 +51,7 @@ func Command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			process.Tune(net.processors(runtime.NumCPU()), gap) // before signals are caught: the program that begins anew would not know of them
+			process.Tune(net.processors(runtime.NumCPU()), gap) // before signals are caught: a program that begins anew would not know of them
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			// A second signal ends the process at once.
@@ -166,7 +166,7 @@ func (o *options) build(net *description) (_ *run, about About, err error) {
 		return nil, about, err
 	}
 	pace := wire.New(gap)
-	if r.plan.rate > 0 && gap == 0 { // else nothing is due, or waits for the next beat anyway
+	if r.plan.rate > 0 && gap == 0 { // else no transaction is due at a time, or each waits for the next beat anyway
 		if r.alarm, err = process.NewAlarm(); err != nil {
 			return nil, about, err
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // journal writes the ids of the transactions that were reported as committed
-// and valid, one line each: `TXID BLOCK`. Crash tests hold the ledger to it.
+// and valid, one line each: `TXID BLOCK`. Crash tests compare the ledger with it.
 type journal struct {
 	mu   sync.Mutex
 	file *os.File

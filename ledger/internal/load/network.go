@@ -20,7 +20,7 @@ type description struct {
 	file string
 }
 
-// endpoint is a gateway peer and whom we are when we talk to it.
+// endpoint is a gateway peer and the client identity that is used with it.
 type endpoint struct {
 	name    string
 	address string
@@ -55,8 +55,8 @@ func (n *description) gap() (time.Duration, error) {
 	return gap, nil
 }
 
-// processors is how many threads a client may run on: its fair part where it shares this host with all nodes, which
-// it would otherwise measure itself against; elsewhere 0, for all.
+// processors is how many threads a client may run on: its fair part where it shares this host with all nodes, from
+// which it would take CPU otherwise; elsewhere 0, for all.
 func (n *description) processors(cores int) int {
 	nodes := 0
 	for _, node := range n.Nodes {

@@ -14,7 +14,7 @@ type plan struct {
 	workers  int     // clients of a closed loop, bound of what is under way in an open one
 	warmup   time.Duration
 	duration time.Duration // measured, after the warm-up
-	cooldown time.Duration // goes on as before, so that the window's last blocks fill as its others did
+	cooldown time.Duration // goes on at the same rate, so that the last blocks of the window fill like the others
 }
 
 // pacer hands out transactions to workers.
@@ -72,7 +72,7 @@ func (p *pacer) keepTime(ctx context.Context, alarm *process.Alarm) {
 }
 
 // overdue says whether all workers were busy until the end of the part of the run
-// that a transaction was due in: then it is not sent any more.
+// that a transaction was due in: then it is not sent.
 func (p *pacer) overdue(due, now time.Time) bool {
 	if due.Before(p.windowEnd()) {
 		return !now.Before(p.windowEnd())

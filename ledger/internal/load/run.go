@@ -33,8 +33,8 @@ type run struct {
 	work     workload
 	journal  *journal
 	progress *progress
-	nodes    *observer      // nil: nobody asks for a breakdown
-	alarm    *process.Alarm // nil: nobody is to be on time, or nobody minds a millisecond
+	nodes    *observer      // nil: the run has no breakdown
+	alarm    *process.Alarm // nil: no transaction is due at a time, or a millisecond does not matter
 }
 
 func (r *run) connect(ctx context.Context) error {
@@ -67,7 +67,7 @@ func (r *run) prepare(ctx context.Context) error {
 	return group.Wait()
 }
 
-// prepareOne tries again what can get better, through the next peer.
+// prepareOne repeats what may succeed later, through the next peer.
 func (r *run) prepareOne(ctx context.Context, i int, c call) error {
 	for began, try := time.Now(), 0; ; try++ {
 		limited, cancel := context.WithTimeout(ctx, r.timeout)
@@ -84,8 +84,8 @@ func (r *run) prepareOne(ctx context.Context, i int, c call) error {
 	}
 }
 
-// mayPass says whether another try is of use: the network is not ready or busy, or
-// two transactions were in each other's way.
+// mayPass reports whether another try may succeed: the network was not ready or was busy, or
+// two transactions were in conflict.
 func mayPass(o outcome) bool {
 	switch o.code {
 	case "UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED":

@@ -32,7 +32,7 @@ func scrape(ctx context.Context, nodes []network.Node) []page {
 	var group errgroup.Group
 	for i, node := range nodes {
 		group.Go(func() error {
-			// A node that is down is told by its missing page.
+			// A node that is down has no page.
 			pages[i], _ = scrapeOne(ctx, node.Operations)
 			return nil
 		})

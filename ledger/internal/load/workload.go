@@ -74,7 +74,7 @@ func findWorkload(chaincode, name string, o workloadOptions) (string, workload, 
 // newRunID keeps the accounts that two runs create on one ledger apart.
 func newRunID() string {
 	var id [4]byte
-	_, _ = rand.Read(id[:]) // never fails, says its documentation
+	_, _ = rand.Read(id[:]) // it is documented never to fail
 	return hex.EncodeToString(id[:])
 }
 
@@ -181,7 +181,7 @@ func (w *kv) call(i int) call {
 	if w.reads > 0 && r.Float64() < w.reads {
 		return call{[]byte("get"), key}
 	}
-	// The number of the transaction makes each value its own.
+	// The number of the transaction makes each value unique.
 	value := slices.Clone(w.filler)
 	copy(value, strconv.Itoa(i))
 	return call{[]byte(w.function), key, value}

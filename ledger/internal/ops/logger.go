@@ -104,7 +104,7 @@ func (b *backend) write(r record) {
 	b.seq++
 	r.id, r.time = b.seq, b.now().UTC()
 	b.buf = b.encode(b.buf[:0], r)
-	// There is nowhere left to report that stderr is gone.
+	// A failure of stderr cannot be reported anywhere.
 	_, _ = b.sink.Write(b.buf)
 }
 
@@ -122,10 +122,10 @@ func (l *ModuleLogger) Enabled(level Level) bool { return level >= Level(l.level
 // Debugf writes a line for developers.
 func (l *ModuleLogger) Debugf(format string, args ...any) { l.Log(1, Debug, format, args...) }
 
-// Infof writes a line about normal life.
+// Infof writes a line about normal operation.
 func (l *ModuleLogger) Infof(format string, args ...any) { l.Log(1, Info, format, args...) }
 
-// Warnf writes a line about something the node lives with.
+// Warnf writes a line about a problem in spite of which the node goes on.
 func (l *ModuleLogger) Warnf(format string, args ...any) { l.Log(1, Warn, format, args...) }
 
 // Errorf writes a line about something that failed.

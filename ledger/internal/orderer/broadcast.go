@@ -18,7 +18,7 @@ import (
 const (
 	// A client may send ahead of the answers, but not without end.
 	broadcastWindow = 512
-	// orderingTimeout is for what was lost without a trace; a change of leader is noticed earlier.
+	// orderingTimeout is for transactions that were lost without a trace; a change of leader is noticed earlier.
 	orderingTimeout = 10 * time.Second
 )
 
@@ -70,7 +70,7 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 		return nil
 	})
 	err := group.Wait()
-	for w := range answers { // nobody is there to hear them
+	for w := range answers { // the client is gone
 		w.giveUp()
 	}
 	return err

@@ -31,8 +31,8 @@ var (
 	errConnection    = errors.New("lost the connection to the leader: the transaction may or may not get ordered")
 )
 
-// channel is one channel of this orderer: its chain, its part in agreeing on the order, and
-// who waits for what. It is its consenter's host.
+// channel is one channel of this orderer: its chain, its consenter, and the transactions
+// that wait for their answer. It is its consenter's host.
 type channel struct {
 	*chain.Chain
 	name    string
@@ -117,7 +117,7 @@ func (ch *channel) openPart() error {
 	return nil
 }
 
-// partDir is where the consenter of an id has its files: one who is added again has another id, and begins anew.
+// partDir is the folder of a consenter's files. A consenter that is added again has another id, and begins anew.
 func (ch *channel) partDir(id uint64) string {
 	folder := ch.kind.Folder
 	if id > max(ch.founders, 1) {
@@ -206,8 +206,8 @@ func (e *leaderRefused) Error() string {
 	return "the leader refused: " + e.info
 }
 
-// Apply implements consensus.Host. Who waits is answered here, unless the log is another's: an entry of it may be read
-// before it is acknowledged.
+// Apply implements consensus.Host. It answers those who wait, unless the log is external: an entry of such a log may be
+// read before it is acknowledged.
 func (ch *channel) Apply(first uint64, entries ...*streampb.LogEntry) error {
 	if err := ch.Chain.Apply(first, entries...); err != nil {
 		return err
@@ -226,9 +226,9 @@ func (ch *channel) Apply(first uint64, entries ...*streampb.LogEntry) error {
 	return nil
 }
 
-// LeaderChanged implements consensus.Host: what the old leader had not
-// answered, nobody will answer. While nobody leads nothing is handed on, so who waits when somebody is elected has asked
-// the new one already.
+// LeaderChanged implements consensus.Host: what the old leader has not
+// answered stays without an answer. While no orderer leads nothing is handed on, so a transaction that waits when one is
+// elected has been handed to the new one.
 func (ch *channel) LeaderChanged(before, leader uint64) {
 	hint := ""
 	g := ch.group.Load()
@@ -242,8 +242,8 @@ func (ch *channel) LeaderChanged(before, leader uint64) {
 	ch.metrics.leader(ch.name, leader != 0 && leader == g.id)
 }
 
-// leaderHint tells a client whom to ask the next time, which saves a forwarding hop;
-// empty when it asked the right one.
+// leaderHint is the address that a client should ask the next time, which saves a forwarding hop;
+// empty when it asked the right orderer.
 func (ch *channel) leaderHint() string {
 	if hint := ch.hint.Load(); hint != nil {
 		return *hint

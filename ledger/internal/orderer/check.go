@@ -50,8 +50,8 @@ func checkSigned(b *channelconfig.Bundle, policyPath string, msg *protoutil.Mess
 // envelopeBytes is the most that surrounds payload and signature: two tags, two lengths.
 const envelopeBytes = 12
 
-// checkSize is Fabric's, in its words: what surrounds payload and signature does not count. What an
-// envelope holds besides them does: it is ordered with them.
+// checkSize is Fabric's check, with its text: what surrounds payload and signature does not count. Further fields of an
+// envelope do count: they are ordered with it.
 func checkSize(b *channelconfig.Bundle, env *commonpb.Envelope, raw []byte) error {
 	size := max(len(env.Payload)+len(env.Signature), len(raw)-envelopeBytes)
 	if limit := b.Orderer.AbsoluteMaxBytes; size > limit {

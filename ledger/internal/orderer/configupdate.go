@@ -11,8 +11,8 @@ import (
 )
 
 // configTransaction turns a client's configuration update into the transaction that is
-// ordered. Everybody checks it again where it stands in the order: of two that were made
-// from the same configuration the first one counts.
+// ordered. Every orderer and peer checks it again where it stands in the order: of two that
+// were made from the same configuration the first one counts.
 func (ch *channel) configTransaction(bundle *channelconfig.Bundle, update *protoutil.Message) (*commonpb.Envelope, []byte, error) {
 	config, err := bundle.Updated(update, time.Now())
 	if err != nil {

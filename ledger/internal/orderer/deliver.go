@@ -101,7 +101,7 @@ func (n *Node) openRequest(env *commonpb.Envelope) (*channel, *protoutil.Message
 	return ch, msg, checkSigned(ch.Bundle(), channelconfig.ChannelReaders, msg)
 }
 
-// admits says whether the one who began to read may go on.
+// admits checks that a reader may go on.
 func (ch *channel) admits(msg *protoutil.Message) error {
 	if _, err := ch.Bundle().Admits(msg.Signature.Creator, channelconfig.ChannelReaders); err != nil {
 		return fmt.Errorf("%w: %w", errForbidden, err)
@@ -141,7 +141,7 @@ func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServe
 	at := chain.Position{Block: position.Block, Tx: position.Tx}
 	for {
 		if ch.part() == nil {
-			return followError(errNotConsenter) // we learn of transactions by whole blocks: others are faster
+			return followError(errNotConsenter) // this orderer has whole blocks only: consenters are faster
 		}
 		items, next, err := ch.Read(stream.Context(), at)
 		if err == nil {

@@ -15,11 +15,10 @@ import (
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 )
 
-// group is who agrees on a channel's order, as one configuration has it. It does not change: the next one comes in
-// its place.
+// group is the consenters of a channel by one configuration. It is immutable: the next one replaces it.
 type group struct {
 	bundle  *channelconfig.Bundle
-	id      uint64 // ours; 0: we are none of them
+	id      uint64 // this orderer's; 0: it is no consenter
 	members map[uint64]member
 	remotes map[uint64]*cluster.Remote // of the others
 }
@@ -38,7 +37,7 @@ func memberOf(c *etcdraftpb.Consenter, roots *x509.CertPool) member {
 	}
 }
 
-// owner is the consenter whose certificate it is as a client; 0: nobody's.
+// owner is the consenter that has this certificate as a client; 0: none has.
 func (g *group) owner(certificate []byte) uint64 {
 	for id, m := range g.members {
 		if bytes.Equal(m.client, certificate) {
@@ -73,8 +72,8 @@ type ahead struct {
 	ids    []uint64
 }
 
-// introduce has the consenters of a later configuration heard until the log has come to it. They may be those who
-// lead: Raft takes entries and gives votes whoever asks, only our connections know nobody else.
+// introduce accepts messages of the consenters of a later configuration until the log has come to it. One of them may
+// lead: the protocol takes entries from any member, and only our connections refuse a certificate that they do not know.
 func (ch *channel) introduce(later *ahead) {
 	ch.grouping.Lock()
 	defer ch.grouping.Unlock()
@@ -87,8 +86,8 @@ func (ch *channel) introduce(later *ahead) {
 	ch.adopt(&group{bundle: now.bundle, id: now.id, members: maps.Clone(now.members)})
 }
 
-// adopt connects to a group's members and those of a configuration ahead, and puts it into the place of the one before.
-// Connections to those who stay as they are last. The caller holds the lock.
+// adopt connects to a group's members and those of a configuration ahead, and replaces the group before.
+// Connections to unchanged members stay open. The caller holds the lock.
 func (ch *channel) adopt(g *group) {
 	before := ch.group.Load()
 	if a := ch.ahead; a != nil && a.bundle.Sequence <= g.bundle.Sequence {
@@ -120,8 +119,8 @@ func (ch *channel) adopt(g *group) {
 	}
 }
 
-// ownID finds us by our certificate, or else by our address: one that has its next certificate already is the same
-// consenter still, though the others do not talk to it before the configuration names that certificate.
+// ownID finds this orderer by its certificate, or else by its address: an orderer that has its next certificate already
+// is the same consenter, though the others refuse it until the configuration names that certificate.
 func (ch *channel) ownID(members map[uint64]member) uint64 {
 	n, found := ch.owner, uint64(0)
 	for id, m := range members {
@@ -138,7 +137,8 @@ func (ch *channel) ownID(members map[uint64]member) uint64 {
 	return found
 }
 
-// remotes are a node's connections to other orderers, one for all channels to each address, certificate and set of authorities.
+// remotes are a node's connections to other orderers. All channels share one for each address, certificate and set of
+// authorities.
 type remotes struct {
 	node  *Node
 	mu    sync.Mutex
@@ -192,7 +192,7 @@ func (r *remotes) take(m member) (*cluster.Remote, error) {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	for _, old := range r.taken {
 		if old.address == t.address {
-			old.forget() // the same series; this one has come in its place
+			old.forget() // it has the same series as the connection that replaces it
 			old.forget = func() {}
 		}
 	}
@@ -204,7 +204,7 @@ func (r *remotes) take(m member) (*cluster.Remote, error) {
 	return t.remote, nil
 }
 
-// lastWords is how long a connection stays that no channel needs any more: one who is removed has to hear of it.
+// lastWords is how long an unused connection stays open: a consenter that is removed has to hear of it.
 const lastWords = time.Second
 
 func (r *remotes) release(remote *cluster.Remote) {

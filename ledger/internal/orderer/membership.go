@@ -20,11 +20,11 @@ import (
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
-// An orderer that is no consenter of a channel follows it: it fetches sealed blocks from those who are, and gives them
-// to whoever asks. It stops at the block that makes it a consenter. The snapshot that the others send it
+// An orderer that is no consenter of a channel follows it: it fetches sealed blocks from the consenters, and serves them
+// like any other orderer. It stops at the block that makes it a consenter. The snapshot that the others send it
 // then stands for that block at least, so its chain is never ahead of its log.
 
-// run takes part in the channel until ctx ends, as a consenter or as one who follows, whichever we are.
+// run takes part in the channel until ctx ends, as a consenter or as a follower.
 func (ch *channel) run(ctx context.Context) error {
 	for {
 		if part := ch.part(); part != nil {
@@ -123,7 +123,7 @@ const (
 	followSilence = 3 * time.Second
 )
 
-// named reports whether we are a consenter, and have not been told that this is over. An external log has all orderers.
+// named reports whether this orderer is a consenter and has not been removed. Every orderer of an external log is one.
 func (ch *channel) named() bool {
 	id := ch.group.Load().id
 	return ch.kind.Log.External || id != 0 && !ch.hasLeft(id)
@@ -164,7 +164,7 @@ func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 
 const catchUpPause = 50 * time.Millisecond
 
-// sources are the addresses of other orderers: of the consenters, and of those that the organisations name besides.
+// sources are the addresses of other orderers: of the consenters, and of those that the organisations name.
 func (ch *channel) sources() (out []string) {
 	g := ch.group.Load()
 	own := ch.owner.cfg.KnownAs()
@@ -218,7 +218,7 @@ func (ch *channel) importNext(stream ordererpb.AtomicBroadcast_DeliverClient) er
 	if err != nil {
 		return fmt.Errorf("after block %d: %w", ch.Height()-1, err)
 	}
-	ch.waiting.ordered(block.GetData().GetData()) // they come by no entry any more
+	ch.waiting.ordered(block.GetData().GetData()) // no entry of the log brings them
 	if ch.Bundle() != ch.group.Load().bundle {
 		ch.regroup()
 	}

@@ -105,7 +105,7 @@ func (m *metrics) saturation(ch *channel) {
 	}))
 }
 
-// group shows who orders a channel, and how far.
+// group registers the size of the group and the height of the chain.
 func (m *metrics) group(ch *channel) {
 	gauge := func(name, help string, read func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

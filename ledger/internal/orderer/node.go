@@ -70,7 +70,7 @@ func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
 		return nil, err
 	}
 	if n.certificate == nil {
-		log.Warnf("TLS is off: whoever reaches %s is taken for an orderer", cfg.Listen)
+		log.Warnf("TLS is off: every sender that reaches %s is taken for an orderer", cfg.Listen)
 	}
 	return n, nil
 }
@@ -126,7 +126,7 @@ func (n *Node) newServer() *grpc.Server {
 	return server
 }
 
-// close releases what Open had got hold of before it failed.
+// close releases what Open took before it failed.
 func (n *Node) close() error {
 	var err error
 	if n.listener != nil {

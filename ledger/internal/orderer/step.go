@@ -14,8 +14,8 @@ import (
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
-// refusedWindow bounds the answers that wait for a slow orderer; what is beyond
-// runs into the submitter's own timeout.
+// refusedWindow bounds the answers that wait for a slow orderer. Those beyond it
+// are dropped, and their submitters time out.
 const refusedWindow = 4096
 
 // Step takes messages from another orderer, for all channels that it is a consenter of.
@@ -84,8 +84,8 @@ func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers 
 }
 
 // consenter finds which consenter of a channel a certificate belongs to. Without
-// TLS everybody is believed who says to be one. It gives no channel for one who is no consenter of this channel, but is one of
-// another: what it has sent before it left must not end the stream that the other channel needs.
+// TLS every sender is taken for one. It returns no channel for a sender that is no consenter of this channel but is one of
+// another: a message that it sent before it left must not end the stream that the other channel needs.
 func (n *Node) consenter(name string, certificate []byte) (*channel, uint64, error) {
 	ch, err := n.channel(name)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
-// One who was away while the consenters changed may hear of no leader: it has been removed, and nobody talks to it, or
-// one leads whom its own configuration does not know. Where no leader is heard of for long, as in Fabric, the others'
-// newest blocks are asked.
+// A consenter that was away while the consenters changed may hear of no leader: it has been removed, so the others are
+// silent, or its own configuration does not know the leader. As in Fabric, one that hears of no leader for long asks
+// for the others' newest blocks.
 
 const askTimeout = 5 * time.Second
 
@@ -44,8 +44,8 @@ func (ch *channel) untilEvicted(ctx context.Context) bool {
 	}
 }
 
-// removedElsewhere asks the others whether their newest block still names us. Where it does, we get to know those whom it
-// names besides.
+// removedElsewhere asks the others whether their newest block still names this orderer. Where it does, the other
+// consenters that it names are introduced.
 func (ch *channel) removedElsewhere(ctx context.Context) bool {
 	id := ch.group.Load().id
 	for _, address := range ch.sources() {

@@ -10,7 +10,7 @@ import (
 )
 
 // tracker knows which transactions wait here to be seen in the log. A transaction
-// counts as ordered when this orderer itself has applied it, whoever leads.
+// counts as ordered when this orderer itself has applied it, whichever orderer leads.
 type tracker struct {
 	mu      sync.Mutex
 	waiting map[[sha256.Size]byte][]*waiter
@@ -49,14 +49,14 @@ func (t *tracker) ordered(txs [][]byte) {
 	defer t.mu.Unlock()
 	for _, tx := range txs {
 		if len(t.waiting) == 0 {
-			return // nobody waits here: no need to hash
+			return // without waiters there is no need to hash
 		}
 		t.answer(sha256.Sum256(tx), nil)
 	}
 }
 
-// forget drops a waiter that has given up: a transaction may be lost without a trace, and a later copy's answer is
-// for whoever waits then.
+// forget drops a waiter that has given up: a transaction may be lost without a trace, and the answer to a later copy
+// belongs to the copy's waiter.
 func (t *tracker) forget(w *waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,7 +91,7 @@ func (t *tracker) answer(key [sha256.Size]byte, err error) {
 	}
 }
 
-// refuseAll answers everybody.
+// refuseAll answers all waiters.
 func (t *tracker) refuseAll(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

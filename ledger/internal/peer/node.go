@@ -150,7 +150,7 @@ func (n *Node) newServer() *grpc.Server {
 	return server
 }
 
-// close releases what Open had got hold of before it failed.
+// close releases what Open took before it failed.
 func (n *Node) close() error {
 	var errs []error
 	if n.listener != nil {

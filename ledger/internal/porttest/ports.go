@@ -1,4 +1,4 @@
-// Package porttest gives tests neighbouring ports for networks whose nodes are told theirs beforehand.
+// Package porttest gives tests neighbouring ports, for networks whose nodes have fixed ports.
 package porttest
 
 import (
@@ -19,7 +19,7 @@ const (
 	runs   = 500
 )
 
-// Take finds Size neighbouring ports on which nobody listens and gives the first. They stay this test's until it ends,
+// Take finds Size neighbouring free ports and returns the first. They stay this test's until it ends,
 // also while nothing listens on them, such as those of a node that was killed: the port behind them is held meanwhile,
 // and every test takes whole runs.
 func Take(t testing.TB) int {

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// After Interval without a word the node is asked, and has Timeout to answer: one that
-// froze is noticed 3 s later at the latest.
+// After Interval of silence the node is asked, and has Timeout to answer: a frozen node
+// is noticed within 3 s.
 const (
 	Interval = 750 * time.Millisecond
 	Timeout  = 1500 * time.Millisecond
@@ -56,8 +56,8 @@ func (w *Watch) Run(ctx context.Context, conn grpc.ClientConnInterface, expected
 	}
 }
 
-// answers reports whether the node says anything at all, be it that it does not know the
-// call. A connection that is broken is for the stream to notice.
+// answers reports whether the node answers at all, be it that it does not know the
+// call. The stream itself notices a broken connection.
 func answers(ctx context.Context, conn grpc.ClientConnInterface) bool {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alarm is a timer that is on time. A process of Go that has nothing else to do sleeps in whole milliseconds, a
-// remainder is rounded up (runtime/netpoll_epoll.go), and where slackenTimers has been called also later by the slack of
-// the thread that sleeps. The kernel's timerfd_create(2) knows neither. As it wakes the process, what else sleeps there
-// and is due wakes with it.
+// Alarm is a timer that is on time. An idle Go process sleeps in whole milliseconds, rounded up
+// (runtime/netpoll_epoll.go), and after Tune later still by the slack of the thread that sleeps. The kernel's
+// timerfd_create(2) does neither. It wakes the process, and with it every other timer of the process that is due.
 type Alarm struct {
 	// C has a value after each time that the alarm was set for, unless the one before is still there.
 	C    <-chan struct{}

@@ -17,8 +17,8 @@ const (
 	liveMetric = "/gc/heap/live:bytes"
 )
 
-// SpareCollections lets garbage pile up to spareBytes until ctx ends. The environment variable GOGC is the user's
-// own word; GOMEMLIMIT holds as ever.
+// SpareCollections lets garbage pile up to spareBytes until ctx ends. The environment variables GOGC, which
+// goes before this, and GOMEMLIMIT keep their meaning.
 func SpareCollections(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
 		adjust(ctx, goPercent)

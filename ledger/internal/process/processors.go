@@ -6,7 +6,7 @@ import (
 )
 
 // limitProcessors makes this process run Go code on at most n threads at once; 0 leaves it as it is, and so does
-// the environment variable GOMAXPROCS, which is the user's own word. A node hands each message on through several
+// the environment variable GOMAXPROCS, which the user has set. A node hands each message on through several
 // goroutines. Where many nodes share few cores, waking another thread for each costs more than it brings.
 func limitProcessors(n int) {
 	if n > 0 && os.Getenv("GOMAXPROCS") == "" {

@@ -49,9 +49,9 @@ const (
 // begun is the folder that this program was started in; empty: it may not start anew.
 var begun string
 
-// MayRestart lets slackenTimers start this process's program anew. It is for the init function of the main package
-// alone: a test's program would begin all its tests again. It keeps main on the process's first thread until
-// slackenTimers; what never calls that are subcommands that do little or only wait there.
+// MayRestart lets Tune start this process's program anew. Only the init function of the main package calls it: a test's
+// program would begin all its tests again. It keeps main on the process's first thread until Tune. Subcommands that never
+// call Tune do little, or only wait on that thread.
 func MayRestart() {
 	var err error
 	if begun, err = os.Getwd(); err != nil {

@@ -37,8 +37,8 @@ type Signer interface {
 }
 
 // Unmarshal is proto.Unmarshal with a bound on nesting; errors wrap ErrMalformed
-// and name the message's type. The bytes in the message may be those of raw (package protoview): it must not change
-// any more, and who keeps a small part of it for long keeps a copy.
+// and name the message's type. The bytes in the message may be those of raw (package protoview): raw must not change
+// afterwards, and a caller that keeps a small part of it for long keeps a copy.
 func Unmarshal(raw []byte, into proto.Message) error {
 	proto.Reset(into)
 	if protoview.Read(raw, into) {
@@ -142,8 +142,8 @@ func OpenEnvelope(env *commonpb.Envelope) (*Message, error) {
 	return m, nil
 }
 
-// CheckTime refuses, with ErrMalformed, a request whose time is too far from now. Who asks for blocks says when, so
-// that nobody else can ask so again.
+// CheckTime refuses, with ErrMalformed, a request whose time is too far from now. A request for blocks carries its time, so
+// that a recorded one cannot be replayed later.
 func (m *Message) CheckTime() error {
 	if skew := time.Since(m.Channel.GetTimestamp().AsTime()).Abs(); skew > maxSkew {
 		return fmt.Errorf("%w: the request's time is %s off: at most %s is accepted", ErrMalformed, skew, maxSkew)

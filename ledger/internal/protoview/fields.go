@@ -2,8 +2,8 @@
 // transaction of 5 KB is a nest of a dozen messages, each of which the protobuf library copies out of the one around
 // it, on each node again; most of what a node allocates was that.
 //
-// It reads the usual form alone: known fields of their type, messages once. What is otherwise it leaves to the
-// library, whose word so decides what is accepted and what it means.
+// It reads the usual form alone: known fields of their type, messages once. It leaves every other form to the
+// protobuf library, which so decides what is accepted and what it means.
 package protoview
 
 import "google.golang.org/protobuf/encoding/protowire"

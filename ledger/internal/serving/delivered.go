@@ -7,7 +7,7 @@ import (
 )
 
 // Delivered are Fabric's series for a service that sends blocks, on peers and orderers alike; a nil *Delivered
-// counts for nobody.
+// counts nothing.
 type Delivered struct {
 	opened, closed            prometheus.Counter
 	received, completed, sent *prometheus.CounterVec

@@ -182,8 +182,8 @@ func (s *session) completed(stub *Stub, response *peerpb.Response) *peerpb.Chain
 	return msg
 }
 
-// answer hands the peer's reply to the transaction that asked. A reply that
-// nobody waits for belongs to a transaction that has ended.
+// answer hands the peer's reply to the transaction that asked. A reply
+// without a waiter belongs to a transaction that has ended.
 func (s *session) answer(msg *peerpb.ChaincodeMessage) {
 	s.mu.Lock()
 	stub := s.running[txKey{msg.GetChannelId(), msg.GetTxid()}]

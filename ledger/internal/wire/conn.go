@@ -13,7 +13,7 @@ const (
 	parting = time.Second
 )
 
-// conn is a connection whose writes are paced. That a held write has failed is told by the next one, as with the
+// conn is a connection whose writes are paced. The failure of a held write is returned by the next one, as with the
 // kernel's own buffers.
 type conn struct {
 	net.Conn

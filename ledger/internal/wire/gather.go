@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// gathering is a connection whose writes go out together: what is written to it waits until all else that this
-// process can do at the moment has been done, which may add to it. A message on an idle node leaves microseconds
+// gathering is a connection whose writes go out together: a write waits until the process has nothing else to do at the
+// moment, and may be joined by others meanwhile. A message on an idle node leaves microseconds
 // later; on a busy one the answers to a crowd are one system call, and one wake-up of the receiver, in place of one
 // each. gRPC does so by itself only for what is shorter than 1,000 bytes, which a transaction is not. That a write
 // has failed is told by the next one, as with the kernel's own buffers.
@@ -53,7 +53,7 @@ func (c *gathering) Write(b []byte) (int, error) {
 
 // send writes until nothing waits.
 func (c *gathering) send() {
-	runtime.Gosched() // whoever can run now may have something to add
+	runtime.Gosched() // goroutines that can run now may have something to add
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.waiting) > 0 && c.err == nil {

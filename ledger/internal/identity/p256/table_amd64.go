@@ -109,8 +109,8 @@ func (t *Table) Verify(digest []byte, r, s *big.Int) bool {
 	sum := chosen.sum()
 	scratch.Put(chosen)
 	if sum.z == (element{}) {
-		// The sum is infinity, or two equal points met on the way (see addAffine). Nobody
-		// meets this by chance; who makes it happen gets the slow answer.
+		// The sum is infinity, or two equal points met on the way (see addAffine). This
+		// does not happen by chance; a client that makes it happen gets the slow check.
 		return ecdsa.Verify(t.key, digest, r, s)
 	}
 	// x mod order = r, with x = X/Z²: X = r·Z², or X = (r + order)·Z² where that is below prime.

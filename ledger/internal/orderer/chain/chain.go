@@ -64,7 +64,7 @@ func Open(dir string, genesis *commonpb.Block, signer protoutil.Signer, log Log)
 	}
 	c := &Chain{store: store, signer: signer, log: log, hasher: protoutil.NewDataHasher()}
 	if err := c.recover(genesis); err != nil {
-		_ = store.Close() // the first error is the one to tell
+		_ = store.Close() // the first error is the one to return
 		return nil, fmt.Errorf("chain %s: %w", dir, err)
 	}
 	return c, nil
@@ -253,8 +253,8 @@ func (c *Chain) appendTx(tx []byte) error {
 }
 
 // sealConfig seals a block of its own for a configuration and puts it into force. That block already names
-// the new consenters, as Fabric's does. One that is not what is due stays in the chain without effect, on every
-// orderer and every peer: for example the second of two updates of one configuration.
+// the new consenters, as Fabric's does. A configuration that does not follow from the one in force stays in the chain
+// without effect, on every orderer and peer: for example the second of two updates of one configuration.
 func (c *Chain) sealConfig(tx []byte, at Applied) error {
 	bundle, members, _, err := c.Next(tx)
 	if err != nil {

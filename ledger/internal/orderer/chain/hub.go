@@ -53,7 +53,7 @@ func (h *hub) showWholeBlocks(whole bool) {
 	h.wholeBlocks = whole
 }
 
-// add and seal show nothing to those who sleep: wake does, once for all that was added.
+// add and seal do not wake followers: wake does, once for all that was added.
 func (h *hub) add(tx []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package cluster is an orderer's connections to the other orderers: one stream
-// to each, for all channels. Each side shows its TLS certificate, and must be the
-// very one that the channel's configuration names.
+// to each, for all channels. Each side shows its TLS certificate, which must be
+// the one that the channel's configuration names.
 package cluster
 
 import (
@@ -63,7 +63,7 @@ type outgoing struct {
 	submit  *ordererpb.SubmitRequest
 }
 
-// weight is what an envelope takes of the bound, one that is larger all of it. Consenters bound their own messages.
+// weight is what an envelope takes of the bound; a larger one takes all of it. Consenters bound their own messages.
 func (o *outgoing) weight() int64 {
 	return int64(min(len(o.submit.GetPayload().GetPayload())+len(o.submit.GetPayload().GetSignature()), queuedBytes))
 }
@@ -142,7 +142,7 @@ func (r *Remote) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := r.stream(ctx)
 		if ctx.Err() != nil {
-			return nil // it is not down: nobody needs this connection any more
+			return nil // it is not down: the connection is no longer needed
 		}
 		r.events.Down(r.address)
 		log.Debugf("stream to %s: %s", r.address, err)

@@ -47,7 +47,7 @@ type Log struct {
 }
 
 // Open reads the log in dir, or begins one for a new group of the given voters. Without voters it belongs to
-// one who joins a group: its log begins at zero, knows of nobody, and waits for a member's snapshot. When
+// a node that joins a group: its log begins at zero, names no voters, and waits for a member's snapshot. When
 // the log ends in a torn write, as a crash leaves it, the tail is cut off: it was
 // never reported as durable.
 func Open(dir string, voters []uint64) (*Log, error) {
@@ -116,7 +116,7 @@ func (l *Log) reopen() error {
 	if err != nil {
 		return err
 	}
-	start := &walpb.Snapshot{Index: proto.Uint64(0), Term: proto.Uint64(0)} // where the log of one who joins begins
+	start := &walpb.Snapshot{Index: proto.Uint64(0), Term: proto.Uint64(0)} // where the log of a node that joins begins
 	if snapshot != nil {
 		start = walSnapshot(snapshot)
 	}
@@ -130,7 +130,7 @@ func (l *Log) reopen() error {
 		if err == nil {
 			break
 		}
-		_ = l.wal.Close() // it could not be read; that error is the one to tell
+		_ = l.wal.Close() // the error of reading is the one to return
 		if repaired || !errors.Is(err, io.ErrUnexpectedEOF) || !wal.Repair(zap.NewNop(), l.walDir()) {
 			return err
 		}
@@ -252,7 +252,7 @@ func (l *Log) persist(s *raftpb.Snapshot) error {
 	return nil
 }
 
-// purge removes what nothing needs any more: all but two snapshots, and the files
+// purge removes what is no longer needed: all but two snapshots, and the files
 // of the log that end before the older of them.
 func (l *Log) purge() error {
 	const keep = 2

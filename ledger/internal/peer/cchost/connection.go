@@ -64,7 +64,7 @@ func (c *connection) begin(tx *transaction, namespace string) (*call, error) {
 	return call, nil
 }
 
-// leave removes a call that ended without the chaincode's word, for example by timeout.
+// leave removes a call that ended without the chaincode's answer, for example by timeout.
 func (c *connection) leave(ended *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

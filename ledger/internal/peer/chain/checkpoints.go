@@ -22,13 +22,13 @@ const (
 	defaultEvery = 50_000
 	// atStop is the part of that which is worth a checkpoint when the peer stops.
 	atStop = 50
-	// share is how many times as long as a part took nothing is done, at least: writing takes at most a tenth of a
-	// processor's time and of the disk's.
+	// share is the least ratio of a pause to the work before it: writing takes at most a tenth of a processor's time and
+	// of the disk's.
 	share = 9
-	// spread is the part of the time between two checkpoints that one is written in, where it has so long: peers of one
-	// host write at about the same time, and what they take at once comes from the same cores as transactions.
+	// spread is the part of the time between two checkpoints over which one is written. Peers of one host write at about
+	// the same time, on the cores that transactions need.
 	spread = 2
-	// retry is how long nothing is done after one that could not be written.
+	// retry is the pause after a checkpoint that could not be written.
 	retry = 10 * time.Second
 )
 
@@ -40,14 +40,14 @@ type checkpoints struct {
 	spill  int    // ids
 	rest   *durable.Rest
 	due    chan duty
-	busy   atomic.Bool // from when a mark is due until it is written, or not
+	busy   atomic.Bool // from when a mark is due until it is written or given up
 
 	offered uint64    // transactions before the mark that was due last; of offer
 	began   time.Time // when a state was due last; of offer
 
 	// Of offer while not busy, else of save:
 	covered    uint64 // transactions that the newest one covers
-	early      uint64 // the next one comes by so many: peers of one host are not to write at the same time
+	early      uint64 // the next one comes so many transactions early: peers of one host should not write at the same time
 	after      time.Time
 	afterSpill time.Time
 }
@@ -69,7 +69,7 @@ func newCheckpoints(dir string, every int, x *index) *checkpoints {
 	}
 }
 
-// early draws by how much a checkpoint comes before it is due, up to an eighth.
+// early draws by how much a checkpoint comes early, up to an eighth of the interval.
 func early(every uint64) uint64 { return rand.Uint64N(max(1, every/8)) }
 
 // load takes the newest checkpoint over that fits the chain. Where there is none the
@@ -102,7 +102,7 @@ func (k *checkpoints) load(l *ledger, store *blockfile.Store) {
 // offer has a durable mark written if it is time to; it never waits.
 func (k *checkpoints) offer(m *mark) {
 	if k.busy.Load() {
-		// Where the next one is due as well, what a crash would leave to replay must not grow any more.
+		// Where the next checkpoint is due as well, no more may pile up for a crash to leave.
 		if k.every > 0 && m.Transactions >= k.offered+k.every {
 			k.rest.Hurry(true)
 		}

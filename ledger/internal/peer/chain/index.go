@@ -40,7 +40,7 @@ func (p place) status() Status {
 // ofBlock reports whether that is the place of a whole block, not of a transaction.
 func (s Status) ofBlock() bool { return s.Position.Tx == txids.WholeBlock }
 
-// index finds transactions by id, and blocks by their hash. Stage 2 enters them; they are told to others
+// index finds transactions by id, and blocks by their hash. Stage 2 enters them; readers see them
 // only when they are durable. Those of older blocks are on disk.
 type index struct {
 	old *txids.Store // nil: all are in memory
@@ -57,7 +57,7 @@ func newIndex() *index {
 	return &index{recent: map[validate.TxKey]place{}, waiting: map[validate.TxKey][]chan Status{}}
 }
 
-// has reports whether an id is taken. An error says that the disk did not tell.
+// has reports whether an id is taken. An error says that the disk could not be read.
 func (x *index) has(key validate.TxKey) (bool, error) {
 	x.mu.Lock()
 	_, ok := x.recent[key]

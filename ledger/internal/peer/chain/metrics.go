@@ -10,7 +10,7 @@ import (
 )
 
 // Metrics are Fabric's series for a ledger, and the depth of each stage's queue. One
-// set serves all channels of a peer; a nil *Metrics counts for nobody.
+// set serves all channels of a peer; a nil *Metrics counts nothing.
 type Metrics struct {
 	registry     prometheus.Registerer
 	transactions *prometheus.CounterVec

@@ -93,7 +93,7 @@ func (l *ledger) replayBlock(block *commonpb.Block, visit visitor) error {
 	if len(flags) != len(txs) {
 		return fmt.Errorf("%d validation flags for %d transactions", len(flags), len(txs))
 	}
-	if bundle := l.bundle.Load(); l.audit && bundle != nil { // nobody signs block 0
+	if bundle := l.bundle.Load(); l.audit && bundle != nil { // block 0 has no signature
 		if err := protoutil.VerifyBlock(block.Header, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation)); err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrRewound says that the open block was taken back, because its seal does not verify: what
-// was received is to be fetched again, from Position on, best from somebody else.
+// was received has to be fetched again, from Position on, best from another orderer.
 var ErrRewound = errors.New("the block's seal cannot be trusted: the block was taken back")
 
 // base is what items in the pipeline follow. A new one makes those in it stale.
@@ -36,7 +36,7 @@ func (p *pipeline) rewind(why error) done {
 	return done{at: l.next, distrust: why}
 }
 
-// discard drops an item that follows what is no more.
+// discard drops an item that follows what was taken back.
 func (p *pipeline) discard(j *job) {
 	p.bytes.Release(j.weight)
 	if j.applied != nil {
@@ -44,7 +44,7 @@ func (p *pipeline) discard(j *job) {
 	}
 }
 
-// settled leaves out of a group what is taken back within it: nobody has been told of that.
+// settled leaves out of a group what is taken back within it: no client has been told of that.
 func (p *pipeline) settled(group []done) []done {
 	kept := group[:0]
 	for _, d := range group {

@@ -58,7 +58,7 @@ type Folder struct {
 func Open(dir string, rest *durable.Rest) *Folder { return &Folder{dir: dir, rest: rest} }
 
 // Newest reads the newest checkpoint that is whole and that fits: fits says why one does not.
-// It returns nil when there is none; skipped is told each that was left aside, and why.
+// It returns nil when there is none; skipped is called with each that was left aside, and why.
 func (f *Folder) Newest(fits func(Point) error, skipped func(file string, why error)) *Loaded {
 	files, err := Files(f.dir)
 	if err != nil {

@@ -81,7 +81,7 @@ func writeState(w io.Writer, p Point, state *statedb.Snapshot) error {
 	return err
 }
 
-// reader takes a state file apart. Its bytes have passed their checksum, yet it believes no length.
+// reader takes a state file apart. Its bytes have passed their checksum; lengths are checked all the same.
 type reader struct {
 	rest   []byte
 	failed bool

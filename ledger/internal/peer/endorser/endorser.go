@@ -58,7 +58,7 @@ type System interface {
 	Local() *channelconfig.Bundle
 }
 
-// Signer is the peer's identity. What SignOwn has signed, this process knows again when it validates it.
+// Signer is the peer's identity. This process recognises what SignOwn has signed when it validates it.
 type Signer interface {
 	Serialized() []byte
 	SignOwn(msg []byte) ([]byte, error)
@@ -232,7 +232,7 @@ func (v ledgerView) Range(namespace, start, end string) (cchost.Iterator, error)
 	return v.Simulator.Range(namespace, start, end), nil
 }
 
-// Service is the endorser for those who come over the network: bounded in number.
+// Service is the endorser on the network. It bounds how many proposals run at once.
 type Service struct {
 	peerpb.UnimplementedEndorserServer
 	*Endorser

@@ -10,7 +10,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/ops"
 )
 
-// Metrics are Fabric's series for an endorser; a nil *Metrics counts for nobody.
+// Metrics are Fabric's series for an endorser; a nil *Metrics counts nothing.
 type Metrics struct {
 	proposals, successful, invalid prometheus.Counter
 	duration                       *prometheus.HistogramVec
@@ -76,7 +76,7 @@ func (m *Metrics) unendorsed(bundle *channelconfig.Bundle, chaincode string) {
 	}
 }
 
-// defined is a chaincode's name, or nothing for a client's invention.
+// defined is the name of a chaincode that the channel has; empty for any other name that a client sends.
 func defined(bundle *channelconfig.Bundle, chaincode string) string {
 	if bundle.Chaincodes[chaincode] == nil && !channelconfig.IsSystemChaincode(chaincode) {
 		return ""
@@ -84,8 +84,8 @@ func defined(bundle *channelconfig.Bundle, chaincode string) string {
 	return chaincode
 }
 
-// done counts a proposal of a defined chaincode or of a client's invention; only the
-// former may make a series of its own, which endorsed tells.
+// done counts a proposal. Only a chaincode that the channel has may make a series of
+// its own, which endorsed tells.
 func (m *Metrics) done(channel, chaincode string, endorsed bool, took time.Duration) {
 	if m == nil {
 		return

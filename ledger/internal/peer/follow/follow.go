@@ -95,14 +95,14 @@ func (f *Follower) Run(ctx context.Context) error {
 		now := f.Chain.Position()
 		if errors.Is(err, chain.ErrRewound) && (before.Block < now.Block || before.Tx == 0) {
 			liars[address] = true // all of that block came from it
-			log.Errorf("[%s] orderer %s is not followed any more", f.Chain.ID(), address)
+			log.Errorf("[%s] orderer %s is no longer followed", f.Chain.ID(), address)
 		}
 		if now != before {
 			pause, failures = firstPause, 0
 		}
 		log.Warnf("[%s] orderer %s: %s", f.Chain.ID(), address, err)
 		if failures++; failures < len(addresses) {
-			continue // another one may well be there
+			continue // another orderer may be reachable
 		}
 		select {
 		case <-time.After(pause):
@@ -180,7 +180,7 @@ func attend(parent context.Context, conn grpc.ClientConnInterface, heard *probe.
 	done := make(chan struct{})
 	go func() {
 		select {
-		case <-rewound: // it may send nothing more
+		case <-rewound: // this orderer may send nothing else
 			cancel(chain.ErrRewound)
 		case <-ctx.Done():
 		}

@@ -124,7 +124,7 @@ func (l *limiter) exceeded() error {
 	return status.Errorf(codes.ResourceExhausted, "too many requests for /gateway.Gateway, exceeding concurrency limit (%d)", l.limit)
 }
 
-// wait lets a call that is counted wait uncounted, so that it keeps nobody out who has work to do.
+// wait lets a counted call wait uncounted, so that it does not keep out calls that have work to do.
 func (l *limiter) wait(until func() error) error {
 	l.leave()
 	defer l.running.Add(1)

@@ -113,7 +113,7 @@ func (c *collection) fromOrg(ctx context.Context, mspID string) bool {
 	return false
 }
 
-// take keeps an endorsement. One over another result is of no use: a transaction has one.
+// take keeps an endorsement. One of another result is useless: a transaction has one result.
 func (c *collection) take(n node, response *peerpb.ProposalResponse) bool {
 	id, err := c.bundle.MSP.Deserialize(response.GetEndorsement().GetEndorser())
 	c.mu.Lock()

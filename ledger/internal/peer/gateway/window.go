@@ -32,8 +32,8 @@ var errFull = errors.New("too many proposals wait to be simulated")
 
 // window bounds how many transactions of a channel are between their simulation and their
 // commit. As long as a transaction is there, another one can write what it has read. So where
-// they conflict and are many, they wait before they are simulated rather than after it: it
-// takes no longer, and they read what is new by then. Without conflicts nobody waits.
+// many transactions conflict, they wait before their simulation rather than after it: that
+// takes no longer, and they read newer values. Without conflicts none waits.
 type window struct {
 	limit int // of places, and of who waits for one
 
@@ -106,8 +106,8 @@ func (w *window) learn(code peerpb.TxValidationCode) {
 	}
 }
 
-// keep holds the place of a transaction that its client has to submit now. A client may take
-// any time to sign; its place does not wait for so long.
+// keep holds the place of a transaction that its client has to submit next. A client may take
+// any time to sign; the place is given up earlier.
 func (w *window) keep(txID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +144,7 @@ type windows struct {
 	channels map[string]*window
 }
 
-// of a channel there is none where blocks are filled: there transactions have to wait for others.
+// of returns a channel's window; nil where blocks are filled, because transactions wait for each other there.
 func (ws *windows) of(bundle *channelconfig.Bundle) *window {
 	if bundle.Orderer.Mode != channelconfig.Stream {
 		return nil

@@ -96,7 +96,7 @@ func (s *System) Answer(ctx context.Context, q Query) *peerpb.Response {
 	}
 }
 
-// fabrics makes an error in Fabric's own words, which begin and end as they like.
+// fabrics makes an error with Fabric's text, which does not follow Go's rules for error strings.
 func fabrics(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 // admits checks that the one who asks may, by the policy of the channel that is asked about.

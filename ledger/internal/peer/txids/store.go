@@ -56,7 +56,7 @@ type Store struct {
 
 // Open finds the runs in dir, which need not exist. fits says why one is not of this chain: it is
 // given how many blocks the run reaches up to and the hash of the last one's header. skipped is
-// told what is left aside; that, and what nothing needs any more, is removed. rest is that of writing runs.
+// told what is left aside; that, and what is no longer needed, is removed. rest spreads the writing of runs.
 func Open(dir string, rest *durable.Rest, fits func(blocks uint64, hash []byte) error, skipped func(file string, why error)) (*Store, error) {
 	s := &Store{dir: dir, rest: rest}
 	paths, err := Files(dir)
@@ -176,7 +176,7 @@ func (s *Store) put(sp span, src source, from []*run) error {
 	}
 	s.mu.Lock()
 	s.runs = append(slices.Clone(s.runs[:len(s.runs)-len(from)]), r)
-	s.mu.Unlock() // from now on nobody reads the old ones
+	s.mu.Unlock() // from here on the old ones are not read
 	return drop(from)
 }
 

@@ -19,7 +19,7 @@ import (
 // The members change by a configuration transaction, which is alone in its entry of the log, and that entry is
 // Raft's change of its voters as well: what the chain says and what Raft counts change at one place of the order.
 // It is proposed when all before it is applied, so that what the leader checks it against is what it will
-// stand behind. Once it is applied a snapshot is taken there, so that whoever starts from a snapshot starts with the
+// stand behind. Once it is applied a snapshot is taken there, so that a node that starts from a snapshot starts with the
 // voters of that place, and a newcomer, whose log is empty, is always sent one that names it.
 
 // votes reports whether this node is a member.
@@ -69,7 +69,7 @@ func (n *Node) proposeConfig() bool {
 	}
 	err := n.appendConfig(p.Tx)
 	if errors.Is(err, ErrQuorumLoss) && c.unheard == nil && n.young() {
-		// We have heard only of those who elected us: the others have an election's time to answer. Transactions do not
+		// Only those that elected this leader have been heard of: the others have an election's time to answer. Transactions do not
 		// wait for that, nor does a second configuration, which is judged by who is alive now.
 		c.unheard, c.voices = p, len(n.alive())
 		return false
@@ -174,7 +174,7 @@ func (n *Node) applyMembership(e *raftpb.Entry) error {
 	if err := protoutil.Unmarshal(cc.GetContext(), &entry); err != nil {
 		return fmt.Errorf("log entry %d: %w", e.GetIndex(), err)
 	}
-	n.outbox.sendHeld() // one who is removed has to hear that this entry is committed
+	n.outbox.sendHeld() // a member that is removed has to hear that this entry is committed
 	if err := n.host.Apply(e.GetIndex(), &entry); err != nil {
 		return fmt.Errorf("log entry %d: %w", e.GetIndex(), err)
 	}

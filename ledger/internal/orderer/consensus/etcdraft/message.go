@@ -18,7 +18,7 @@ func parseMessage(raw []byte) (*raftpb.Message, error) {
 	return m, proto.Unmarshal(raw, m)
 }
 
-// appended leaves every other message to the library.
+// appended reads a message that appends entries; every other one is left to the library.
 func appended(raw []byte, m *raftpb.Message) bool {
 	return protoview.Fields(raw, func(tag protoview.Tag, bytes []byte, value uint64) bool {
 		switch tag {

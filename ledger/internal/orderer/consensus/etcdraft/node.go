@@ -171,7 +171,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	n.applied = snapshot.GetMetadata().GetIndex()
-	// One who joins has blocks of others, and no log until it is sent a snapshot, which stands for all of them.
+	// A node that joins has fetched blocks, and no log until it is sent a snapshot, which stands for all of them.
 	if !raft.IsEmptySnap(snapshot) {
 		if at := n.host.Applied(); at.Index > 0 && at.Index-1 > n.applied {
 			n.applied = at.Index - 1
@@ -224,7 +224,7 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	if m.GetType() == raftpb.MsgProp {
 		return status.Errorf(codes.InvalidArgument, "%s from another orderer", m.GetType())
 	}
-	// Without TLS it may call itself anything. What is for another id comes too late, for one that we had before.
+	// Without TLS a sender may claim any id. A message to another id is too late: this orderer had that id before.
 	if m.GetTo() != n.cfg.ID || !n.host.Knows(m.GetFrom()) {
 		return nil
 	}

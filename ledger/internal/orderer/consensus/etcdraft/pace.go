@@ -3,8 +3,8 @@ package etcdraft
 import "time"
 
 const (
-	// crowded is the part of transactions that come while another is under way, from which on
-	// entries are spaced. A client alone, who waits for each commit, never has two under way and never waits.
+	// crowded is the share of entries with more than one transaction under way from which on
+	// entries are spaced. A single client that waits for each commit never has two under way, so its entries never wait.
 	crowded = 0.1
 	// crowdWeight is what one entry counts in that part: some 30 entries are remembered.
 	crowdWeight = 1.0 / 32

@@ -162,8 +162,8 @@ func (n *Node) compact(synced error) error {
 	return n.log.Compact(n.snapshot.index, n.snapshot.height, nil)
 }
 
-// raftLogger gives Raft's own words to our log: what it tells about elections at
-// debug level, trouble as it is.
+// raftLogger passes the library's messages to the log: those about elections at
+// debug level, warnings and errors at their own.
 type raftLogger struct{ channel string }
 
 func (l raftLogger) at(level ops.Level, format string, args ...any) {

@@ -36,8 +36,8 @@ func (s *spares) acknowledged(m *raftpb.Message) {
 	}
 }
 
-// spare reports whether a majority is there without this member, of self and those members that are furthest. One that
-// is not known to have followed in this term is none.
+// spare reports whether a majority is there without this member, of self and those members that are furthest. A
+// member that has acknowledged nothing in this term is not spare.
 func (s *spares) spare(id, self uint64, members []uint64) bool {
 	own, follows := s.matched[id]
 	if !follows {
@@ -84,7 +84,7 @@ func (s *spares) hold(m *raftpb.Message, now time.Time) bool {
 	return true
 }
 
-// unreachable has a follower waited for last of all.
+// unreachable makes a follower the last to be waited for.
 func (s *spares) unreachable(id uint64) { delete(s.matched, id) }
 
 // forget is for the end of a term.

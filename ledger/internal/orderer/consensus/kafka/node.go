@@ -31,21 +31,21 @@ import (
 var log = ops.Logger("orderer.consensus.kafka")
 
 var (
-	// ErrStarting is why nothing is accepted before this orderer has read the topic up to its own first word.
+	// ErrStarting is returned until this orderer has read the topic up to its own first record.
 	ErrStarting = errors.New("the topic is not read to its end yet")
-	// ErrLost is what an orderer ends with when the topic no longer is what it has read from it.
+	// ErrLost ends an orderer whose topic no longer holds what was read from it.
 	ErrLost = errors.New("records of the topic are lost")
 )
 
 const (
 	queuedRecords = 4096
 	queuedBytes   = 64 << 20
-	// deliveryTimeout is for a record that no broker takes: whoever sent it has given up by then.
+	// deliveryTimeout is for a record that no broker takes: its client has given up after this time.
 	deliveryTimeout = 10 * time.Second
 	// recordSlack is what surrounds a transaction in a record, and a record in a batch.
 	recordSlack = 64 << 10
-	// How soon a write that was refused is tried again, and the partition's leader looked for: when a broker dies the
-	// client's own 5 s between two looks would be half of a transaction's time.
+	// The pauses before a refused write is tried again, and between two looks for the partition's leader. When a broker
+	// dies, the client's default of 5 s would be half of a transaction's time.
 	retryPause, retryPauseMost = 50 * time.Millisecond, 500 * time.Millisecond
 	metadataPause              = 100 * time.Millisecond
 	// syncBytes is how much a restart may have to read again.
@@ -89,7 +89,7 @@ type Node struct {
 	cfg       Config
 	host      consensus.Host
 	client    *kgo.Client
-	session   []byte // in this run's CONNECT, to know it again
+	session   []byte // in this run's CONNECT, by which it is recognised
 	connected atomic.Bool
 
 	saturation ops.Saturation // saturation is of the goroutine that applies
@@ -157,7 +157,7 @@ func (n *Node) write(m *ordererpb.KafkaMessage, done func(error)) error {
 	if err != nil {
 		return err
 	}
-	// The record outlives whoever asked for it: cancelled half way it might be in the topic, or not.
+	// The record outlives its caller: cancelled half way it might be in the topic, or not.
 	n.client.TryProduce(context.Background(), &kgo.Record{Value: value}, func(_ *kgo.Record, err error) { done(explain(err)) })
 	return nil
 }
@@ -209,8 +209,8 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// connect writes this run's first record, sooner or later: what comes back after it is new. The client itself tries
-// again only what a repetition alone may mend; a topic that forbids writing, for example, an operator may.
+// connect writes this run's first record, and tries until it is written: what is read after it is new. The client by
+// itself repeats only what a repetition may mend; a topic that forbids writing waits for an operator.
 func (n *Node) connect(ctx context.Context) {
 	for tries, told := 1, ""; ; tries++ {
 		err := n.sayHello(ctx)
@@ -292,7 +292,7 @@ func (n *Node) take(fetches kgo.Fetches) error {
 	if err := n.host.Apply(uint64(first)+1, entries...); err != nil {
 		return err
 	}
-	if connected && n.next <= n.sealed { // our word came to the topic's end
+	if connected && n.next <= n.sealed { // our first record came at the topic's end
 		return fmt.Errorf("%w: topic %s ends before offset %d, up to which it is in blocks", ErrLost, n.cfg.Channel, n.sealed)
 	}
 	if connected && !n.connected.Swap(true) {
@@ -318,7 +318,7 @@ func (n *Node) judge(err error) error {
 	return nil
 }
 
-// entry is what a record means. One that nobody can read means nothing, to every orderer alike.
+// entry is what a record means. One that cannot be read is an empty entry, on every orderer alike.
 func (n *Node) entry(record *kgo.Record) (entry *streampb.LogEntry, hello []byte) {
 	entry = &streampb.LogEntry{}
 	var m ordererpb.KafkaMessage

@@ -60,8 +60,8 @@ func (n *Node) tryTopic(ctx context.Context) error {
 
 func (n *Node) replicas() int { return min(maxReplicas, len(n.cfg.Brokers)) }
 
-// settings make a topic keep what was acknowledged: on all replicas but one, for ever, also
-// when none of those is left that had everything.
+// settings make a topic keep what was acknowledged: on all replicas but one, without end, and
+// without electing a leader that lacks some of it.
 func (n *Node) settings() map[string]string {
 	return map[string]string{
 		"min.insync.replicas":            strconv.Itoa(max(1, n.replicas()-1)),
@@ -162,7 +162,7 @@ func (n *Node) checkSetting(name string, value *string) string {
 
 func isOutOfRange(err error) bool { return errors.Is(err, kerr.OffsetOutOfRange) }
 
-// clientLog gives the client's own words to our log: trouble as it is, the rest at debug level.
+// clientLog passes the client's messages to the log: errors as warnings, the rest at debug level.
 type clientLog struct{ channel string }
 
 func (l clientLog) Level() kgo.LogLevel {
