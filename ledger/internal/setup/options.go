@@ -3,7 +3,6 @@
 package setup
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/policy"
+	"github.com/qioi/qioi/ledger/internal/problems"
 )
 
 // Options are the shape of a network; Defaults suggests a value for each.
@@ -104,13 +104,8 @@ var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block
 
 // validate returns every problem of the options.
 func (o *Options) validate() error {
-	var problems []error
-	refuse := func(wrong bool, format string, args ...any) {
-		if wrong {
-			problems = append(problems, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(o.Dir == "", "--dir is missing: the folder to make is accepted")
+	var found problems.List
+	found.If(o.Dir == "", "--dir is missing: the folder to make is accepted")
 	for _, n := range []struct {
 		flag      string
 		value     int
@@ -120,27 +115,27 @@ func (o *Options) validate() error {
 		{"base-port", o.BasePort, 1024, 65000}, {"processors", o.Processors, 0, 1024}, {"verify-workers", o.VerifyWorkers, 0, 1024},
 		{"checkpoint-interval", o.CheckpointInterval, 0, 1 << 30},
 	} {
-		refuse(n.value < n.low || n.value > n.high, "--%s %d: %d to %d is accepted", n.flag, n.value, n.low, n.high)
+		found.If(n.value < n.low || n.value > n.high, "--%s %d: %d to %d is accepted", n.flag, n.value, n.low, n.high)
 	}
-	refuse(o.WireGap > nodeconfig.MaxWireGap, "--wire-gap %s: 0s to %s is accepted", o.WireGap, nodeconfig.MaxWireGap)
+	found.If(o.WireGap > nodeconfig.MaxWireGap, "--wire-gap %s: 0s to %s is accepted", o.WireGap, nodeconfig.MaxWireGap)
 	_, knownMode := modes[o.Mode]
-	refuse(!knownMode, "--mode %q: stream and block are accepted", o.Mode)
+	found.If(!knownMode, "--mode %q: stream and block are accepted", o.Mode)
 	how, known := consenters[o.Consenter]
-	refuse(!known, "--consenter %q: raft, solo and kafka are accepted", o.Consenter)
-	refuse(how.alone && o.Orderers != 1, "--consenter %s --orderers %d: %[1]s is one orderer", o.Consenter, o.Orderers)
-	refuse(o.Brokers > 0 && how.brokers == 0, "--brokers %d: only --consenter kafka has brokers", o.Brokers)
-	refuse(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),
+	found.If(!known, "--consenter %q: raft, solo and kafka are accepted", o.Consenter)
+	found.If(how.alone && o.Orderers != 1, "--consenter %s --orderers %d: %[1]s is one orderer", o.Consenter, o.Orderers)
+	found.If(o.Brokers > 0 && how.brokers == 0, "--brokers %d: only --consenter kafka has brokers", o.Brokers)
+	found.If(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),
 		"--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
-	refuse(o.Kubernetes != "" && (o.ChaincodeTLS || how.brokers > 0),
+	found.If(o.Kubernetes != "" && (o.ChaincodeTLS || how.brokers > 0),
 		"--kubernetes %s: it is accepted without --chaincode-tls and --consenter kafka", o.Kubernetes)
-	refuse(len(o.Channels) == 0, "--channel: at least one is accepted")
+	found.If(len(o.Channels) == 0, "--channel: at least one is accepted")
 	seen := map[string]bool{}
 	for _, name := range o.Channels {
-		refuse(!validChannel(name) || seen[name],
+		found.If(!validChannel(name) || seen[name],
 			"--channel %q: distinct names of lower case letters, digits, dots and dashes that start with a letter are accepted", name)
 		seen[name] = true
 	}
-	return errors.Join(problems...)
+	return found.Err()
 }
 
 // serviceName is RFC 1035's label, which a Service's name must be.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
@@ -44,63 +42,6 @@ const (
 	messageBytes    = 1 << 20
 	inflightAppends = 256
 )
-
-// Config is how a channel's log is kept.
-type Config struct {
-	// Channel is the channel's name, for the log's lines.
-	Channel string
-	// ID is this node's among the members, from 1 on.
-	ID uint64
-	// Voters are the members of a new group, this node among them; none: this node joins a group.
-	Voters []uint64
-	// Dir is the folder of the log.
-	Dir string
-	// Raft has the unit of the clock, how many of them lie between heartbeats and before an election, and the bytes of
-	// log between two snapshots.
-	Raft channelconfig.RaftOptions
-	// CutInterval is how long a block may stay open. It is asked for each block.
-	CutInterval func() time.Duration
-	// Delays is for how long messages may wait to gather others.
-	Delays Delays
-}
-
-// Delays are how long messages may wait to gather others: of 0 none waits. Each saves wake-ups of every orderer and peer,
-// and adds at most itself to a transaction's latency, under load alone.
-type Delays struct {
-	// Pace is the time between two entries of a leader while transactions come in crowds.
-	Pace time.Duration
-	// MostPace is the most that Pace grows to where entries take long; at least Pace.
-	MostPace time.Duration
-	// Hold is how long a message without entries may wait for one with entries; more than Pace.
-	Hold time.Duration
-	// SpareHold is how long entries may wait for more on the way to a follower that no majority needs; far less than the
-	// time before an election.
-	SpareHold time.Duration
-}
-
-// validate returns every problem of the configuration.
-func (c *Config) validate() error {
-	var problems []error
-	for _, p := range []struct {
-		wrong bool
-		text  string
-	}{
-		{c.ID == 0, "id 0: 1 or more is accepted"},
-		{c.Dir == "", "no folder is named"},
-		{len(c.Voters) > 0 && !slices.Contains(c.Voters, c.ID), "voters: all founders are accepted, this node among them, or none"},
-		{c.Raft.TickInterval <= 0, "tick interval: a time above 0 is accepted"},
-		{c.Raft.HeartbeatTick <= 0 || c.Raft.ElectionTick <= c.Raft.HeartbeatTick, "election ticks > heartbeat ticks > 0 is accepted"},
-		{c.Raft.SnapshotInterval <= 0, "snapshot interval: a number of bytes above 0 is accepted"},
-		{c.CutInterval == nil, "no time to cut a block is given"},
-		{min(c.Delays.Pace, c.Delays.MostPace, c.Delays.Hold, c.Delays.SpareHold) < 0, "delays: 0 or more is accepted"},
-		{c.Delays.MostPace < c.Delays.Pace, "most pace: pace or more is accepted"},
-	} {
-		if p.wrong {
-			problems = append(problems, errors.New(p.text))
-		}
-	}
-	return errors.Join(problems...)
-}
 
 // Node is one orderer's part in a channel's consensus.
 type Node struct {

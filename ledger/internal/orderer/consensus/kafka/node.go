@@ -24,6 +24,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/problems"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -67,20 +68,13 @@ type Config struct {
 
 // validate returns every problem of the configuration.
 func (c *Config) validate() error {
-	var problems []error
-	if c.Channel == "" {
-		problems = append(problems, errors.New("no channel is named"))
-	}
-	if len(c.Brokers) == 0 {
-		problems = append(problems, errors.New("no broker is named: at least one host:port is accepted"))
-	}
-	if c.MaxBytes <= 0 || c.MaxBytes > math.MaxInt32-recordSlack {
-		problems = append(problems, fmt.Errorf("largest transaction of %d bytes: 1 to %d is accepted", c.MaxBytes, math.MaxInt32-recordSlack))
-	}
-	if c.CutInterval == nil {
-		problems = append(problems, errors.New("no time to cut a block is given"))
-	}
-	return errors.Join(problems...)
+	var found problems.List
+	found.If(c.Channel == "", "no channel is named")
+	found.If(len(c.Brokers) == 0, "no broker is named: at least one host:port is accepted")
+	found.If(c.MaxBytes <= 0 || c.MaxBytes > math.MaxInt32-recordSlack,
+		"largest transaction of %d bytes: 1 to %d is accepted", c.MaxBytes, math.MaxInt32-recordSlack)
+	found.If(c.CutInterval == nil, "no time to cut a block is given")
+	return found.Err()
 }
 
 // Node is one orderer's part in a channel.

@@ -1,0 +1,35 @@
+package etcdraft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+)
+
+// TestEachKindGivesASoundConfiguration, in both modes.
+func TestEachKindGivesASoundConfiguration(t *testing.T) {
+	for _, o := range []channelconfig.Orderer{{Mode: channelconfig.Stream}, {Mode: channelconfig.Block, MaxMessageCount: 500}} {
+		o.Raft = channelconfig.RaftOptions{TickInterval: time.Second, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1}
+		s := consensus.Settings{Channel: "ch", ID: 1, Founders: 1, Orderer: func() *channelconfig.Orderer { return &o }}
+		for _, kind := range []consensus.Kind{Raft, Solo} {
+			s.Dir = t.TempDir()
+			c, err := kind.Open(s, &machine{})
+			require.NoError(t, err)
+			require.NoError(t, c.(*Node).close())
+		}
+	}
+}
+
+func TestAWrongConfigurationIsRefusedWithAllReasons(t *testing.T) {
+	_, err := Open(Config{Channel: "ch", Voters: []uint64{1, 2}, Delays: Delays{Pace: 2, MostPace: 1}}, &machine{})
+	for _, want := range []string{
+		"channel ch", "id 0", "no folder", "voters [1 2]", "tick interval 0s", "0 ticks before", "0 bytes between", "no time to cut", "delays {Pace:2ns MostPace:1ns",
+	} {
+		assert.ErrorContains(t, err, want)
+	}
+}
