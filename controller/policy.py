@@ -7,7 +7,6 @@ no raise, and takes none away from another.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -60,12 +59,10 @@ class Policy:
 
     def resume(self, before: Law | None, found: int, share: float) -> Law:
         """Make the law go on from that share, with what another one remembers as far as it is of the same kind."""
-        default, bounds = self._frame(found)
-        if self.law == "proportional":
-            return Proportional(bounds.clamp(share), self.k, default, bounds)
-        law = before if isinstance(before, Adaptive) else Adaptive.start(default, bounds)
-        memory = law.memory._replace(share=float(bounds.clamp(share)))
-        return replace(law, default=default, bounds=bounds, memory=memory)
+        law = self.start(found)
+        if isinstance(before, Adaptive) and isinstance(law, Adaptive):
+            law = before.framed(*self._frame(found))
+        return law.at(share)
 
     def rest(self, found: int) -> int:
         """Give the share, in v1 units, of a component that was found with that one while it needs no more."""
@@ -187,9 +184,7 @@ class Controller:
         """
         laws = self._laws.get(component, {})
         for channel, law in laws.items():
-            if isinstance(law, Adaptive) and law.memory.share > shares:
-                raised_at = law.memory.raised_at if shares > before else -math.inf
-                laws[channel] = replace(law, memory=law.memory._replace(share=float(shares), raised_at=raised_at))
+            laws[channel] = law.limited(shares, before)
 
     def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
         """Find the law to ask: the one from before, unless its policy or the share found is another one by now.
@@ -235,16 +230,16 @@ def ask(law: Law, component: Component, seen: Seen, findings: Findings, channel:
     if why is not None:
         verdict = in_vain(verdict, why)
     elif seen.presumed:
-        verdict = replace(verdict, reason=f"no commit was seen yet, but its channel works; {verdict.reason}")
+        verdict = replace(verdict, cause=f"no commit was seen yet, but its channel works; {verdict.cause}")
     if component.role is Role.ORDERER and channel in findings.floors:
         verdict = at_least(verdict, law.bounds.clamp(law.rest * findings.floors[channel]))
     return after, verdict
 
 
 def in_vain(verdict: Verdict, why: str) -> Verdict:
-    """Give a verdict that was reached without a delay its true reason; what was done stands at the reason's end."""
+    """Give a verdict that was reached without a delay its true cause; what was done stands."""
     working = replace(verdict.working, rule="bottleneck") if verdict.working else None
-    return replace(verdict, reason=f"{why}; {verdict.reason.rpartition(': ')[2]}", working=working)
+    return replace(verdict, cause=why, working=working)
 
 
 def at_least(verdict: Verdict, floor: int) -> Verdict:
@@ -252,5 +247,5 @@ def at_least(verdict: Verdict, floor: int) -> Verdict:
     working = replace(verdict.working, floor=floor) if verdict.working else None
     if verdict.shares >= floor:
         return replace(verdict, working=working)
-    reason = f"{verdict.reason}; floor {floor}: a Raft leader was lost beside interference"
-    return replace(verdict, shares=floor, reason=reason, working=working)
+    added = f"; floor {floor}: a Raft leader was lost beside interference"
+    return replace(verdict, shares=floor, added=added, working=working)

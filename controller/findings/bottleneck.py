@@ -15,17 +15,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 
-from qioi.controller.laws.adaptive import foreign_part, need_of, shortfall, weight
 from qioi.controller.laws.law import Seen
+from qioi.controller.laws.need import IDLE, QUIET, foreign_part, is_below, need_of, weight
 from qioi.model import DelayReading, HostLoad, Stalls
 from qioi.model.frozen import frozen
 
 #: Time constant of the filters in s.
 SMOOTH = 3.0
-#: Share of runnable time spent waiting behind foreign work from which on a CPU is what is missing.
-WAITS = 0.08
-#: Throughput this far below the threshold suffers; so does a channel that has not committed for so many seconds.
-SHORTFALL = 0.05
+#: A channel that has not committed for so many seconds suffers.
 STALLED = 3.0
 #: Mean number of blocked threads from which on the disk may be it, and below which it is not any more.
 BLOCKED = 0.5
@@ -34,9 +31,8 @@ UNBLOCKED = 0.25
 PRESSURE = 0.1
 #: Part of the time for which a group's quota stops it, from which on that is it.
 THROTTLED = 0.2
-#: Share of runnable time spent waiting, behind whomever, from which on a ledger fills the CPUs itself; and idle CPU.
+#: Share of runnable time spent waiting, behind whomever, from which on a ledger fills the CPUs itself.
 CROWDED = 0.2
-FULL = 0.08
 
 
 class Kind(StrEnum):
@@ -139,8 +135,7 @@ def is_stalled(seen: Seen) -> bool:
 
 def suffers(seen: Seen) -> bool:
     """Whether a channel does less than it should: only then can the disk be the bottleneck."""
-    error = shortfall(seen)
-    return is_stalled(seen) or (error is not None and error > SHORTFALL)
+    return is_stalled(seen) or is_below(seen)
 
 
 def judge(times: Times, seen: Seen, before: Kind) -> Bottleneck:
@@ -161,7 +156,7 @@ def judge(times: Times, seen: Seen, before: Kind) -> Bottleneck:
         return Bottleneck(
             Kind.QUOTA, f"the bottleneck is its own CPU quota: stopped by it {times.throttled:.0%} of the time"
         )
-    if times.need >= WAITS:
+    if times.need >= QUIET:
         return Bottleneck(
             Kind.CPU,
             f"the CPU: a component waits {times.need:.0%} of its runnable time behind foreign work",
@@ -170,7 +165,7 @@ def judge(times: Times, seen: Seen, before: Kind) -> Bottleneck:
         return Bottleneck(Kind.NONE, "nothing is missing")
     if stalled:
         return Bottleneck(Kind.NONE, f"no commits for {seen.commit_age:.0f} s, and nothing waits: nobody sends")
-    if times.waiting >= CROWDED or times.idle < FULL:
+    if times.waiting >= CROWDED or times.idle < IDLE:
         return Bottleneck(
             Kind.LEDGER,
             f"the bottleneck is the ledger itself: its processes wait {times.waiting:.0%} of their runnable time, but "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from qioi.controller.findings.bottleneck import HOPELESS, SHORTFALL, Bottleneck, Diagnosis, Kind, is_stalled, suffers
-from qioi.controller.laws.adaptive import shortfall
+from qioi.controller.findings.bottleneck import HOPELESS, Bottleneck, Diagnosis, Kind, is_stalled, suffers
 from qioi.controller.laws.law import Seen
+from qioi.controller.laws.need import is_below
 from qioi.controller.laws.thresholds import Threshold
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Stalls
 from qioi.model.serving import Serving
@@ -65,10 +65,7 @@ def anybody_lacks(
 ) -> bool:
     """Whether a channel that commits is known to do less than it is owed for want of the CPU."""
     seen = {name: see(now, one, owed[name]) for name, one in channels.items() if name in owed}
-    return any(
-        found[name].kind is Kind.CPU and not is_stalled(one) and (shortfall(one) or 0.0) > SHORTFALL
-        for name, one in seen.items()
-    )
+    return any(found[name].kind is Kind.CPU and not is_stalled(one) and is_below(one) for name, one in seen.items())
 
 
 def tell(channel: str, before: Bottleneck, after: Bottleneck) -> None:

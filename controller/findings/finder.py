@@ -8,13 +8,10 @@ from dataclasses import field, replace
 from qioi.controller.findings.bottleneck import HOPELESS, Bottleneck, Kind
 from qioi.controller.findings.diagnoses import Diagnoses, anybody_lacks
 from qioi.controller.findings.leaders import Leaders, Leadership
-from qioi.controller.laws.adaptive import Tuning, has_room
-from qioi.controller.laws.law import Seen
+from qioi.controller.laws.need import ACTIVE, has_room
 from qioi.controller.laws.unheard import AllUnheard
 from qioi.controller.period import Period
 from qioi.model.frozen import frozen
-
-TUNING = Tuning()
 
 
 @frozen
@@ -66,7 +63,7 @@ class Finder:
 
 def is_disturbed(period: Period) -> bool:
     """Say whether foreign work keeps the host full while commits are made, from its first moment to its last."""
-    commits = any(one.age is not None and one.age <= TUNING.active_for for one in period.channels.values())
+    commits = any(one.age is not None and one.age <= ACTIVE for one in period.channels.values())
     host = period.host
     looks = () if host is None else (host, replace(host, lasting=None))
-    return commits and not all(has_room(Seen(period.now, host=one), TUNING) for one in looks)
+    return commits and not all(has_room(one) for one in looks)

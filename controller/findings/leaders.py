@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from qioi.controller.laws.adaptive import Tuning, has_room
-from qioi.controller.laws.law import Seen
+from qioi.controller.laws.need import has_room
 from qioi.model import Component, HostLoad, LeaderChange, Role
 from qioi.model.frozen import frozen
 from qioi.model.serving import Serving
@@ -57,8 +56,6 @@ class Leadership:
 
 log = logging.getLogger("qioi")
 
-TUNING = Tuning()
-
 
 class Shares(Protocol):
     """A component's share in force and the one that it was found with, in v1 units; ``None`` where it can't be read."""
@@ -94,7 +91,7 @@ class Leaders:
     ) -> dict[str, Leadership]:
         """Take one period in; ``states`` are the components' from the period before."""
         losses = [one for one in changes if one.old != 0]
-        room = has_room(Seen(now, host=host), TUNING)
+        room = has_room(host)
         after = {}
         for channel in channels:
             its = self._serving.names(channel, components)

@@ -6,9 +6,10 @@ whole run can be replayed, and two laws can look at the same input, without eith
 
 from __future__ import annotations
 
-from typing import Protocol
+from enum import StrEnum
+from typing import Protocol, Self
 
-from qioi.model import DelayReading, HostLoad, Working
+from qioi.model import Bounds, DelayReading, HostLoad, Working
 from qioi.model.frozen import frozen
 
 
@@ -30,24 +31,59 @@ class Seen:
     presumed: bool = False
 
 
+class Effect(StrEnum):
+    """What a law has done to its share, as it is said to people."""
+
+    RAISED = "raised"
+    HELD = "share held"
+    PROBED = "a lower share tried"
+    RELEASED = "back towards the default"
+    DEFAULT = "default share"
+
+
 @frozen
 class Verdict:
-    """The shares a law asks for, one clause for people, diff/T where the law computed one, and how it got there."""
+    """The shares a law asks for, and why: the ``cause``, what was done about it, and what others have ``added``.
+
+    ``error`` is diff/T where the law computed one, ``working`` how it got there.
+    """
 
     shares: int
-    reason: str
+    cause: str
+    effect: Effect
     error: float | None = None
     working: Working | None = None
+    added: str = ""
+
+    @property
+    def reason(self) -> str:
+        """One clause for people."""
+        return f"{self.cause}: {self.effect}{self.added}"
 
 
 class Law(Protocol):
-    """A control law together with all it remembers."""
+    """A control law together with all it remembers. Nobody else changes its memory."""
 
     @property
     def share(self) -> float:
         """The share, in v1 units, that it has come to."""
         ...
 
-    def step(self, seen: Seen) -> tuple[Law, Verdict]:
+    def step(self, seen: Seen) -> tuple[Self, Verdict]:
         """Look at one period; return the law as it stands after it, and its verdict."""
+        ...
+
+    def framed(self, default: int, bounds: Bounds) -> Self:
+        """Return it with another default and other bounds, and its share within them."""
+        ...
+
+    def at(self, share: float) -> Self:
+        """Return it going on from that share, in v1 units, as far as its bounds allow."""
+        ...
+
+    def limited(self, share: int, before: int) -> Self:
+        """Return it as it stands when no more than ``share`` was given, and ``before`` was in force.
+
+        What is beyond must not wind up.
+        """
         ...

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from qioi.controller.laws.adaptive import need_of
+from qioi.controller.laws.need import ACTIVE, QUIET, need_of
 from qioi.model import ChannelReading, DelayReading, HostLoad
 
 #: Samples that are kept; at one a second, the last five minutes without waiting.
@@ -22,10 +22,6 @@ ENOUGH = 20
 EVERY = 1.0
 #: The quantile that is owed.
 QUANTILE = 0.75
-#: Need (share of runnable time spent waiting behind foreign work) up to which nobody waits.
-QUIET = 0.08
-#: Seconds after a channel's last commit in which it counts as active (three batch timeouts).
-ACTIVE = 6.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from qioi.controller.laws.law import Seen, Verdict
+from qioi.controller.laws.law import Effect, Seen, Verdict
 from qioi.model import DEFAULT_SHARES, UNBOUNDED, Bounds, Working
 
 #: Seconds without throughput, once known, after which the share is the default again.
@@ -32,33 +32,49 @@ class Proportional:
     bounds: Bounds = UNBOUNDED
     known_at: float | None = None
 
+    def framed(self, default: int, bounds: Bounds) -> Proportional:
+        """Go on with another default and other bounds."""
+        return replace(self, default=default, bounds=bounds).at(self.share)
+
+    def at(self, share: float) -> Proportional:
+        """Go on from that share, as far as the bounds allow; what was known before says nothing about it."""
+        return replace(self, share=self.bounds.clamp(share), known_at=None)
+
+    def limited(self, share: int, before: int) -> Proportional:
+        """Stay: the algorithm has no integral that could wind up."""
+        del share, before
+        return self
+
     def step(self, seen: Seen) -> tuple[Proportional, Verdict]:
         """Apply the algorithm once."""
         throughput, threshold = seen.throughput, seen.threshold
         if throughput is not None:
             return replace(self, known_at=seen.now)._known(throughput, threshold)
         if self.known_at is None:
-            begun = replace(self, known_at=seen.now)
-            return begun._next("hold", self.share, "throughput not known yet: share stays")
+            return replace(self, known_at=seen.now)._hold("throughput not known yet")
         if seen.now - self.known_at <= STALE:
-            return self._next(
-                "hold", self.share, f"throughput not known for {seen.now - self.known_at:.0f} s: share stays"
-            )
-        return self._next("no input", self.default, f"throughput not known for {STALE:.0f} s and more: default share")
+            return self._hold(f"throughput not known for {seen.now - self.known_at:.0f} s")
+        cause = f"throughput not known for {STALE:.0f} s and more"
+        return self._next("no input", self.default, cause, Effect.DEFAULT)
 
     def _known(self, throughput: float, threshold: float | None) -> tuple[Proportional, Verdict]:
         if threshold is None:
-            return self._next("hold", self.share, "threshold not known yet: share stays")
+            return self._hold("threshold not known yet")
         error = (threshold - throughput) / threshold
         if throughput >= threshold:
-            return self._next("hold", self.share, f"A {throughput:.1f} >= T {threshold:.1f} tps: share stays", error)
+            return self._hold(f"A {throughput:.1f} >= T {threshold:.1f} tps", error)
         wanted = self.default + self.default * self.k * error
-        reason = f"A {throughput:.1f} < T {threshold:.1f} tps: {self.default} + {self.default}*{self.k:g}*{error:.3f}"
+        cause = f"A {throughput:.1f} < T {threshold:.1f} tps, {self.default} + {self.default}*{self.k:g}*{error:.3f}"
         if not self.bounds.floor <= wanted <= self.bounds.ceiling:
-            reason += f", bounded to {self.bounds.floor}..{self.bounds.ceiling}"
-        return self._next("raise", wanted, reason, error)
+            cause += f", bounded to {self.bounds.floor}..{self.bounds.ceiling}"
+        return self._next("raise", wanted, cause, Effect.RAISED, error)
 
-    def _next(self, rule: str, wanted: float, reason: str, error: float | None = None) -> tuple[Proportional, Verdict]:
+    def _hold(self, cause: str, error: float | None = None) -> tuple[Proportional, Verdict]:
+        return self._next("hold", self.share, cause, Effect.HELD, error)
+
+    def _next(
+        self, rule: str, wanted: float, cause: str, effect: Effect, error: float | None = None
+    ) -> tuple[Proportional, Verdict]:
         shares = self.bounds.clamp(wanted)
         working = Working(rule, wanted, self.bounds.floor, self.bounds.ceiling)
-        return replace(self, share=shares), Verdict(shares, reason, error, working)
+        return replace(self, share=shares), Verdict(shares, cause, effect, error, working)

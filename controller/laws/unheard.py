@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from qioi.controller.laws.adaptive import Filter, rates, weight
+from qioi.controller.laws.need import Filter, rates, weight
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
 #: Threads, on average, that are runnable in a component which always has work to do, and CPUs that it uses at least.

@@ -60,17 +60,14 @@ class Ancestors:
             load = HostLoad(host.idle, foreign, lasting, host.sudden)
             law, verdict = law.step(Seen(now, commit_age=0.0, delay=ask.delay, host=load))
             most[group] = min(verdict.shares, max(ask.found, ask.most))
-            if law.memory.share > most[group]:  # nobody asks for that much: it must not wind up
-                law = replace(law, memory=law.memory._replace(share=float(most[group])))
-            laws[group] = law
+            laws[group] = law.limited(most[group], ask.share)  # where nobody asks for more, it must not wind up
         self._laws = laws
         return most
 
 
 def begin(ask: Ask) -> Adaptive:
     """Make the law of a group; one that is raised already, by a daemon before this one, goes on from there."""
-    law = Adaptive.start(ask.found, Bounds(ask.found, MAX_SHARES))
-    return replace(law, memory=law.memory._replace(share=float(law.bounds.clamp(ask.share))))
+    return Adaptive.start(ask.found, Bounds(ask.found, MAX_SHARES)).at(ask.share)
 
 
 def together(delays: Iterable[DelayReading]) -> DelayReading | None:

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
-from qioi.controller.laws.adaptive import weight
+from qioi.controller.laws.need import weight
 from qioi.model.frozen import frozen
 from qioi.model.groups import branches, chain, parent_of
 

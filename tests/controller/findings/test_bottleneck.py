@@ -132,7 +132,7 @@ def shares(controller: Controller, hopeless: dict[str, str], seconds: int) -> li
 def test_adaptive_does_not_raise_against_a_disk_and_lets_go_of_what_it_had_raised() -> None:
     controller = Controller({"red": Policy("red", "adaptive", 100.0)})
     why = {"red": "the bottleneck is the disk"}
-    assert set(shares(controller, why, 20)) == {(1024, "the bottleneck is the disk; default share")}
+    assert set(shares(controller, why, 20)) == {(1024, "the bottleneck is the disk: default share")}
     raised = shares(Controller({"red": Policy("red", "adaptive", 100.0)}), {}, 3)[-1][0]
     assert raised > 1024
     controller = Controller({"red": Policy("red", "adaptive", 100.0)})

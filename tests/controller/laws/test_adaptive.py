@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qioi.controller.laws.adaptive import Adaptive, Memory, Tuning, odds
+from qioi.controller.laws.adaptive import Adaptive
+from qioi.controller.laws.backoff import Backoff
 from qioi.controller.laws.law import Seen
+from qioi.controller.laws.memory import Memory, Tuning
+from qioi.controller.laws.need import odds
 from qioi.model import MAX_SHARES, MIN_SHARES, Bounds, DelayReading, HostLoad
 
 LIMITS = Bounds(1024, 16384)
@@ -257,7 +260,7 @@ def test_a_release_that_hurt_is_put_off_longer_each_time() -> None:
         while law.memory.share < 4000:  # and that hurts
             now += 1
             law, _ = law.step(seen(now, 0.9, host=HostLoad(0.09, 0.91)))
-        blocks.append(law.memory.block)
+        blocks.append(law.memory.release.wait)
         held, reason = run(law, *(seen(now + i, 0.0, host=ROOMY) for i in range(1, 5)))
         assert held.memory.share == law.memory.share
         assert "a release hurt lately" in reason
@@ -265,10 +268,10 @@ def test_a_release_that_hurt_is_put_off_longer_each_time() -> None:
 
 
 def test_a_new_neighbour_long_after_a_release_is_no_relapse() -> None:
-    law = law_at(1024.0, released_at=0.0, block=80.0)
+    law = law_at(1024.0, release=Backoff(80.0, tried_at=0.0))
     law, _ = run(law, seen(100, 0.9, host=CROWDED))
-    assert law.memory.block == 0
-    assert law.memory.blocked_until == -math.inf
+    assert law.memory.release.wait == 0
+    assert law.memory.release.until == -math.inf
 
 
 def test_while_the_neighbour_stays_probes_are_small_and_rare() -> None:
@@ -281,23 +284,23 @@ def test_while_the_neighbour_stays_probes_are_small_and_rare() -> None:
         if law.memory.share != before:
             moves.append(now)
             assert law.memory.share == pytest.approx(0.95 * before)
-            assert "probing" in reason.reason
+            assert "a lower share tried" in reason.reason
     assert law.memory.share < raised
     assert moves == [60, 120, 180, 240]
 
 
 def test_a_probe_that_hurt_doubles_the_time_to_the_next() -> None:
-    law = law_at(4000, probe_at=0.0, probe_wait=60.0)
+    law = law_at(4000, probe=Backoff(60.0, 0.0))
     law, _ = run(law, seen(0, 0.01, host=CROWDED))
     assert law.memory.share == 3800
     law, _ = run(law, seen(3, 0.9, host=CROWDED))
-    assert law.memory.probe_wait == 120
-    assert law.memory.probe_at == 123
+    assert law.memory.probe.wait == 120
+    assert law.memory.probe.until == 123
 
 
 @pytest.mark.parametrize(("need", "a"), [(0.13, 100.0), (0.0, 90.0)])
 def test_no_probe_where_it_is_just_enough(need: float, a: float) -> None:
-    law = law_at(4000, probe_at=30.0, probe_wait=60.0, raised_at=29.9)
+    law = law_at(4000, probe=Backoff(60.0, 30.0), raised_at=29.9)
     law, reason = run(law, *(seen(i, need, host=HostLoad(0, 1), a=a, t=100 if a < 100 else None) for i in range(31)))
     assert law.memory.share == 4000
     assert "just enough" in reason
@@ -385,6 +388,20 @@ def test_less_throughput_never_gives_less(one: float, other: float, need: float)
     low, high = sorted((one, other))
     after = [law_at(2000).step(seen(1, need, a=a, t=100, host=CROWDED))[1].shares for a in (low, high)]
     assert after[0] >= after[1]
+
+
+def test_it_goes_on_from_a_share_within_its_bounds() -> None:
+    law = law_at(4096).at(50_000)
+    assert law.share == 16384
+    assert law.framed(1024, Bounds(1024, 3000)).share == 3000
+    assert law_at(512).framed(2048, Bounds(2048, 9000)).rest == 2048
+
+
+def test_what_was_not_given_does_not_wind_up() -> None:
+    law = law_at(4096, raised_at=3.0)
+    assert law.limited(5000, 1024) is law
+    assert law.limited(2000, 1024).memory == law_at(2000, raised_at=3.0).memory
+    assert law.limited(2000, 2000).memory == law_at(2000).memory  # nothing was given: no effect is to be waited for
 
 
 def test_the_memory_is_a_value() -> None:
