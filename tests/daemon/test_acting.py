@@ -290,9 +290,9 @@ def test_a_dry_run_says_once_what_it_would_set(tmp_path: Path, caplog: pytest.Lo
             site.toy.tps = {"red": tps}
             site.run(2)
     assert [one.getMessage() for one in caplog.records] == [
-        "peer0: dry run: would set 1024 -> 3072: A 50.0 < T 100.0 tps: 1024 + 1024*4*0.500",
-        "peer0: dry run: would set 1024 -> 4096: A 25.0 < T 100.0 tps: 1024 + 1024*4*0.750",
-        "peer0: dry run: would set 1024 -> 1024: A 100.0 < T 100.0 tps: 1024 + 1024*4*0.000",
+        "peer0: dry run: would set 1024 -> 3072: A 50.0 < T 100.0 tps, 1024 + 1024*4*0.500: raised",
+        "peer0: dry run: would set 1024 -> 4096: A 25.0 < T 100.0 tps, 1024 + 1024*4*0.750: raised",
+        "peer0: dry run: would set 1024 -> 1024: A 100.0 < T 100.0 tps, 1024 + 1024*4*0.000: raised",
     ]
 
 
