@@ -18,7 +18,7 @@ from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want, groups_of
 from qioi.controller.slicing import SliceState
 from qioi.kernel.errors import CgroupError, CgroupGoneError
-from qioi.model import Component, Decision
+from qioi.model import Component, Decision, Owner
 from qioi.model.names import few
 
 log = logging.getLogger("qioi")
@@ -106,7 +106,7 @@ class Actor:
         self._other = other
         self._written = 0
         #: Who has a share on a record of its own, by group, where that is known of groups above components.
-        self.owners: Mapping[str, str] = {}
+        self.owners: Mapping[str, Owner] = {}
         self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
         self._stuck: set[str] = set()  # those of them that could not be put back, and that was said
         self._looked_at: set[str] = set()  # groups above components that are held
@@ -146,7 +146,7 @@ class Actor:
         self.leave(above, own)
         return forces, absent, tuple(gone)
 
-    def look(self, cgroup: str, owner: str, placement: Placement, above: dict[str, str | None]) -> InForce:
+    def look(self, cgroup: str, owner: Owner | None, placement: Placement, above: dict[str, str | None]) -> InForce:
         """Read what is in force for a component. CgroupError: its own group can't be read.
 
         ``above`` collects what is wrong, if anything, with each group above components that was looked at already.
@@ -180,7 +180,7 @@ class Actor:
 
     def _look_above(self, group: str) -> str | None:
         try:
-            self._guard.look(group, self.owners.get(group, ""))
+            self._guard.look(group, self.owners.get(group))
         except CgroupError as error:
             return f"cannot act at {group}: {error}"
         return None

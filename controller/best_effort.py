@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from qioi.controller.guard.idle_groups import NAME, IdleGuard
 from qioi.controller.guard.journal import Journal
-from qioi.controller.guard.restore import Outcome, Result
+from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.levers.files import Files
-from qioi.controller.levers.idle import NAME, IdleGuard, restore_all
+from qioi.controller.levers.idle import Idle
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model.groups import chain
 
@@ -127,7 +128,7 @@ def recover_idle(state_dir: Path, hierarchy: Hierarchy) -> tuple[list[Outcome], 
         problems = [f"{journal.file}: {problem}" for problem in loaded.problems]
         if problems:
             journal.set_aside()
-        outcomes, left = restore_all(hierarchy, Files(hierarchy), loaded.entries)
+        outcomes, left = restore_entries(Idle(hierarchy, Files(hierarchy)), loaded.entries)
         journal.store(left)
     except OSError as error:
         return [], [f"{journal.file}: {error.strerror}: no idle group could be put back"]

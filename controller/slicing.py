@@ -11,8 +11,9 @@ from pathlib import Path
 
 from qioi.controller.findings.slice_trial import Look, Trial
 from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.thread_slices import NAME, SliceGuard, restore_threads
 from qioi.controller.levers.eevdf import SHORTEST, Kernel, SliceError, default_slice, why_not
-from qioi.controller.levers.slices import NAME, SliceGuard, restore_threads, size
+from qioi.controller.levers.slices import size
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kernel.threads import threads_of
 from qioi.model import ChannelReading, Component, DelayReading, Role
@@ -171,5 +172,5 @@ def recover_slices(state_dir: Path, hierarchy: Hierarchy) -> tuple[int, list[str
         journal.store(left, durable=False)
     except (OSError, SliceError) as error:
         return 0, [f"{journal.file}: {error}: no slice could be put back"]
-    problems += [f"slice of thread {entry.device} in {entry.path} could not be put back" for entry in left]
+    problems += [f"slice of thread {entry.place} in {entry.path} could not be put back" for entry in left]
     return len(loaded.entries), problems

@@ -14,7 +14,7 @@ from qioi.controller.guard.guard import Guard
 from qioi.controller.policy import Policy
 from qioi.discovery.base import Discovery, Found, join
 from qioi.discovery.owners import EngineOwners
-from qioi.model import Component
+from qioi.model import Component, Owner
 from qioi.settings.config import Config, PolicyConfig, policy
 from qioi.show.snapshot import Snapshot
 
@@ -32,7 +32,7 @@ class Listing:
 
     components: tuple[Component, ...]
     policies: Mapping[str, Policy]
-    owners: Mapping[str, str] = field(default_factory=dict)
+    owners: Mapping[str, Owner] = field(default_factory=dict)
     best_effort: tuple[str, ...] = ()
     complete: bool = True
 

@@ -13,30 +13,41 @@ import json
 import os
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-VERSION = 1
+from qioi.controller.levers.idle import IDLE
+from qioi.controller.levers.lever import GroupId, Identity, PodId, ThreadId
+from qioi.model import Owner
+
+VERSION = 2
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One value of ours. ``original`` and ``ours`` are in the file's own unit.
+    """One value of ours: of the lever ``file``, at ``path``. ``original`` and ``ours`` are in the lever's own unit.
 
-    ``device`` and ``inode`` are the group's identity, since paths are recycled and inodes of cgroup
-    folders are not. ``ours`` are all values that may be in force without anybody else's doing: the last
-    one and, while a write is on its way, the next, and what the group's ``owner`` has on record. ``owner``
-    is empty where the group has none.
+    ``path`` is a group's, also of a thread in it, or a pod's. ``ours`` are all values that may be in force without
+    anybody else's doing: the last one and, while a write is on its way, the next, and what the ``owner`` has on record.
     """
 
     path: str
     file: str
-    device: int
-    inode: int
+    identity: Identity
     original: int
     ours: tuple[int, ...]
-    owner: str = ""
+    owner: Owner | None = None
+
+    @property
+    def place(self) -> str | int:
+        """Where the lever is: a thread's number, or the path."""
+        return self.identity.tid if isinstance(self.identity, ThreadId) else self.path
+
+    @property
+    def outlives_boot(self) -> bool:
+        """Whether there is something to put back after a restart of the host: groups and threads end with it."""
+        return self.owner is not None or isinstance(self.identity, PodId)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,7 @@ class Journal:
             try:
                 document = unseal(line)
                 if number == 1 and "journal" in document:
-                    if document["journal"] != VERSION:
+                    if document["journal"] not in (1, VERSION):
                         return Loaded((), (f"line 1: version {document['journal']!r}, accepted is {VERSION}",))
                     other_boot = document["boot"] != self._boot
                     stored = whole(document.get("entries", 0))
@@ -104,7 +115,7 @@ class Journal:
         if len(entries) < stored:
             problems.append(f"{stored - len(entries)} of {stored} entries are missing")
         if other_boot:
-            return Loaded(tuple(entry for entry in entries if entry.owner), tuple(problems), other_boot=True)
+            return Loaded(tuple(entry for entry in entries if entry.outlives_boot), tuple(problems), other_boot=True)
         return Loaded(tuple(entries), tuple(problems))
 
     def set_aside(self) -> Path:
@@ -134,27 +145,52 @@ def unseal(line: bytes) -> dict[str, object]:
 
 def encode(entry: Entry) -> str:
     """Write an entry as a line."""
-    return seal(
-        {
-            "path": entry.path,
-            "file": entry.file,
-            "device": entry.device,
-            "inode": entry.inode,
-            "original": entry.original,
-            "ours": entry.ours,
-            **({"owner": entry.owner} if entry.owner else {}),
-        }
-    )
+    match entry.identity:
+        case GroupId(device, inode):
+            known: dict[str, object] = {"group": [device, inode]}
+        case ThreadId(tid, started):
+            known = {"thread": [tid, started]}
+        case PodId(uid, asked):
+            known = {"pod": [uid, asked]}
+    owner = {"owner": str(entry.owner)} if entry.owner is not None else {}
+    values = {"original": entry.original, "ours": entry.ours}
+    return seal({"path": entry.path, "file": entry.file, **known, **values, **owner})
 
 
 def decode(document: dict[str, object]) -> Entry:
-    """Read an entry, strictly."""
+    """Read an entry, strictly, of this version or the one before."""
     path, file, ours, owner = document["path"], document["file"], document["ours"], document.get("owner", "")
-    numbers = [document[key] for key in ("device", "inode", "original")]
     if not (isinstance(path, str) and isinstance(file, str) and isinstance(ours, list) and isinstance(owner, str)):
         raise ValueError("no journal entry")
-    device, inode, original, *values = (whole(number) for number in (*numbers, *ours))
-    return Entry(path, file, device, inode, original, tuple(values), owner)
+    original, *values = (whole(number) for number in (document["original"], *ours))
+    entry = Entry(path, file, identity_of(document), original, tuple(values), Owner.read(owner) if owner else None)
+    return of_version_1(entry) if "device" in document else entry
+
+
+def identity_of(document: dict[str, object]) -> Identity:
+    """Read an entry's identity."""
+    if "device" in document:
+        return GroupId(whole(document["device"]), whole(document["inode"]))
+    kind = next((kind for kind in ("group", "thread", "pod") if kind in document), "group")
+    known = document[kind]
+    if not isinstance(known, list) or len(known) != 2:
+        raise ValueError("no identity")
+    if kind == "pod":
+        return PodId(str(known[0]), str(known[1]))
+    return (GroupId if kind == "group" else ThreadId)(whole(known[0]), whole(known[1]))
+
+
+def of_version_1(entry: Entry) -> Entry:
+    """Give types to what the version before this one wrote: two numbers for whatever is known, an owner for pods."""
+    assert isinstance(entry.identity, GroupId)
+    match entry.file:
+        case "sched_runtime":
+            return replace(entry, identity=ThreadId(entry.identity.device, entry.identity.inode))
+        case "cpu.idle":
+            return replace(entry, ours=(IDLE,))
+        case "requests.cpu" if entry.owner is not None:
+            return replace(entry, identity=PodId(entry.owner.name, entry.owner.where), owner=None)
+    return entry
 
 
 def whole(value: object) -> int:

@@ -1,17 +1,18 @@
-"""Putting originals back: where the value is ours, and the group the same one, or made anew by its owner."""
+"""Putting originals back: where the value is ours, and what has it the same one, or made anew by its owner."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from qioi.controller.guard.journal import Entry
-from qioi.controller.levers.files import Access
-from qioi.controller.levers.owner import Owners
-from qioi.kernel.errors import CgroupError, CgroupGoneError
-from qioi.kernel.hierarchy import Hierarchy
+from qioi.controller.guard.owners import Nobody, Owners
+from qioi.controller.guard.rule import Whose, whose
+from qioi.controller.levers.lever import Lever
+from qioi.kernel.errors import CgroupError, GoneError, KernelError
+from qioi.model import Owner
 
 
 class Result(StrEnum):
@@ -34,77 +35,71 @@ class Outcome:
     message: str
 
 
-def identity(hierarchy: Hierarchy, path: str) -> tuple[int, int]:
-    """Device and inode of a group's folder."""
-    folder = f"{hierarchy.mount}/{path}"  # a Path takes longer than the call, and this is done for every group
-    try:
-        found = os.stat(folder)  # noqa: PTH116
-    except (FileNotFoundError, NotADirectoryError):
-        raise CgroupGoneError(f"{folder}: no such control group") from None
-    except OSError as error:
-        raise CgroupError(f"{folder}: {error.strerror}") from error
-    return found.st_dev, found.st_ino
+def failed(path: str, error: KernelError) -> Outcome:
+    """Say what went wrong."""
+    return Outcome(path, Result.GONE if isinstance(error, GoneError) else Result.FAILED, None, str(error))
 
 
 def restore_entries(
-    hierarchy: Hierarchy, access: Access, entries: Iterable[Entry], owners: Owners
+    lever: Lever[Any], entries: Iterable[Entry], owners: Owners | None = None
 ) -> tuple[list[Outcome], list[Entry]]:
     """Put originals back; return what came of each, and the entries that are still to be restored."""
+    owners = owners or Nobody()
     outcomes: list[Outcome] = []
     left: list[Entry] = []
-    released: dict[str, tuple[int, Entry]] = {}
+    released: dict[Owner, tuple[int, Entry]] = {}
     for entry in entries:
         if not entry.ours:  # never changed by us
             continue
         try:
-            outcomes.append(restore_entry(hierarchy, access, entry, settled=not entry.owner))
-        except CgroupGoneError as error:
-            outcomes.append(Outcome(entry.path, Result.GONE, None, str(error)))
-        except CgroupError as error:
-            outcomes.append(Outcome(entry.path, Result.FAILED, None, str(error)))
-            left.append(entry)
-            continue
-        if entry.owner:
+            outcomes.append(restore_entry(lever, entry, settled=entry.owner is None))
+        except KernelError as error:
+            outcomes.append(failed(entry.path, error))
+            if not isinstance(error, GoneError):
+                left.append(entry)
+                continue
+        if entry.owner is not None:
             owners.release(entry)
             released[entry.owner] = len(outcomes) - 1, entry
     problems = owners.settle() if released else {}
     for owner, (place, entry) in released.items():
-        outcomes[place] = _confirm(hierarchy, access, entry, outcomes[place], problems.get(owner))
+        outcomes[place] = _confirm(lever, entry, outcomes[place], problems.get(owner))
         if owner in problems or outcomes[place].result is Result.FAILED:
             left.append(entry)
     return outcomes, left
 
 
-def _confirm(hierarchy: Hierarchy, access: Access, entry: Entry, outcome: Outcome, problem: str | None) -> Outcome:
+def _confirm(lever: Lever[Any], entry: Entry, outcome: Outcome, problem: str | None) -> Outcome:
     """Look again after the owner was waited for: what it was told last may have come after us, also if it is silent."""
     try:
-        restore_entry(hierarchy, access, entry)
-    except CgroupGoneError:
+        restore_entry(lever, entry)
+    except GoneError:
         pass
-    except CgroupError as error:
-        outcome = Outcome(entry.path, Result.FAILED, None, str(error))
+    except KernelError as error:
+        outcome = failed(entry.path, error)
     if problem is None:
         return outcome
     return replace(outcome, message=f"{outcome.message}; the record of its owner is not put back yet: {problem}")
 
 
-def restore_entry(hierarchy: Hierarchy, access: Access, entry: Entry, *, settled: bool = True) -> Outcome:
-    """Put one original back if the value is still ours, and the group the same or, by its owner, made anew.
+def restore_entry(lever: Lever[Any], entry: Entry, *, settled: bool = True) -> Outcome:
+    """Put one original back if the value is still ours, and what has it the same or, by its owner, made anew.
 
-    Until all is ``settled``, an owner may yet write a value of ours that it was told.
+    Until all is ``settled``, an owner may yet write a value of ours that it was told. KernelError.
     """
-    same = identity(hierarchy, entry.path) == (entry.device, entry.inode)
-    if not (same or entry.owner) or entry.file != hierarchy.file:
-        raise CgroupGoneError(f"{hierarchy.folder(entry.path)}: another group has that path now")
-    current = access.read(entry.path)
-    shares = hierarchy.shares(current, entry.original)
-    if current == entry.original:
-        return Outcome(entry.path, Result.SKIPPED, shares, f"is at its original {current}")
-    if current not in entry.ours:
-        return Outcome(entry.path, Result.FOREIGN, shares, f"somebody else has set {current}: left alone")
-    access.write(entry.path, entry.original)
-    now = access.read(entry.path)
-    if now != entry.original and (settled or now not in entry.ours):
-        raise CgroupError(f"{hierarchy.folder(entry.path)}: wrote {entry.original}, reads {now}")
-    shares = hierarchy.shares(entry.original, entry.original)
-    return Outcome(entry.path, Result.OK, shares, f"{current} -> {entry.original}, its original")
+    place, path, original = entry.place, entry.path, entry.original
+    same = lever.identity(place) == entry.identity
+    if not (same or entry.owner) or entry.file != lever.file:
+        raise lever.gone(place)
+    current = lever.read(place)
+    shown = lever.shown(current, original)
+    match whose(current, original, lever.left_by_us(entry.ours)):
+        case Whose.ORIGINAL:
+            return Outcome(path, Result.SKIPPED, shown, f"is at its original {current}")
+        case Whose.FOREIGN:
+            return Outcome(path, Result.FOREIGN, shown, f"somebody else has set {current}: left alone")
+    lever.write(place, original)
+    now = lever.read(place)
+    if now != original and (settled or now not in entry.ours):
+        raise CgroupError(f"{path}: wrote {original}, reads {now}")
+    return Outcome(path, Result.OK, lever.shown(original, original), f"{current} -> {original}, its original")

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from qioi.kernel.errors import GoneError, KernelError
+
 #: size, policy, flags, nice, priority, runtime, deadline, period, util_min, util_max.
 LAYOUT = struct.Struct("=IIQiIQQQII")
 #: Numbers of sched_setattr and sched_getattr by machine (arch/*/tables, include/uapi/asm-generic/unistd.h).
@@ -32,11 +34,11 @@ SHORTEST, LONGEST = 100_000, 100_000_000
 FIRST, SAFE = (6, 12), (6, 15)
 
 
-class SliceError(Exception):
+class SliceError(KernelError):
     """A slice could not be read or set; the message says of which thread and why."""
 
 
-class ThreadGoneError(SliceError):
+class ThreadGoneError(SliceError, GoneError):
     """The thread has ended."""
 
 

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 from qioi.controller.best_effort import best_effort
 from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.owners import Owners
 from qioi.controller.levels.cap import Capper
 from qioi.controller.levers.eevdf import SliceError
-from qioi.controller.levers.owner import Owners
 from qioi.controller.slicing import AnySlicer, slicing
 from qioi.daemon.discoveries import UnwatchableError, watch
 from qioi.daemon.instruments import Instruments

@@ -12,6 +12,7 @@ from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.engine import PODMAN
 from qioi.discovery.units import UnitDiscovery
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Owner
 from qioi.settings.config import Config
 
 #: Seconds that an engine has at the start, where the configuration cannot do without.
@@ -36,7 +37,7 @@ def libraries(config: Config) -> Iterable[str]:
             yield f"{config.file}: {section}: {words} is not installed: pip install 'qioi[{extra}]'"
 
 
-def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable[str]) -> Discovery:
+def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable[Owner]) -> Discovery:
     """Begin to watch. ``owned``: shares are told to those who keep a record of them; ``owners``: kept from before."""
     missing = list(libraries(config))
     if missing:

@@ -10,6 +10,7 @@ from qioi.controller.best_effort import recover_idle
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.levers.files import Files
+from qioi.controller.levers.shares import Shares
 from qioi.controller.slicing import recover_slices
 from qioi.discovery.owners import EngineOwners
 from qioi.discovery.told import ToldFiles
@@ -58,7 +59,7 @@ def recover(state_dir: Path, record_dir: Path, hierarchy: Hierarchy) -> Recovery
     entries = (*loaded.entries, *(entry for entry in told if entry.owner not in journalled))
     owners = EngineOwners(hierarchy, record_dir)
     try:
-        outcomes, left = restore_entries(hierarchy, Files(hierarchy), entries, owners)
+        outcomes, left = restore_entries(Shares(hierarchy, Files(hierarchy)), entries, owners)
     finally:
         owners.close()
     try:

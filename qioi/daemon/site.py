@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from qioi.controller.guard.owners import Nobody, Owners
 from qioi.controller.levers.choose import choose_access
 from qioi.controller.levers.files import Access
-from qioi.controller.levers.owner import Nobody, Owners
 from qioi.daemon.lock import HostLock, LockedError
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.errors import CgroupError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from qioi.model import Component
+from qioi.model import Component, Owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Found:
     components: tuple[Component, ...] = ()
     thresholds: Mapping[str, float] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
-    owners: Mapping[str, str] = field(default_factory=dict)
+    owners: Mapping[str, Owner] = field(default_factory=dict)
     best_effort: tuple[str, ...] = ()
 
 
@@ -79,7 +79,7 @@ def join(parts: Iterable[Found]) -> Found:
     groups: set[str] = set()
     thresholds: dict[str, float] = {}
     problems: dict[str, str] = {}
-    owners: dict[str, str] = {}
+    owners: dict[str, Owner] = {}
     best_effort: dict[str, None] = {}
     for part in parts:
         for component in part.components:

@@ -18,10 +18,9 @@ from typing import Any
 from qioi.discovery.base import Found
 from qioi.discovery.cgroups import NoGroupError, container_group
 from qioi.discovery.engine import DOCKER, EVENTS, Engine, EngineError, Events, Kind, NoContainerError, RefusedError
-from qioi.discovery.engine_records import docker_owner
 from qioi.discovery.recognise import LOGGED, Rule, recognise
 from qioi.discovery.sights import Sight, gather
-from qioi.model import Component
+from qioi.model import Component, Owner, OwnerKind
 
 log = logging.getLogger("qioi")
 
@@ -190,7 +189,7 @@ class DockerDiscovery:
             driver = facts["HostConfig"]["LogConfig"]["Type"]
             accepted = ", ".join(self._kind.formats)
             problems += (f"log driver {driver}: its log cannot be followed: accepted are {accepted}",)
-        owner = docker_owner(self._socket, container) if self._owned else ""
+        owner = Owner(OwnerKind.DOCKER, container, self._socket) if self._owned else None
         component = Component(name, what.role, group, what.channels, log_path, log_format, owner)
         return Sight(component, what.threshold, problems, name)
 

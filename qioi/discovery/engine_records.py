@@ -10,20 +10,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from qioi.controller.guard.journal import Entry
+from qioi.controller.guard.rule import Whose, whose
 from qioi.discovery.engine import Engine, EngineError, NoContainerError, RefusedError
 from qioi.discovery.records import RecordError
 from qioi.discovery.told import Told, ToldFiles
 from qioi.discovery.weights import conversion, linear, quadratic, shares_for
+from qioi.model import Owner
 
-KIND = "docker"
 UNTOLD = "the engine is told of no share that is not on a disk before"
 #: Values of ours that are remembered of one record while no update of it is known to have come through.
 REMEMBERED = 16
-
-
-def docker_owner(socket: str, container: str) -> str:
-    """Name a container's record; it stands in the journal, so that `qioi restore` finds it alone."""
-    return f"{KIND} {container} {socket}"
 
 
 class EngineRecords:
@@ -32,22 +28,21 @@ class EngineRecords:
     def __init__(self, told: ToldFiles) -> None:
         self._told = told
         self._engines: dict[str, Engine] = {}
-        self._on_record: dict[str, int] = {}  # by owner: what an update is known to have put there
-
-    def party(self, owner: str) -> str:
-        """Name the engine's socket."""
-        return owner.split(" ", 2)[2]
+        self._on_record: dict[Owner, int] = {}  # what an update is known to have put there
 
     def update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Speak to the engine; return what of ours is on the record after it."""
-        _, container, socket = entry.owner.split(" ", 2)
+        assert entry.owner is not None  # it was told of this one
+        socket = entry.owner.where
+        if not socket:
+            raise RecordError(f"record {entry.owner}: accepted are a container and an engine's socket")
         engine = self._engines.get(socket)
         try:
             if engine is None:
                 engine = self._engines[socket] = Engine(socket)
             if only_from is None:
-                return self._tell(engine, container, entry, wanted)
-            return self._put_back(engine, container, entry, only_from)
+                return self._tell(engine, entry.owner, entry, wanted)
+            return self._put_back(engine, entry.owner, entry, only_from)
         except NoContainerError:
             self._forget(entry.owner)
             raise
@@ -59,11 +54,11 @@ class EngineRecords:
                 dropped.close()
             raise
 
-    def _tell(self, engine: Engine, container: str, entry: Entry, wanted: int) -> set[int]:
+    def _tell(self, engine: Engine, owner: Owner, entry: Entry, wanted: int) -> set[int]:
         """Put a share on record, unless what is there is neither ours nor what was found."""
-        owner, on_record = entry.owner, engine.shares(container)
+        on_record = engine.shares(owner.name)
         told = self._read(owner) or Told(replace(entry, ours=()), on_record)
-        if on_record not in {told.found, *possible(told.entry, told.entry.ours)}:
+        if whose(on_record, told.found, possible(told.entry, told.entry.ours)) is Whose.FOREIGN:
             self._forget(owner)
             return set()
         sure = self._on_record.get(owner)
@@ -74,21 +69,21 @@ class EngineRecords:
         except OSError as error:
             raise RecordError(f"{self._told.folder}: {error.strerror}: {UNTOLD}") from None
         self._on_record.pop(owner, None)
-        engine.set_shares(container, shares_to_tell(engine, told, wanted))
+        engine.set_shares(owner.name, shares_to_tell(engine, told, wanted))
         self._on_record[owner] = wanted
         if wanted == told.entry.original:
             self._forget(owner)
         return {wanted}
 
-    def _put_back(self, engine: Engine, container: str, entry: Entry, only_from: Iterable[int]) -> set[int]:
+    def _put_back(self, engine: Engine, owner: Owner, entry: Entry, only_from: Iterable[int]) -> set[int]:
         """Put the original on record, unless what is there is not ours: never told, or changed by somebody else."""
-        told = self._read(entry.owner) or Told(entry, 0)
-        if engine.shares(container) in possible(told.entry, {*only_from, *told.entry.ours}):
-            engine.set_shares(container, shares_to_tell(engine, told, entry.original))
-        self._forget(entry.owner)
+        told = self._read(owner) or Told(entry, 0)
+        if engine.shares(owner.name) in possible(told.entry, {*only_from, *told.entry.ours}):
+            engine.set_shares(owner.name, shares_to_tell(engine, told, entry.original))
+        self._forget(owner)
         return set()
 
-    def _read(self, owner: str) -> Told | None:
+    def _read(self, owner: Owner) -> Told | None:
         try:
             return self._told.of(owner)
         except OSError as error:
@@ -96,7 +91,7 @@ class EngineRecords:
         except ValueError as error:
             raise RecordError(f"{self._told.folder}: record {owner}: {error}: {UNTOLD}") from None
 
-    def _forget(self, owner: str) -> None:
+    def _forget(self, owner: Owner) -> None:
         self._told.forget(owner)
         self._on_record.pop(owner, None)
 

@@ -16,8 +16,8 @@ from typing import Any
 from qioi.controller.guard.journal import Entry
 from qioi.discovery.records import NoRecordError, RecordError
 from qioi.discovery.weights import Conversion, linear, quadratic, shares_for
+from qioi.model import OnRecord, Owner, OwnerKind
 
-KIND = "nri"
 #: Seconds that an answer may take: containerd starts its runtime for an update, beside a crowd.
 TIMEOUT = 10.0
 #: No answer is read beyond this many bytes.
@@ -79,12 +79,9 @@ class Plugin:
         raise RecordError(f"{self.path}: {why}")
 
 
-def nri_owner(path: str, container: str, conversion: str, shares: int) -> str:
-    """Name a container's record; it stands in the journal, so that `qioi restore` finds it alone.
-
-    With the ``shares`` on it: of those that make the same weight, the ones that were there are put back.
-    """
-    return f"{KIND} {container} {conversion}:{shares} {path}"
+def nri_owner(path: str, container: str, conversion: str, shares: int) -> Owner:
+    """Name a container's record, with the ``shares`` on it: of those that make the same weight, these are put back."""
+    return Owner(OwnerKind.NRI, container, path, (OnRecord(conversion, shares),))
 
 
 def conversion_of(version: int, shares: int, found: int) -> str | None:
@@ -106,18 +103,14 @@ def shares_to_tell(value: int, convert: Conversion, found: int) -> int:
 class NriRecords:
     """All containers' records. On cgroup v1 values are shares, on v2 weights."""
 
-    def party(self, owner: str) -> str:
-        """Name the plugin's socket."""
-        return owner.split(" ", 3)[3]
-
     def update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Have containerd's record say ``wanted``; return what of ours is on it after that."""
-        _, container, words, path = entry.owner.split(" ", 3)
-        conversion, _, found = words.partition(":")
-        plugin, convert = Plugin(path), CONVERSIONS[conversion]
+        assert entry.owner is not None  # it was told of this one
+        container, (found,) = entry.owner.name, entry.owner.found
+        plugin, convert = Plugin(entry.owner.where), CONVERSIONS[found.name]
         if only_from is not None and convert(plugin.shares(container)) not in only_from:
             return set()  # never told, or changed by somebody else since
-        plugin.set_shares(container, shares_to_tell(wanted, convert, int(found or 0)))  # former journals have none
+        plugin.set_shares(container, shares_to_tell(wanted, convert, found.value or 0))  # former journals have none
         return set() if only_from is not None else {wanted}
 
     def close(self) -> None:

@@ -25,16 +25,14 @@ from pathlib import Path
 from qioi.controller.guard.journal import Entry
 from qioi.controller.levers.files import Files
 from qioi.discovery.engine import RefusedError
-from qioi.discovery.engine_records import KIND as DOCKER
 from qioi.discovery.engine_records import EngineRecords
-from qioi.discovery.nri_records import KIND as NRI
 from qioi.discovery.nri_records import NriRecords
 from qioi.discovery.records import Keeper, NoRecordError, RecordError
 from qioi.discovery.told import ToldFiles
-from qioi.discovery.unit_records import KIND as SYSTEMD
 from qioi.discovery.unit_records import UnitRecords
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Owner, OwnerKind
 
 log = logging.getLogger("qioi")
 
@@ -68,12 +66,12 @@ class EngineOwners:
     def __init__(self, hierarchy: Hierarchy, record_dir: Path, *, pause: float = PAUSE) -> None:
         self._groups = Files(hierarchy)
         self._keepers: dict[str, Keeper] = {
-            DOCKER: EngineRecords(ToldFiles(record_dir)),
-            SYSTEMD: UnitRecords(hierarchy.version),
-            NRI: NriRecords(),
+            OwnerKind.DOCKER: EngineRecords(ToldFiles(record_dir)),
+            OwnerKind.SYSTEMD: UnitRecords(hierarchy.version),
+            OwnerKind.NRI: NriRecords(),
         }
         self._pause = pause
-        self._records: dict[str, Record] = {}
+        self._records: dict[Owner, Record] = {}
         self._changed = threading.Condition()
         self._hurry = False
         self._closed = False
@@ -89,7 +87,7 @@ class EngineOwners:
         """Have the record say the original, soon, if it says one of what is ours."""
         self._ask(entry, entry.original, frozenset(entry.ours))
 
-    def leave(self, owner: str) -> None:
+    def leave(self, owner: Owner) -> None:
         """Tell nothing more of what was asked for."""
         with self._changed:
             record = self._records.get(owner)
@@ -97,13 +95,13 @@ class EngineOwners:
                 record.wanted = record.problem = None
                 self._changed.notify_all()
 
-    def kept(self, owner: str) -> tuple[int, ...]:
+    def kept(self, owner: Owner | None) -> tuple[int, ...]:
         """Values of ours that the record may hold, or that are on their way to it; the original until it was told."""
         with self._changed:
-            record = self._records.get(owner)
+            record = self._records.get(owner) if owner is not None else None
             return tuple(sorted(record.kept)) if record else ()
 
-    def settle(self) -> Mapping[str, str]:
+    def settle(self) -> Mapping[Owner, str]:
         """Do all that is left, without pauses; say which records could not be reached, and why."""
         deadline = time.monotonic() + SETTLE
         with self._changed:
@@ -137,6 +135,7 @@ class EngineOwners:
     # ---- the thread
 
     def _ask(self, entry: Entry, value: int, only_from: frozenset[int] | None) -> None:
+        assert entry.owner is not None  # the guard tells of no other
         with self._changed:
             record = self._records.setdefault(entry.owner, Record(entry))
             if only_from is not None:
@@ -148,7 +147,7 @@ class EngineOwners:
                 self._thread.start()
             self._changed.notify_all()
 
-    def _unsettled(self) -> list[str]:
+    def _unsettled(self) -> list[Owner]:
         """Name the records that something is yet to be done about, and may be."""
         return [o for o, one in self._records.items() if one.busy or (one.wanted is not None and one.problem is None)]
 
@@ -166,31 +165,30 @@ class EngineOwners:
                 record.wanted, record.busy = None, True
                 record.not_before = time.monotonic() + self._pause
             assert wanted is not None  # else _next would not have given it
-            self._do(entry, wanted, only_from)
+            self._do(owner, entry, wanted, only_from)
         for keeper in self._keepers.values():
             keeper.close()
 
-    def _next(self) -> str | None:
+    def _next(self) -> Owner | None:
         """Choose a record that something is to be done about now; the longest waiting first."""
         now = time.monotonic()
         ready = [
-            (record.not_before, owner)
+            owner
             for owner, record in self._records.items()
             if record.wanted is not None and (record.not_before <= now or (self._hurry and record.problem is None))
         ]
-        return min(ready)[1] if ready else None
+        return min(ready, key=lambda owner: self._records[owner].not_before, default=None)
 
     def _until_next(self) -> float | None:
         times = [record.not_before for record in self._records.values() if record.wanted is not None]
         return max(0.001, min(times) - time.monotonic()) if times else None
 
-    def _do(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> None:
+    def _do(self, owner: Owner, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> None:
         """Make one update, and note what the record may hold after it."""
-        owner = entry.owner
         kept: set[int] | None
         problem, alone = None, False
         try:
-            kept = self._update(entry, wanted, only_from)
+            kept = self._update(owner, entry, wanted, only_from)
         except NoRecordError:
             kept = set()
         except RecordError as error:
@@ -215,14 +213,14 @@ class EngineOwners:
                 record.kept = kept | {wanted, record.wanted}  # an owner writes its group as it is told
             self._changed.notify_all()
 
-    def _update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
+    def _update(self, owner: Owner, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Have the owner told, and nobody else's value in the group be changed by that. RecordError, NoRecordError."""
         before = self._in_force(entry)
         if only_from is None and before != wanted:
             # Changed since by us, who will tell, or by somebody else, or gone: the guard sees which.
             with self._changed:
-                return set(self._records[entry.owner].kept)
-        kept = self._keeper(entry.owner).update(entry, wanted, only_from)
+                return set(self._records[owner].kept)
+        kept = self._keeper(owner).update(entry, wanted, only_from)
         if only_from is None or before is None or before in (wanted, *only_from):
             return kept
         if self._in_force(entry) == wanted:
@@ -237,23 +235,14 @@ class EngineOwners:
         except CgroupError:
             return None
 
-    def _fail_alike(self, owner: str, problem: str | None) -> None:
-        """What one call has shown about an owner holds for all their records, until they are asked again."""
-        party = self._party(owner)
+    def _fail_alike(self, owner: Owner, problem: str | None) -> None:
+        """What one call has shown of who answers there holds for all their records, until they are asked again."""
         for other, record in self._records.items():
-            if record.wanted is not None and self._party(other) == party:
+            if record.wanted is not None and (other.kind, other.where) == (owner.kind, owner.where):
                 record.problem = problem
                 record.not_before = max(record.not_before, time.monotonic() + RETRY)
 
-    def _keeper(self, owner: str) -> Keeper:
-        kind = owner.partition(" ")[0]
-        if kind not in self._keepers:
-            raise RecordError(f"record {owner}: kind {kind}: accepted are {', '.join(self._keepers)}")
-        return self._keepers[kind]
-
-    def _party(self, owner: str) -> tuple[str, str]:
-        """Name whom an update goes to; of a name that is none, the name itself."""
-        try:
-            return owner.partition(" ")[0], self._keeper(owner).party(owner)
-        except (RecordError, LookupError):
-            return "", owner
+    def _keeper(self, owner: Owner) -> Keeper:
+        if owner.kind not in self._keepers:
+            raise RecordError(f"record {owner}: kind {owner.kind}: accepted are {', '.join(self._keepers)}")
+        return self._keepers[owner.kind]

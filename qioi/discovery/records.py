@@ -16,11 +16,7 @@ class NoRecordError(Exception):
 
 
 class Keeper(Protocol):
-    """Those who keep records of one kind. An entry's ``owner`` names one; values are in the group's file's own unit."""
-
-    def party(self, owner: str) -> str:
-        """Name who is asked about a record: what one call shows about them holds for all their records."""
-        ...
+    """Those who keep records of one kind. An entry's owner names one; values are in the group's file's own unit."""
 
     def update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Have the record say ``wanted``; if ``only_from`` is given, put it back, and only if it says one of these.

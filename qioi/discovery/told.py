@@ -14,10 +14,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from qioi.controller.guard.journal import Entry, decode, encode, seal, sync_folder, unseal, whole, write_file
+from qioi.model import Owner
 
 log = logging.getLogger("qioi")
 
-VERSION = 1
+VERSION = 2
 #: The folder of these files in the one that the configuration names.
 FOLDER = "records"
 
@@ -38,6 +39,7 @@ class ToldFiles:
 
     def store(self, told: Told) -> None:
         """Have the disk hold it before returning. OSError: it does not; what was there before still is."""
+        assert told.entry.owner is not None  # else there is no record
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         file = self._file(told.entry.owner)
         temporary = file.with_name(f"{file.name}.new")
@@ -50,14 +52,14 @@ class ToldFiles:
             raise
         sync_folder(self.folder)
 
-    def of(self, owner: str) -> Told | None:
+    def of(self, owner: Owner) -> Told | None:
         """Read what is known of a record. OSError; ValueError: it is damaged."""
         try:
             return parse(self._file(owner).read_bytes())
         except FileNotFoundError:
             return None
 
-    def forget(self, owner: str) -> None:
+    def forget(self, owner: Owner) -> None:
         """Nothing of ours is on the record any more. A file that a power cut brings back names nothing that is."""
         try:
             self._file(owner).unlink(missing_ok=True)
@@ -89,9 +91,9 @@ class ToldFiles:
                 problems.append(f"{file}: {error.strerror}: this record stays as it is")
         return entries, problems
 
-    def _file(self, owner: str) -> Path:
+    def _file(self, owner: Owner) -> Path:
         """Name the file of a record: the engine's word for its container must not lead elsewhere."""
-        return self.folder / quote("-".join(owner.split(" ")[:2]), safe="")
+        return self.folder / quote(f"{owner.kind}-{owner.name}", safe="")
 
 
 def parse(content: bytes) -> Told:
@@ -100,7 +102,7 @@ def parse(content: bytes) -> Told:
     if len(lines) != 2:
         raise ValueError("half-written or damaged")
     head = unseal(lines[0])
-    if head.get("record") != VERSION:
+    if head.get("record") not in (1, VERSION):
         raise ValueError(f"version {head.get('record')!r}, accepted is {VERSION}")
     try:
         return Told(decode(unseal(lines[1])), whole(head["found"]))

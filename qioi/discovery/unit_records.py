@@ -9,33 +9,43 @@ Source: systemd.resource-control(5), org.freedesktop.systemd1(5).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from qioi.controller.guard.journal import Entry
 from qioi.discovery.systemd import UNSET, Systemd, SystemdError, Unit
+from qioi.model import OnRecord, Owner, OwnerKind
 
-KIND = "systemd"
 #: Where set-property --runtime keeps what it is told: of units that are in files, and of those that are in none.
 FOLDERS = Path("/run/systemd/system.control"), Path("/run/systemd/transient")
 #: Both are there on either version; CPUWeight goes before CPUShares (which is v1's, and older).
 WEIGHT, SHARES = "CPUWeight", "CPUShares"
 
-
-def unit_owner(systemd: Systemd, unit: Unit) -> str:
-    """Name a unit's record, with what it says now; it stands in the journal, so that `qioi restore` finds it alone."""
-    words = []
-    for name in (WEIGHT, SHARES):
-        value = systemd.get(unit, name)
-        kept = "+" if any(file.exists() for file in drop_ins(unit.name, name)) else ""
-        words.append(f"{name}={'' if value == UNSET else value}{kept}")
-    return " ".join([KIND, unit.name, *words])
+Originals = Mapping[str, int | None]
 
 
-def is_told(owner: str) -> bool:
+def unit_owner(systemd: Systemd, unit: Unit) -> Owner:
+    """Name a unit's record, with what it says now."""
+    values = {name: int(systemd.get(unit, name)) for name in (WEIGHT, SHARES)}
+    return Owner(
+        OwnerKind.SYSTEMD,
+        unit.name,
+        found=tuple(
+            OnRecord(name, None if value == UNSET else value, is_kept(unit.name, name))
+            for name, value in values.items()
+        ),
+    )
+
+
+def is_told(owner: Owner) -> bool:
     """Whether systemd keeps a share of this unit until the next boot: ours, or one that was there before."""
-    _, name, *words = owner.split(" ")
-    return any(file.exists() for word in words for file in drop_ins(name, word.partition("=")[0]))
+    return any(is_kept(owner.name, one.name) for one in owner.found)
+
+
+def is_kept(unit: str, name: str) -> bool:
+    """Whether a drop-in keeps a property."""
+    return any(file.exists() for file in drop_ins(unit, name))
 
 
 def drop_ins(unit: str, name: str) -> list[Path]:
@@ -51,14 +61,10 @@ class UnitRecords:
         self._version = cgroup_version
         self._systemd: Systemd | None = None
 
-    def party(self, owner: str) -> str:
-        """There is one systemd."""
-        return KIND
-
     def update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         """Speak to systemd; return what of ours is on the record after it."""
-        _, name, *words = entry.owner.split(" ")
-        originals = dict(word.rstrip("+").split("=") for word in words)
+        assert entry.owner is not None  # it was told of this one
+        name, originals = entry.owner.name, {one.name: one.value for one in entry.owner.found}
         try:
             if self._systemd is None:
                 self._systemd = Systemd()
@@ -67,26 +73,26 @@ class UnitRecords:
                 return {wanted}
             if only_from is not None and self._systemd.get(self._systemd.unit(name), self._key) not in only_from:
                 return set()  # never told, or changed by somebody else since
-            self._put_back(name, originals, wanted, {word.split("=")[0] for word in words if word.endswith("+")})
+            self._put_back(name, originals, wanted, {one.name for one in entry.owner.found if one.kept})
         except SystemdError:
             self.close()
             raise
         return {wanted} if only_from is None else set()
 
-    def _values(self, originals: dict[str, str], wanted: int) -> dict[str, int]:
+    def _values(self, originals: Originals, wanted: int) -> dict[str, int]:
         """Give what makes ``wanted`` the unit's share: on v1, a weight would go before it."""
-        weight = {WEIGHT: UNSET} if self._key == SHARES and originals[WEIGHT] else {}
+        weight = {WEIGHT: UNSET} if self._key == SHARES and originals[WEIGHT] is not None else {}
         return {**weight, self._key: wanted}
 
-    def _put_back(self, name: str, originals: dict[str, str], wanted: int, had_drop_in: set[str]) -> None:
+    def _put_back(self, name: str, originals: Originals, wanted: int, had_drop_in: set[str]) -> None:
         """Set each property that was touched as it was; or, where the group was not at that value, to the group's."""
         assert self._systemd is not None  # update() has seen to it
         values = self._values(originals, wanted)
         if wanted == implied(originals, self._version):
-            values = {key: int(originals[key] or UNSET) for key in values}
+            values = {key: or_unset(originals[key]) for key in values}
         self._systemd.set(name, values)
         for key, value in values.items():
-            if key not in had_drop_in and value == int(originals[key] or UNSET):
+            if key not in had_drop_in and value == or_unset(originals[key]):
                 for file in drop_ins(name, key):
                     with suppress(OSError):  # not this one; read-only to this process: it says what was there before
                         file.unlink()
@@ -99,9 +105,14 @@ class UnitRecords:
             self._systemd = None
 
 
-def implied(originals: dict[str, str], version: int) -> int:
+def or_unset(value: int | None) -> int:
+    """Give systemd's number for a property."""
+    return UNSET if value is None else value
+
+
+def implied(originals: Originals, version: int) -> int:
     """Say which value systemd gives a group for these properties, in the group's file's unit."""
     weight, shares = originals[WEIGHT], originals[SHARES]
     if version == 2:
-        return int(weight) if weight else max(1, min(10_000, int(shares or 1024) * 100 // 1024))
-    return max(2, min(262_144, int(weight) * 1024 // 100)) if weight else int(shares or 1024)
+        return weight if weight is not None else max(1, min(10_000, (shares or 1024) * 100 // 1024))
+    return max(2, min(262_144, weight * 1024 // 100)) if weight is not None else shares or 1024

@@ -15,9 +15,9 @@ from fnmatch import fnmatchcase
 from qioi.discovery.base import Found
 from qioi.discovery.recognise import LOGGED
 from qioi.discovery.systemd import NoUnitError, Systemd, SystemdError, Unit
-from qioi.discovery.unit_records import KIND, is_told, unit_owner
+from qioi.discovery.unit_records import is_told, unit_owner
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.model import Component, Role
+from qioi.model import Component, Owner, OwnerKind, Role
 
 log = logging.getLogger("qioi")
 
@@ -49,12 +49,12 @@ class UnitDiscovery:
     """
 
     def __init__(
-        self, hierarchy: Hierarchy, rules: Sequence[UnitRule], *, owned: bool = True, owners: Iterable[str] = ()
+        self, hierarchy: Hierarchy, rules: Sequence[UnitRule], *, owned: bool = True, owners: Iterable[Owner] = ()
     ) -> None:
         self._hierarchy = hierarchy
         self._rules = tuple(rules)
         self._owned = owned
-        self._owners = {one.split(" ")[1]: one for one in owners if one.startswith(f"{KIND} ")}
+        self._owners = {one.name: one for one in owners if one.kind == OwnerKind.SYSTEMD}
         self._found = Found(problems={ABOUT: "not asked yet"})
         self._stop = threading.Event()
         self._listed = threading.Event()
@@ -114,7 +114,7 @@ class UnitDiscovery:
         """Look at every active unit that a rule is for."""
         components: list[Component] = []
         problems: dict[str, str] = {}
-        slices: dict[str, str] = {}
+        slices: dict[str, Owner] = {}
         idle = {rule.unit for rule in self._rules}
         units = [one for one in systemd.units(dict.fromkeys(rule.unit for rule in self._rules)) if one.active]
         for unit in sorted(units, key=lambda one: one.name):
@@ -151,10 +151,10 @@ class UnitDiscovery:
             self._owner(systemd, unit),
         )
 
-    def _owner(self, systemd: Systemd, unit: Unit) -> str:
+    def _owner(self, systemd: Systemd, unit: Unit) -> Owner | None:
         """Name a unit's record, with what was on it before anything of ours: units are edited, and made anew."""
         if not self._owned:
-            return ""
+            return None
         known = self._owners.get(unit.name)
         if known is None or not is_told(known):
             now = unit_owner(systemd, unit)
@@ -162,17 +162,17 @@ class UnitDiscovery:
                 self._owners[unit.name] = now
         return self._owners[unit.name]
 
-    def _slices(self, systemd: Systemd, group: str) -> dict[str, str]:
+    def _slices(self, systemd: Systemd, group: str) -> dict[str, Owner]:
         """Name the records of the slices that a unit is in, by their groups: they may be raised for it."""
         parts = group.split("/")[:-1] if self._owned else []
         return {
-            "/".join(parts[: depth + 1]): self._owner(systemd, systemd.unit(name))
+            "/".join(parts[: depth + 1]): owner
             for depth, name in enumerate(parts)
-            if name.endswith(".slice")
+            if name.endswith(".slice") and (owner := self._owner(systemd, systemd.unit(name))) is not None
         }
 
     def _publish(
-        self, components: tuple[Component, ...], problems: Mapping[str, str], slices: Mapping[str, str]
+        self, components: tuple[Component, ...], problems: Mapping[str, str], slices: Mapping[str, Owner]
     ) -> None:
         """Make one value of it; readers have the old one or the new one."""
         found = Found(components, {}, problems, slices)

@@ -18,6 +18,7 @@ from qioi.discovery.records import RecordError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.client import Api, ApiError
 from qioi.kubernetes.requests import milli, shares_of
+from qioi.model import Owner
 from qioi.settings.kubernetes import KubernetesConfig
 
 #: Seconds that the plugin has to be there, and connected: its container starts beside the daemon's.
@@ -109,29 +110,29 @@ class NriNames:
     def __init__(self, path: str, hierarchy: Hierarchy) -> None:
         self._path = path
         self._hierarchy = hierarchy
-        self._names: dict[str, str] = {}
+        self._names: dict[str, Owner] = {}
         self._untold: dict[str, str] = {}  # by identity: the request by which it could not be told
 
-    def __call__(self, identity: str, cgroup: str, request: str) -> str:
-        """Give a record's name by the container's identity, its group, and the CPU request that the kubelet has set.
+    def __call__(self, identity: str, cgroup: str, request: str) -> Owner | None:
+        """Name a record by the container's identity, its group, and the CPU request that the kubelet has set.
 
-        Empty where it can't be told how its runtime makes weights of shares.
+        ``None`` where it can't be told how its runtime makes weights of shares.
         """
         scheme, _, number = identity.partition("://")
         if scheme != "containerd":
-            return ""
+            return None
         if identity not in self._names and self._untold.get(identity) != request:
             try:
                 found = int((self._hierarchy.folder(cgroup) / self._hierarchy.file).read_text())
             except (OSError, ValueError):
-                return ""
+                return None
             shares = shares_of(milli(request) or 0)
             conversion = conversion_of(self._hierarchy.version, shares, found)
             if conversion is None:
                 self._untold[identity] = request
             else:
                 self._names[identity] = nri_owner(self._path, number, conversion, shares)
-        return self._names.get(identity, "")
+        return self._names.get(identity)
 
     def keep_only(self, identities: set[str]) -> None:
         """Forget containers that are gone."""

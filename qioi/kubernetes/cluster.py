@@ -18,7 +18,7 @@ from qioi.kubernetes.policies import PATH, Judged, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import Reports
 from qioi.kubernetes.units import UnitNames
-from qioi.model import Component
+from qioi.model import Component, Owner
 
 log = logging.getLogger("qioi")
 
@@ -36,7 +36,7 @@ class View:
     dry_run: frozenset[str] = frozenset()
     resized: frozenset[str] = frozenset()  # policies that want requests to be moved
     problems: Mapping[str, str] = field(default_factory=dict)
-    owners: Mapping[str, str] = field(default_factory=dict)  # by pods' groups: on whose record their shares are
+    owners: Mapping[str, Owner] = field(default_factory=dict)  # by pods' groups: on whose record their shares are
     reset: bool = False  # whether systemd, not told of shares, puts groups back to what it has on record
 
     def moves(self, other: View) -> bool:
@@ -177,6 +177,6 @@ def named(view: View, units: UnitNames) -> View:
     """Name the units' records of components and of the pods above them; a runtime's own record goes before."""
     pods = {one.cgroup: one.cgroup.rpartition("/")[0] for one in view.components}
     names = units.look((*pods, *dict.fromkeys(pods.values())))
-    components = tuple(replace(one, owner=one.owner or names.get(one.cgroup, "")) for one in view.components)
+    components = tuple(replace(one, owner=one.owner or names.get(one.cgroup)) for one in view.components)
     owners = {pod: names[pod] for pod in pods.values() if pod in names}
     return replace(view, components=components, owners=owners, reset=units.problem is not None)

@@ -17,7 +17,7 @@ from qioi.discovery.recognise import fabric_role
 from qioi.kubernetes.cgroups import Layout, Qos
 from qioi.kubernetes.client import Object
 from qioi.kubernetes.requests import NO_REQUEST, ORIGINAL_ANNOTATION, PENDING, CpuRequest, cpu_request, read_request
-from qioi.model import Component, Role
+from qioi.model import Component, Owner, Role
 
 ROLE_LABEL = "qioi.io/role"
 CHANNEL_LABEL = "qioi.io/channel"
@@ -172,7 +172,11 @@ def main_container(labels: Mapping[str, str], role: Role | None, names: list[str
 
 
 def component(
-    pod: Pod, serves: tuple[str, ...], layout: Layout, logs: str, naming: Callable[[str, str, str], str] | None = None
+    pod: Pod,
+    serves: tuple[str, ...],
+    layout: Layout,
+    logs: str,
+    naming: Callable[[str, str, str], Owner | None] | None = None,
 ) -> Component | None:
     """Make a component of a pod's main container; ``None`` while that does not run.
 
@@ -185,5 +189,5 @@ def component(
     log = f"{logs}/{pod.namespace}_{pod.name}_{pod.group_uid}/{main.name}/{main.restarts}.log"
     group = layout.container(pod.group_uid, pod.qos, main.identity)
     request = pod.cpu.actual or dict(pod.requests).get(main.name, "")  # what its group was made by
-    owner = naming(main.identity, group, request) if naming else ""
+    owner = naming(main.identity, group, request) if naming else None
     return Component(pod.path, pod.role, group, serves, log if pod.role in _LOGGED else None, "cri", owner=owner)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.levers.lever import PodId
 from qioi.kubernetes.client import STRATEGIC, Api, ApiError
 from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, hindrance, milli
@@ -234,21 +235,17 @@ class Resizer:
 
 
 def entry_of(record: Record) -> Entry:
-    """Write a record for the journal; it has an owner, since requests outlive a boot."""
+    """Write a record for the journal."""
     path = f"{record.namespace}/{record.name}/{record.container}"
-    return Entry(path, FILE, 0, 0, record.found, record.ours, f"pod {record.uid} {record.original}")
+    return Entry(path, FILE, PodId(record.uid, record.original), record.found, record.ours)
 
 
 def record_of(entry: Entry) -> Record | None:
     """Read a record of the journal: what is on it is to go back."""
-    try:
-        namespace, name, container = entry.path.split("/")
-        kind, uid, original = entry.owner.split(" ")
-    except ValueError:
+    path, pod = entry.path.split("/"), entry.identity
+    if not isinstance(pod, PodId) or entry.file != FILE or len(path) != 3:
         return None
-    if kind != "pod" or entry.file != FILE:
-        return None
-    return Record(namespace, name, uid, container, original, entry.ours, noted=True)
+    return Record(path[0], path[1], pod.uid, path[2], pod.asked, entry.ours, noted=True)
 
 
 def is_raised(pod: Pod) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from qioi.controller.guard.rule import Whose, whose
 from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.requests import hindrance, milli, shares_of
 from qioi.model import MAX_SHARES, MIN_SHARES
@@ -85,7 +86,7 @@ def step(record: Record, pod: Pod | None, now: float, pause: float = PAUSE) -> t
     if pod is None or pod.uid != record.uid:
         return Do.FORGET, None
     current = milli(pod.cpu.asked)
-    if current is None or current not in (record.found, *record.ours):
+    if current is None or whose(current, record.found, record.ours) is Whose.FOREIGN:
         return Do.GIVE_UP, None
     target = record.found if record.wanted is None else record.wanted
     if target == record.found:

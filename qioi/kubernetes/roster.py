@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from qioi.controller.acting import NO_OTHER_LEVER, Change, OtherLever
 from qioi.controller.guard.guard import Guard
-from qioi.discovery.nri_records import KIND as NRI
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.errors import CgroupError
 from qioi.kubernetes.actuators import Means, Offer, choose
@@ -21,6 +20,7 @@ from qioi.kubernetes.reloads import Reloads
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import LastDecision, Row, Sight
+from qioi.model import OwnerKind
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
 from qioi.show.cluster import KubernetesState, PodState
@@ -180,7 +180,8 @@ class ClusterRoster(Roster):
         if self._requests is not None and self._requests.moves(pod.uid):
             return Means.RESIZE
         owners = {one.name: one.owner for one in self._view.components}
-        return Means.NRI if owners[state.name].startswith(f"{NRI} ") else Means.FILES
+        owner = owners[state.name]
+        return Means.NRI if owner is not None and owner.kind == OwnerKind.NRI else Means.FILES
 
     def _state(self, pods: Mapping[str, PodState]) -> KubernetesState:
         """Say what metrics and `qioi status` show of the cluster."""

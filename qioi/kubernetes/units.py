@@ -12,7 +12,8 @@ from contextlib import suppress
 
 from qioi.discovery.records import NoRecordError, RecordError
 from qioi.discovery.systemd import Systemd
-from qioi.discovery.unit_records import KIND, unit_owner
+from qioi.discovery.unit_records import unit_owner
+from qioi.model import Owner, OwnerKind
 
 
 class UnitNames:
@@ -21,13 +22,13 @@ class UnitNames:
     ``owners`` are the records that a daemon before this one has left changed on purpose, as it named them.
     """
 
-    def __init__(self, owners: Iterable[str] = ()) -> None:
+    def __init__(self, owners: Iterable[Owner] = ()) -> None:
         self.problem: str | None = None
-        self._former = {one.split(" ")[1]: one for one in owners if one.startswith(f"{KIND} ")}
-        self._names: dict[str, str] = {}
+        self._former = {one.name: one for one in owners if one.kind == OwnerKind.SYSTEMD}
+        self._names: dict[str, Owner] = {}
         self._systemd: Systemd | None = None
 
-    def look(self, groups: Iterable[str]) -> dict[str, str]:
+    def look(self, groups: Iterable[str]) -> dict[str, Owner]:
         """Give the record of each of these groups' units that systemd knows, and forget all others."""
         units = {group: group.rpartition("/")[2] for group in groups}
         known = {**self._former, **self._names}
@@ -44,7 +45,7 @@ class UnitNames:
                     break  # the others would have the same answer
         return {group: self._names[unit] for group, unit in units.items() if unit in self._names}
 
-    def _ask(self, unit: str) -> str:
+    def _ask(self, unit: str) -> Owner:
         if self._systemd is None:
             self._systemd = Systemd()
         return unit_owner(self._systemd, self._systemd.unit(unit))

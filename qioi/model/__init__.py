@@ -4,6 +4,7 @@ from qioi.model.bounds import DEFAULT_SHARES, MAX_SHARES, MIN_SHARES, UNBOUNDED,
 from qioi.model.commits import Commit, LeaderChange
 from qioi.model.components import ANYBODY, Component, Credentials, Role
 from qioi.model.decisions import Decision, Working
+from qioi.model.owner import OnRecord, Owner, OwnerKind
 from qioi.model.readings import ChannelReading, DelayReading, HostLoad, Stalls
 
 __all__ = [
@@ -21,6 +22,9 @@ __all__ = [
     "DelayReading",
     "HostLoad",
     "LeaderChange",
+    "OnRecord",
+    "Owner",
+    "OwnerKind",
     "Role",
     "Stalls",
     "Working",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from qioi.model.frozen import frozen
+from qioi.model.owner import Owner
 
 
 class Role(StrEnum):
@@ -40,7 +41,7 @@ class Component:
     ``log`` is the file its commits are read from (peers only), ``log_format`` how that file wraps lines.
     ``metrics_url`` is where its Prometheus metrics can be asked for, as a second source of commits, ``metrics_tls``
     what that takes where it is https.
-    ``owner`` names who has the group's share on a record of its own (a container engine); empty if nobody has.
+    ``owner`` names who has the group's share on a record of its own (a container engine), if anybody has.
     """
 
     name: str
@@ -49,6 +50,6 @@ class Component:
     channels: tuple[str, ...] = ()
     log: str | None = None
     log_format: str = "plain"
-    owner: str = ""
+    owner: Owner | None = None
     metrics_url: str | None = None
     metrics_tls: Credentials = ANYBODY

@@ -175,7 +175,7 @@ def test_an_ancestor_that_cannot_be_let_go_of_is_said_once_and_tried_on(
     def refuse(path: str, value: int) -> None:
         raise CgroupError("refused")
 
-    monkeypatch.setattr(site.guard._access, "write", refuse)
+    monkeypatch.setattr(site.guard._lever.access, "write", refuse)
     with caplog.at_level(logging.INFO, "qioi"):
         for _ in range(5):
             site.daemon._actor._put_back(["docker"])

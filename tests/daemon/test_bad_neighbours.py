@@ -17,11 +17,12 @@ from toy_daemon import ToySite, peer
 from waiting import until
 
 from qioi.controller.guard.journal import Entry
+from qioi.controller.levers.lever import GroupId
 from qioi.discovery.base import Found
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.model import Component, Role
+from qioi.model import Component, Owner, Role
 from qioi.roster import merge
 
 STATE = {"Running": True, "Pid": 1}
@@ -99,10 +100,10 @@ def test_records_that_cannot_be_used_are_said_and_the_others_kept(engine: Engine
     socket = engine.server_address
     with closing(EngineOwners(Hierarchy(1, tmp_path), tmp_path, pause=0.0)) as owners:
         for owner in ("crio 12ab /run/crio.sock", "docker", f"docker broken {socket}"):
-            owners.release(Entry("docker/a", "cpu.shares", 0, 0, 1024, (2048,), owner))
-        problems = owners.settle()
+            owners.release(Entry("docker/a", "cpu.shares", GroupId(0, 0), 1024, (2048,), Owner.read(owner)))
+        problems = {str(owner): text for owner, text in owners.settle().items()}
     assert "crio" in problems["crio 12ab /run/crio.sock"]
-    assert "not enough values to unpack" in problems["docker"]
+    assert "accepted are a container and an engine's socket" in problems["docker"]
     assert "driver overlay2 failed" in problems[f"docker broken {socket}"]
 
 

@@ -8,7 +8,8 @@ from toy_daemon import ToySite, peer
 
 from qioi.controller.guard.handover import mark
 from qioi.controller.guard.journal import Entry, Journal
-from qioi.controller.guard.restore import identity
+from qioi.controller.levers.files import Files
+from qioi.controller.levers.idle import IDLE, Idle
 from qioi.daemon.inherit import inherit
 
 
@@ -18,7 +19,7 @@ def test_shares_kept_on_purpose_keep_nothing_else(tmp_path: Path) -> None:
     site.group("batch")
     idle = site.hierarchy.mount / "batch" / "cpu.idle"
     idle.write_text("1\n")
-    entry = Entry("batch", "cpu.idle", *identity(site.hierarchy, "batch"), 100, (1,))
+    entry = Entry("batch", "cpu.idle", Idle(site.hierarchy, Files(site.hierarchy)).identity("batch"), 100, (IDLE,))
     Journal(site.config.state_dir, name="idle").store([entry])
     mark(site.config.state_dir).touch()
     assert inherit(site.config, site.guard, site.hierarchy) == ()

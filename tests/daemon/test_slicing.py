@@ -16,8 +16,8 @@ from waiting import until
 from qioi.commands.explain import lines
 from qioi.controller.findings.slice_trial import IN_FORCE, LOSING_PAIRS, NOT_NEEDED, PHASE
 from qioi.controller.guard.restore import Result
+from qioi.controller.guard.thread_slices import Counts
 from qioi.controller.levers.eevdf import Attributes, Kernel, SliceError, default_slice
-from qioi.controller.levers.slices import Counts
 from qioi.controller.slicing import NoSlicer, SlicePeriod, Slicer, SliceState, recover_slices, slicing
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import HostLoad

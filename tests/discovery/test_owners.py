@@ -10,9 +10,11 @@ import pytest
 from waiting import until
 
 from qioi.controller.guard.journal import Entry
+from qioi.controller.levers.lever import GroupId
 from qioi.discovery.engine import EngineError, RefusedError
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Owner
 
 ORIGINAL = 1024
 
@@ -22,13 +24,10 @@ class ToyKeeper:
 
     def __init__(self, mount: Path) -> None:
         self.mount = mount
-        self.records: dict[str, int] = {}
-        self.refused: set[str] = set()
+        self.records: dict[Owner | None, int] = {}
+        self.refused: set[Owner | None] = set()
         self.away = False
-        self.asked: list[str] = []
-
-    def party(self, owner: str) -> str:
-        return "toy"
+        self.asked: list[Owner | None] = []
 
     def update(self, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> set[int]:
         self.asked.append(entry.owner)
@@ -57,7 +56,7 @@ class Site:
         """A group that the guard has just written the last of these values to."""
         (self.mount / name).mkdir(exist_ok=True)
         self.set(name, ours[-1])
-        return Entry(name, "cpu.shares", 0, 0, ORIGINAL, ours, f"docker {name} /sock")
+        return Entry(name, "cpu.shares", GroupId(0, 0), ORIGINAL, ours, Owner("docker", name, "/sock"))
 
     def set(self, name: str, value: int) -> None:
         (self.mount / name / "cpu.shares").write_text(str(value))
@@ -120,7 +119,7 @@ def test_nothing_more_is_told_of_what_is_left_alone(site: Site) -> None:
     until(lambda: other.owner in site.keeper.records)
     assert site.keeper.asked[asked:].count(entry.owner) <= 1  # it may have been on its way
     assert site.owners.settle() == {}
-    site.owners.leave("docker nobody /sock")
+    site.owners.leave(Owner("docker", "nobody", "/sock"))
 
 
 def test_nothing_stays_of_a_record_that_says_its_original_again(site: Site) -> None:

@@ -8,30 +8,33 @@ from pathlib import Path
 import pytest
 
 from qioi.controller.guard.journal import Entry
+from qioi.controller.levers.lever import GroupId
 from qioi.discovery.engine_records import possible
 from qioi.discovery.told import Told, ToldFiles
 from qioi.discovery.weights import linear, quadratic
+from qioi.model import Owner
 
-ENTRY = Entry("docker/ab12", "cpu.shares", 5, 6, 1024, (2048, 4096), "docker ab12 /run/docker.sock")
+OWNER = Owner("docker", "ab12", "/run/docker.sock")
+ENTRY = Entry("docker/ab12", "cpu.shares", GroupId(5, 6), 1024, (2048, 4096), OWNER)
 
 
 def test_stored_read_and_forgotten(tmp_path: Path) -> None:
     told = ToldFiles(tmp_path / "disk")
-    assert (told.any(), told.load(), told.of(ENTRY.owner)) == (False, ([], []), None)
+    assert (told.any(), told.load(), told.of(OWNER)) == (False, ([], []), None)
     told.store(Told(ENTRY, 0))
-    other = replace(ENTRY, owner="docker cd34 /run/docker.sock")
+    other = replace(ENTRY, owner=replace(OWNER, name="cd34"))
     told.store(Told(other, 512))
     assert told.any()
-    assert told.of(ENTRY.owner) == Told(ENTRY, 0)
+    assert told.of(OWNER) == Told(ENTRY, 0)
     assert ToldFiles(tmp_path / "disk").load() == ([ENTRY, other], [])
-    told.forget(ENTRY.owner)
-    told.forget(ENTRY.owner)
+    told.forget(OWNER)
+    told.forget(OWNER)
     assert told.load() == ([other], [])
 
 
 def test_a_name_leads_nowhere_else(tmp_path: Path) -> None:
     told = ToldFiles(tmp_path)
-    told.store(Told(replace(ENTRY, owner="docker ../../x /run/docker.sock"), 0))
+    told.store(Told(replace(ENTRY, owner=replace(OWNER, name="../../x")), 0))
     assert [one.parent for one in tmp_path.rglob("*") if one.is_file()] == [told.folder]
 
 
@@ -49,12 +52,12 @@ def test_a_name_leads_nowhere_else(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named_and_set_aside_once(tmp_path: Path, spoil: object) -> None:
     told = ToldFiles(tmp_path)
     told.store(Told(ENTRY, 0))
-    good = replace(ENTRY, owner="docker cd34 /run/docker.sock")
+    good = replace(ENTRY, owner=replace(OWNER, name="cd34"))
     told.store(Told(good, 0))
     (file,) = told.folder.glob("docker-ab12")
     file.write_bytes(spoil(file.read_bytes()))  # type: ignore[operator]
     with pytest.raises(ValueError, match=r"."):
-        told.of(ENTRY.owner)
+        told.of(OWNER)
     entries, (problem,) = told.load()
     assert entries == [good]
     assert str(file) in problem

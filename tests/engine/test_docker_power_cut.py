@@ -61,7 +61,7 @@ def cut_power(daemon: Daemon, engine: EngineSite) -> None:
 
 
 def records(disk: Path) -> list[str]:
-    return [one.owner for one in ToldFiles(disk).load()[0]]
+    return [str(one.owner) for one in ToldFiles(disk).load()[0]]
 
 
 def raised(daemon: Daemon, engine: EngineSite) -> str:

@@ -117,7 +117,7 @@ def test_podmans_containers_are_found_and_followed(podman: PodmanSite) -> None:
         until(lambda: {one.name for one in discovery.found().components} == {"peer0", "labelled"})
         found = {one.name: one for one in discovery.found().components}
         assert (found["peer0"].role, found["labelled"].role) == (Role.PEER, Role.ORDERER)
-        assert (found["peer0"].log_format, found["peer0"].owner) == ("cri", "")
+        assert (found["peer0"].log_format, found["peer0"].owner) == ("cri", None)
         assert share(found["peer0"]) > 0
         blocks = commits(found["peer0"], 5)
         assert blocks == list(range(blocks[0], blocks[0] + len(blocks)))

@@ -17,6 +17,7 @@ from qioi.controller.levers.files import Files
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.files import KernelFiles
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Owner
 
 
 def test_a_file_is_opened_once_and_read_anew_each_time(tmp_path: Path) -> None:
@@ -95,8 +96,8 @@ def test_a_group_that_was_replaced_is_held_as_the_new_one(site: Site, one: One) 
 def test_an_owner_that_is_known_late_is_that_of_the_group_that_is_open(one: One) -> None:
     guard, path, _ = one
     found = guard.look(path)
-    assert guard.look(path, "an owner") == guard.found(path) == found
-    assert guard.owners() == ("an owner",)
+    assert guard.look(path, Owner("an", "owner")) == guard.found(path) == found
+    assert guard.owners() == (Owner("an", "owner"),)
 
 
 def test_a_group_that_is_replaced_before_it_is_opened_is_held_as_the_new_one(one: One) -> None:

@@ -11,11 +11,11 @@ import yaml
 
 from qioi.controller.best_effort import BestEffort
 from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.idle_groups import IdleGuard
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levels.cap import Capper
 from qioi.controller.levels.placement import Levels, Placement
 from qioi.controller.levers.files import Files
-from qioi.controller.levers.idle import IdleGuard
 from qioi.controller.slicing import AnySlicer, NoSlicer
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.instruments import Instruments

@@ -12,9 +12,10 @@ from real_host import Host, real_mount
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.guard.owners import Nobody
 from qioi.controller.guard.restore import Result, restore_entries
 from qioi.controller.levers.files import Files
-from qioi.controller.levers.owner import Nobody
+from qioi.controller.levers.shares import Shares
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.hierarchy import Hierarchy
 
@@ -100,7 +101,7 @@ def test_recorded_but_never_changed_is_nothing_to_restore(host: Host, journal: J
     guard.hold(path)
     guard.record()
     host.set(path, 333)
-    assert restore_entries(host.hierarchy, host.access, journal.load().entries, Nobody()) == ([], [])
+    assert restore_entries(Shares(host.hierarchy, host.access), journal.load().entries, Nobody()) == ([], [])
     assert guard.restore() == []
     assert host.get(path) == 333
     assert not journal.file.exists()
@@ -238,12 +239,12 @@ def test_one_that_fails_does_not_stop_the_others_and_stays_in_the_journal(host: 
     for path in (bad, good):
         guard.hold(path)
     guard.apply({bad: 4096, good: 4096})
-    guard._access = Broken(host, bad)
+    guard._lever.access = Broken(host, bad)
     assert results(guard.apply({bad: 2048, good: 2048})) == [Result.FAILED, Result.OK]
     assert sorted(results(guard.restore())) == [Result.FAILED, Result.OK]
     assert host.get(good) == original
     assert [entry.path for entry in journal.load().entries] == [bad]
-    guard._access = host.access
+    guard._lever.access = host.access
     assert results(guard.restore()) == [Result.OK]
     assert host.get(bad) == original
 
@@ -252,9 +253,9 @@ def test_a_failed_write_is_tried_again(host: Host, journal: Journal) -> None:
     path = host.make("a")
     guard = host.guard(journal)
     guard.hold(path)
-    guard._access = Broken(host, path)
+    guard._lever.access = Broken(host, path)
     assert results(guard.apply({path: 4096})) == [Result.FAILED]
-    guard._access = host.access
+    guard._lever.access = host.access
     assert results(guard.apply({path: 4096})) == [Result.OK]
     assert guard.shares(path) == 4096
 
@@ -263,7 +264,7 @@ def test_a_value_that_reads_back_otherwise_is_left_alone(host: Host, journal: Jo
     path = host.make("a")
     guard = host.guard(journal)
     guard.hold(path)
-    guard._access = Broken(host, path, takes=900)
+    guard._lever.access = Broken(host, path, takes=900)
     (outcome,) = guard.apply({path: 4096})
     assert outcome.result is Result.FOREIGN
     assert "reads 900: left alone" in outcome.message
@@ -271,7 +272,7 @@ def test_a_value_that_reads_back_otherwise_is_left_alone(host: Host, journal: Jo
 
 def test_a_restore_that_reads_back_otherwise_is_a_failure(host: Host, journal: Journal) -> None:
     guard, path = raised(host, journal)
-    guard._access = Broken(host, path, takes=900)
+    guard._lever.access = Broken(host, path, takes=900)
     (outcome,) = guard.restore()
     assert outcome.result is Result.FAILED
     assert "reads 900" in outcome.message
@@ -286,8 +287,8 @@ def test_a_folder_that_cannot_be_looked_at_is_an_error(host: Host, journal: Jour
 def test_an_entry_of_another_cgroup_version_is_none_of_ours(host: Host, journal: Journal) -> None:
     _, path = raised(host, journal)
     (entry,) = journal.load().entries
-    other = Entry(path, "cpu.other", entry.device, entry.inode, entry.original, entry.ours)
-    outcomes, left = restore_entries(host.hierarchy, host.access, [other], Nobody())
+    other = Entry(path, "cpu.other", entry.identity, entry.original, entry.ours)
+    outcomes, left = restore_entries(Shares(host.hierarchy, host.access), [other], Nobody())
     assert results(outcomes) == [Result.GONE]
     assert left == []
 
@@ -298,10 +299,10 @@ def test_a_crash_between_journal_and_write_is_restored_either_way(host: Host, jo
     (entry,) = journal.load().entries
     for current in entry.ours:
         host.set(path, current)
-        outcomes, left = restore_entries(host.hierarchy, host.access, [entry], Nobody())
+        outcomes, left = restore_entries(Shares(host.hierarchy, host.access), [entry], Nobody())
         assert (results(outcomes), left) == ([Result.SKIPPED if current == entry.original else Result.OK], [])
         assert host.get(path) == entry.original
-    outcomes, _ = restore_entries(host.hierarchy, host.access, [entry], Nobody())
+    outcomes, _ = restore_entries(Shares(host.hierarchy, host.access), [entry], Nobody())
     assert results(outcomes) == [Result.SKIPPED]
 
 
@@ -333,7 +334,7 @@ def test_restore_is_the_identity(
     if crash_after >= len(writes):
         guard.restore()
     else:  # the process is gone; the next one has the journal only
-        _, left = restore_entries(host.hierarchy, host.access, journal.load().entries, Nobody())
+        _, left = restore_entries(Shares(host.hierarchy, host.access), journal.load().entries, Nobody())
         assert left == []
     assert (host.get(paths["a"]), host.get(paths["b"])) == (a, b)
 

@@ -12,12 +12,31 @@ from hypothesis import strategies as st
 
 import qioi.controller.guard.journal as module
 from qioi.controller.guard.journal import Entry, Journal, Loaded, encode, seal
+from qioi.controller.levers.lever import GroupId, PodId, ThreadId
+from qioi.model import OnRecord, Owner, OwnerKind
 
-ENTRIES = [Entry("a/b", "cpu.shares", 29, 4711, 1024, (5120,)), Entry("c", "cpu.shares", 29, 4712, 512, (600, 700))]
+ENTRIES = [
+    Entry("a/b", "cpu.shares", GroupId(29, 4711), 1024, (5120,)),
+    Entry("c", "cpu.shares", GroupId(29, 4712), 512, (600, 700)),
+]
+
+identity = (
+    st.builds(GroupId, st.integers(0), st.integers(0))
+    | st.builds(ThreadId, st.integers(1), st.integers(0))
+    | st.builds(PodId, st.uuids().map(str), st.sampled_from(["100m", "2", "1.5"]))
+)
+on_record = st.builds(OnRecord, st.sampled_from(["CPUWeight", "CPUShares"]), st.none() | st.integers(0), st.booleans())
+owner = (
+    st.builds(Owner, st.just(OwnerKind.DOCKER), st.just("ab12"), st.sampled_from(["/run/docker.sock", "/a b"]))
+    | st.builds(Owner, st.just(OwnerKind.SYSTEMD), st.just("peer@0.service"), st.just(""),
+                st.lists(on_record, max_size=2).map(tuple))
+    | st.builds(Owner, st.just(OwnerKind.NRI), st.just("ab12"), st.just("/run/nri.sock"),
+                st.tuples(st.builds(OnRecord, st.just("linear"), st.none() | st.integers(0))))
+)  # fmt: skip
 
 entry = st.builds(
-    Entry, st.text(min_size=1), st.just("cpu.shares"), st.integers(0), st.integers(0), st.integers(1, 262144),
-    st.lists(st.integers(1, 262144), max_size=2).map(tuple),
+    Entry, st.text(min_size=1), st.just("cpu.shares"), identity, st.integers(1, 262144),
+    st.lists(st.integers(1, 262144), max_size=2).map(tuple), st.none() | owner,
 )  # fmt: skip
 
 

@@ -10,9 +10,11 @@ from real_host import Host
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import Result
+from qioi.controller.levers.lever import GroupId
 from qioi.kernel.errors import CgroupError
+from qioi.model import Owner
 
-OWNER = "toy container"
+OWNER = Owner("toy", "container")
 
 
 class ToyOwners:
@@ -21,7 +23,7 @@ class ToyOwners:
     def __init__(self) -> None:
         self.record = 0
         self.asked: list[int] = []
-        self.left: list[str] = []
+        self.left: list[Owner] = []
         self.ours: set[int] = set()
         self.problem: str | None = None
 
@@ -38,13 +40,13 @@ class ToyOwners:
         self.asked.append(entry.original)
         self.ours.update(entry.ours)
 
-    def leave(self, owner: str) -> None:
+    def leave(self, owner: Owner) -> None:
         self.left.append(owner)
 
-    def kept(self, owner: str) -> tuple[int, ...]:
+    def kept(self, owner: Owner | None) -> tuple[int, ...]:
         return tuple(self.ours) if owner else ()
 
-    def settle(self) -> Mapping[str, str]:
+    def settle(self) -> Mapping[Owner, str]:
         if self.problem is not None:
             return {OWNER: self.problem}
         if self.asked:
@@ -97,12 +99,12 @@ def test_a_container_that_comes_back_with_its_original_while_the_record_is_on_it
 def test_a_record_is_named_anew_while_nothing_of_ours_is_on_it(host: Host, journal: Journal, owners: ToyOwners) -> None:
     """The name holds what the record says without us: an edited unit's says something else."""
     guard, path = Guard(host.hierarchy, host.access, journal, owners), host.make("a")
-    for name in ("toy 200", "toy 300"):
+    for name in (Owner("toy", "200"), Owner("toy", "300")):
         guard.look(path, name)
         assert guard.owners() == (name,)
     guard.apply({path: 4096})
-    guard.look(path, "toy 400")
-    assert guard.owners() == ("toy 300",)
+    guard.look(path, Owner("toy", "400"))
+    assert guard.owners() == (Owner("toy", "300"),)
 
 
 def test_an_owner_that_writes_its_older_value_late_is_nobody_else(
@@ -228,7 +230,7 @@ def test_a_kept_group_that_was_made_anew_leaves_its_record_to_the_owner(
 
 def test_a_record_that_nobody_waits_for_is_no_problem(host: Host, journal: Journal, owners: ToyOwners) -> None:
     guard, path, original, _ = raised(host, journal, owners)
-    other, owners.problem = {"another container": "engine away"}, None
+    other, owners.problem = {Owner("another", "container"): "engine away"}, None
     owners.settle = lambda: other  # type: ignore[method-assign]
     assert [one.result for one in guard.restore()] == [Result.OK]
     assert host.get(path) == original
@@ -246,14 +248,14 @@ def test_an_owner_that_writes_our_value_once_more_at_the_end_does_not_leave_it_t
     def late_write(group: str, value: int) -> None:
         write(group, value)
         host.set(path, ours)
-        guard._access.write = write  # type: ignore[method-assign]
+        guard._lever.access.write = write  # type: ignore[method-assign]
 
-    def late_settle() -> Mapping[str, str]:
+    def late_settle() -> Mapping[Owner, str]:
         host.set(path, ours)
         return settle()
 
     if when == "as it is put back":
-        guard._access.write = late_write  # type: ignore[method-assign]
+        guard._lever.access.write = late_write  # type: ignore[method-assign]
     else:
         owners.settle = late_settle  # type: ignore[method-assign]
     (outcome,) = guard.restore()
@@ -270,9 +272,9 @@ def test_a_value_that_came_late_and_cannot_be_put_back_stays_in_the_journal(
     def refused(group: str, value: int) -> None:
         raise CgroupError("read-only")
 
-    def late_settle() -> Mapping[str, str]:
+    def late_settle() -> Mapping[Owner, str]:
         host.set(path, ours)
-        guard._access.write = refused  # type: ignore[method-assign]
+        guard._lever.access.write = refused  # type: ignore[method-assign]
         return settle()
 
     owners.settle = late_settle  # type: ignore[method-assign]
@@ -295,7 +297,7 @@ def test_what_an_owner_that_cannot_be_reached_writes_over_the_original_is_seen(
         if next(left, None) is not None:
             host.set(path, ours)
 
-    guard._access.write = overwritten  # type: ignore[method-assign]
+    guard._lever.access.write = overwritten  # type: ignore[method-assign]
     (outcome,) = guard.restore()
     expected = (Result.OK, original) if times == 1 else (Result.FAILED, ours)
     assert (outcome.result, host.get(path)) == expected
@@ -311,7 +313,7 @@ def test_a_group_that_can_not_be_looked_at_after_its_owner_is_not_called_restore
     file = host.hierarchy.folder(path) / host.hierarchy.file
     settle = owners.settle
 
-    def spoil() -> Mapping[str, str]:
+    def spoil() -> Mapping[Owner, str]:
         file.write_text("no number")
         return settle()
 
@@ -329,7 +331,7 @@ def test_a_group_that_goes_while_its_owner_is_waited_for_is_no_failure(
     guard, path, _, _ = raised(host, journal, owners)
     settle = owners.settle
 
-    def go() -> Mapping[str, str]:
+    def go() -> Mapping[Owner, str]:
         host.remove(path)
         return settle()
 
@@ -379,7 +381,7 @@ def test_what_an_owner_of_another_kernel_unit_has_on_record_is_put_back(
     guard = Guard(host.hierarchy, host.access, journal, owners)
     path = host.make("a", 77)
     other = "cpu.weight" if host.hierarchy.file == "cpu.shares" else "cpu.shares"
-    assert guard.adopt(Entry(path, other, 0, 0, 500, (77,), OWNER)) is False
+    assert guard.adopt(Entry(path, other, GroupId(0, 0), 500, (77,), OWNER)) is False
     assert owners.asked == [500]
     guard.hold(path, OWNER)
     guard.restore()

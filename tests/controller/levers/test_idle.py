@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from real_host import Host, real_mount
 
+from qioi.controller.guard.idle_groups import NAME, IdleGuard
 from qioi.controller.guard.journal import Journal
-from qioi.controller.guard.restore import Result
-from qioi.controller.levers.idle import NAME, IdleGuard, read_idle, restore_all
+from qioi.controller.guard.restore import Result, restore_entries
+from qioi.controller.levers import idle as lever
+from qioi.controller.levers.idle import read_idle
 from qioi.kernel.errors import CgroupError
 
 
@@ -55,7 +57,7 @@ def test_made_idle_and_put_back_with_its_weight(idle: Idle) -> None:
 def test_after_a_crash_the_journal_puts_back(idle: Idle) -> None:
     path = idle.make("a", 3000)
     idle.guard.make_idle([path])
-    outcomes, left = restore_all(idle.host.hierarchy, idle.host.access, idle.journal.load().entries)
+    outcomes, left = restore_entries(lever.Idle(idle.host.hierarchy, idle.host.access), idle.journal.load().entries)
     assert ([one.result for one in outcomes], left) == ([Result.OK], [])
     assert idle.state(path) == (0, 3000)
 
@@ -107,7 +109,7 @@ def test_a_group_that_is_gone_or_another_one_by_now(idle: Idle) -> None:
     assert [one.result for one in idle.guard.make_idle([path])] == [Result.GONE]
     again = idle.make("a", 777)
     idle.file(again).write_text("1")
-    outcomes, left = restore_all(idle.host.hierarchy, idle.host.access, idle.journal.load().entries)
+    outcomes, left = restore_entries(lever.Idle(idle.host.hierarchy, idle.host.access), idle.journal.load().entries)
     assert idle.real is False or ([one.result for one in outcomes], left) == ([Result.GONE], [])
 
 

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.thread_slices import NAME, Counts, SliceGuard, restore_threads
 from qioi.controller.levers import eevdf
 from qioi.controller.levers.eevdf import Attributes, Kernel, SliceError, ThreadGoneError, default_slice, why_not
-from qioi.controller.levers.slices import NAME, Counts, SliceGuard, restore_threads, size
+from qioi.controller.levers.slices import size
 
 DEFAULT = 2_800_000
 
@@ -140,7 +141,7 @@ def test_one_that_fails_does_not_stop_the_others_and_is_kept_for_later(toy: Toy)
     toy.guard.apply({"g": 400_000})
     toy.scheduler.broken = {1}
     assert toy.guard.restore() == ["slice of thread 1 in g could not be put back"]
-    assert [entry.device for entry in toy.journal.load().entries] == [1]
+    assert [entry.place for entry in toy.journal.load().entries] == [1]
     toy.scheduler.broken = set()
     assert toy.guard.restore() == []
     assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}

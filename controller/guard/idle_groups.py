@@ -1,0 +1,83 @@
+"""The guard of best-effort groups: those that are idle by our doing, and go back with the weight that they had.
+
+A group that was idle before is not ours to change, and one that somebody else has ended meanwhile is left alone but for
+a weight that our making it idle has cost it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.restore import Outcome, Result, failed, restore_entry
+from qioi.controller.guard.writer import Writer
+from qioi.controller.levers.files import Access
+from qioi.controller.levers.idle import IDLE, Idle, is_idle
+from qioi.kernel.errors import CgroupError, CgroupGoneError
+from qioi.kernel.hierarchy import Hierarchy
+
+#: The journal's name in the state folder.
+NAME = "idle"
+
+
+class IdleGuard:
+    """Holds groups that are idle by our doing."""
+
+    def __init__(self, hierarchy: Hierarchy, access: Access, journal: Journal) -> None:
+        self._idle = Idle(hierarchy, access)
+        self._writer = Writer(self._idle, journal)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups that are idle by our doing."""
+        return self._writer.changed()
+
+    def make_idle(self, groups: Iterable[str]) -> list[Outcome]:
+        """Make groups idle that are not yet; forget those that are gone."""
+        writer, hierarchy = self._writer, self._idle.hierarchy
+        for path in [path for path in writer.held() if self._is_gone(path)]:
+            writer.drop(path)
+        outcomes: list[Outcome] = []
+        wanted = []
+        for path in groups:
+            try:
+                if writer.holds(path) or not is_idle(hierarchy, path):
+                    writer.meet(path, path)
+                    wanted.append(path)
+            except CgroupError as error:
+                outcomes.append(failed(path, error))
+        before = {path: writer.held()[path] for path in wanted if not writer.is_foreign(path)}
+        for outcome in writer.apply(dict.fromkeys(before, IDLE)):
+            if outcome.result is Result.FOREIGN:
+                with suppress(CgroupError):  # gone meanwhile
+                    ended = restore_entry(self._idle, before[outcome.path])
+                    outcome = replace(outcome, message=f"somebody else has ended it: left alone: {ended.message}")
+            if outcome.result is not Result.SKIPPED:
+                outcomes.append(outcome)
+        return outcomes
+
+    def _is_gone(self, path: str) -> bool:
+        """Whether a held group is removed, or another one has its path."""
+        try:
+            self._idle.check(path, self._writer.held()[path].identity)
+        except CgroupGoneError:
+            return True
+        except CgroupError:
+            pass
+        return False
+
+    def release(self, groups: Collection[str]) -> list[Outcome]:
+        """Put these groups back, carry on past failures, and keep those in the journal. OSError: it can't be written.
+
+        Groups that are not held are left alone.
+        """
+        outcomes = [self._writer.release(path) for path in self.groups if path in groups]
+        if outcomes:
+            self._writer.record()
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def restore(self) -> list[Outcome]:
+        """Put every group back, and forget what others have ended. OSError as for :meth:`release`."""
+        return self._writer.restore()

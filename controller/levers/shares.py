@@ -1,0 +1,74 @@
+"""A group's CPU share: the weight by which it competes with its siblings, in its file's own unit."""
+
+from __future__ import annotations
+
+from qioi.controller.levers.files import Access, explain
+from qioi.controller.levers.groups import GroupLever
+from qioi.controller.levers.idle import IDLE_WEIGHT, is_idle
+from qioi.controller.levers.lever import GroupId
+from qioi.kernel.errors import CgroupError, CgroupGoneError
+from qioi.kernel.files import NUMBER, KernelFiles, is_gone
+from qioi.kernel.hierarchy import MIN_WEIGHT, Hierarchy
+
+
+class Shares(GroupLever):
+    """All groups' shares; ``files``, of a kernel's control groups only, make looking cheap."""
+
+    def __init__(self, hierarchy: Hierarchy, access: Access, files: KernelFiles | None = None) -> None:
+        super().__init__(hierarchy)
+        self.access = access
+        self.file = hierarchy.file
+        self._files = files
+        self._prefix, self._suffix = f"{hierarchy.mount}/", f"/{hierarchy.file}"
+
+    def read(self, path: str) -> int:
+        """Read the weight."""
+        return self.access.read(path)
+
+    def write(self, path: str, value: int) -> None:
+        """Write the weight."""
+        self.access.write(path, value)
+
+    def original(self, path: str, value: int) -> int:
+        """Refuse for an original what is no weight: an idle group has none, and takes none."""
+        if value < MIN_WEIGHT or (value == IDLE_WEIGHT[self.hierarchy.version] and is_idle(self.hierarchy, path)):
+            where = f"{self.hierarchy.folder(path)}/{self.file}"
+            raise CgroupError(f"{where} is {value}: the group is idle (cpu.idle): nothing raises it")
+        return value
+
+    def raw(self, wanted: int, original: int) -> int:
+        """Convert from v1 units."""
+        return self.hierarchy.raw(wanted, original)
+
+    def shown(self, value: int, original: int) -> int:
+        """Convert into v1 units."""
+        return self.hierarchy.shares(value, original)
+
+    # ---- the cheap way to look
+
+    def keeps(self, path: str) -> bool:
+        """Whether the group's file is open: the next look is at the very group that the last one was at, or fails."""
+        return self._files is not None and self._files.keeps(f"{self._prefix}{path}{self._suffix}")
+
+    def look(self, path: str, identity: GroupId) -> int:
+        """Read the weight of the very group that is meant. CgroupGoneError: it is gone, or another one."""
+        if self._files is None:
+            self.check(path, identity)
+            return self.access.read(path)
+        file = f"{self._prefix}{path}{self._suffix}"
+        kept = self._files.keeps(file)
+        try:
+            current = int(self._files.read(file, NUMBER))
+        except OSError as error:
+            if kept and is_gone(error):
+                raise CgroupGoneError(f"{self.hierarchy.folder(path)}: the control group is gone") from None
+            raise explain(error.errno or 0, self.hierarchy, path) from error
+        except ValueError:
+            raise CgroupError(f"{file}: no number") from None
+        if not kept:  # opened just now: of this group, or of another one that has its path
+            try:
+                self.check(path, identity)
+            except CgroupError:
+                self._files.forget(file)  # it would count as this group's from now on
+                raise
+        return current
