@@ -14,6 +14,7 @@ from running import Site
 from waiting import remove_group
 
 from qioi.controller.guard.journal import Journal
+from qioi.controller.levers.eevdf import Kernel, default_slice
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.libcgroup import Libcgroup, LibcgroupMissingError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
@@ -69,6 +70,15 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
 def journal(tmp_path: Path) -> Journal:
     (tmp_path / "state").mkdir()
     return Journal(tmp_path / "state")
+
+
+@pytest.fixture
+def kernel() -> tuple[Kernel, int]:
+    kernel = Kernel()
+    default = default_slice(kernel)
+    if default is None:
+        pytest.skip("this kernel has no slices (they are from 6.12 on)")
+    return kernel, default
 
 
 @pytest.fixture

@@ -1,0 +1,168 @@
+"""The guard of slices: they are journalled before they are set, and put back; nobody else's touched."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from slice_kernel import child, grow, tids
+from toy_scheduler import DEFAULT, ToyScheduler
+
+from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.thread_slices import NAME, Counts, SliceGuard, restore_threads
+from qioi.controller.levers import eevdf
+from qioi.controller.levers.eevdf import Attributes, Kernel
+
+
+class Toy:
+    def __init__(self, folder: Path) -> None:
+        self.scheduler = ToyScheduler()
+        self.groups: dict[str, list[int]] = {"g": [1, 2]}
+        self.journal = Journal(folder, name=NAME)
+        self.guard = SliceGuard(self.scheduler, self.journal, self.list, DEFAULT)
+
+    def list(self, group: str) -> list[int]:
+        return self.groups.get(group, [])
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Toy:
+    toy = Toy(tmp_path)
+    toy.scheduler.add(1)
+    toy.scheduler.add(2, 5_000_000)
+    return toy
+
+
+def test_set_refreshed_and_put_back(toy: Toy) -> None:
+    assert toy.guard.apply({"g": 300_000}) == Counts(set=2)
+    assert toy.guard.apply({"g": 300_000}) == Counts()
+    assert toy.scheduler.threads[1] == Attributes(0, 1, -5, 300_000)  # policy, flags and nice are kept
+    toy.groups["g"].append(3)
+    toy.scheduler.add(3, 300_000)  # made by one of them, and has its slice from there
+    toy.groups["g"].append(4)
+    toy.scheduler.add(4)
+    assert toy.guard.apply({"g": 300_000}) == Counts(set=1)
+    assert toy.guard.apply({"g": 400_000}) == Counts(set=4)
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT, 4: DEFAULT}
+    assert not toy.journal.file.exists()
+
+
+def test_a_group_that_is_not_wanted_any_more_is_put_back(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    assert toy.guard.apply({}) == Counts()
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+
+
+def test_threads_that_are_not_fair_or_gone_are_left_out(toy: Toy) -> None:
+    toy.scheduler.add(3, 0, policy=2)
+    toy.groups["g"] += [3, 99]
+    assert toy.guard.apply({"g": 300_000}) == Counts(set=2)
+    assert toy.scheduler.slices()[3] == 0
+
+
+def test_what_somebody_else_sets_is_left_alone(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.add(1, 777_777)
+    assert toy.guard.apply({"g": 400_000}) == Counts(set=1, foreign=1)
+    assert toy.guard.apply({"g": 500_000}) == Counts(set=1)
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == {1: 777_777, 2: 5_000_000}
+
+
+def test_a_recycled_number_is_never_touched(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.add(1, 300_000, born=9999)  # another thread, outside of the group, with just that slice
+    toy.groups["g"] = [2]
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == {1: 300_000, 2: 5_000_000}
+    toy.groups["g"] = [1, 2]
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.births[2] = 5
+    assert toy.guard.apply({"g": 400_000}) == Counts(set=1)
+
+
+def test_a_thread_that_ends_is_forgotten(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    del toy.scheduler.births[1]
+    assert toy.guard.apply({"g": 400_000}) == Counts(set=1)
+    del toy.scheduler.births[2]
+    assert toy.guard.restore() == []
+    assert not toy.journal.file.exists()
+
+
+def test_one_that_fails_does_not_stop_the_others_and_is_kept_for_later(toy: Toy) -> None:
+    toy.scheduler.broken = {1}
+    counts = toy.guard.apply({"g": 300_000})
+    assert (counts.set, counts.failed, counts.problem) == (1, 1, "thread 1: not permitted")
+    toy.scheduler.broken = set()
+    toy.guard.apply({"g": 400_000})
+    toy.scheduler.broken = {1}
+    assert toy.guard.restore() == ["slice of thread 1 in g could not be put back"]
+    assert [entry.place for entry in toy.journal.load().entries] == [1]
+    toy.scheduler.broken = set()
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+
+
+def test_without_a_journal_nothing_is_set(toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "slices.new").mkdir()  # no file can be written there
+    counts = toy.guard.apply({"g": 300_000})
+    assert "no slice is set without it" in str(counts.problem)
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+    (tmp_path / "slices.new").rmdir()
+    assert toy.guard.apply({"g": 300_000}) == Counts(set=2)
+
+
+def test_after_a_crash_the_journal_puts_back_threads_and_what_they_have_made_since(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.groups["g"] += [3, 4]
+    toy.scheduler.add(3, 300_000)
+    toy.scheduler.add(4, 600_000)
+    toy.groups["g"].append(99)
+    entries = toy.journal.load().entries
+    assert restore_threads(toy.scheduler, toy.list, entries, DEFAULT) == []
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT, 4: 600_000}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(st.integers(1, 6), st.integers(100_000, 9_000_000), max_size=6),
+    st.lists(st.dictionaries(st.sampled_from("gh"), st.integers(100_000, 2_000_000)), max_size=6),
+)
+def test_restore_is_identity(tmp_path: Path, found: dict[int, int], rounds: list[dict[str, int]]) -> None:
+    toy = Toy(tmp_path)
+    toy.groups = {"g": [tid for tid in found if tid % 2], "h": [tid for tid in found if not tid % 2]}
+    for tid, value in found.items():
+        toy.scheduler.add(tid, value)
+    for wanted in rounds:
+        toy.guard.apply(wanted)
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == found
+
+
+# ---- the kernel itself
+
+
+def test_real_threads_keep_all_but_their_slice(kernel: tuple[Kernel, int], tmp_path: Path) -> None:
+    calls, default = kernel
+    with child() as process:
+        main = process.pid
+        os.setpriority(os.PRIO_PROCESS, main, 3)
+        os.sched_setscheduler(main, os.SCHED_BATCH | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+        before = {tid: calls.read(tid) for tid in tids(process)}
+        assert before[main] == Attributes(os.SCHED_BATCH, eevdf.RESET_ON_FORK, 3, default)
+        guard = SliceGuard(calls, Journal(tmp_path, name=NAME), lambda _: tids(process), default)
+        assert guard.apply({"g": 300_000}).set == 2
+        assert calls.read(main) == Attributes(os.SCHED_BATCH, eevdf.RESET_ON_FORK, 3, 300_000)
+        grow(process)
+        guard.apply({"g": 300_000})
+        assert {calls.read(tid).slice for tid in tids(process)} == {300_000}
+        grow(process)  # this one the guard never sees before the end
+        assert guard.restore() == []
+        after = {tid: calls.read(tid) for tid in tids(process)}
+        assert {tid: after[tid] for tid in before} == before
+        assert {one.slice for one in after.values()} == {default}
