@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import to_builtins
 
 from qioi.controller.levels.placement import Placement
 from qioi.kernel.hierarchy import Hierarchy
@@ -37,7 +38,7 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "throughput": channel.throughput if channel else None,
             "threshold": channel.threshold if channel else None,
             "threshold_source": channel.source if channel else None,
-            "evidence": asdict(channel.evidence) if channel and channel.evidence else None,
+            "evidence": to_builtins(channel.evidence) if channel and channel.evidence else None,
             "commit_age": channel.age if channel else None,
             "delay": state.delay,
             "waiting_share": state.waiting_share,
@@ -46,7 +47,7 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "host_foreign": snapshot.host.foreign if snapshot.host else None,
             "io_pressure": snapshot.io_pressure,
         },
-        "bottleneck": asdict(channel.bottleneck) if channel else None,
+        "bottleneck": to_builtins(channel.bottleneck) if channel else None,
         "leadership": {"lost": channel.leaders_lost, "orderer_floor": channel.orderer_floor} if channel else None,
         "law": channel.law if channel else None,
         "rule": working.rule if working else None,
@@ -67,7 +68,7 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "text": snapshot.slices.text,
             "nanoseconds": snapshot.slices.slices.get(name),
         },
-        "boosts": asdict(snapshot.boosts) if snapshot.boosts else None,
+        "boosts": to_builtins(snapshot.boosts) if snapshot.boosts else None,
         "result": {
             "previous": state.previous,
             "decided": state.wanted,

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from pydantic import TypeAdapter
+from msgspec.json import schema_components
 
 from qioi.controller.findings.bottleneck import Bottleneck
 from qioi.controller.laws.learned import Evidence
@@ -21,7 +21,7 @@ from qioi.show.snapshot import Snapshot
 
 Schema = dict[str, Any]
 
-PLACE = "#/components/schemas/{model}"
+PLACE = "#/components/schemas/{name}"
 TEXT: Schema = {"type": "string"}
 OPTIONAL_TEXT: Schema = {"type": ["string", "null"]}
 NUMBER: Schema = {"type": "number"}
@@ -131,15 +131,13 @@ def explanation() -> Schema:
 
 def reference(name: str) -> Schema:
     """Point at a schema."""
-    return {"$ref": PLACE.format(model=name)}
+    return {"$ref": PLACE.format(name=name)}
 
 
 @cache
 def schemas() -> dict[str, Schema]:
     """Give every schema by its name."""
-    adapters = [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in (Snapshot, Evidence, Bottleneck, Held)]
-    _, found = TypeAdapter.json_schemas(adapters, ref_template=PLACE)  # type: ignore[arg-type]
-    named: dict[str, Schema] = found["$defs"]
+    _, named = schema_components((Snapshot, Evidence, Bottleneck, Held), ref_template=PLACE)
     for schema in named.values():
         if "properties" in schema:  # every field is always sent
             schema |= {"required": list(schema["properties"]), "additionalProperties": False}

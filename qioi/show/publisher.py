@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from qioi.model.names import few
 from qioi.show.explain import ACCEPTED, explain
 from qioi.show.http import TEXT, Query, RefusedError, Routes, StalledError, is_loopback
 from qioi.show.metrics import CONTENT_TYPE, Meter, render
-from qioi.show.snapshot import Snapshot
+from qioi.show.snapshot import Snapshot, encode
 
 log = logging.getLogger("qioi")
 
@@ -49,7 +48,7 @@ class Publisher:
     def routes(self) -> Routes:
         """Say what is served where; :mod:`qioi.show.openapi` describes each of them."""
         return {
-            "GET /status": (JSON, lambda _: json.dumps(self._snapshot.document()).encode()),
+            "GET /status": (JSON, lambda _: encode(self._snapshot)),
             "GET /explain": (JSON, self._explain),
             "POST /threshold": (JSON, self._order),
             "GET /openapi.json": (JSON, self._describe),
@@ -77,7 +76,7 @@ class Publisher:
             document = explain(self._snapshot, query.get("component", ""), self._hierarchy)
         except KeyError as error:
             raise RefusedError(str(error.args[0])) from None
-        return json.dumps(document).encode()
+        return encode(document)
 
     def _order(self, query: Query) -> bytes:
         channel, known = query.get("channel", ""), [one.name for one in self._snapshot.channels]
@@ -90,9 +89,9 @@ class Publisher:
         self._thresholds.order(channel, value)
         what = "is learned from now on" if value is None else f"is {value:g} tps"
         log.info("threshold of channel %s, over the socket: %s", channel, what)
-        return json.dumps({"message": f"{channel}: the threshold {what}, from the next period on"}).encode()
+        return encode({"message": f"{channel}: the threshold {what}, from the next period on"})
 
     def _describe(self, query: Query) -> bytes:
         from qioi.show.openapi import document  # the schemas take memory: only where somebody asks for them
 
-        return json.dumps(document(self.routes())).encode()
+        return encode(document(self.routes()))
