@@ -12,8 +12,8 @@ import click
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, evidence, right, socket_of, socket_option
 from qioi.model.names import few
+from qioi.show.footnotes import footnotes, raised_above
 from qioi.show.http import UnreachableError, get_json
-from qioi.show.remarks import raised_above, remarks
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -137,7 +137,7 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
             )
         if one["bottleneck"]["kind"] not in ("none", "unknown"):
             yield f"Channel {one['name']}: {one['bottleneck']['text']}"
-    yield from remarks(document)
+    yield from footnotes(document)
 
 
 def threshold(channel: dict[str, Any]) -> str:

@@ -18,8 +18,8 @@ from qioi.controller.policy import Decisions, Policy
 from qioi.model import Component, Decision
 from qioi.monitor.logs.watched import SourceState
 from qioi.settings.config import Config
-from qioi.show.rows import channel_seen, component_rows
 from qioi.show.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
+from qioi.show.states import channel_after, component_states
 
 log = logging.getLogger("qioi")
 
@@ -51,7 +51,7 @@ class Reporter:
     def report(self, before: Snapshot, period: Period, decisions: Decisions, outcomes: Outcomes) -> Snapshot:
         """Put everything about a period into one value."""
         findings = decisions.findings
-        states = component_rows(period, decisions, outcomes)
+        states = component_states(period, decisions, outcomes)
         for one in states:
             self.say(one.name, one.problem)
         self._totals = replace(
@@ -128,6 +128,6 @@ def channel_rows(before: Iterable[ChannelState], policies: Mapping[str, Policy])
 def channel_state(before: ChannelState, period: Period, findings: Findings) -> ChannelState:
     """Give what is shown of a channel after a period."""
     name = before.name
-    return channel_seen(
+    return channel_after(
         before, period.channels.get(name), period.owed[name], findings.bottlenecks[name], findings.leaders[name]
     )

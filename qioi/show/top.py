@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from qioi.model.names import counted, shortened
-from qioi.show.remarks import raised_above, remarks
+from qioi.show.footnotes import footnotes, raised_above
 
 #: Values that one sparkline shows.
 WIDTH = 30
@@ -213,7 +213,7 @@ def sparkline_room(width: int) -> int:
 
 def notes(document: dict[str, Any]) -> list[Text]:
     """Say what is wrong elsewhere, and where shares are not what the files say."""
-    return [line(text, style="") for text in raised_above(document)] + [line(text) for text in remarks(document)]
+    return [line(text, style="") for text in raised_above(document)] + [line(text) for text in footnotes(document)]
 
 
 def line(text: str, style: str = "red") -> Text:

@@ -24,8 +24,8 @@ from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, DelayReading, Role
 from qioi.show.explain import explain
+from qioi.show.footnotes import raised_above
 from qioi.show.metrics import render
-from qioi.show.remarks import raised_above
 from qioi.show.snapshot import ComponentState
 
 #: T is far above what is committed: `proportional` then wants 4 times its default, and a bit.

@@ -16,8 +16,8 @@ from qioi.model import Component, Role
 from qioi.monitor.logs.watched import LogChannels
 from qioi.roster import FoundRoster
 from qioi.settings.config import load_config
+from qioi.show.footnotes import footnotes
 from qioi.show.metrics import render
-from qioi.show.remarks import remarks
 
 COMMIT = "2026-01-01 10:00:00.000 UTC 0001 INFO [kvledger] commit -> [{}] Committed block [{}] with 5 transaction(s)" \
          " in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\n"  # fmt: skip
@@ -50,7 +50,7 @@ def test_what_cannot_be_found_is_said_until_it_can(tmp_path: Path, capsys: pytes
     assert "qioi_discovery_problems 1.0" in render(snapshot).decode()
     engine.problems = {}
     snapshot = daemon.period(101.0, snapshot)
-    assert list(remarks(snapshot.document())) == []
+    assert list(footnotes(snapshot.document())) == []
     assert "qioi_discovery_problems 0.0" in render(snapshot).decode()
 
 
@@ -89,14 +89,14 @@ def test_why_a_log_shows_no_commits_is_said(tmp_path: Path) -> None:
     with log.open("a") as file:
         file.writelines(COMMIT.format("blue", number) for number in range(3))
     channels.read(1.0)
-    said = list(remarks(site.run(1).document()))
+    said = list(footnotes(site.run(1).document()))
     assert said == ["log of peer0: no commit is believed: passed over: 3 foreign-channel"]
     metric = 'qioi_log_skipped_total{component="peer0",reason="foreign-channel"} 3.0'
     assert metric in render(site.snapshot).decode()
     with log.open("a") as file:
         file.write(COMMIT.format("red", 1))
     channels.read(2.0)
-    assert list(remarks(site.run(1).document())) == []
+    assert list(footnotes(site.run(1).document())) == []
     channels.close()
 
 
@@ -109,7 +109,7 @@ def test_a_log_that_is_written_faster_than_it_is_read_is_said(tmp_path: Path) ->
     with log.open("a") as file:
         file.write("x\n" * 5_000_000)
     channels.read(1.0)
-    (said,) = remarks(site.run(1).document())
+    (said,) = footnotes(site.run(1).document())
     assert said.startswith("log of peer0: written faster than it is read")
     assert 'qioi_log_behind{component="peer0"} 1.0' in render(site.snapshot).decode()
     channels.close()

@@ -13,13 +13,13 @@ from qioi.model.names import few
 from qioi.show.snapshot import ChannelState, ComponentState
 
 
-def component_rows(period: Period, decisions: Decisions, outcomes: Outcomes) -> tuple[ComponentState, ...]:
+def component_states(period: Period, decisions: Decisions, outcomes: Outcomes) -> tuple[ComponentState, ...]:
     """Put together what was seen of every component, decided about it, and done."""
     decided = {want.decision.component: want.decision for want in decisions.wants}
     return tuple(
         absent(one, period.absent[one.name])
         if one.name in period.absent
-        else component_row(one, period, decided.get(one.name), outcomes)
+        else component_state(one, period, decided.get(one.name), outcomes)
         for one in period.components
     )
 
@@ -35,7 +35,7 @@ def absent(one: Component, problem: str) -> ComponentState:
     return ComponentState(one.name, one.role.value, one.cgroup, reason=reason, problem=problem)
 
 
-def component_row(one: Component, period: Period, decision: Decision | None, outcomes: Outcomes) -> ComponentState:
+def component_state(one: Component, period: Period, decision: Decision | None, outcomes: Outcomes) -> ComponentState:
     """Put together one component's row; by place, since this is done for each of them."""
     name, force, delay = one.name, period.forces[one.name], period.delays.get(one.name)
     reason = decision.reason if decision else why_not(one)
@@ -61,7 +61,7 @@ def component_row(one: Component, period: Period, decision: Decision | None, out
     )
 
 
-def channel_seen(
+def channel_after(
     state: ChannelState, reading: ChannelReading | None, owed: Threshold, found: Bottleneck, leaders: Leadership
 ) -> ChannelState:
     """Put together what was seen of a channel; where it was not read, that from before stays."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def remarks(document: dict[str, Any]) -> Iterator[str]:
+def footnotes(document: dict[str, Any]) -> Iterator[str]:
     """Say what is wrong with what is found, read and configured; a daemon of an older version says less."""
     for about, problem in document.get("problems", {}).items():
         yield f"{about}: {problem}"
