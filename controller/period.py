@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.wants import InForce
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, LeaderChange, Stalls
-from qioi.model.frozen import frozen
 
 NOT_LOOKED_AT = Stalls(None)
 
 
-@frozen
-class Period:
+class Period(Struct, frozen=True):
     """All that was observed of the period that ended at the monotonic time ``now``, in seconds.
 
     Channels are named as their policies are, components by their names. ``delays`` lacks components that could not be

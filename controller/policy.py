@@ -7,8 +7,11 @@ no raise, and takes none away from another.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.adaptive import Adaptive
@@ -98,7 +101,7 @@ class Controller:
         """Go on with other policies; a law keeps its memory, and its share stays until a rule moves it."""
         self.policies: Mapping[str, Policy] = dict(policies)
         #: Without thresholds: every period has its own.
-        self._policies = {channel: replace(policy, threshold=None) for channel, policy in policies.items()}
+        self._policies = {channel: dataclasses.replace(policy, threshold=None) for channel, policy in policies.items()}
         self._serving: dict[str, tuple[Component, tuple[Policy, ...]]] = {}
         for component, laws in self._laws.items():
             for channel in [one for one in laws if one not in policies]:

@@ -12,13 +12,14 @@ That counts only while the kernel's own account (PSI, Documentation/accounting/p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from qioi.controller.laws.law import Seen
 from qioi.controller.laws.need import IDLE, QUIET, foreign_part, is_below, need_of, weight
 from qioi.model import DelayReading, HostLoad, Stalls
-from qioi.model.frozen import frozen
 
 #: Time constant of the filters in s.
 SMOOTH = 3.0
@@ -51,16 +52,14 @@ class Kind(StrEnum):
 HOPELESS = frozenset({Kind.DISK, Kind.QUOTA})
 
 
-@frozen
-class Bottleneck:
+class Bottleneck(Struct, frozen=True):
     """The verdict, and what it rests on in one clause for people."""
 
     kind: Kind = Kind.UNKNOWN
     text: str = "nothing is known yet"
 
 
-@frozen
-class Times:
+class Times(Struct, frozen=True):
     """One channel's components together, smoothed: seconds per second, or threads; ``need`` is the worst one's."""
 
     foreign: float = 0.0
@@ -88,8 +87,7 @@ class Times:
         )
 
 
-@frozen
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """One channel's, with all it remembers: no I/O, no clock."""
 
     times: Times | None = None

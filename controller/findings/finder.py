@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from qioi.controller.findings.bottleneck import HOPELESS, Bottleneck, Kind
 from qioi.controller.findings.diagnoses import Diagnoses, anybody_lacks
@@ -11,11 +13,9 @@ from qioi.controller.findings.leaders import Leaders, Leadership
 from qioi.controller.laws.need import ACTIVE, has_room
 from qioi.controller.laws.unheard import AllUnheard
 from qioi.controller.period import Period
-from qioi.model.frozen import frozen
 
 
-@frozen
-class Findings:
+class Findings(Struct, frozen=True):
     """What a period comes to, by channel.
 
     ``bottlenecks`` say what a channel waits for, ``leaders`` which Raft leaders it lost. ``presumed`` made no commit

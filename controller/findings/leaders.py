@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from qioi.controller.laws.need import has_room
 from qioi.model import Component, HostLoad, LeaderChange, Role
-from qioi.model.frozen import frozen
 from qioi.model.serving import Serving
 
 #: Several orderers log one change, and a loss and the election after it are two lines: one within so many seconds.
@@ -30,8 +31,7 @@ STEP = 2.0
 MOST = 16.0
 
 
-@frozen
-class Leadership:
+class Leadership(Struct, frozen=True):
     """One channel's, with all it remembers. ``factor`` is the floor in defaults; 1 is none of ours."""
 
     factor: float = 1.0

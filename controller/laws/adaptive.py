@@ -18,14 +18,15 @@ clamped, which leaves nothing to wind up.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from qioi.controller.laws.law import Effect, Seen, Verdict
 from qioi.controller.laws.memory import Memory, Tuning
 from qioi.controller.laws.need import has_room, is_below, odds, shortfall
 from qioi.model import DEFAULT_SHARES, UNBOUNDED, Bounds, Working
-from qioi.model.frozen import frozen
 
 
 class Move(NamedTuple):
@@ -37,8 +38,7 @@ class Move(NamedTuple):
     wanted: float | None = None
 
 
-@frozen
-class Adaptive:
+class Adaptive(Struct, frozen=True):
     """The law for one component and one channel."""
 
     default: int

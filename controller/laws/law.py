@@ -9,12 +9,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol, Self
 
+from msgspec import Struct
+
 from qioi.model import Bounds, DelayReading, HostLoad, Working
-from qioi.model.frozen import frozen
 
 
-@frozen
-class Seen:
+class Seen(Struct, frozen=True):
     """One component and one of its channels, as seen in one period.
 
     ``now`` is a monotonic time in seconds. ``commit_age`` is the seconds since the channel's last
@@ -41,8 +41,7 @@ class Effect(StrEnum):
     DEFAULT = "default share"
 
 
-@frozen
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The shares a law asks for, and why: the ``cause``, what was done about it, and what others have ``added``.
 
     ``error`` is diff/T where the law computed one, ``working`` how it got there.

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+from msgspec import Struct
+
 from qioi.controller.laws.learned import Evidence, Learner
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad
-from qioi.model.frozen import frozen
 from qioi.model.serving import Serving
 
 #: The word for a threshold that is learned.
@@ -18,8 +19,7 @@ Said = tuple[float | None, bool]
 NOTHING: Said = (None, False)
 
 
-@frozen
-class Threshold:
+class Threshold(Struct, frozen=True):
     """One channel's. ``source`` is configuration, socket, auto, or none; ``evidence`` is that of a learned one."""
 
     value: float | None

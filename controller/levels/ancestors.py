@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.laws.adaptive import Adaptive

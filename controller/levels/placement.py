@@ -14,8 +14,9 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
+from msgspec import Struct
+
 from qioi.controller.laws.need import weight
-from qioi.model.frozen import frozen
 from qioi.model.groups import branches, chain, parent_of
 
 #: Foreign work at one level, as a part of the host's CPUs, below which it is left out; and as a part of the most.
@@ -32,16 +33,14 @@ REWRITTEN = re.compile(
 STILL = "no foreign work beside it any more: where it was raised"
 
 
-@frozen
-class Level:
+class Level(Struct, frozen=True):
     """One group on the way up, and the CPUs that foreigners beside it used; ``None`` where that is not known."""
 
     group: str
     foreign: float | None
 
 
-@frozen
-class Placement:
+class Placement(Struct, frozen=True):
     """Where one component is acted at, from the inside out, why, and all its levels."""
 
     groups: tuple[str, ...]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.levels.placement import Placement
 from qioi.model import MAX_SHARES, Decision
-from qioi.model.frozen import frozen
 
 
-@frozen
-class InForce:
+class InForce(Struct, frozen=True):
     """What holds for one component: shares in v1 units at the level that counts, and what is wrong, if anything."""
 
     share: int
@@ -21,8 +20,7 @@ class InForce:
     problem: str | None = None
 
 
-@frozen
-class Want:
+class Want(Struct, frozen=True):
     """One component's decision, its own group, and where it is acted at.
 
     ``limits`` are the most, in v1 units, that groups above it may have.

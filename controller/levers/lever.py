@@ -9,14 +9,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
+from msgspec import Struct
+
 from qioi.kernel.errors import GoneError
-from qioi.model.frozen import frozen
 
 Place = TypeVar("Place", bound=str | int)
 
 
-@frozen
-class GroupId:
+class GroupId(Struct, frozen=True):
     """A control group: inodes of cgroup folders are not recycled within a boot, paths are."""
 
     device: int

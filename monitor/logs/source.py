@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from qioi.monitor.commits.counters import SourceCounters
 from qioi.monitor.commits.parser import CommitParser, Event

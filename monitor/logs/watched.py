@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Protocol
 
+from msgspec import Struct, field
+
 from qioi.model import ChannelReading, Commit, Component, LeaderChange, Role
-from qioi.model.frozen import frozen
 from qioi.monitor.commits.throughput import Throughput, commit_instant
 from qioi.monitor.logs.source import LogSource
 
@@ -19,8 +19,7 @@ LINE_AGE = 5.0
 MAX_ELECTIONS = 256
 
 
-@frozen
-class SourceState:
+class SourceState(Struct, frozen=True):
     """How one component's log, or its metrics endpoint, is doing. ``problem`` is ``None`` while it can be read.
 
     Of an endpoint, ``lines`` counts the pages and ``commits`` the valid transactions on the last one.

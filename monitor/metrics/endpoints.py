@@ -10,9 +10,11 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from qioi.model import ChannelReading, Component, Credentials, LeaderChange
 from qioi.model.names import in_one_line

@@ -16,9 +16,9 @@ part of the time in which anybody waits was 0.61 alone and 1.0 beside 16, but ab
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from qioi.model.frozen import frozen
+from msgspec import Struct
+from msgspec.structs import replace
 
 #: Looks in a row that must agree, and how many times what is usual they must show.
 AGREE = 2
@@ -33,8 +33,7 @@ KNOWN = 2.0
 PAUSE = 2.5
 
 
-@frozen
-class Onset:
+class Onset(Struct, frozen=True):
     """All that is remembered between two looks; no I/O, and no clock. ``usual`` is in runnable threads."""
 
     cpus: int

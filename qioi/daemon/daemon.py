@@ -6,8 +6,10 @@ loop: it is counted, said once, and tried again.
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from qioi.controller.acting import Actor, Outcomes
 from qioi.controller.findings.finder import Finder
@@ -112,7 +114,7 @@ class Daemon:
         )
         groups = [one.cgroup for one in period.components]
         idle = self._best_effort.step(period.now, findings.waits, findings.disturbed, groups)
-        return replace(outcomes, slices=slices, idle=idle)
+        return dataclasses.replace(outcomes, slices=slices, idle=idle)
 
     def report(self, before: Snapshot, period: Period, decisions: Decisions, outcomes: Outcomes) -> Snapshot:
         """Say what is new, and put everything into one value."""

@@ -10,7 +10,8 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.notify import Notifier

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.notify import Notifier
@@ -62,7 +64,7 @@ class Reloader:
             config = self._load()
             known = {(one.name, one.cgroup, one.log) for one in self.config.components}
             new = tuple(one for one in config.components if (one.name, one.cgroup, one.log) not in known)
-            problems = tuple(self._absent(replace(config, components=new)))
+            problems = tuple(self._absent(dataclasses.replace(config, components=new)))
         except ConfigError as error:
             problems = error.problems
         if problems:
@@ -73,7 +75,7 @@ class Reloader:
         waiting = tuple(key for key in AT_START if getattr(config, key) != getattr(self.config, key))
         if waiting:
             log.warning("%s: takes effect at the next start only: %s", config.file, ", ".join(waiting))
-        config = replace(config, **{key: getattr(self.config, key) for key in AT_START})
+        config = dataclasses.replace(config, **{key: getattr(self.config, key) for key in AT_START})
         after = self._daemon.adopt(config, before)
         self.config = config
         log.info("reloaded %s: %s", config.file, summary(after))

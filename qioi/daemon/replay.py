@@ -6,13 +6,16 @@ that the daemon uses, one period after the other. What a log can't tell is missi
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.thresholds import Threshold
@@ -246,9 +249,9 @@ def total_skips(logs: Iterable[LogRead]) -> dict[Skip, int]:
 
 def _with_threshold(plan: Plan, threshold: float, peers: Iterable[str], channels: Iterable[str]) -> Plan:
     if plan.policies:
-        policies = {name: replace(policy, threshold=threshold) for name, policy in plan.policies.items()}
-        return replace(plan, policies=policies)
-    return replace(
+        policies = {name: dataclasses.replace(policy, threshold=threshold) for name, policy in plan.policies.items()}
+        return dataclasses.replace(plan, policies=policies)
+    return dataclasses.replace(
         plan,
         components=tuple(Component(name, Role.PEER, name) for name in dict.fromkeys(peers)),
         policies={name: Policy(name, law="proportional", threshold=threshold) for name in channels},

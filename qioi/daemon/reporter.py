@@ -6,8 +6,9 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import replace
 from importlib.metadata import version
+
+from msgspec.structs import replace
 
 from qioi.controller.acting import Outcomes
 from qioi.controller.announce import Said, news

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from qioi.controller.acting import Taken
 from qioi.controller.levels.wants import InForce

@@ -7,8 +7,11 @@ the control laws then do what they do without input, hold and go back to the def
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from qioi.kubernetes.policies import Judged
 from qioi.kubernetes.reports import RENEW
@@ -96,7 +99,7 @@ class ClusterChannels:
         for namespace in sorted(wanted):
             inside = f"{namespace}/"
             own = [
-                replace(one, channels=tuple(key.removeprefix(inside) for key in one.channels))
+                dataclasses.replace(one, channels=tuple(key.removeprefix(inside) for key in one.channels))
                 for one in logged
                 if one.name.startswith(inside)
             ]

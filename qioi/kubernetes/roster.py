@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from qioi.controller.acting import NO_OTHER_LEVER, Change, OtherLever
 from qioi.controller.guard.guard import Guard

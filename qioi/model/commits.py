@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from qioi.model.frozen import frozen
+from msgspec import Struct
 
 
-@frozen
-class Commit:
+class Commit(Struct, frozen=True):
     """One block that one peer committed: a commit line of its log.
 
     ``time`` is the peer's own time stamp of the commit, in seconds since the epoch, UTC;
@@ -21,8 +20,7 @@ class Commit:
     peer: str = ""
 
 
-@frozen
-class LeaderChange:
+class LeaderChange(Struct, frozen=True):
     """A Raft leader change that one orderer logged; leader 0 means that there is none.
 
     ``channel`` is ``None`` where the line does not name one; ``time`` as in :class:`Commit`.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from qioi.model.frozen import frozen
+from msgspec import Struct
+
 from qioi.model.owner import Owner
 
 
@@ -19,8 +20,7 @@ class Role(StrEnum):
     CLIENT = "client"
 
 
-@frozen
-class Credentials:
+class Credentials(Struct, frozen=True):
     """Files of PEM for a TLS connection: whom to believe (``None``: the system's authorities), and who we are."""
 
     ca: str | None = None

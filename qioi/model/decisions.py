@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from qioi.model.frozen import frozen
+from msgspec import Struct
 
 
-@frozen
-class Working:
+class Working(Struct, frozen=True):
     """How a law came to its shares: the rule it applied, what that asked for, and the bounds put on it.
 
     ``wanted`` is in cgroup v1 units, before rounding and before ``floor`` and ``ceiling``.
@@ -18,8 +17,7 @@ class Working:
     ceiling: int
 
 
-@frozen
-class Decision:
+class Decision(Struct, frozen=True):
     """What a control law wants for one component, and why.
 
     ``shares`` and ``previous`` are in cgroup v1 units. ``reason`` is one clause for people;

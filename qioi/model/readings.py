@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
-from qioi.model.frozen import frozen
+from msgspec import Struct, field
 
 
-@frozen
-class ChannelReading:
+class ChannelReading(Struct, frozen=True):
     """What one period's look at a channel found.
 
     ``throughput`` is in transactions per second, ``None`` before the first window is full.
@@ -26,8 +24,7 @@ class ChannelReading:
     source: str = "log"
 
 
-@frozen
-class DelayReading:
+class DelayReading(Struct, frozen=True):
     """What the scheduler did to one component since the reading before.
 
     ``run`` and ``wait`` are seconds that its threads ran and were runnable but waited, summed over
@@ -54,8 +51,7 @@ class DelayReading:
         return self.wait / runnable if runnable > 0 else None
 
 
-@frozen
-class HostLoad:
+class HostLoad(Struct, frozen=True):
     """How busy the whole host is, as shares of all its CPUs, 0..1.
 
     ``idle`` is what nobody used, ``foreign`` what was used by anybody but the ledger's components. ``lasting`` is the
@@ -69,8 +65,7 @@ class HostLoad:
     sudden: bool = False
 
 
-@frozen
-class Stalls:
+class Stalls(Struct, frozen=True):
     """What keeps processes from running, beside other processes.
 
     ``io`` is the part of the time in which somebody on the host waited for I/O, 0..1, ``None`` where the kernel does

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 
-@dataclass(frozen=True, slots=True)
-class PodState:
+class PodState(Struct, frozen=True):
     """Which pod a component is, and which of its groups is moved."""
 
     component: str
@@ -21,8 +20,7 @@ class PodState:
     actuator: str = "files"
 
 
-@dataclass(frozen=True, slots=True)
-class KubernetesState:
+class KubernetesState(Struct, frozen=True):
     """This node's part. ``requests`` counts those made to the API server, by verb and HTTP status."""
 
     node: str

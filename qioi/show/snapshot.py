@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from qioi.controller.findings.bottleneck import Bottleneck
 from qioi.controller.guard.restore import Result
@@ -16,7 +16,6 @@ from qioi.controller.levels.cap import Held
 from qioi.controller.levels.placement import Placement
 from qioi.controller.slicing import SliceState
 from qioi.model import HostLoad, Working
-from qioi.model.frozen import frozen
 from qioi.monitor.logs.watched import SourceState
 from qioi.show.cluster import KubernetesState
 
@@ -24,8 +23,7 @@ NOT_LOOKED_AT = Bottleneck()
 NO_SLICES = SliceState()
 
 
-@frozen
-class ChannelState:
+class ChannelState(Struct, frozen=True):
     """One channel. Rates in transactions per second, ``age`` in seconds since its last commit.
 
     ``source`` says on whose word the threshold stands, ``evidence`` what a learned one rests on;
@@ -46,8 +44,7 @@ class ChannelState:
     orderer_floor: float = 1.0
 
 
-@frozen
-class ComponentState:
+class ComponentState(Struct, frozen=True):
     """One component. Shares in v1 units, ``delay`` in seconds per time slice, ``cores`` is CPU it used.
 
     ``share`` is that at the level that counts, which ``placement`` tells; ``original`` is that of its own group.
@@ -75,8 +72,7 @@ class ComponentState:
     placement: Placement | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigState:
+class ConfigState(Struct, frozen=True):
     """The configuration in force. ``loaded`` is the wall clock's, ``problems`` are the last reload's."""
 
     file: str
@@ -87,8 +83,7 @@ class ConfigState:
     at_next_start: tuple[str, ...] = ()  # keys that were changed, and take effect then
 
 
-@frozen
-class Totals:
+class Totals(Struct, frozen=True):
     """Running totals since the start."""
 
     periods: int = 0
@@ -98,8 +93,7 @@ class Totals:
     writes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(Result, 0))
 
 
-@frozen
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """After one period. ``time`` is the wall clock's, ``loop`` the seconds that the period's work took.
 
     ``lateness`` is how many seconds after it was due the period began, ``early`` why it was due before its turn.

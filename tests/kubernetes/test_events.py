@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from k8s_objects import pod_object
+from msgspec.structs import replace
 
 from qioi.kubernetes.correlator import KEPT, NODE, NODE_REFILL, POD, POD_REFILL, WAITING, Correlator, Key
 from qioi.kubernetes.events import Teller, Telling

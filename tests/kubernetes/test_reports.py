@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 from k8s_objects import policy_object
+from msgspec.structs import replace
 
 from qioi.controller.levels.placement import Placement
 from qioi.kubernetes.policies import Judged, judge
@@ -56,7 +57,7 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     assert due(idle, before, HEARTBEAT - 1, WALL + HEARTBEAT) is None
     assert due(idle, before, HEARTBEAT, WALL + HEARTBEAT) is not None
     restless_state = replace(idle.rows[0].state, delay=0.9, reason="x", placement=Placement(("g",), "beside g"))
-    restless = replace(idle, rows=(replace(idle.rows[0], state=restless_state),))
+    restless = dataclasses.replace(idle, rows=(dataclasses.replace(idle.rows[0], state=restless_state),))
     assert due(restless, before, HEARTBEAT - 1, WALL) is None
 
 
@@ -110,8 +111,8 @@ def test_one_of_the_nodes_that_see_commits_speaks_for_the_channel() -> None:
 def test_the_last_decision_is_the_newest_of_all_nodes() -> None:
     decision = LastDecision(WALL, "peer0", "shares 1024 -> 2048: waits")
     known = {"lastDecision": {"node": "n2", "time": stamp(WALL + 5)}}
-    assert "lastDecision" in body(replace(sight(), decision=decision), WALL)["status"]
-    assert "lastDecision" not in body(replace(sight(status=known), decision=decision), WALL)["status"]
+    assert "lastDecision" in body(dataclasses.replace(sight(), decision=decision), WALL)["status"]
+    assert "lastDecision" not in body(dataclasses.replace(sight(status=known), decision=decision), WALL)["status"]
 
 
 def heard(at: float, status: dict[str, Any], reports: Reports) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 
 from qioi.monitor.logs.watched import SourceState

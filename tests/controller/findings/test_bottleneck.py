@@ -109,7 +109,7 @@ def test_one_slow_flush_is_no_verdict_and_the_end_of_many_takes_a_while() -> Non
 @given(st.lists(st.floats(0, 10), min_size=7, max_size=7), st.lists(st.floats(0, 10), min_size=7, max_size=7))
 def test_smoothed_times_lie_between_the_old_and_the_new(old: list[float], new: list[float]) -> None:
     mixed = Times(*old).add(Times(*new), 0.3)
-    for name, low, high in zip(Times.__dataclass_fields__, old, new, strict=True):
+    for name, low, high in zip(Times.__struct_fields__, old, new, strict=True):
         assert min(low, high) - 1e-9 <= getattr(mixed, name) <= max(low, high) + 1e-9
 
 
