@@ -35,8 +35,8 @@ from qioi.lab.network import Network
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.lab.table import milliseconds, percent
 from qioi.model import DEFAULT_SHARES, Role
-from qioi.processes.cgroups import Tree
 from qioi.processes.errors import LabError
+from qioi.processes.tree import Tree
 
 FIXED_ROLES = (Role.PEER, Role.ORDERER)
 #: Seconds before each measured window. Neighbours come 3 s after the load's beginning. What their coming leaves is gone

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.model import DEFAULT_SHARES
-from qioi.processes.cgroups import Group, Tree
+from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
+from qioi.processes.tree import Tree
 
 #: Threads of each worker, as in the paper; its memory, and its executor's.
 WORKER_THREADS = 2

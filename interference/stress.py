@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from qioi.model import DEFAULT_SHARES
-from qioi.processes.cgroups import Group, Tree
+from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running, last_lines
+from qioi.processes.tree import Program, Tree
 
 Kind = Literal["memory", "io"]
 ARGUMENTS: dict[Kind, tuple[str, ...]] = {
@@ -66,7 +67,7 @@ class StressNg:
         for name in self.names:
             command = [binary, *ARGUMENTS[self._kind], "--metrics-brief", "--temp-path", str(self._scratch(name))]
             self._processes[name] = self._tree.start(
-                name, command, shares=self._shares, log=self._log(name), die_with_parent=True
+                Program(name, command, shares=self._shares, log=self._log(name), die_with_parent=True)
             )
 
     def check(self) -> None:

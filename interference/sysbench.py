@@ -16,9 +16,10 @@ from pathlib import Path
 from types import TracebackType
 
 from qioi.model import DEFAULT_SHARES
-from qioi.processes.cgroups import Group, Tree
+from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running, last_lines
+from qioi.processes.tree import Program, Tree
 
 _REPORT = re.compile(r"^\[ (\d+)s \] thds: \d+ eps: (\d+(?:\.\d+)?)", re.MULTILINE)
 
@@ -79,7 +80,7 @@ class Sysbench:
             self._log(name).unlink(missing_ok=True)
             self._started[name] = time.time()
             self._processes[name] = self._tree.start(
-                name, command, shares=self._shares, log=self._log(name), die_with_parent=True
+                Program(name, command, shares=self._shares, log=self._log(name), die_with_parent=True)
             )
 
     def check(self) -> None:

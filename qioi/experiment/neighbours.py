@@ -17,7 +17,8 @@ from qioi.interference import (
     total_over_time,
 )
 from qioi.lab.figures import Series
-from qioi.processes.cgroups import Group, Tree
+from qioi.processes.cgroups import Group
+from qioi.processes.tree import Tree
 
 #: Period of a CPU quota, in microseconds (the kernel's own default: sched-bwc.rst).
 QUOTA_PERIOD = 100_000

@@ -1,4 +1,4 @@
-"""The lab's programs as containers of a real engine: what :class:`qioi.processes.cgroups.Tree` is for plain processes.
+"""The lab's programs as containers of a real engine: what :class:`qioi.processes.tree.Tree` is for plain processes.
 
 Each is a container of its own, in the group that the engine makes for it below its parent (``docker``), and all of
 them share the host's network, since the network's addresses are loopback's. The ledger's image is its one static
@@ -19,7 +19,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -29,10 +29,11 @@ from qioi.discovery.recognise import CHANNEL_LABEL, ROLE_LABEL
 from qioi.lab.engine import LabEngine, Wanted
 from qioi.lab.network import BINARY_NAME, find_binary
 from qioi.lab.signals import uninterrupted
-from qioi.model import DEFAULT_SHARES, Role
-from qioi.processes.cgroups import Group, Hierarchy, Tree, wait_empty
+from qioi.model import DEFAULT_SHARES
+from qioi.processes.cgroups import Group, Hierarchy, wait_empty
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running
+from qioi.processes.tree import Program, Tree
 
 LAB_LABEL = "io.qioi.lab"
 NAME_LABEL = "io.qioi.lab.name"
@@ -201,30 +202,17 @@ class Containers(Tree):
         path = self.engine.inspect(known[0]).get("LogPath") if known else None
         return (Path(path), "docker-json") if path else None
 
-    def start(
-        self,
-        name: str,
-        argv: Sequence[str],
-        *,
-        shares: int = DEFAULT_SHARES,
-        log: Path | None = None,
-        cwd: Path | None = None,
-        die_with_parent: bool = False,
-        folders: Sequence[Path] = (),
-        role: Role | None = None,
-        channels: Sequence[str] = (),
-    ) -> Running:
+    def start(self, program: Program) -> Running:
         """Start a program in a container of its own, or in the one that :meth:`prepare` has made for it.
 
-        It sees ``folders`` of the host. With a ``role`` it is a component that the daemon finds. The whole lab goes
-        with its parent (:meth:`qioi.lab.lab.Lab.up`), so ``die_with_parent`` has nothing to add.
+        The whole lab ends with its parent (:meth:`qioi.lab.lab.Lab.up`), so ``die_with_parent`` has no effect.
         """
-        gate = self._waiting.pop(name, None)
-        if gate is not None:
-            self._open(gate, argv, name)
-            self._runs[name].log = log
-            return self._runs[name]
-        return self._run(name, argv, shares, log, cwd, folders, self._component(role, channels))
+        gate = self._waiting.pop(program.name, None)
+        if gate is None:
+            return self._run(program)
+        self._open(gate, program.argv, program.name)
+        self._runs[program.name].log = program.log
+        return self._runs[program.name]
 
     def prepare(self, name: str, shares: int = DEFAULT_SHARES, folders: Sequence[Path] = ()) -> None:
         """Have a container wait, so that its program comes at once when it is started: an engine takes its time."""
@@ -233,7 +221,7 @@ class Containers(Tree):
         gate.unlink(missing_ok=True)
         os.mkfifo(gate)
         # A shell that reads its script from a pipe waits for who writes it.
-        self._run(name, ["/bin/sh", str(gate)], shares, None, None, (self._gates, *folders), {})
+        self._run(Program(name, ["/bin/sh", str(gate)], shares=shares, folders=(self._gates, *folders)))
         self._waiting[name] = gate
 
     def _open(self, gate: Path, argv: Sequence[str], name: str) -> None:
@@ -249,30 +237,17 @@ class Containers(Tree):
         os.write(descriptor, f"exec {shlex.join(argv)}\n".encode())
         os.close(descriptor)
 
-    @staticmethod
-    def _component(role: Role | None, channels: Sequence[str]) -> dict[str, str]:
-        labels = {ROLE_LABEL: role.value} if role is not None else {}
-        return labels | ({CHANNEL_LABEL: ",".join(channels)} if channels else {})
-
-    def _wanted(
-        self,
-        name: str,
-        argv: Sequence[str],
-        shares: int,
-        cwd: Path | None,
-        folders: Sequence[Path],
-        labels: Mapping[str, str],
-    ) -> Wanted:
-        ledger = Path(argv[0]) == find_binary()
+    def _wanted(self, program: Program) -> Wanted:
+        ledger = Path(program.argv[0]) == find_binary()
         return Wanted(
-            name=self._free(name),
+            name=self._free(program.name),
             image=self._image if ledger else HOST_IMAGE,
-            command=("/" + BINARY_NAME, *argv[1:]) if ledger else argv,
-            shares=shares if shares != DEFAULT_SHARES else 0,  # 0: as whoever gives none gets it
-            labels={LAB_LABEL: self.name, NAME_LABEL: name, **labels},
-            folders=tuple(dict.fromkeys(folders)),
+            command=("/" + BINARY_NAME, *program.argv[1:]) if ledger else program.argv,
+            shares=program.shares if program.shares != DEFAULT_SHARES else 0,  # 0: the engine's own default
+            labels={LAB_LABEL: self.name, NAME_LABEL: program.name, **component_labels(program)},
+            folders=tuple(dict.fromkeys(program.folders)),
             shown=() if ledger else tuple(folder for folder in HOST_FOLDERS if folder.exists()),
-            cwd=cwd,
+            cwd=program.cwd,
         )
 
     def _free(self, name: str) -> str:
@@ -286,30 +261,21 @@ class Containers(Tree):
                 return free
         raise LabError(f"a thousand containers {self.name}-{name} run; `qioi lab down` ends them")
 
-    def _run(
-        self,
-        name: str,
-        argv: Sequence[str],
-        shares: int,
-        log: Path | None,
-        cwd: Path | None,
-        folders: Sequence[Path],
-        labels: Mapping[str, str],
-    ) -> ContainerRun:
-        wanted = self._wanted(name, argv, shares, cwd, folders, labels)
+    def _run(self, program: Program) -> ContainerRun:
+        wanted = self._wanted(program)
         try:
             container = self.engine.create(wanted)
             self.engine.start(container)
-            run = ContainerRun(self.engine, container, log)
-        except BaseException:  # also ctrl-C: nobody knows the container yet but by its name
+            run = ContainerRun(self.engine, container, program.log)
+        except BaseException:  # also ctrl-C: the container is known by its name only
             with uninterrupted():
                 self.engine.remove(wanted.name)
             raise
         with contextlib.suppress(NoGroupError):  # it may have ended already, and is in the root group then
             group = container_group(run.pid, container, self.hierarchy.version) if run.pid else None
             if group is not None:
-                self._groups[name] = (container, group)
-        self._runs[name] = run
+                self._groups[program.name] = (container, group)
+        self._runs[program.name] = run
         return run
 
     def save_logs(self) -> None:
@@ -351,3 +317,9 @@ class Containers(Tree):
 
     def __repr__(self) -> str:
         return f"Containers({self.name!r}, {self.socket!r})"
+
+
+def component_labels(program: Program) -> dict[str, str]:
+    """Give the labels by which the daemon finds a component: its role and its channels."""
+    labels = {ROLE_LABEL: program.role.value} if program.role is not None else {}
+    return labels | ({CHANNEL_LABEL: ",".join(program.channels)} if program.channels else {})

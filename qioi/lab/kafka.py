@@ -17,9 +17,9 @@ from pathlib import Path
 
 from qioi.lab.cache import cache_directory, make_whole
 from qioi.lab.network import Node
-from qioi.processes.cgroups import Tree
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
+from qioi.processes.tree import Tree
 
 #: Pinned, as all that Maven is asked for.
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"

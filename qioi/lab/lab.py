@@ -28,9 +28,10 @@ from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_netwo
 from qioi.lab.readiness import GLANCE, leaderless, refuse_busy_ports, serves
 from qioi.lab.signals import uninterrupted
 from qioi.model import Role
-from qioi.processes.cgroups import Group, Hierarchy, Tree, find_hierarchy
+from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running, last_lines
+from qioi.processes.tree import Program, Tree
 
 #: On a disk: below /run, mostly a tmpfs, flushing the ledger would cost nothing and prove nothing.
 DEFAULT_DIRECTORY = Path("/var/lib/qioi-lab")
@@ -189,16 +190,18 @@ class Lab:
         say(f"starting {len(network.nodes)} {'containers' if self.runtime == 'docker' else 'processes'}")
         for node in network.nodes:
             process = self.tree.start(
-                node.name,
-                brokers.command(node)
-                if brokers is not None and node.role is Role.BROKER
-                else [str(binary), *node.arguments],
-                log=node.log,
-                cwd=self.directory,
-                die_with_parent=die_with_parent,
-                folders=(self.directory,),
-                role=node.role,
-                channels=network.channels,
+                Program(
+                    node.name,
+                    brokers.command(node)
+                    if brokers is not None and node.role is Role.BROKER
+                    else [str(binary), *node.arguments],
+                    log=node.log,
+                    cwd=self.directory,
+                    die_with_parent=die_with_parent,
+                    folders=(self.directory,),
+                    role=node.role,
+                    channels=network.channels,
+                )
             )
             self._processes[node.name] = (node, process)
         say("waiting until every node serves")
@@ -394,14 +397,16 @@ class Lab:
         """Start a load run in a group, or container, of its own; ``folders`` are where it writes its results."""
         network = self.network()
         return self.tree.start(
-            CLIENT_GROUP,
-            command,
-            shares=CLIENT_SHARES,
-            log=log,
-            die_with_parent=die_with_parent,
-            folders=(self.directory, *folders),
-            role=Role.CLIENT,
-            channels=network.channels,
+            Program(
+                CLIENT_GROUP,
+                command,
+                shares=CLIENT_SHARES,
+                log=log,
+                die_with_parent=die_with_parent,
+                folders=(self.directory, *folders),
+                role=Role.CLIENT,
+                channels=network.channels,
+            )
         )
 
     def _make_empty(self, say: Say) -> None:

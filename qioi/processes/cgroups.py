@@ -14,7 +14,6 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,14 +21,11 @@ from qioi.kernel import hierarchy
 from qioi.kernel.accounts import find_accounts
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import MOUNTINFO
-from qioi.model import DEFAULT_SHARES, Role
+from qioi.model import DEFAULT_SHARES
 from qioi.processes.errors import LabError
-from qioi.processes.launch import Running, launch
 
 #: cgroup v2 ``cpu.weight`` of a new group (kernel: cgroup-v2.rst).
 DEFAULT_WEIGHT = 100
-#: Seconds that killed processes have to end: on a busy host, or where they wait for a slow disk, that takes its time.
-DYING = 60.0
 #: Tries to remove a group whose last process has just ended, 20 ms apart.
 ATTEMPTS = 1000
 
@@ -164,105 +160,6 @@ def enable_cpu(directory: Path) -> None:
         control.write_text("+cpu")
     except OSError as error:
         raise LabError(f"cannot enable the cpu controller in {control}: {error.strerror}") from error
-
-
-class Tree:
-    """A parent group and its children, one per process of the lab.
-
-    The parent keeps the default share, as the parent group of a container engine does. A larger one
-    looks like less noise, and starves what stays in the root group: the process that measures, for one.
-    """
-
-    def __init__(self, name: str, hierarchy: Hierarchy | None = None) -> None:
-        self.name = name
-        self.hierarchy = hierarchy or find_hierarchy()
-        self.root = Group(self.hierarchy, name)
-
-    def create(self) -> None:
-        """Make the parent group."""
-        if self.hierarchy.version == 2:
-            enable_cpu(self.hierarchy.cpu)
-        self.root.create()
-        self.root.enable_cpu_for_children()
-
-    def group(self, name: str) -> Group:
-        """Name a child; it exists once created."""
-        return Group(self.hierarchy, f"{self.name}/{name}")
-
-    def plain_group(self, name: str) -> Group:
-        """Name the group that a process on the host may join under that name."""
-        return self.group(name)
-
-    def children(self) -> tuple[Group, ...]:
-        """List the child groups that exist in any mount."""
-        names: set[str] = set()
-        for directory in self.root.directories:
-            if directory.is_dir():
-                names.update(entry.name for entry in directory.iterdir() if entry.is_dir())
-        return tuple(self.group(name) for name in sorted(names))
-
-    def pids(self) -> tuple[int, ...]:
-        """List the processes in the parent and all children."""
-        groups = (self.root, *self.children())
-        return tuple(sorted({pid for group in groups for pid in group.pids()}))
-
-    def left(self) -> bool:
-        """Whether anything of the lab is there."""
-        return bool(self.children()) or self.root.exists
-
-    def prepare(self, name: str, shares: int = DEFAULT_SHARES, folders: Sequence[Path] = ()) -> None:
-        """Have the place for a program that is started later; ``folders`` as in :meth:`start`."""
-        self.group(name).create(shares)
-
-    def start(
-        self,
-        name: str,
-        argv: Sequence[str],
-        *,
-        shares: int = DEFAULT_SHARES,
-        log: Path | None = None,
-        cwd: Path | None = None,
-        die_with_parent: bool = False,
-        folders: Sequence[Path] = (),
-        role: Role | None = None,
-        channels: Sequence[str] = (),
-    ) -> Running:
-        """Start a program in a child of its own; see :func:`qioi.processes.launch.launch`.
-
-        ``folders``, ``role`` and ``channels`` are for containers, which see nothing of the host otherwise, and by whose
-        labels the daemon finds the components.
-        """
-        group = self.group(name).create(shares)
-        return launch(argv, group, log=log, cwd=cwd, die_with_parent=die_with_parent)
-
-    def log_of(self, name: str) -> tuple[Path, str] | None:
-        """Say where a program's log is, and its format, if it is not the file that it was started with."""
-        return None
-
-    def save_logs(self) -> None:
-        """Have all logs in the files that the programs were started with: here they are."""
-
-    def remove(self, groups: tuple[Group, ...] | None = None, grace: float = 5.0) -> None:
-        """End what runs in the groups (default: all) and remove them; the parent too when all go.
-
-        SIGTERM first; whatever is left after ``grace`` seconds is killed. Groups that are already
-        gone are no error, so that this can be repeated.
-        """
-        chosen = groups if groups is not None else (*self.children(), self.root)
-        for group in chosen:
-            group.signal(signal.SIGTERM)
-        wait_empty(chosen, grace)
-        deadline = time.monotonic() + DYING
-        while sum(group.signal(signal.SIGKILL) for group in chosen):
-            wait_empty(chosen, 0.2)
-            if time.monotonic() > deadline:
-                left = [pid for group in chosen for pid in group.pids()]
-                raise LabError(f"processes {left} in {self.root.directories[0]} do not die, even by SIGKILL")
-        for group in chosen:
-            remove_directories(group)
-
-    def __repr__(self) -> str:
-        return f"Tree({str(self.hierarchy.cpu / self.name)!r})"
 
 
 def wait_empty(groups: tuple[Group, ...], timeout: float) -> bool:

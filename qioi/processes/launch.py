@@ -13,10 +13,9 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from qioi.processes.cgroups import Group
+from qioi.processes.cgroups import Group
 
 #: Exit status of the launcher itself when it could not join a group or its parent was gone.
 LAUNCH_FAILED = 125

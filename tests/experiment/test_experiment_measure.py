@@ -21,8 +21,9 @@ from qioi.lab.load import LoadResult
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample
 from qioi.model import Role
-from qioi.processes.cgroups import Tree, find_hierarchy
+from qioi.processes.cgroups import find_hierarchy
 from qioi.processes.errors import BusyError, LabError
+from qioi.processes.tree import Tree
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from qioi.processes.cgroups import Tree, find_hierarchy
+from qioi.processes.cgroups import find_hierarchy
+from qioi.processes.tree import Tree
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from qioi.interference import Spark, spark_home
 from qioi.interference.spark import Round, records_per_second
 from qioi.interference.terasort import validate
-from qioi.processes.cgroups import Tree
 from qioi.processes.errors import LabError
+from qioi.processes.tree import Tree
 
 
 def test_only_whole_rounds_within_the_window_count() -> None:

@@ -10,8 +10,8 @@ from waiting import until
 
 from qioi.interference import StressNg, stress_binary
 from qioi.interference.stress import Kind, parse_metrics
-from qioi.processes.cgroups import Tree
 from qioi.processes.errors import LabError
+from qioi.processes.tree import Tree
 
 
 @pytest.mark.parametrize("kind", ["memory", "io"])

@@ -11,8 +11,8 @@ import pytest
 from waiting import until
 
 from qioi.interference import Report, Sysbench, parse_reports, rates, sysbench_binary, total_over_time
-from qioi.processes.cgroups import Tree
 from qioi.processes.errors import LabError
+from qioi.processes.tree import Tree
 
 
 def test_two_instances_report_from_groups_of_their_own(tree: Tree, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_one_that_was_killed_is_noticed(tree: Tree, tmp_path: Path) -> None:
 def test_none_outlives_a_killed_parent(tree: Tree, tmp_path: Path) -> None:
     script = (
         "import time; from pathlib import Path; from qioi.interference import Sysbench\n"
-        "from qioi.processes.cgroups import Tree\n"
+        "from qioi.processes.tree import Tree\n"
         f"Sysbench(Tree({tree.name!r}), 2, Path({str(tmp_path)!r})).start(); print(flush=True); time.sleep(1000)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)

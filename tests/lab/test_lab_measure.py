@@ -13,9 +13,9 @@ from qioi.lab.load import LoadPlan, parse_result
 from qioi.lab.machine import Snapshot, between, cpu_model, machine, snapshot, some_total
 from qioi.lab.sampler import Sample, Sampler, window, write_samples
 from qioi.model import DelayReading, Role
-from qioi.processes.cgroups import Tree
 from qioi.processes.errors import LabError
 from qioi.processes.launch import launch
+from qioi.processes.tree import Tree
 
 QUIET = Snapshot(0.0, 0.0, 0.0, 0.0)
 

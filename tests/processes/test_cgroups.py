@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from qioi.processes.cgroups import Hierarchy, Tree, find_hierarchy
+from qioi.processes.cgroups import Hierarchy, find_hierarchy
 from qioi.processes.errors import LabError
 from qioi.processes.launch import launch
+from qioi.processes.tree import Program, Tree
 
 
 def test_a_new_group_has_the_default_share_and_takes_another(tree: Tree) -> None:
@@ -27,7 +28,7 @@ def test_a_program_starts_in_a_prepared_group_that_was_made_idle_meanwhile(tree:
     if not idle.exists():
         pytest.skip("this kernel has no cpu.idle (5.15)")
     idle.write_text("1")  # as the daemon does to neighbours that are best-effort
-    process = tree.start("neighbour", ["sleep", "1000"])
+    process = tree.start(Program("neighbour", ["sleep", "1000"]))
     assert process.pid in group.pids()
     process.send_signal(9)
     process.wait()
@@ -37,7 +38,7 @@ def test_a_program_starts_with_its_shares_in_a_group_that_was_prepared_with_othe
     tree.prepare("neighbour")
     group = tree.group("neighbour")
     group.directories[-1].rmdir()  # where CPU time is accounted for in a mount of its own, only there
-    process = tree.start("neighbour", ["sleep", "1000"], shares=2048)
+    process = tree.start(Program("neighbour", ["sleep", "1000"], shares=2048))
     assert group.shares() == 2048
     assert process.pid in group.members()
     process.send_signal(9)

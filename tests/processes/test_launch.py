@@ -9,8 +9,8 @@ from pathlib import Path
 
 from waiting import until
 
-from qioi.processes.cgroups import Tree
 from qioi.processes.launch import LAUNCH_FAILED, last_lines, launch
+from qioi.processes.tree import Tree
 
 
 def test_the_program_itself_runs_in_the_group_from_its_start(tree: Tree, tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_child_dies_with_a_parent_that_is_killed(tree: Tree) -> None:
     group = tree.group("orphan").create()
     script = (
         "import sys, time\n"
-        "from qioi.processes.cgroups import Tree\n"
+        "from qioi.processes.tree import Tree\n"
         "from qioi.processes.launch import launch\n"
         f"launch(['sleep', '1000'], Tree({tree.name!r}).group('orphan'), die_with_parent=True)\n"
         "time.sleep(1000)\n"
