@@ -55,7 +55,7 @@ demo: setup
 
 # For other sizes: make demo-k8s DEMO_K8S='--qos besteffort --sysbench 16'.
 demo-k8s: setup k8s-tools
-	$(PY) tests/kubernetes/demo_k8s.py $(DEMO_K8S)
+	PYTHONPATH=deploy/k8s $(PY) -m demo_k8s $(DEMO_K8S)
 
 # Go's own limit is 10 minutes a package: too short for whole networks, started again and again, on a slow host.
 test: setup $(STAMPS)/apt-test lint
@@ -77,9 +77,9 @@ test-host: setup spark kafka
 	@echo '== the daemon, killed 200 times at random moments under a changing load'
 	$(BIN)/pytest tests/daemon -k killed_at_random_moments --kills 200 --timeout 3600
 
-# What tests/kubernetes runs on: by apt, and built once from Go modules into /var/cache/qioi-k8s (20 minutes of CPU).
+# What tests/kubernetes and demo-k8s run on: by apt, and built once from Go modules into /var/cache/qioi-k8s (20 minutes of CPU).
 k8s-tools: setup $(STAMPS)/apt-k8s
-	nice -n 10 $(PY) tests/kubernetes/k8s_tools.py
+	PYTHONPATH=deploy/k8s nice -n 10 $(PY) -m demo_k8s.tools
 
 check: setup lint unit
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from qioi.commands.lab_caliper import command as caliper
 from qioi.lab.containers import ContainerRun, Containers
 from qioi.lab.engine import LabEngine
-from qioi.lab.kubernetes.secrets import as_yaml, network_secrets
+from qioi.lab.kubernetes_secrets import as_yaml, network_secrets
 from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, PATIENCE, RUNTIMES, Lab, LabOptions, NodeStatus, Runtime
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.processes.errors import LabError

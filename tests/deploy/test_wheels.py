@@ -53,8 +53,9 @@ def test_without_the_ledger_it_is_for_any_machine_and_the_lab_says_what_is_missi
     assert wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert BINARY not in names
-    for part in ("monitor/tail.py", "controller/guard.py", "interference/sysbench.py", "lab/report.html.j2"):
+    for part in ("monitor/__init__.py", "controller/__init__.py", "interference/sysbench.py", "lab/report.html.j2"):
         assert f"qioi/{part}" in names
+    assert not [name for name in names if "demo_k8s" in name or name.startswith("qioi/lab/kubernetes/")]
     # One namespace, and nothing else, is installed.
     assert {name.split("/")[0] for name in names} == {"qioi", wheel.name.split("-py3")[0] + ".dist-info"}
     install(wheel, tmp_path / "site")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from k8s_cluster import ControlPlane, lacking
+from demo_k8s.control_plane import ControlPlane, lacking
 from ports import free_ports
 
 TESTS = Path(__file__).resolve().parents[1]

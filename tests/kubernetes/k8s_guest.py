@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeVar
 
+from demo_k8s.control_plane import GUESTS_HOST, ControlPlane, until
+from demo_k8s.node import IMAGES, LOOPBACK, PAUSE, build_program, image_archive
+from demo_k8s.node_pods import Pods
+from demo_k8s.tools import path
 from guest_machine import Guest, UnavailableError, command_disk
-from k8s_cluster import GUESTS_HOST, ControlPlane, until
-from k8s_node import IMAGES, LOOPBACK, PAUSE, build_program, image_archive
 from k8s_nri import PLUGIN, build_plugin
-from k8s_pods import Pods
-from k8s_tools import path
 from systemd_machine import UnavailableError as NoRootError
 from systemd_machine import root_file_system
 

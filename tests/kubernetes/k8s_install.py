@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
-from k8s_cluster import ControlPlane, lacking, until
-from k8s_node import Node, image_archive
+from demo_k8s.control_plane import ControlPlane, lacking, until
+from demo_k8s.node import Node, image_archive
+from demo_k8s.node_pods import WORK
+from demo_k8s.tools import NRI_TOOLS, TOOLS, path
 from k8s_nri import PLUGIN, build_plugin
-from k8s_pods import WORK
-from k8s_tools import NRI_TOOLS, TOOLS, path
 
 ROOT = Path(__file__).parents[2]
 #: Where the daemon's metrics are, since it has no network of its own.

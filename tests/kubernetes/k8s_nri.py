@@ -9,9 +9,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-from k8s_cluster import Processes, until
-from k8s_node import PAUSE, build_program, image_archive, remove_groups
-from k8s_tools import path
+from demo_k8s.control_plane import Processes, until
+from demo_k8s.node import PAUSE, build_program, image_archive, remove_groups
+from demo_k8s.tools import path
 
 from qioi.discovery.nri_records import Plugin
 from qioi.discovery.records import RecordError

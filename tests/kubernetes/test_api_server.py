@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from k8s_cluster import ADMIN_TOKEN, ControlPlane, until
+from demo_k8s.control_plane import ADMIN_TOKEN, ControlPlane, until
 
 from qioi.kubernetes.absence import LOST, SPREAD
 from qioi.kubernetes.client import Access, Api, ApiError

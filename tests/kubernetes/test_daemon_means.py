@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from k8s_cluster import ADMIN_TOKEN, ControlPlane, until
-from k8s_node import remove_groups
+from demo_k8s.control_plane import ADMIN_TOKEN, ControlPlane, until
+from demo_k8s.node import remove_groups
 from test_api_server import add_policy, policy_path
 from test_api_server import pod as make_pod
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from k8s_cluster import ControlPlane
-from k8s_tools import path
+from demo_k8s.control_plane import ControlPlane
+from demo_k8s.tools import path
 from rich.console import Console
 
 from qioi.commands.kubectl import KubectlError, command, show, speak

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
-from k8s_cluster import ControlPlane
+from demo_k8s.control_plane import ControlPlane
 
 from qioi.commands.lab import command
 

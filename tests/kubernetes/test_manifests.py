@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from k8s_cluster import ControlPlane
-from k8s_tools import HELM, KUBERNETES, missing, path
+from demo_k8s.control_plane import ControlPlane
+from demo_k8s.tools import HELM, KUBERNETES, missing, path
 
 from qioi.kubernetes.client import STRATEGIC, Access, Api, ApiError
 from qioi.kubernetes.cluster import PODS

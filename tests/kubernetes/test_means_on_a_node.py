@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from k8s_cluster import until
+from demo_k8s.control_plane import until
+from demo_k8s.node import CPU, Node
 from k8s_install import daemon_processes, install, log, uninstall, whole_node
-from k8s_node import CPU, Node
 from ports import free_ports
 
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION

@@ -15,7 +15,8 @@ from typing import Any
 from urllib.error import URLError
 
 import pytest
-from k8s_cluster import until
+from demo_k8s.control_plane import until
+from demo_k8s.node import CPU, NODE, Node
 from k8s_install import (
     METRICS,
     daemon_pod,
@@ -27,7 +28,6 @@ from k8s_install import (
     uninstall,
     whole_node,
 )
-from k8s_node import CPU, NODE, Node
 from ports import free_ports
 
 from qioi.daemon.own import OWN_SHARES

@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from k8s_cluster import lacking, until
+from demo_k8s.control_plane import lacking, until
+from demo_k8s.tools import NRI_TOOLS
 from k8s_nri import GROUP, NriSite
-from k8s_tools import NRI_TOOLS
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal

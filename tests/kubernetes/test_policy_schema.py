@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from k8s_cluster import ControlPlane
+from demo_k8s.control_plane import ControlPlane
 
 pytestmark = pytest.mark.slow
 LEAST = {"channel": "payments"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from k8s_cluster import ControlPlane, until
+from demo_k8s.control_plane import ControlPlane, until
 from test_api_server import add_policy, policy_path
 from test_kubectl import run
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from k8s_cluster import until
+from demo_k8s.control_plane import until
+from demo_k8s.node import CPU, NODE, OTHER, Node
 from k8s_install import ROOT, whole_node
-from k8s_node import CPU, NODE, OTHER, Node
 from ports import free_ports
 
 from qioi.kubernetes.remote import FORGET

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from k8s_cluster import ControlPlane, lacking
+from demo_k8s.control_plane import ControlPlane, lacking
+from demo_k8s.tools import NRI_TOOLS, TOOLS
 from k8s_guest import GUEST, GUESTS_HOST, NodeOfV2, UnavailableError, node_of_v2
 from k8s_install import rendered
-from k8s_tools import NRI_TOOLS, TOOLS
 from ports import free_ports
 
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli

@@ -12,8 +12,8 @@ from types import TracebackType
 
 import yaml
 
-from qioi.interference import Report, parse_reports
-from qioi.lab.kubernetes.cluster import (
+from demo_k8s import MANIFESTS
+from demo_k8s.cluster import (
     Cluster,
     Pod,
     PodGroup,
@@ -22,8 +22,8 @@ from qioi.lab.kubernetes.cluster import (
     on_the_nodes_network,
     wait_until,
 )
-from qioi.lab.kubernetes.secrets import Document, network_secrets
-from qioi.lab.kubernetes.source import manifests
+from qioi.interference import Report, parse_reports
+from qioi.lab.kubernetes_secrets import Document, network_secrets
 from qioi.lab.lab import CLIENT_SHARES, LabOptions
 from qioi.lab.load import LoadPlan, LoadResult, parse_result
 from qioi.lab.network import Network, load_network
@@ -51,7 +51,7 @@ class Ledger:
         """Make network and pods and wait until all serve."""
         secrets = network_secrets(options, LEDGER)
         network = self._read(secrets)
-        documents = self._cluster.render(manifests() / "ledger")
+        documents = self._cluster.render(MANIFESTS / "ledger")
         if not self._burstable:
             documents = best_effort(documents)
         documents = on_the_nodes_network(documents, self.hosts)
@@ -118,7 +118,7 @@ class LoadJob:
 
     def __init__(self, cluster: Cluster, plan: LoadPlan, hosts: Iterable[str], directory: Path) -> None:
         self._cluster, self._directory = cluster, directory
-        (job,) = on_the_nodes_network(cluster.render(manifests() / "ledger/load"), hosts)
+        (job,) = on_the_nodes_network(cluster.render(MANIFESTS / "ledger/load"), hosts)
         container = job["spec"]["template"]["spec"]["containers"][0]
         container["args"] = ["load", "--network", "/network/network.json", *plan.arguments(Path("-"))]
         self._job = job
@@ -173,7 +173,7 @@ class SysbenchPods:
     """Neighbours that take CPU time."""
 
     def __init__(self, cluster: Cluster, count: int, *, burstable: bool) -> None:
-        documents = on_the_nodes_network(cluster.render(manifests() / "ledger/sysbench"), ())
+        documents = on_the_nodes_network(cluster.render(MANIFESTS / "ledger/sysbench"), ())
         self._documents = documents if burstable else best_effort(documents)
         for one in self._documents:
             if one["kind"] == "Deployment":
@@ -224,7 +224,7 @@ class QiOi:
     def __init__(self, cluster: Cluster, policy: str, directory: Path, state: Path) -> None:
         self._cluster, self._directory = cluster, directory
         (directory / "policy.yaml").write_text(policy)
-        documents = on_the_nodes_network(cluster.render(manifests() / "base"), ())
+        documents = on_the_nodes_network(cluster.render(MANIFESTS / "base"), ())
         for one in documents:
             if one["kind"] == "ConfigMap":
                 settings = yaml.safe_load(one["data"]["qioi.yaml"])

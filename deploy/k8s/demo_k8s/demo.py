@@ -6,10 +6,10 @@ from pathlib import Path
 
 import yaml
 
+from demo_k8s.arms import ClusterRunner
+from demo_k8s.cluster import Cluster
+from demo_k8s.ledger import LEDGER, Ledger
 from qioi.lab.demo import UP_SECONDS, Demo, DemoOptions, DemoResult, Progress, Setting
-from qioi.lab.kubernetes.arms import ClusterRunner
-from qioi.lab.kubernetes.cluster import Cluster
-from qioi.lab.kubernetes.ledger import LEDGER, Ledger
 from qioi.lab.machine import machine
 from qioi.lab.signals import uninterrupted
 

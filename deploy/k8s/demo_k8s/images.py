@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
+from demo_k8s import SOURCE_TREE
 from qioi.interference import sysbench_binary
-from qioi.lab.kubernetes.source import source_tree
 from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
 
@@ -131,12 +131,11 @@ def daemon_image(folder: Path) -> Path:
 
 def copy_source(target: Path) -> Path:
     """Copy what pip needs of the source tree: built in place, modules that are no more would be found in build/."""
-    source = source_tree()
     target.mkdir()
     for name in ("setup.py", "pyproject.toml", "README.md"):
-        shutil.copy(source / name, target)
+        shutil.copy(SOURCE_TREE / name, target)
     for name in ("qioi", "monitor", "controller", "interference", "caliper-configs"):
-        shutil.copytree(source / name, target / name, symlinks=True,
+        shutil.copytree(SOURCE_TREE / name, target / name, symlinks=True,
                         ignore=shutil.ignore_patterns("__pycache__", "node_modules", "_bin"))  # fmt: skip
     return target
 

@@ -8,17 +8,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import click
-from k8s_cluster import lacking, until
-from k8s_node import Node
-from k8s_tools import TOOLS, path
 from rich.console import Console
 
+from demo_k8s.cluster import Cluster
+from demo_k8s.control_plane import lacking, until
+from demo_k8s.demo import ClusterDemo, setting
+from demo_k8s.images import daemon_image, ledger_image, sysbench_image
+from demo_k8s.node import Node
+from demo_k8s.tools import TOOLS, path
 from qioi.commands.demo import measure, tell
 from qioi.commands.lab import one_line_errors
 from qioi.lab.demo import DURATION, MODE, WARMUP, DemoOptions, write_results
-from qioi.lab.kubernetes.cluster import Cluster
-from qioi.lab.kubernetes.demo import ClusterDemo, setting
-from qioi.lab.kubernetes.images import daemon_image, ledger_image, sysbench_image
 from qioi.lab.lab import LabOptions
 from qioi.lab.signals import uninterrupted
 

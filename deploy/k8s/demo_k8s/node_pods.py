@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from k8s_cluster import ControlPlane
+from demo_k8s.control_plane import ControlPlane
 
-#: The image of the tests' pods; its one program is k8s_node's.
+#: The image of the tests' pods; its one program is demo_k8s.node's.
 WORK = "qioi.test/work:1"
 
 
@@ -46,12 +46,15 @@ class Pods:
         })  # fmt: skip
 
     def pod(self, name: str, namespace: str = "default") -> dict[str, Any]:
+        """Read a pod from the API server."""
         found: dict[str, Any] = self.plane.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
         return found
 
     def running(self, name: str, namespace: str = "default") -> bool:
+        """Whether all containers of a pod run."""
         statuses = self.pod(name, namespace)["status"].get("containerStatuses") or ()
         return bool(statuses) and all("running" in one["state"] for one in statuses)
 
     def delete_pod(self, name: str, namespace: str = "default") -> None:
+        """Delete a pod without a grace period."""
         self.plane.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})

@@ -18,9 +18,9 @@ import time
 from io import BytesIO
 from pathlib import Path
 
-from k8s_cluster import ControlPlane, Processes, until
-from k8s_pods import WORK, Pods
-from k8s_tools import path
+from demo_k8s.control_plane import ControlPlane, Processes, until
+from demo_k8s.node_pods import WORK, Pods
+from demo_k8s.tools import path
 
 NODE, OTHER = "node-one", "node-two"
 PAUSE = "qioi.test/pause:1"
@@ -76,6 +76,7 @@ func main() {
 
 
 def build_program(folder: Path) -> Path:
+    """Build the one program of the images."""
     source = folder / "program"
     source.mkdir()
     (source / "main.go").write_text(PROGRAM)
@@ -151,6 +152,7 @@ class Node(Pods):
         return f"{self.root}/kubepods".lstrip("/")
 
     def start(self) -> None:
+        """Start everything and wait until the node is ready."""
         if self._first:
             self.plane.start()
         else:
@@ -180,6 +182,7 @@ class Node(Pods):
         until(self.is_ready, "the node is ready")
 
     def start_kubelet(self) -> None:
+        """Start the kubelet."""
         self.processes.start(
             "kubelet", [path("kubelet"), "--kubeconfig", self.plane.kubeconfig(f"{self.name}-token"),
                         "--config", self.folder / "kubelet.yaml", "--hostname-override", self.name,
@@ -188,9 +191,11 @@ class Node(Pods):
         )  # fmt: skip
 
     def stop_kubelet(self) -> None:
+        """End the kubelet; its pods go on."""
         self.processes.stop("kubelet")
 
     def start_containerd(self) -> None:
+        """Start containerd and wait until it answers."""
         self.processes.start("containerd", [self._tools / "containerd", "--config", self.folder / "containerd.toml"],
                              PATH=f"{self._tools}:{os.environ['PATH']}")  # fmt: skip
         until(lambda: self._ctr("version", check=False) == 0, "containerd answers")
@@ -200,6 +205,7 @@ class Node(Pods):
         self.processes.stop("containerd", number)
 
     def is_ready(self) -> bool:
+        """Whether the node is ready; raise if containerd or the kubelet has ended."""
         for name in ("containerd", "kubelet"):
             self.processes.check(name)
         return super().is_ready()
@@ -250,6 +256,7 @@ plugin_config_path = "{self.folder}/nri-config"
         return int(spec["linux"]["resources"]["cpu"]["shares"])
 
     def import_image(self, archive: Path) -> None:
+        """Import an image and remove its archive."""
         self._ctr("images", "import", archive)
         archive.unlink()
 
@@ -264,6 +271,7 @@ plugin_config_path = "{self.folder}/nri-config"
         return group, group / status["containerID"].partition("://")[2]
 
     def close(self) -> None:
+        """End everything and remove what it made on this host."""
         with contextlib.suppress(Exception):
             if self._first and "apiserver" in self.plane.processes.running:
                 self.plane.kubectl("delete", "pods,daemonsets,deployments,statefulsets,jobs", "-A", "--all",

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from qioi.kubernetes.cgroups import Layout, Qos, find_layout
-from qioi.lab.kubernetes.secrets import Document
+from qioi.lab.kubernetes_secrets import Document
 from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
 from qioi.processes.errors import LabError
 

@@ -3,7 +3,7 @@
 The sources are Go modules, taken from the module proxy by the go command. Kubernetes replaces its own staging
 modules, so `go install PACKAGE@VERSION` refuses it: each tool is built from a module of our own, in the cache.
 
-    python tests/kubernetes/k8s_tools.py [NAME…]     builds what is missing, all tools when none is named
+    python -m demo_k8s.tools [NAME…]     builds what is missing, all tools when none is named
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from k8s_tools import missing, path
+from demo_k8s.tools import missing, path
 
 #: Far longer than anything takes: nothing is decided by it but that the test has failed.
 PATIENCE = 150.0
@@ -55,6 +55,7 @@ class Processes:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, command: Sequence[str | Path], **environment: str) -> None:
+        """Start a program in a session of its own; its output goes to ``<name>.log``."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
                 [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -62,6 +63,7 @@ class Processes:
             )  # fmt: skip
 
     def stop(self, name: str, number: int = signal.SIGTERM) -> None:
+        """End a program by a signal, and kill it after 20 s."""
         process = self.running.pop(name, None)
         if process is None:
             return
@@ -73,11 +75,13 @@ class Processes:
             process.wait()
 
     def check(self, name: str) -> None:
+        """Raise with the end of its log if a program has ended."""
         if self.running[name].poll() is not None:
             tail = (self.folder / f"{name}.log").read_text(errors="replace")[-1500:]
             raise AssertionError(f"{name} has ended with {self.running[name].returncode}: {tail}")
 
     def close(self) -> None:
+        """End all programs, the last one first."""
         for name in reversed(list(self.running)):
             self.stop(name)
 
@@ -99,9 +103,11 @@ class ControlPlane:
 
     @property
     def ca(self) -> Path:
+        """Name the file of the certificate authority."""
         return self.folder / "ca.crt"
 
     def start(self) -> None:
+        """Start etcd and the API server, and wait until it serves."""
         self._certificates()
         self._write_tokens()
         peer = f"http://127.0.0.1:{self.port + 2}"
@@ -115,6 +121,7 @@ class ControlPlane:
         self.start_server()
 
     def start_server(self) -> None:
+        """Start the API server."""
         keys = self.folder
         self.processes.start(
             "apiserver",
@@ -133,7 +140,7 @@ class ControlPlane:
 
     def start_controllers(self) -> None:
         """Start controller manager and scheduler, at the ports 7 and 8 above."""
-        common = ["--kubeconfig", self.kubeconfig("manager-token"), "--bind-address", "127.0.0.1",
+        common: list[str | Path] = ["--kubeconfig", self.kubeconfig("manager-token"), "--bind-address", "127.0.0.1",
                   "--leader-elect=false"]  # fmt: skip
         self.processes.start(
             "manager",
@@ -148,16 +155,19 @@ class ControlPlane:
         )  # fmt: skip
 
     def stop_controllers(self) -> None:
+        """End scheduler and controller manager."""
         for name in ("scheduler", "manager"):
             self.processes.stop(name)
 
     def stop_server(self) -> None:
+        """Kill the API server."""
         self.processes.stop("apiserver", signal.SIGKILL)
 
     def ready(self) -> bool:
+        """Whether the API server says that it is ready."""
         self.processes.check("apiserver")
         try:
-            return self.call("GET", "/readyz", raw=True) == b"ok"
+            return bool(self.call("GET", "/readyz", raw=True) == b"ok")
         except OSError:
             return False
 
@@ -194,6 +204,7 @@ class ControlPlane:
         return done.stderr if fails else done.stdout
 
     def close(self) -> None:
+        """End everything and remove the folder."""
         self.processes.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -9,12 +9,12 @@ import urllib.request
 from dataclasses import asdict
 from pathlib import Path
 
+from demo_k8s.cluster import Cluster
+from demo_k8s.ledger import Ledger, LoadJob, QiOi, SysbenchPods
 from qioi.lab.arms import PROBE_SECONDS, Arm, Tick, condense, probe_plan
 from qioi.lab.daemon import DAEMON_GROUP
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush import FlushProbe
-from qioi.lab.kubernetes.cluster import Cluster
-from qioi.lab.kubernetes.ledger import Ledger, LoadJob, QiOi, SysbenchPods
 from qioi.lab.lab import CLIENT_GROUP
 from qioi.lab.machine import machine
 from qioi.lab.network import Network

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -15,13 +13,12 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from demo_k8s import MANIFESTS
+from demo_k8s.cluster import best_effort, on_the_nodes_network, unwrap
+from demo_k8s.images import daemon_image, ledger_image, sysbench_image
+from demo_k8s.ledger import on_loopback
 
-import qioi
 from qioi.commands.lab import command
-from qioi.lab.kubernetes.cluster import best_effort, on_the_nodes_network, unwrap
-from qioi.lab.kubernetes.images import daemon_image, ledger_image, sysbench_image
-from qioi.lab.kubernetes.ledger import on_loopback
-from qioi.lab.kubernetes.source import manifests
 
 Document = dict[str, Any]
 
@@ -38,7 +35,7 @@ def files(one: Document) -> dict[str, bytes]:
 
 
 def documents() -> list[Document]:
-    found = sorted(manifests().glob("ledger/**/*.yaml"))
+    found = sorted(MANIFESTS.glob("ledger/**/*.yaml"))
     return [one for file in found for one in yaml.safe_load_all(file.read_text())]
 
 
@@ -138,17 +135,3 @@ def test_manifests_are_adapted_to_a_node_without_a_pod_network() -> None:
         assert all(v["emptyDir"] == {"medium": "Memory"} for v in spec.get("volumes", ()) if "emptyDir" in v)
     assert on_loopback("orderer-0.ledger:17000") == "127.0.0.1:17000"
     assert on_loopback("") == ""
-
-
-@pytest.mark.parametrize("call", ["ledger.manifests()", "images.copy_source(Path('copy'))"])
-def test_without_a_source_tree_that_is_one_line(tmp_path: Path, call: str) -> None:
-    """As a wheel installs it: the package alone, its links followed."""
-    package = Path(qioi.__file__).parent
-    shutil.copytree(package, tmp_path / "qioi", ignore=shutil.ignore_patterns("__pycache__", "caliper-configs", "_bin"))
-    code = f"from pathlib import Path\nfrom qioi.lab.kubernetes import images, ledger\n{call}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-                          capture_output=True, text=True, check=False)  # fmt: skip
-    assert done.stderr.splitlines()[-1] == (
-        "qioi.processes.errors.LabError: the ledger's pods and images are made of QiOi's source tree, "
-        f"and {tmp_path} is none: run `make demo-k8s` in a clone"
-    )

@@ -1,0 +1,12 @@
+"""`make demo-k8s`: the demo with the ledger as pods of a whole real node, from a clone of the repository.
+
+It is no part of the wheel: manifests and the daemon's image are made of the source tree.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+#: The source tree, and the folder of what is installed on a cluster.
+SOURCE_TREE = Path(__file__).resolve().parents[3]
+MANIFESTS = SOURCE_TREE / "deploy/k8s"
