@@ -314,7 +314,7 @@ def report_after(failure: BaseException, directory: Path, console: Console) -> N
 
 def index_of(parent: Path, console: Console) -> None:
     """Write the index over all runs in a folder."""
-    from qioi.experiment.page import write_index
+    from qioi.experiment.index import write_index
 
     console.print(f"index: {write_index(parent)}", highlight=False, soft_wrap=True)
 

@@ -13,7 +13,9 @@ import pytest
 from toy_experiment import HOST, filled, load, row
 
 from qioi.experiment import catalogue
-from qioi.experiment.page import SETTLED, settles, write_index, write_report
+from qioi.experiment.index import write_index
+from qioi.experiment.method import SETTLED, settles
+from qioi.experiment.page import write_report
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.store import Store
 

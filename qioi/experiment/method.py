@@ -1,0 +1,134 @@
+"""What an experiment's page says of how, and where, it was measured, and why its figures may not be trusted."""
+
+from __future__ import annotations
+
+from qioi.experiment.documents import Host
+from qioi.experiment.plan import Cell
+from qioi.experiment.scale import RULE
+from qioi.experiment.spec import ExperimentSpec, Timing
+from qioi.experiment.summary import Summary
+
+#: Seconds that the backlog of the neighbours' arrival may take to go, in an open loop (docs/experiments.md).
+SETTLED = 12.0
+
+
+def method(summary: Summary) -> tuple[tuple[str, str], ...]:
+    """Say how it was measured."""
+    spec, timing = summary.spec, summary.plan.cells[0].timing
+    networks = "; ".join(
+        f"{network.title or name}: {counted(network.orgs * network.peers_per_org, 'peer')}, "
+        f"{counted(network.orderers, 'orderer')}, "
+        f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}"
+        for name, network in spec.networks.items()
+    )
+    loads = "; ".join(filter(None, (*(load.title or name for name, load in spec.loads.items()), owed(summary))))
+    maxima = ", ".join(f"{name} {value:.0f} tps" for name, value in summary.document.maxima.items())
+    numbers = ", ".join(str(repeat.number) for repeat in summary.counted)
+    facts = [
+        ("Ledger", networks),
+        ("Load", loads + (f" (maximum found: {maxima})" if maxima else "")),
+        ("Each cell", f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured{shortened(spec, timing)}"),
+        ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers})"),
+    ]
+    if any(arm.neighbours.count for arm in spec.arms):
+        facts.append(("Sizes", "the paper's own counts" if summary.plan.paper_size else RULE))
+    if resumed := summary.document.resumed:
+        facts.append(("Gone on", ", ".join(map(begun, resumed))))
+    if summary.plan.same:
+        pairs = ", ".join(f"{one} = {other}" for one, other in summary.plan.same.items())
+        facts.append(("The same here", f"{pairs} (scaled to {summary.plan.cores} cores)"))
+    return tuple(facts)
+
+
+def shortened(spec: ExperimentSpec, timing: Timing) -> str:
+    """Say what the experiment's file asks for, where a run was asked for something else."""
+    file = spec.timing
+    if (file.warmup, file.duration) == (timing.warmup, timing.duration):
+        return ""
+    return f" (the experiment's own: {file.warmup:g} s, {file.duration:g} s)"
+
+
+def owed(summary: Summary) -> str:
+    """Say what each tenant of a load is offered and owed, where its maximum is known."""
+    maximum = summary.document.maxima.get(next(iter(summary.spec.networks)))
+    if maximum is None:
+        return ""
+    return "; ".join(
+        f"{channel}: {maximum * one.part:,.0f} tps offered, {maximum * one.threshold:,.0f} owed"
+        for load in summary.spec.loads.values()
+        for channel, one in load.tenants.items()
+    )
+
+
+def begun(host: Host) -> str:
+    """Say when, and with which version, a run was begun or gone on with."""
+    commit = host.versions.get("commit")
+    return f"{host.at} (commit {commit})" if commit else host.at
+
+
+def quiet_ones(summary: Summary) -> int:
+    """Count the quiet repeats."""
+    return sum(repeat.quiet for repeat in summary.repeats)
+
+
+def warnings(summary: Summary) -> list[str]:
+    """Say why figures are not to be trusted."""
+    found = []
+    if summary.plan.smoke:
+        found.append("A smoke run: everything is real, and too short for any figure to mean something.")
+    elif not summary.trusted:
+        found.append(
+            f"Not to be trusted: {counted(quiet_ones(summary), 'quiet repeat')} of {summary.plan.repeats} that were "
+            "asked for."
+        )
+    timing = summary.plan.cells[0].timing
+    if not summary.plan.smoke and timing.settling < SETTLED and any(map(settles, summary.plan.cells)):
+        found.append(
+            f"The window begins {timing.settling:.1f} s after the neighbours' coming, not {SETTLED:g}: a backlog of "
+            "their coming may be in it."
+        )
+    if summary.noisy:
+        shown = (
+            "none is quiet, so the noisy ones are shown" if summary.counted == summary.noisy else "left out of medians"
+        )
+        for repeat in summary.noisy:
+            key, said = next(iter(repeat.noise.items()))
+            where = next((summary.title(cell) for cell in summary.plan.cells if cell.key == key), key)
+            more = f" (and {counted(len(repeat.noise) - 1, 'more cell')})" if len(repeat.noise) > 1 else ""
+            found.append(f"Repeat {repeat.number} was too noisy, {shown}: {where}: {'; '.join(said)}{more}.")
+    for name, noise in summary.document.probe_noise.items():
+        if noise:
+            found.append(
+                f"Loads that are parts of the maximum of {name}, and T, may be too low: while it was looked for "
+                f"{'; '.join(noise)}."
+            )
+    found += [f"A repeat was lost: {text}" for text in summary.document.lost]
+    return found
+
+
+def settles(cell: Cell) -> bool:
+    """Whether a backlog of the neighbours' coming has to go: at a part of the maximum, where they come and stay."""
+    busy = cell.load.part is not None or bool(cell.load.tenants)
+    return busy and bool(cell.arm.neighbours.count) and cell.arm.neighbours.come is None
+
+
+def counted(number: int, what: str) -> str:
+    """Spell a number of things."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def host_facts(host: Host) -> tuple[tuple[str, str], ...]:
+    """Describe the machine, from run.json."""
+    versions = ", ".join(f"{name}: {text}" for name, text in host.versions.items())
+    pressure = "; ".join(f"{kind}: {text}" for kind, text in host.pressure.items() if text)
+    return (
+        ("Machine", f"{host.cpu}, {host.cores} cores, {host.memory_gib:g} GiB"),
+        ("Kernel", f"Linux {host.kernel}, cgroup {host.cgroup_hierarchies}, CPU by v{host.cgroup_version}"),
+        ("Group weights", host.cgroup_mode),
+        ("Virtual", "yes: what the hypervisor takes shows as steal" if host.hypervisor else "no"),
+        ("Load before", " ".join(f"{value:.2f}" for value in host.load_average)),
+        ("Pressure before", pressure),
+        ("Versions", versions),
+        ("Seed", str(host.seed)),
+        ("Begun", begun(host)),
+    )

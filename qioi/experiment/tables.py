@@ -1,0 +1,93 @@
+"""Tables of medians on an experiment's page: a row a cell, beside it the ratio to what the cell is held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qioi.experiment.charts import unit_of
+from qioi.experiment.metrics import metric
+from qioi.experiment.plan import Cell
+from qioi.experiment.spec import FigureSpec
+from qioi.experiment.summary import ABSOLUTE, Spread, Summary
+from qioi.lab.table import short, times
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value of a table: the median, its spread, its ratio to the cell that it is held against, and to alone."""
+
+    value: str
+    spread: str = ""
+    ratio: str = ""
+    grade: str = ""
+    alone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cell's line in a table; ``base`` names the cell that its ratios are to."""
+
+    title: str
+    base: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of medians: a row a cell."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def table(summary: Summary, figure: FigureSpec) -> Table:
+    """Lay metrics out, a row a cell."""
+    cells = summary.selected(figure)
+    present = [name for name in figure.metrics if any(summary.value(cell, name) for cell in cells)]
+    headings = tuple(f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", ") for name in present)
+    rows = tuple(
+        Row(summary.title(cell), base_title(summary, cell), tuple(entry(summary, cell, name) for name in present))
+        for cell in cells
+    )
+    return Table(figure.title, headings, rows)
+
+
+def base_title(summary: Summary, cell: Cell) -> str:
+    """Name the arm that a cell is held against."""
+    return next((one.arm.title for one in summary.plan.cells if one.key == cell.base), "")
+
+
+def entry(summary: Summary, cell: Cell, name: str) -> Entry:
+    """Spell one value."""
+    value, ratio = summary.value(cell, name), summary.ratio(cell, name)
+    if value is None:
+        return Entry("-")
+    several = f"{short(value.low)} .. {short(value.high)}" if value.count > 1 else ""
+    several = ", ".join(filter(None, (several, some_of(value, summary))))
+    if ratio is None or name in ABSOLUTE:
+        return Entry(short(value.median), several)
+    return Entry(short(value.median), several, times(ratio.median), grade(name, ratio), of_alone(summary, cell, name))
+
+
+def some_of(value: Spread, summary: Summary) -> str:
+    """Say in how many of the repeats there was a value: a starved ledger has no latency."""
+    of = len(summary.counted)
+    return f"in {value.count} of {of}" if value.count < of else ""
+
+
+def of_alone(summary: Summary, cell: Cell, name: str) -> str:
+    """Give the ratio to the ledger alone too, where a cell is held against another one."""
+    alone = f"{cell.network_name}.{cell.load_name}.{summary.alone.name}"
+    if summary.alone.neighbours.count or cell.base in {None, alone} or not metric(name).better:
+        return ""
+    ratio = summary.ratio(cell, name, alone)
+    return times(ratio.median) if ratio else ""
+
+
+def grade(name: str, ratio: Spread) -> str:
+    """Colour a ratio that all repeats put on the same side of 1 by more than a tenth."""
+    better = metric(name).better
+    if not better or (ratio.low < 1 < ratio.high) or 0.9 <= ratio.median <= 1.1:
+        return ""
+    return "good" if (ratio.median > 1) == (better > 0) else "bad"
