@@ -26,9 +26,10 @@ from typing import Any
 
 import click
 
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.machine import machine
+from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt
 from qioi.processes.errors import LabError
 

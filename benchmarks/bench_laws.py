@@ -28,10 +28,11 @@ from laws_figures import ALONE, CONDITIONS, FIXED_SHARES, Condition, Row, accoun
 from qioi.lab.arms import BLOCK_PROBE, Arm, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import LOAD_PART, demo_directory
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import machine
 from qioi.lab.network import Network
+from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.lab.table import milliseconds, percent
 from qioi.model import DEFAULT_SHARES, Role

@@ -22,9 +22,10 @@ from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import LOAD_PART, MODE, default_threshold, demo_directory, explain_directory
 from qioi.lab.figures import ArmFigures, Ratios, ratios
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import machine
+from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.lab.table import milliseconds, percent, times
 from qioi.model import Role

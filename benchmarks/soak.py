@@ -27,9 +27,10 @@ from pathlib import Path
 import click
 import psutil
 
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun
 from qioi.lab.machine import machine
+from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt
 from qioi.processes.errors import LabError
 

@@ -23,7 +23,7 @@ from qioi.lab.demo import (
     explain_threshold,
     write_results,
 )
-from qioi.lab.lab import Runtime
+from qioi.lab.options import Runtime
 from qioi.lab.report import needs_plots, noise_notes
 from qioi.lab.table import Row, build_rows
 

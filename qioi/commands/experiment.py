@@ -23,8 +23,8 @@ from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec
 from qioi.experiment.store import Store
 from qioi.lab.demo import demo_directory
-from qioi.lab.lab import RUNTIMES, Runtime
 from qioi.lab.machine import machine
+from qioi.lab.options import RUNTIMES, Runtime
 from qioi.lab.report import needs_plots
 from qioi.processes.errors import LabError
 

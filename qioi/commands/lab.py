@@ -17,8 +17,10 @@ from qioi.commands.lab_caliper import command as caliper
 from qioi.lab.containers import ContainerRun, Containers
 from qioi.lab.engine import LabEngine
 from qioi.lab.kubernetes_secrets import as_yaml, network_secrets
-from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, PATIENCE, RUNTIMES, Lab, LabOptions, NodeStatus, Runtime
+from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, Lab, NodeStatus
+from qioi.lab.options import RUNTIMES, LabOptions, Runtime
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
+from qioi.lab.site import PATIENCE
 from qioi.processes.errors import LabError
 
 directory_option = click.option(

@@ -18,15 +18,16 @@ from qioi.experiment.noise import complaints
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.spec import WORKLOADS, NetworkSpec
 from qioi.experiment.store import Store
-from qioi.lab import kafka
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
 from qioi.lab.engine import LabEngine, engine_socket
-from qioi.lab.lab import CLIENT_GROUP, Lab, LabOptions
+from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.machine import Snapshot, between, snapshot
 from qioi.lab.network import Network
 from qioi.lab.npm import find_node
+from qioi.lab.options import LabOptions
 from qioi.lab.signals import uninterrupted
+from qioi.lab.systems import kafka
 from qioi.monitor.profile.perf import ProfileError, perf_binary
 from qioi.processes.errors import BusyError, LabError
 

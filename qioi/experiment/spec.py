@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from qioi.lab.lab import Runtime
+from qioi.lab.options import Runtime
 
 #: Parts of folder names, and keys of results.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")

@@ -14,9 +14,10 @@ from qioi.lab.arms import PROBE_SECONDS, Arm, Runner, Tick
 from qioi.lab.daemon import daemon_config
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush import file_system
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import Machine, machine
+from qioi.lab.options import LabOptions
 from qioi.lab.report import Page, markdown, write_report
 from qioi.lab.signals import uninterrupted
 from qioi.processes.errors import LabError

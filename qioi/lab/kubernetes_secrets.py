@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from qioi.lab.lab import LabOptions
 from qioi.lab.network import BINARY_NAME, find_binary
+from qioi.lab.options import LabOptions
 from qioi.processes.errors import LabError
 
 #: The headless Service of deploy/k8s/ledger, and where its pods see their files.

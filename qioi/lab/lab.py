@@ -1,4 +1,4 @@
-"""The lab: the bundled ledger network on this machine, one process or container and one control group per node.
+"""The lab: a system under test on this machine, one process or container and one control group per node.
 
 Everything about a lab follows from its folder: control groups and containers are named after the folder's path,
 so ``down`` finds what is left even when the folder itself, or the process that made it, is gone.
@@ -12,25 +12,26 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from qioi.lab import kafka, readiness
 from qioi.lab.containers import Containers
 from qioi.lab.engine import engine_socket
 from qioi.lab.guard import Guard
-from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_network
-from qioi.lab.readiness import GLANCE, leaderless, refuse_busy_ports, serves
+from qioi.lab.lock import exclusive
+from qioi.lab.network import Network, Node, find_binary, load_network
+from qioi.lab.options import LabOptions, Runtime
+from qioi.lab.readiness import GLANCE, refuse_busy_ports, serves
 from qioi.lab.signals import uninterrupted
+from qioi.lab.site import PATIENCE, Manner, Say, Site, silent
+from qioi.lab.systems import KILLED, SYSTEMS, System
 from qioi.model import Role
 from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
 from qioi.processes.errors import LabError
-from qioi.processes.launch import Running, last_lines
+from qioi.processes.launch import Running
 from qioi.processes.tree import Program, Tree
 
 #: On a disk: below /run, mostly a tmpfs, flushing the ledger would cost nothing and prove nothing.
@@ -42,42 +43,6 @@ CLIENT_GROUP = "client"
 #: Proof that a folder is a lab's and may be emptied.
 MARKER = ".qioi-lab"
 STATE = "lab.json"
-#: Seconds that all nodes have to get ready; on a busy host they are slow. One that fails is noticed as soon as the
-#: node that is being asked has answered, or had its time.
-PATIENCE = 180.0
-#: Seconds to wait for another command on the same lab.
-LOCK_PATIENCE = 5.0
-#: How a lab's programs run: as processes, or as containers of a real engine.
-Runtime = Literal["process", "docker"]
-RUNTIMES: tuple[Runtime, ...] = ("process", "docker")
-
-
-@dataclass(frozen=True, slots=True)
-class LabOptions:
-    """What ``qioi-ledger init`` is asked for, and how it then runs."""
-
-    orgs: int = 2
-    peers_per_org: int = 2
-    orderers: int = 3
-    mode: str = "stream"
-    consenter: str = "raft"
-    base_port: int = 17_000
-    channels: tuple[str, ...] = ("mychannel",)
-    extra: tuple[str, ...] = ()
-    runtime: Runtime = "process"
-
-    def arguments(self) -> list[str]:
-        """Spell them as the binary's flags."""
-        flags = {
-            "--orgs": self.orgs,
-            "--peers-per-org": self.peers_per_org,
-            "--orderers": self.orderers,
-            "--mode": self.mode,
-            "--consenter": self.consenter,
-            "--base-port": self.base_port,
-        }
-        spelled = [text for flag, value in flags.items() for text in (flag, str(value))]
-        return [*spelled, *(text for channel in self.channels for text in ("--channel", channel)), *self.extra]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +58,6 @@ class NodeStatus:
     log: Path
 
 
-Say = Callable[[str], None]
-
-
-def silent(message: str) -> None:
-    """Drop a progress message."""
-
-
 class Lab:
     """One lab, told by its folder. All methods work on a lab that another process brought up."""
 
@@ -108,7 +66,7 @@ class Lab:
         digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:8]
         self._name = GROUP_PREFIX + digest
         self._hierarchy = hierarchy or find_hierarchy()
-        self._processes: dict[str, tuple[Node, Running]] = {}
+        self._site: Site | None = None
         self._guard: Guard | None = None
         marker = self.directory / MARKER
         engine = marker.read_text().splitlines()[1:] if marker.exists() else []
@@ -146,17 +104,12 @@ class Lab:
         die_with_parent: bool = False,
         say: Say = silent,
     ) -> Network:
-        """Make the network, start every node and wait until all serve; on any failure leave nothing.
+        """Lay the system out, start every node and wait until all serve; on any failure leave nothing.
 
         ``timeout`` in seconds is for all of them together to become ready.
         """
-        binary = find_binary()
-        if options.runtime == "docker" and options.consenter == "kafka":
-            raise LabError("consenter kafka: its brokers run with the runtime process only, not with docker")
-        jars = kafka.install(say=say) if options.consenter == "kafka" else None
-        if jars is not None:
-            kafka.find_java()
-            timeout += kafka.PATIENCE
+        system = SYSTEMS[options.system](self.directory, options)
+        system.install(say)
         with self._locked():
             if self.running:
                 raise LabError(
@@ -167,101 +120,33 @@ class Lab:
             self._make_empty(say)
             try:
                 self._take(containers)
-                return self._start(binary, jars, options, timeout, die_with_parent, say)
+                return self._start(system, Manner(timeout + system.slow, die_with_parent, say))
             except BaseException:
                 with uninterrupted():
                     self._remove(keep_files=False, grace=1.0)
                 raise
 
-    def _start(
-        self, binary: Path, jars: Path | None, options: LabOptions, timeout: float, die_with_parent: bool, say: Say
-    ) -> Network:
-        say("making identities, channels and node configurations")
-        self._initialise(binary, options)
-        network = load_network(self.directory / "network.json")
+    def _start(self, system: System, manner: Manner) -> Network:
+        manner.say("making identities, channels and node configurations")
+        network = system.lay_out()
         refuse_busy_ports(network)
-        if die_with_parent and self.runtime == "docker":
+        if manner.die_with_parent and self.runtime == "docker":
             self._guard = Guard(self.directory)
         self.tree.create()
-        brokers = self._brokers(network, jars) if jars is not None else None
-        if brokers is not None:
-            say(f"formatting the folders of {len(brokers.nodes)} Kafka brokers")
-            brokers.prepare(self.tree, die_with_parent)
-        say(f"starting {len(network.nodes)} {'containers' if self.runtime == 'docker' else 'processes'}")
-        for node in network.nodes:
-            process = self.tree.start(
-                Program(
-                    node.name,
-                    brokers.command(node)
-                    if brokers is not None and node.role is Role.BROKER
-                    else [str(binary), *node.arguments],
-                    log=node.log,
-                    cwd=self.directory,
-                    die_with_parent=die_with_parent,
-                    folders=(self.directory,),
-                    role=node.role,
-                    channels=network.channels,
-                )
-            )
-            self._processes[node.name] = (node, process)
-        say("waiting until every node serves")
-        self._wait_ready(network, timeout)
-        self._write_state(network)
+        site = self._site = Site(self.directory, self.tree, network.channels, manner)
+        system.start(site, network)
+        manner.say("waiting until every node serves")
+        site.wait_until_served(network.nodes)
+        site.wait_until_usable(network, system.lacking)
+        self._write_state(network, {name: process.pid for name, (_, process) in site.started.items()})
         return network
-
-    def _brokers(self, network: Network, jars: Path) -> kafka.Brokers:
-        nodes = tuple(node for node in network.nodes if node.role is Role.BROKER)
-        return kafka.Brokers(nodes, self.directory, jars, kafka.find_java())
-
-    def _initialise(self, binary: Path, options: LabOptions) -> None:
-        """Have the network made in a new folder, as the binary wants it, and take it over from there.
-
-        All paths in it are relative, so it may be moved.
-        """
-        fresh = self.directory / ".init"
-        command = [str(binary), "init", "--dir", str(fresh), *options.arguments()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-            raise LabError(f"`{BINARY_NAME} init` failed (status {done.returncode}): {reason}")
-        for entry in fresh.iterdir():
-            entry.rename(self.directory / entry.name)
-        fresh.rmdir()
-
-    def _wait_ready(self, network: Network, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        waiting = list(network.nodes)
-        while waiting:
-            for node in tuple(waiting):
-                if serves(node, self._patience(deadline)):
-                    waiting.remove(node)
-                elif time.monotonic() >= deadline:
-                    self.tree.save_logs()
-                    raise LabError(
-                        f"{node.name} does not serve after {timeout:.0f} s; its log ends:\n{last_lines(node.log)}"
-                    )
-            time.sleep(0.05)
-        while channels := leaderless(network, lambda: self._patience(deadline)):
-            if time.monotonic() >= deadline:
-                raise LabError(
-                    f"nothing can be ordered on {', '.join(channels)} after {timeout:.0f} s; see {self.directory}/log"
-                )
-            time.sleep(0.05)
-
-    def _patience(self, deadline: float) -> float:
-        """Give the seconds that the next node has to answer; raise if one has ended."""
-        self.check()
-        return max(0.001, min(readiness.PATIENCE, deadline - time.monotonic()))
 
     def check(self) -> None:
         """Raise with the end of its log if a node that this process started has ended."""
-        for node, process in self._processes.values():
-            if process.poll() is not None:
-                raise LabError(
-                    f"{node.name} ended (status {process.returncode}); its log {node.log} ends:\n{last_lines(node.log)}"
-                )
+        if self._site is not None:
+            self._site.check()
 
-    def _write_state(self, network: Network) -> None:
+    def _write_state(self, network: Network, pids: Mapping[str, int]) -> None:
         components = [
             {
                 "name": node.name,
@@ -272,7 +157,7 @@ class Lab:
             }
             for node in network.nodes
         ]
-        # The load client is nobody's to raise, but neither is it a neighbour: its work is the ledger's own.
+        # The load client is never raised, and it is no neighbour either: its work is the ledger's own.
         components.append(
             {
                 "name": CLIENT_GROUP,
@@ -285,7 +170,7 @@ class Lab:
             "runtime": self.runtime,
             "cgroup_root": self.tree.parent if isinstance(self.tree, Containers) else self.tree.name,
             "components": components,
-            "pids": {name: process.pid for name, (_, process) in self._processes.items()},
+            "pids": dict(pids),
         }
         temporary = self.state_file.with_suffix(".new")
         temporary.write_text(json.dumps(state, indent=2) + "\n")
@@ -342,14 +227,13 @@ class Lab:
         return self.tree.left() or (self.directory / MARKER).exists()
 
     def _remove(self, *, keep_files: bool, grace: float = 5.0) -> None:
-        # Brokers that are asked to end wait for each other, the last ones in vain.
         for group in self.tree.children():
-            if Path(group.path).name.startswith(Role.BROKER.value):
+            if Path(group.path).name.startswith(KILLED):
                 group.signal(signal.SIGKILL)
         self.tree.remove(grace=grace)
-        for _, process in self._processes.values():
-            process.wait()
-        self._processes.clear()
+        if self._site is not None:
+            self._site.wait_for_ends()
+            self._site = None
         if self._guard is not None:  # not before: should this fail, or be killed, the guard tries again
             self._guard.dismiss()
             self._guard = None
@@ -420,25 +304,6 @@ class Lab:
             raise LabError(f"{self.directory} is not empty and no lab's folder; name an empty or a new one with --dir")
         (self.directory / MARKER).write_text(self._name + "\n")
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Let one ``up`` or ``down`` at a time work on this lab; a dead holder's lock is free."""
-        # A name in the abstract socket space (unix(7)): the kernel frees it, and no file is left over.
-        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # A child of a killed command holds its lock between fork and exec: that passes.
-        deadline = time.monotonic() + LOCK_PATIENCE
-        while True:
-            try:
-                lock.bind("\0" + self._name)
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    lock.close()
-                    raise LabError(
-                        f"another qioi lab command is at work on {self.directory}; wait for it to end"
-                    ) from None
-                time.sleep(0.02)
-        try:
-            yield
-        finally:
-            lock.close()
+    def _locked(self) -> AbstractContextManager[None]:
+        """Let one ``up`` or ``down`` at a time work on this lab."""
+        return exclusive(self._name, f"another qioi lab command is at work on {self.directory}; wait for it to end")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from qioi.model import DEFAULT_SHARES, Role
@@ -34,6 +34,7 @@ class Program:
     shares: int = DEFAULT_SHARES
     log: Path | None = None
     cwd: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
     die_with_parent: bool = False
     folders: Sequence[Path] = ()
     role: Role | None = None
@@ -87,7 +88,14 @@ class Tree:
     def start(self, program: Program) -> Running:
         """Start a program in a child of its own; see :func:`qioi.processes.launch.launch`."""
         group = self.group(program.name).create(program.shares)
-        return launch(program.argv, group, log=program.log, cwd=program.cwd, die_with_parent=program.die_with_parent)
+        return launch(
+            program.argv,
+            group,
+            log=program.log,
+            cwd=program.cwd,
+            environment=program.environment,
+            die_with_parent=program.die_with_parent,
+        )
 
     def log_of(self, name: str) -> tuple[Path, str] | None:
         """Say where a program's log is, and its format, if it is not the file that the program was started with."""

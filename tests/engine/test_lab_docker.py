@@ -21,8 +21,9 @@ from qioi.discovery.docker import DockerDiscovery
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
-from qioi.lab.lab import CLIENT_GROUP, CLIENT_SHARES, Lab, LabOptions
+from qioi.lab.lab import CLIENT_GROUP, CLIENT_SHARES, Lab
 from qioi.lab.load import LoadPlan
+from qioi.lab.options import LabOptions
 from qioi.model import Role
 from qioi.processes.errors import LabError
 

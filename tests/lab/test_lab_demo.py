@@ -21,8 +21,9 @@ from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import DemoOptions, default_threshold, demo_directory
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush import file_system
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
+from qioi.lab.options import LabOptions
 from qioi.model import Role
 from qioi.processes.errors import BusyError, LabError
 

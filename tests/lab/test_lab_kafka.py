@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from qioi.lab import kafka
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.network import Network, Node, find_binary, parse_node
+from qioi.lab.options import LabOptions
 from qioi.lab.readiness import ask, serves
+from qioi.lab.systems import kafka
 from qioi.model import Role
 from qioi.processes.errors import LabError
 from qioi.processes.launch import launch

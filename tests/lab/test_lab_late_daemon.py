@@ -15,9 +15,10 @@ from waiting import until
 from qioi.controller.laws.unheard import LASTS
 from qioi.interference import Sysbench
 from qioi.lab.daemon import Daemon, daemon_config
-from qioi.lab.lab import Lab, LabOptions
+from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.network import Network
+from qioi.lab.options import LabOptions
 from qioi.model import DEFAULT_SHARES, Role
 from qioi.show.http import UnreachableError, get_json
 

@@ -15,8 +15,9 @@ from stuck_ledger import stuck_ledger
 from waiting import PATIENCE, until
 
 from qioi.commands.lab import command
-from qioi.lab.lab import CLIENT_SHARES, Lab, LabOptions
+from qioi.lab.lab import CLIENT_SHARES, Lab
 from qioi.lab.network import find_binary
+from qioi.lab.options import LabOptions
 from qioi.model import Role
 from qioi.processes.errors import LabError
 

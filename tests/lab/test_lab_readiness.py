@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from qioi.lab.lab import Lab
 from qioi.lab.network import Network, Node
+from qioi.lab.site import Manner, Site
 from qioi.model import Role
 from qioi.processes.errors import LabError
+from qioi.processes.tree import Tree
 
 
 class Health(BaseHTTPRequestHandler):
@@ -59,10 +60,10 @@ def test_a_node_that_ends_is_noticed_before_the_next_one_is_asked(tmp_path: Path
 
     with health(end) as first, health(lambda: second.append(True)) as other:
         nodes = network(tmp_path, first, other)
-        lab = Lab(tmp_path / "lab")
-        lab._processes = {"peer1": (nodes.nodes[1], process)}
+        site = Site(tmp_path, Tree("unused"), nodes.channels, Manner(600))
+        site.started = {"peer1": (nodes.nodes[1], process)}
         with pytest.raises(LabError, match=r"peer1 ended \(status -9\)"):
-            lab._wait_ready(nodes, 600)
+            site.wait_until_served(nodes.nodes)
     assert second == []
 
 
@@ -71,5 +72,5 @@ def test_a_node_that_hangs_does_not_hold_up_the_deadline(tmp_path: Path) -> None
     with closing(socket.create_server(("127.0.0.1", 0))) as deaf, health(lambda: second.append(True)) as other:
         nodes = network(tmp_path, f"127.0.0.1:{deaf.getsockname()[1]}", other)
         with pytest.raises(LabError, match="peer0 does not serve after 0 s"):
-            Lab(tmp_path / "lab")._wait_ready(nodes, 0.2)
+            Site(tmp_path, Tree("unused"), nodes.channels, Manner(0.2)).wait_until_served(nodes.nodes)
     assert second == []

@@ -14,8 +14,8 @@ from typing import Any
 from ports import free_ports
 from waiting import PATIENCE
 
-from qioi.lab.lab import serves
 from qioi.lab.network import find_binary, parse_node
+from qioi.lab.readiness import serves
 from qioi.processes.launch import last_lines
 
 #: By which variables a chaincode is told what our own is told by options.

@@ -19,7 +19,7 @@ from demo_k8s.tools import TOOLS, path
 from qioi.commands.demo import measure, tell
 from qioi.commands.lab import one_line_errors
 from qioi.lab.demo import DURATION, MODE, WARMUP, DemoOptions, write_results
-from qioi.lab.lab import LabOptions
+from qioi.lab.options import LabOptions
 from qioi.lab.signals import uninterrupted
 
 PORT = 18_800  # below those that the kernel gives to clients

@@ -24,9 +24,10 @@ from demo_k8s.cluster import (
 )
 from qioi.interference import Report, parse_reports
 from qioi.lab.kubernetes_secrets import Document, network_secrets
-from qioi.lab.lab import CLIENT_SHARES, LabOptions
+from qioi.lab.lab import CLIENT_SHARES
 from qioi.lab.load import LoadPlan, LoadResult, parse_result
 from qioi.lab.network import Network, load_network
+from qioi.lab.options import LabOptions
 from qioi.lab.readiness import leaderless, serves
 from qioi.processes.errors import LabError
 

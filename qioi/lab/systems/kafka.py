@@ -17,9 +17,9 @@ from pathlib import Path
 
 from qioi.lab.cache import cache_directory, make_whole
 from qioi.lab.network import Node
+from qioi.lab.site import Site
 from qioi.processes.errors import LabError
-from qioi.processes.launch import last_lines, launch
-from qioi.processes.tree import Tree
+from qioi.processes.launch import last_lines
 
 #: Pinned, as all that Maven is asked for.
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -105,15 +105,14 @@ class Brokers:
         """Spell how a broker is started, from the lab's folder."""
         return self._java("kafka.Kafka", str(self._file(node)))
 
-    def prepare(self, tree: Tree, die_with_parent: bool) -> None:
+    def prepare(self, site: Site) -> None:
         """Write the configurations and format the brokers' folders, all at once, each in its own group."""
         self._logging.write_text(_LOGGING)
         formats = []
         for node in self.nodes:
             self._file(node).write_text(self.properties(node))
             command = self._java("kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._file(node)))
-            group = tree.group(node.name).create()
-            formats.append(launch(command, group, log=node.log, cwd=self.directory, die_with_parent=die_with_parent))
+            formats.append(site.set_up(node, command))
         for node, process in zip(self.nodes, formats, strict=True):
             status = process.wait()
             if status != 0:

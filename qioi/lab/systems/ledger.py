@@ -1,0 +1,75 @@
+"""The bundled ledger: one static binary, which also makes its own keys, channels and configurations."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_network
+from qioi.lab.options import LabOptions
+from qioi.lab.readiness import leaderless
+from qioi.lab.site import Say, Site
+from qioi.lab.systems import kafka
+from qioi.lab.systems.system import Patience
+from qioi.model import Role
+from qioi.processes.errors import LabError
+
+
+class LedgerSystem:
+    """Peers, orderers and chaincodes, and Kafka's brokers where they order."""
+
+    #: Brokers that are asked to end wait for each other, the last ones in vain.
+    KILLED = (Role.BROKER.value,)
+
+    def __init__(self, directory: Path, options: LabOptions) -> None:
+        self._directory, self._options = directory, options
+        self._kafka = options.consenter == "kafka"
+        self.slow = kafka.PATIENCE if self._kafka else 0.0
+
+    def install(self, say: Say) -> None:
+        """Find the ledger's binary; fetch Kafka's brokers where they order."""
+        self._binary = find_binary()
+        if not self._kafka:
+            return
+        if self._options.runtime == "docker":
+            raise LabError("consenter kafka: its brokers run with the runtime process only, not with docker")
+        self._jars = kafka.install(say=say)
+        self._java = kafka.find_java()
+
+    def lay_out(self) -> Network:
+        """Have the network made in a new folder, as the binary wants it, and take it over from there.
+
+        All paths in it are relative, so it may be moved.
+        """
+        fresh = self._directory / ".init"
+        command = [str(self._binary), "init", "--dir", str(fresh), *self._options.arguments()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+            raise LabError(f"`{BINARY_NAME} init` failed (status {done.returncode}): {reason}")
+        for entry in fresh.iterdir():
+            entry.rename(self._directory / entry.name)
+        fresh.rmdir()
+        return load_network(self._directory / "network.json")
+
+    def start(self, site: Site, network: Network) -> None:
+        """Start all nodes at once, after the brokers' folders are formatted."""
+        brokers = self._brokers(network)
+        if brokers.nodes:
+            site.say(f"formatting the folders of {len(brokers.nodes)} Kafka brokers")
+            brokers.prepare(site)
+        site.say(f"starting {len(network.nodes)} {'containers' if self._options.runtime == 'docker' else 'processes'}")
+        for node in network.nodes:
+            site.start(node, self._command(node, brokers))
+
+    def _brokers(self, network: Network) -> kafka.Brokers:
+        nodes = tuple(node for node in network.nodes if node.role is Role.BROKER)
+        return kafka.Brokers(nodes, self._directory, *((self._jars, self._java) if nodes else (Path(), "")))
+
+    def _command(self, node: Node, brokers: kafka.Brokers) -> list[str]:
+        return brokers.command(node) if node.role is Role.BROKER else [str(self._binary), *node.arguments]
+
+    def lacking(self, network: Network, patience: Patience) -> str:
+        """Name the channels on which no transaction can be ordered."""
+        channels = leaderless(network, patience)
+        return f"nothing can be ordered on {', '.join(channels)}" if channels else ""
