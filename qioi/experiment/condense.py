@@ -1,4 +1,4 @@
-"""From counters and samples of one cell to its flat metrics and its series, all of the measured window alone."""
+"""From the counters and samples of one cell to its metrics and series, which cover the measured window only."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from qioi.experiment.drivers import Driven, client_metrics
 from qioi.experiment.neighbours import Neighbours
@@ -21,7 +23,6 @@ from qioi.lab.sampler import Sample, Window, window
 from qioi.model import DEFAULT_SHARES, Role
 from qioi.processes.cgroups import Group
 
-_PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
 LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER)
 
 
@@ -55,12 +56,12 @@ class Traces:
 
 
 def memory(pids: Sequence[int]) -> float:
-    """Resident memory of some processes in MB; those that have just ended have none."""
-    pages = 0
+    """Resident memory of some processes in MB; one that has just ended has none."""
+    used = 0
     for pid in pids:
-        with contextlib.suppress(OSError, IndexError):
-            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * _PAGE_MB
+        with contextlib.suppress(psutil.NoSuchProcess):
+            used += psutil.Process(pid).memory_info().rss
+    return used / 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +75,24 @@ class CellFigures:
     started: float
 
 
-def condense(
-    cell: Cell,
-    found: Driven,
-    samples: Sequence[Sample],
-    roles: Mapping[str, Role],
-    neighbours: Neighbours,
-    flushes: Sequence[Flush],
-    traces: Traces,
-    profiled: Mapping[str, tuple[float, float, float]],
-) -> CellFigures:
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that was noted of one cell. ``roles`` are by component, ``profiled`` are perf's rows by component."""
+
+    cell: Cell
+    found: Driven
+    samples: Sequence[Sample]
+    roles: Mapping[str, Role]
+    neighbours: Neighbours
+    flushes: Sequence[Flush]
+    traces: Traces
+    profiled: Mapping[str, tuple[float, float, float]]
+
+
+def condense(evidence: Evidence) -> CellFigures:
     """Condense one cell."""
+    cell, found, samples, traces = evidence.cell, evidence.found, evidence.samples, evidence.traces
+    roles, neighbours = evidence.roles, evidence.neighbours
     cores = len(os.sched_getaffinity(0))
     cut = window(samples, found.start - cell.timing.warmup, found.start, found.end)
     metrics = {
@@ -94,13 +102,13 @@ def condense(
         **found.more,
         "client.cores": cut.cores((CLIENT_GROUP,)),
         "ledger.cores": cut.cores(tuple(roles)),
-        "flush.p95": flush_figures(flushes, found.start, found.end).p95,
+        "flush.p95": flush_figures(evidence.flushes, found.start, found.end).p95,
     }
     if found.figures.throughput > 0:
         metrics["ledger.ms_per_tx"] = 1000 * metrics["ledger.cores"] / found.figures.throughput
     metrics |= machine_wide(cut, cores, metrics, traces.within(found.start, found.end), cell)
     metrics |= speed_of_reaction(samples, roles, traces)
-    metrics |= of_perf(profiled, roles, neighbours)
+    metrics |= of_perf(evidence.profiled, roles, neighbours)
     return CellFigures(cell.key, metrics, series(cell, found, cut, roles, neighbours), neighbours.unit, found.start)
 
 

@@ -1,4 +1,4 @@
-"""What drives the ledger in a cell: the bundled load client (once a channel with tenants), or stock Caliper."""
+"""What drives the ledger in a cell: the bundled load client (one per channel where there are tenants), or Caliper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +40,23 @@ class Driven:
     more: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """One cell's load on a lab; files go to the folder ``at``."""
+
+    lab: Lab
+    spec: LoadSpec
+    timing: Timing
+    seed: int
+    at: Path
+
+    def plan(self, rate: float | None, *flags: str) -> LoadPlan:
+        """Spell it for the bundled client; ``rate`` in tps, none in a closed loop."""
+        timing, spec = self.timing, self.spec
+        extra = (*client_flags(spec), *flags)
+        return LoadPlan(timing.duration, timing.warmup, rate, spec.clients, self.seed, extra, timing.cooldown)
+
+
 class Driver(Protocol):
     """A driver that runs."""
 
@@ -55,19 +72,9 @@ class Driver(Protocol):
 class Bundled:
     """The bundled load client."""
 
-    def __init__(
-        self,
-        stack: contextlib.ExitStack,
-        lab: Lab,
-        spec: LoadSpec,
-        timing: Timing,
-        rate: float | None,
-        seed: int,
-        at: Path,
-    ) -> None:
-        plan = LoadPlan(timing.duration, timing.warmup, rate, spec.clients, seed, client_flags(spec), timing.cooldown)
-        self._file = at / "load.json"
-        self._run = stack.enter_context(LoadRun(lab, plan, at))
+    def __init__(self, stack: contextlib.ExitStack, drive: Drive, rate: float | None) -> None:
+        self._file = drive.at / "load.json"
+        self._run = stack.enter_context(LoadRun(drive.lab, drive.plan(rate), drive.at))
 
     def running(self) -> bool:
         """Whether it still sends or drains."""
@@ -87,25 +94,15 @@ class Bundled:
 
 
 class Tenants:
-    """A load client a channel; what all have together is the cell's, and each channel's is under ``tenant.``."""
+    """A load client for each channel. Their sums are the cell's metrics; each channel's own are under ``tenant.``."""
 
-    def __init__(
-        self,
-        stack: contextlib.ExitStack,
-        lab: Lab,
-        spec: LoadSpec,
-        timing: Timing,
-        rates: dict[str, float],
-        seed: int,
-        at: Path,
-    ) -> None:
+    def __init__(self, stack: contextlib.ExitStack, drive: Drive, rates: dict[str, float]) -> None:
         self._runs = {}
         for channel, rate in rates.items():
-            folder = at / f"load-{channel}"
+            folder = drive.at / f"load-{channel}"
             folder.mkdir(exist_ok=True)
-            flags = (*client_flags(spec), "--channel", channel)
-            plan = LoadPlan(timing.duration, timing.warmup, rate, seed=seed, extra=flags, cooldown=timing.cooldown)
-            self._runs[channel] = (stack.enter_context(LoadRun(lab, plan, folder)), folder / "load.json")
+            plan = replace(drive.plan(rate, "--channel", channel), clients=None)
+            self._runs[channel] = (stack.enter_context(LoadRun(drive.lab, plan, folder)), folder / "load.json")
 
     def running(self) -> bool:
         """Whether any still sends or drains."""
@@ -137,17 +134,15 @@ class Caliper:
     latencies are the whole round's, as our observer noted them in Caliper.
     """
 
-    def __init__(
-        self, stack: contextlib.ExitStack, lab: Lab, spec: LoadSpec, timing: Timing, benchmark: str, at: Path
-    ) -> None:
-        self._timing = timing
-        self._round = str(spec.round)
-        self._output = at / "caliper"
-        self._log = at / "caliper.txt"
+    def __init__(self, stack: contextlib.ExitStack, drive: Drive) -> None:
+        timing = self._timing = drive.timing
+        self._round = str(drive.spec.round)
+        self._output = drive.at / "caliper"
+        self._log = drive.at / "caliper.txt"
         seconds = timing.warmup + timing.duration + timing.cooldown
         self._deadline = time.monotonic() + seconds + CALIPER_SLACK
         self._points: list[tuple[float, int]] = []
-        # Whatever ends us ends it: it then ends Caliper's own processes in order.
+        # When this process dies, the command is told to end, and ends Caliper's own processes in order.
         command = [
             "setpriv",
             "--pdeathsig",
@@ -158,11 +153,12 @@ class Caliper:
             "qioi.cli",
             "lab",
             "caliper",
-            benchmark,
+            str(drive.spec.benchmark),
             "--rounds",
             self._round,
         ]
-        command += ["--dir", str(lab.directory), "--duration", f"{max(1, round(seconds))}", "--load", str(spec.clients)]
+        command += ["--dir", str(drive.lab.directory), "--duration", f"{max(1, round(seconds))}"]
+        command += ["--load", str(drive.spec.clients)]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 [*command, "--output", str(self._output)],

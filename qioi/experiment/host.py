@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import os
 import shutil
 import subprocess
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from qioi.lab.machine import machine
 from qioi.lab.network import find_binary
@@ -32,7 +33,7 @@ def describe(seed: int) -> dict[str, Any]:
     """Describe this machine now."""
     return {
         **asdict(machine()),
-        "load_average": os.getloadavg(),
+        "load_average": psutil.getloadavg(),
         "pressure": {kind: pressure(kind) for kind in ("cpu", "io", "memory")},
         "cgroup_mode": CGROUP_MODE.read_text().strip() if CGROUP_MODE.exists() else "not shown by this kernel",
         "cgroup_hierarchies": hierarchies(),

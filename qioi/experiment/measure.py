@@ -13,8 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from qioi.experiment.condense import CellFigures, Traces, condense
-from qioi.experiment.drivers import Bundled, Caliper, Driver, Tenants
+from qioi.experiment.condense import CellFigures, Evidence, Traces, condense
+from qioi.experiment.drivers import Bundled, Caliper, Drive, Driver, Tenants
 from qioi.experiment.neighbours import Neighbours, make_neighbours, set_quota
 from qioi.experiment.plan import Cell
 from qioi.experiment.profiling import Profiler
@@ -73,7 +73,16 @@ class Measurement:
             found = driver.result()
         write_samples(self._directory / "samples.csv", sampler.samples, self._roles)
         figures = condense(
-            self._cell, found, sampler.samples, self._roles, neighbours, probe.flushes, self._traces, profiler.rows()
+            Evidence(
+                cell=self._cell,
+                found=found,
+                samples=sampler.samples,
+                roles=self._roles,
+                neighbours=neighbours,
+                flushes=probe.flushes,
+                traces=self._traces,
+                profiled=profiler.rows(),
+            )
         )
         (self._directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n")
         return figures
@@ -119,12 +128,13 @@ class Measurement:
         return yaml.safe_dump(document, sort_keys=False)
 
     def _drive(self, stack: contextlib.ExitStack) -> Driver:
-        load, timing = self._cell.load, self._cell.timing
+        load = self._cell.load
+        drive = Drive(self._lab, load, self._cell.timing, self._seed, self._directory)
         if load.driver == "caliper":
-            return Caliper(stack, self._lab, load, timing, str(load.benchmark), self._directory)
+            return Caliper(stack, drive)
         if load.tenants:
-            return Tenants(stack, self._lab, load, timing, self._offer.rates, self._seed, self._directory)
-        return Bundled(stack, self._lab, load, timing, self._offer.rate, self._seed, self._directory)
+            return Tenants(stack, drive, self._offer.rates)
+        return Bundled(stack, drive, self._offer.rate)
 
     def _groups(self, neighbours: Neighbours) -> dict[str, list[Path]]:
         lab = {name: self._lab.tree.group(name) for name in self._roles}

@@ -105,7 +105,8 @@ class Runner:
             result = load.result()
         write_samples(directory / "samples.csv", sampler.samples, self._roles)
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
-        figures = condense(arm, self._roles, result, cut, sysbench.names, sysbench.reports(), probe.flushes, self.cores)
+        evidence = Evidence(arm, self._roles, result, cut, sysbench.names, sysbench.reports(), probe.flushes)
+        figures = condense(evidence, self.cores)
         (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n")
         return figures
 
@@ -139,18 +140,24 @@ class Runner:
             time.sleep(max(0.0, due - time.monotonic()))
 
 
-def condense(
-    arm: Arm,
-    roles: Mapping[str, Role],
-    load: LoadResult,
-    cut: Window,
-    interferers: Sequence[str],
-    reports: list[Report],
-    flushes: Sequence[Flush],
-    cores: int,
-) -> ArmFigures:
-    """Make an arm's figures of its raw data. ``roles`` are the components', by their names in the samples."""
-    # An instance that was starved of even its report has had nothing.
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """An arm's raw data. ``roles`` are by component, ``interferers`` are names, both as in the samples of ``cut``."""
+
+    arm: Arm
+    roles: Mapping[str, Role]
+    load: LoadResult
+    cut: Window
+    interferers: Sequence[str]
+    reports: list[Report]
+    flushes: Sequence[Flush]
+
+
+def condense(evidence: Evidence, cores: int) -> ArmFigures:
+    """Make an arm's figures of its raw data, on a machine of so many cores."""
+    arm, roles, load, cut = evidence.arm, evidence.roles, evidence.load, evidence.cut
+    reports = evidence.reports
+    # An instance that was too starved to report counts as having done nothing.
     events = rates(reports, load.start, load.end)
     shown_from = load.start - arm.load.warmup
     interferer = [(at - load.start, value) for at, value in total_over_time(reports) if shown_from <= at <= load.end]
@@ -167,8 +174,8 @@ def condense(
         roles={role: cut.role(names) for role, names in present.items()},
         client_cores=cut.cores((CLIENT_GROUP,)),
         daemon_cores=cut.cores((DAEMON_GROUP,)) if arm.config is not None else 0.0,
-        interferer=InterfererFigures(arm.sysbench, sum(events.values()), cut.cores(interferers)),
-        flush=flush_figures(flushes, load.start, load.end),
+        interferer=InterfererFigures(arm.sysbench, sum(events.values()), cut.cores(evidence.interferers)),
+        flush=flush_figures(evidence.flushes, load.start, load.end),
         quiet=cut.quiet(cores),
         series=SeriesFigures(
             throughput=load.throughput,

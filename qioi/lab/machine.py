@@ -1,6 +1,6 @@
 """The machine that a measurement was made on, and how quiet it was meanwhile.
 
-Figures are read from /proc as proc(5) and the kernel's Documentation/accounting/psi.rst describe them.
+Source of the pressure figures: the kernel's Documentation/accounting/psi.rst.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.processes.cgroups import find_hierarchy
+import psutil
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+from qioi.processes.cgroups import find_hierarchy
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Machine:
 class Snapshot:
     """Counters of the whole machine at one time, in seconds; only their differences mean something.
 
-    ``busy`` is what was not idle. The kernel samples what ran at each tick, which errs by a tenth of a CPU where work
-    comes in pieces shorter than a tick; idle time it measures.
+    ``busy`` is the time that was not idle. The kernel measures idle time. It samples busy time at each tick, which is
+    wrong by a tenth of a CPU where work comes in pieces shorter than a tick.
     """
 
     time: float
@@ -63,15 +63,15 @@ def machine() -> Machine:
         kernel=platform.release(),
         cpu=cpu_model(Path("/proc/cpuinfo").read_text()),
         cores=len(os.sched_getaffinity(0)),
-        memory_gib=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
         cgroup_version=find_hierarchy().version,
-        load_average=os.getloadavg()[0],
+        load_average=psutil.getloadavg()[0],
         python=platform.python_version(),
     )
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """Find the processor's name; not every architecture gives one."""
+    """Find the processor's name; some architectures give none."""
     for line in cpuinfo.splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name":
@@ -82,13 +82,12 @@ def cpu_model(cpuinfo: str) -> str:
 def snapshot() -> Snapshot:
     """Read the counters now."""
     elapsed = (os.cpu_count() or 1) * time.monotonic()
-    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
-    idle, iowait, steal = (int(fields[place]) / _TICKS for place in (4, 5, 8))
+    used = psutil.cpu_times()
     pressure = Path("/proc/pressure/cpu")
     return Snapshot(
         time=time.time(),
-        steal=steal,
-        busy=elapsed - idle - iowait - steal,
+        steal=used.steal,
+        busy=elapsed - used.idle - used.iowait - used.steal,
         pressure=some_total(pressure.read_text()) if pressure.exists() else None,
     )
 

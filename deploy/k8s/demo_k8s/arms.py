@@ -11,7 +11,7 @@ from pathlib import Path
 
 from demo_k8s.cluster import Cluster
 from demo_k8s.ledger import Ledger, LoadJob, QiOi, SysbenchPods
-from qioi.lab.arms import PROBE_SECONDS, Arm, Tick, condense, probe_plan
+from qioi.lab.arms import PROBE_SECONDS, Arm, Evidence, Tick, condense, probe_plan
 from qioi.lab.daemon import DAEMON_GROUP
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush import FlushProbe
@@ -64,7 +64,8 @@ class ClusterRunner:
                 (directory / "metrics.txt").write_bytes(daemon_metrics())
         write_samples(directory / "samples.csv", sampler.samples, self._roles)
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
-        figures = condense(arm, self._roles, result, cut, tuple(neighbours.groups), reports, probe.flushes, self._cores)
+        evidence = Evidence(arm, self._roles, result, cut, tuple(neighbours.groups), reports, probe.flushes)
+        figures = condense(evidence, self._cores)
         (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n")
         return figures
 
