@@ -73,7 +73,7 @@ class Outcome:
 
 
 def plan(keys: int, duration: float, *, rate: float | None = None, clients: int | None = None) -> LoadPlan:
-    """Spell a load over so many keys."""
+    """Format a load over so many keys."""
     extra = ("--chaincode", "kv", "--workload", "ycsb50", "--accounts", str(keys))
     return LoadPlan(duration, WARMUP, rate=rate, clients=clients, extra=extra)
 

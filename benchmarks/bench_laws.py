@@ -115,7 +115,7 @@ class Laws:
 
     @contextmanager
     def _fixed(self, wanted: bool) -> Iterator[None]:
-        """Hold peers and orderers at a share of somebody's choice."""
+        """Hold peers and orderers at a fixed share."""
         groups = [self._lab.tree.group(one.name) for one in self._network.nodes if wanted and one.role in FIXED_ROLES]
         try:
             for group in groups:

@@ -2,7 +2,7 @@
 
 Run it as root from the top of the repository: ``python benchmarks/bench_loop.py [--seconds 12] [--json FILE]``.
 The daemon runs in the root group, where it may have a real-time priority, and in a group of its own, where cgroup v1
-refuses that unless somebody has given the group a budget; at a period of 1 s and of 0.1 s. How late a period begins
+refuses that unless the group has been given a budget; at a period of 1 s and of 0.1 s. How late a period begins
 is the daemon's own account (``qioi_loop_lateness_seconds``). The goal is a fifth of a period.
 """
 

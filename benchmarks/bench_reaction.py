@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How fast QiOi acts: neighbours come to a ledger that works, stay, and go; and come to one that nobody sends to.
+"""How fast QiOi acts: neighbours come to a busy ledger, stay, and go; and come to an idle ledger.
 
 At a period of 1 s and of 0.1 s, five times each, every time at another instant of the period: from the first
 neighbour's start to the first share written (goal: 1 period + 100 ms; at 0.1 s, 300 ms), until throughput is back at

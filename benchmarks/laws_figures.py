@@ -129,7 +129,7 @@ def load_rows(directory: Path) -> list[Row]:
 
 
 def spread(values: Sequence[float], spell: Callable[[float], str]) -> str:
-    """Spell the median and, of several, the least and the most."""
+    """Format the median and, of several, the least and the most."""
     middle = spell(statistics.median(values))
     return middle if len(values) == 1 else f"{middle} ({spell(min(values))} .. {spell(max(values))})"
 
@@ -175,7 +175,7 @@ def due(alone: Row, cores: int) -> float:
 
 
 def idle(alone: Row, cores: int) -> float:
-    """CPUs that nobody uses when ledger and client run alone: its due without what runs outside of the lab then."""
+    """CPUs that are idle when ledger and client run alone, without those that work outside of the lab uses."""
     return speakable(cores - alone.busy_cores)
 
 

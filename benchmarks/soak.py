@@ -3,7 +3,7 @@
 
 Transactions come in an open loop at a rate far above what the network commits, over keys whose number stays the same,
 so state does not grow; what does not fit is to be pushed back, not kept. After a warm-up each node's resident memory is
-sampled; the soak fails when a node ends, when nothing is committed any more, or when memory has grown without bound.
+sampled; the soak fails when a node ends, when commits stop, or when memory has grown without bound.
 
 One thing grows with the ledger by design: peers keep the ids of all transactions on disk, with filters that the kernel
 maps into memory while there is room. So a peer is allowed their size for each transaction that came in between.

@@ -1,4 +1,4 @@
-"""Who disturbs: interferers, as the lab and the experiments start them."""
+"""Interferers: CPU-bound, memory-bound, I/O-bound and Spark neighbours of a ledger."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Master, workers and the job's driver are processes of pyspark's own distribution; executors are children of their
 worker and stay in its group. The job (:mod:`qioi.interference.terasort`) generates, sorts and validates records again
-and again. It sorts once before the measurement, so that what is measured is not the warming up of virtual machines.
+and again. It sorts once before the measurement, so that the virtual machines have warmed up.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Spark:
         (self._scratch / "go").touch()
 
     def check(self) -> None:
-        """Say so if a process has ended by itself, as the job does when a result is not in order."""
+        """Raise if a process has ended; the job ends when a result is not in order."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise LabError(
@@ -203,7 +203,7 @@ def alive_workers(page: str) -> int | None:
 
 
 def free_ports(count: int) -> list[str]:
-    """Find loopback ports that nobody listens on."""
+    """Find free loopback ports."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [str(one.getsockname()[1]) for one in sockets]

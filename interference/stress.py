@@ -1,7 +1,7 @@
 """stress-ng as an interferer: memory or I/O, N processes, each in a control group of its own.
 
-It counts its own "bogo operations" and says them when it is told to end, so the work is known of its whole life, not
-of a window. Memory: workers write and read back 128 MB each. I/O: workers write, sync and remove files in a folder.
+It counts its own "bogo operations" and prints them at its end, so its work is known over its whole life, not over a
+window. Memory workers write and read back 128 MB each. I/O workers write, sync and remove files in a folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ARGUMENTS: dict[Kind, tuple[str, ...]] = {
 }
 #: stress-ng 0.15: `stress-ng: metrc: [1] vm  1234  2.00 ...`, bogo ops and real time of each stressor.
 _METRICS = re.compile(r"(?:metrc|info): +\[\d+\] (?:vm|hdd) +(\d+) +(\d+\.\d+) ")
-#: Seconds that it has to end and say what it did: on a disk that is slow, or a host that is busy, not at once.
+#: Seconds that it has to end and print what it did; a slow disk or a busy host delays that.
 PATIENCE = 60.0
 
 
@@ -55,14 +55,14 @@ class StressNg:
         return tuple(self._tree.group(name) for name in self.names)
 
     def prepare(self) -> None:
-        """Have a place ready for each."""
+        """Prepare a place for each instance."""
         stress_binary()
         for name in self.names:
             self._scratch(name).mkdir(parents=True, exist_ok=True)
             self._tree.prepare(name, self._shares, (self._scratch(name),))
 
     def start(self) -> None:
-        """Start all of them; they die with the starting process."""
+        """Start all instances; they die with the starting process."""
         binary = stress_binary()
         for name in self.names:
             command = [binary, *ARGUMENTS[self._kind], "--metrics-brief", "--temp-path", str(self._scratch(name))]
@@ -71,7 +71,7 @@ class StressNg:
             )
 
     def check(self) -> None:
-        """Say so if one of them has ended by itself."""
+        """Raise if an instance has ended by itself."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise LabError(
@@ -79,7 +79,7 @@ class StressNg:
                 )
 
     def stop(self) -> None:
-        """Have them say what they did, and end; what does not is killed."""
+        """Tell all to end and print what they did; kill those that do not end."""
         for process in self._processes.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -102,7 +102,7 @@ class StressNg:
         return sum(rates) if rates else None
 
     def over_time(self) -> tuple[tuple[float, float], ...]:
-        """Say that nothing is known over time."""
+        """Give nothing: its work is not known over time."""
         return ()
 
     def _scratch(self, name: str) -> Path:
@@ -113,6 +113,6 @@ class StressNg:
 
 
 def parse_metrics(log: Path) -> float:
-    """Read bogo operations per second of real time; none said is none done."""
+    """Read bogo operations per second of real time; 0 if none were printed."""
     found = _METRICS.search(log.read_text(errors="replace"))
     return int(found[1]) / float(found[2]) if found and float(found[2]) > 0 else 0.0

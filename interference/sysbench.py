@@ -1,9 +1,8 @@
 """sysbench's CPU test as an interferer: N of them, each a process in a control group of its own.
 
-Each instance finds prime numbers on one thread for ever and reports its events per second once a
-second. The reports go to a file per instance, which is read when somebody asks: no thread of ours
-runs beside the measurement. Times are the instance's start plus the whole second it reports, good
-to about a second.
+Each instance computes prime numbers on one thread and reports its events per second once a second. The reports go to a
+file per instance and are read on demand, so no thread of ours runs beside the measurement. A report's time is the
+instance's start plus the whole second that it reports, good to about a second.
 """
 
 from __future__ import annotations
@@ -68,13 +67,13 @@ class Sysbench:
         return tuple(self._tree.group(name) for name in self.names)
 
     def prepare(self) -> None:
-        """Have a place ready for each, so that all come at once when they are started."""
+        """Prepare a place for each instance, so that all start at once."""
         sysbench_binary()
         for name in self.names:
             self._tree.prepare(name, self._shares)
 
     def start(self) -> None:
-        """Start all of them; they die with the starting process."""
+        """Start all instances; they die with the starting process."""
         command = [sysbench_binary(), *self.COMMAND]
         for name in self.names:
             self._log(name).unlink(missing_ok=True)
@@ -84,7 +83,7 @@ class Sysbench:
             )
 
     def check(self) -> None:
-        """Say so if one of them has ended by itself."""
+        """Raise if an instance has ended by itself."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 raise LabError(

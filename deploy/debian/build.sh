@@ -43,7 +43,7 @@ rm -rf "$root/usr/lib/qioi/bin"
 rm -f "$root"/usr/lib/qioi/qioi-*.dist-info/direct_url.json
 sed -i '/direct_url\.json,/d' "$root"/usr/lib/qioi/qioi-*.dist-info/RECORD
 
-# -I: neither the caller's environment nor his folder has a say in what root's daemon imports.
+# -I: neither the caller's environment nor the current folder decides what root's daemon imports.
 command() {
     cat >"$root/usr/bin/$1" <<WRAPPER
 #!/usr/bin/python3 -I

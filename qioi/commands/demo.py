@@ -97,7 +97,7 @@ def command(
 
 
 def tell(result: DemoResult, report: Path, console: Console) -> None:
-    """Show what came out."""
+    """Print the result."""
     console.print(as_table(result))
     console.print(f"ledgers in {result.files}", highlight=False)
     for note in noise_notes(result.arms, result.machine.cores):
@@ -127,7 +127,7 @@ def measure(make: Callable[[Callable[[str, float, float], None]], Demo], console
 
 
 def as_table(result: DemoResult) -> Table:
-    """Spell the final table for a terminal."""
+    """Give the final table for a terminal."""
     options = result.options
     title = f"{options.lab.mode} mode, {result.rate:.0f} tps offered, {options.sysbench} sysbench, law {options.law}"
     table = Table(title=title, title_justify="left", header_style="bold", box=None, padding=(0, 1))
@@ -142,7 +142,7 @@ def as_table(result: DemoResult) -> Table:
 
 
 def spell(row: Row) -> list[str]:
-    """Spell one line with rich's markup; from the second arm on, each has a column for its ratio."""
+    """Give one line with rich's markup; from the second arm on, each has a column for its ratio."""
     if row.heading:
         return [f"[bold]{row.label}[/]"]
     cells = [row.label]

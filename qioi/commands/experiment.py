@@ -64,7 +64,7 @@ def list_(output: str) -> None:
 
 
 def as_json(plan: Plan) -> dict[str, object]:
-    """Spell one experiment for programs."""
+    """Format one experiment for programs."""
     return {
         "name": plan.spec.name,
         "paper": plan.spec.paper,
@@ -106,7 +106,7 @@ class Asked:
     "arms",
     multiple=True,
     metavar="ARM",
-    help="Of the file's arms only this one, those that it is held against, and the first; repeatable.",
+    help="Of the file's arms only this one, those that it is compared with, and the first; repeatable.",
 )
 @click.option("--paper-size", is_flag=True, help="As many neighbours as the paper has on its 24 cores.")
 @click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
@@ -286,7 +286,7 @@ class Steps:
 
 
 def remaining(seconds: float) -> str:
-    """Spell how long it still takes."""
+    """Format how long it still takes."""
     return f"{seconds / 60:.0f} min" if seconds > 90 else f"{max(0.0, seconds):.0f} s"
 
 
@@ -304,7 +304,7 @@ def report_of(directory: Path, console: Console) -> None:
 
 
 def report_after(failure: BaseException, directory: Path, console: Console) -> None:
-    """Write the page of what was finished before a run failed; why it did matters more than why there is no page."""
+    """Write the page of the finished repeats after a run failed; the run's own error goes first."""
     try:
         report_of(directory, console)
     except LabError as error:

@@ -172,7 +172,7 @@ def load(directory: Path, arguments: tuple[str, ...]) -> None:
 
 
 def load_in_container(lab: Lab, tree: Containers, arguments: Sequence[str]) -> int:
-    """Run the load client as a container, hand on what it writes, and remove it; give its exit status."""
+    """Run the load client as a container, pass on what it writes, and remove it; give its exit status."""
     arguments, folders = with_whole_paths(arguments)
     run = None
     try:
@@ -191,7 +191,7 @@ def load_in_container(lab: Lab, tree: Containers, arguments: Sequence[str]) -> i
 
 
 def hand_on(engine: LabEngine, container: str, error: bool) -> None:
-    """Write what a container writes, until its end."""
+    """Pass on what a container writes, until its end."""
     for text in engine.follow(container, error=error):
         click.echo(text, nl=False, err=error)
 
@@ -221,7 +221,7 @@ command.add_command(caliper)
 
 
 def as_json(entry: NodeStatus) -> dict[str, object]:
-    """Spell one node for programs."""
+    """Give one node for programs."""
     return {
         "name": entry.node.name,
         "role": entry.node.role.value,
@@ -237,7 +237,7 @@ def as_json(entry: NodeStatus) -> dict[str, object]:
 
 
 def as_table(found: list[NodeStatus]) -> Table:
-    """Spell all nodes for people."""
+    """Give all nodes as a table for people."""
     table = Table(box=None, header_style="bold")
     for heading in ("node", "role", "state", "pid", "share", "cpu s", "address"):
         table.add_column(heading, justify="right" if heading in {"pid", "share", "cpu s"} else "left")

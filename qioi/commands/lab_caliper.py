@@ -80,7 +80,7 @@ def command(
 
 
 def as_table(finished: Run) -> Table:
-    """Spell the rounds for people."""
+    """Format the rounds for people."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("round", overflow="fold")
     for heading in ("succeeded", "failed", "sent/s", "goodput/s", "mean ms", "p50", "p95", "p99", "max"):

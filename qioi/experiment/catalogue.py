@@ -1,4 +1,4 @@
-"""Find, read and check experiments' files: what pydantic checks of each key, and what only the whole shows."""
+"""Find, read and check experiments' files: pydantic checks each key, and this module checks the keys together."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from qioi.processes.errors import LabError
 from qioi.settings import config
 
 DIRECTORY = Path(__file__).parent / "catalogue"
-#: Every "with" needs its "without" often enough for a spread to be seen.
+#: Least repeats, so that the spread of a ratio can be seen.
 LEAST_REPEATS = 3
 
 
 @functools.cache
 def bundled() -> Mapping[str, ExperimentSpec]:
-    """Read the experiments that come with QiOi, in the order of their files."""
+    """Read the experiments of the package, in the order of their files."""
     return {spec.name: spec for spec in map(load, sorted(DIRECTORY.glob("*.yaml")))}
 
 
@@ -52,7 +52,7 @@ def load(path: Path) -> ExperimentSpec:
 
 
 def check(spec: ExperimentSpec) -> Iterator[str]:
-    """Yield what does not fit together."""
+    """Yield the contradictions between keys."""
     if spec.repeats < LEAST_REPEATS:
         yield f"repeats: {spec.repeats}: at least {LEAST_REPEATS} are accepted"
     yield from _check_arms(spec)
@@ -86,7 +86,7 @@ def _check_arms(spec: ExperimentSpec) -> Iterator[str]:
         if arm.against is not None and arm.against not in seen:
             yield f"arms.{number}.against: {arm.against} is no arm before this one"
         if arm.against is None and number > 0:
-            yield f"arms.{number}.against: every arm but the first names the arm that it is held against"
+            yield f"arms.{number}.against: every arm but the first names the arm that it is compared with"
         if arm.neighbours.go is not None and arm.neighbours.go > spec.timing.duration:
             yield f"arms.{number}.neighbours.go: accepted is at most the duration, {spec.timing.duration:g}"
         if arm.protection is not None and arm.protection.law is not None:

@@ -21,7 +21,7 @@ from qioi.experiment.summary import Spread, Summary
 from qioi.lab.plots import COLOURS, GRID, INK, QUIET, add_legend, finish_scale
 from qioi.lab.table import short
 
-#: Okabe and Ito's palette: told apart by people with colour-blindness too.
+#: Okabe and Ito's palette, which people with colour-blindness can distinguish too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7b8794")
 WIDTH = 9.9
 #: How numbers are spelled, and where the curves' names stand, as a part of the width.
@@ -48,7 +48,7 @@ def draw(summary: Summary, spec: FigureSpec, folder: Path, stem: str) -> Picture
 
 
 def bars(summary: Summary, spec: FigureSpec) -> Figure:
-    """Draw a panel a metric, a bar a cell, with the least and the most of the repeats."""
+    """Draw a panel per metric and a bar per cell, with the minimum and the maximum of the repeats."""
     cells = summary.selected(spec)
     figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(cells)))
     axes = figure.subplots(1, len(spec.metrics), sharey=True, squeeze=False)[0]
@@ -76,7 +76,7 @@ def bars(summary: Summary, spec: FigureSpec) -> Figure:
 
 
 def number_up_to(last: float, number: float, _: int | None = None) -> str:
-    """Spell a number of an axis; beyond ``last`` there is no room for one."""
+    """Format a number of an axis; beyond ``last`` there is no room for one."""
     return f"{number:{NUMBERS}}" if number <= last else ""
 
 
@@ -89,7 +89,7 @@ def note(axis: Axes, place: int, value: Spread | None) -> None:
 
 
 def lines(summary: Summary, spec: FigureSpec) -> Figure:
-    """Draw metrics over the arms' axis or over another metric: a line a network, through its loads or arms."""
+    """Draw metrics over the arms' axis or over another metric: a line per network, through its loads or arms."""
     figure = Figure(figsize=(min(WIDTH, 5.4 * len(spec.metrics)), 3.2))
     axes = figure.subplots(1, len(spec.metrics), squeeze=False)[0]
     networks = [spec.network] if spec.network else list(summary.spec.networks)
@@ -157,7 +157,7 @@ def x_title(spec: FigureSpec) -> str:
 
 
 def over_time(summary: Summary, spec: FigureSpec) -> Figure:
-    """Draw series over time: a row a quantity, a panel a cell, of the repeat in the middle."""
+    """Draw series over time of the repeat in the middle: a row per quantity, a panel per cell."""
     cells = summary.selected(spec)[:PANELS]
     figure = Figure(figsize=(WIDTH, 1.9 * len(spec.metrics) + 0.4))
     rows = figure.subplots(len(spec.metrics), len(cells), sharey="row", sharex=True, squeeze=False)
@@ -173,7 +173,7 @@ def over_time(summary: Summary, spec: FigureSpec) -> Figure:
                         *zip(*points, strict=True),
                         color=INK if alone else COLOURS.get(label, PALETTE[6]),
                         linewidth=1.3 + 1.2 * (len(curves) - 1 - index),
-                        # A share stays what it is until it is written again.
+                        # A share is constant between two writes.
                         drawstyle="steps-post" if name == "shares" else "default",
                         label=None if alone else label,
                     )
@@ -196,7 +196,7 @@ def shorter(text: str, panels: int) -> str:
 
 
 def shade(axis: Axes, cell: Cell) -> None:
-    """Tell the warm-up, and the time of neighbours that come and go, from the rest."""
+    """Shade the warm-up, and the time of neighbours that come and go."""
     timing, neighbours = cell.timing, cell.arm.neighbours
     axis.axvspan(-timing.warmup, 0, color="#f0f2f5", zorder=0, linewidth=0, label="warm-up")
     if neighbours.come is not None and neighbours.go is not None:
@@ -206,7 +206,7 @@ def shade(axis: Axes, cell: Cell) -> None:
 
 
 def stack(summary: Summary, spec: FigureSpec) -> Figure:
-    """Draw metrics on top of each other, a bar a cell."""
+    """Draw stacked metrics, a bar per cell."""
     cells = summary.selected(spec)
     figure = Figure(figsize=(WIDTH, 0.9 + 0.34 * len(cells)))
     axis = figure.subplots()
@@ -239,7 +239,7 @@ def unit_of(summary: Summary, name: str) -> str:
 
 
 def label_of(summary: Summary, network: str | None, load: str | None) -> str:
-    """Name a line by what tells it from the others."""
+    """Name a line by what distinguishes it from the others."""
     parts = []
     if network is not None and len(summary.spec.networks) > 1:
         parts.append(summary.spec.networks[network].title or network)

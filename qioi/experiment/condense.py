@@ -28,7 +28,7 @@ LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is noted beside a sample: epoch seconds, our own CPU seconds, PSI io seconds, the daemon's memory in MB."""
+    """Noted beside each sample: epoch seconds, our own CPU seconds, PSI io seconds, the daemon's memory in MB."""
 
     time: float
     own: float
@@ -38,20 +38,20 @@ class Look:
 
 @dataclass(slots=True)
 class Traces:
-    """When the neighbours came and went (epoch seconds), and a look at every sample."""
+    """When the neighbours came and went (epoch seconds), and one :class:`Look` per sample."""
 
     came: float | None = None
     gone: float | None = None
     looks: list[Look] = field(default_factory=list)
 
     def look(self, daemon: Group) -> None:
-        """Take one."""
+        """Take a look."""
         io = Path("/proc/pressure/io")
         waited = some_total(io.read_text()) if io.exists() else None
         self.looks.append(Look(time.time(), time.process_time(), waited or 0.0, memory(daemon.pids())))
 
     def within(self, start: float, end: float) -> list[Look]:
-        """Give those of the window."""
+        """Give the looks of the window."""
         return [look for look in self.looks if start <= look.time <= end]
 
 
@@ -113,7 +113,7 @@ def condense(evidence: Evidence) -> CellFigures:
 
 
 def scheduled(cut: Window, roles: Mapping[str, Role]) -> dict[str, float]:
-    """Say what the scheduler did to every role, from schedstat; switches are of one component on average."""
+    """Give each role's scheduling, from schedstat; switches are a mean over its components."""
     metrics: dict[str, float] = {}
     for role in LEDGER:
         names = tuple(name for name, its in roles.items() if its is role)
@@ -133,7 +133,7 @@ def scheduled(cut: Window, roles: Mapping[str, Role]) -> dict[str, float]:
 
 
 def disturbed(cut: Window, neighbours: Neighbours, traces: Traces, found: Driven) -> dict[str, float]:
-    """Say what the neighbours got, while they were there."""
+    """Give what the neighbours got while they were there."""
     if not neighbours.names or traces.came is None:
         return {}
     figures = cut.role(neighbours.names)
@@ -150,7 +150,7 @@ def disturbed(cut: Window, neighbours: Neighbours, traces: Traces, found: Driven
 def machine_wide(
     cut: Window, cores: int, ours: Mapping[str, float], looks: Sequence[Look], cell: Cell
 ) -> dict[str, float]:
-    """Say how quiet the machine was: the criteria of :mod:`qioi.experiment.noise` are about these."""
+    """Give how quiet the machine was; :mod:`qioi.experiment.noise` judges these metrics."""
     quiet = cut.quiet(cores)
     daemon = cut.cores((DAEMON_GROUP,)) if cell.arm.protection is not None and cell.arm.protection.law else 0.0
     watching = (looks[-1].own - looks[0].own) / (looks[-1].time - looks[0].time) if len(looks) > 1 else 0.0
@@ -171,7 +171,7 @@ def machine_wide(
 def speed_of_reaction(samples: Sequence[Sample], roles: Mapping[str, Role], traces: Traces) -> dict[str, float]:
     """Give the time from the neighbours' start to the first raised share, and from their end to the last one gone.
 
-    Good to one sampling period; left out where it did not come about.
+    Both are good to one sampling period, and left out where they did not happen.
     """
     raised = [
         (sample.time, any(sample.shares[name] > DEFAULT_SHARES for name in roles if name in sample.shares))

@@ -17,7 +17,7 @@ ALWAYS = ("throughput", "ledger.cores", "client.cores")
 
 
 class Host(BaseModel):
-    """The machine as a run found it (qioi.experiment.host); what is noted beyond this is kept, and not shown."""
+    """The machine as a run found it (qioi.experiment.host); further keys are kept, but not shown."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
@@ -37,10 +37,10 @@ class Host(BaseModel):
 
 
 class RunDocument(Strict):
-    """run.json: what was asked for, the machine, and what was noted on the way.
+    """run.json: the plan, the machine, and notes of the run.
 
-    ``resumed`` are the machine's states when it went on, ``lost`` why repeats could not be measured, ``probe_noise``
-    what disturbed the look for each network's maximum.
+    ``resumed`` are the machine's states at each resumption, ``lost`` the reasons why repeats could not be measured,
+    ``probe_noise`` what disturbed the search for each network's maximum.
     """
 
     format: Literal[1]

@@ -51,7 +51,7 @@ class Drive:
     at: Path
 
     def plan(self, rate: float | None, *flags: str) -> LoadPlan:
-        """Spell it for the bundled client; ``rate`` in tps, none in a closed loop."""
+        """Format it for the bundled client; ``rate`` in tps, none in a closed loop."""
         timing, spec = self.timing, self.spec
         extra = (*client_flags(spec), *flags)
         return LoadPlan(timing.duration, timing.warmup, rate, spec.clients, self.seed, extra, timing.cooldown)
@@ -201,7 +201,7 @@ class Caliper:
 
 
 def unbuffered() -> dict[str, str]:
-    """Have a child's lines as they are written."""
+    """Give an environment in which a child writes its lines at once."""
     return {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 
@@ -210,7 +210,7 @@ def caliper_result(entry: dict[str, Any], points: list[tuple[float, int]], timin
     began = [at for at, count in points if count > 0]
     if not began or entry["latency_ms"] is None:
         raise LabError(f"Caliper's round {entry['label']} committed nothing: {entry['failure'] or entry['errors']}")
-    # What a worker that has ended had done is left out of Caliper's later counts.
+    # Caliper's later counts leave out what a worker that has ended had done.
     most = itertools.accumulate((count for _, count in points), max)
     points = [point for point, known in zip(points, most, strict=True) if point[1] >= known]
     start, end = began[0] + timing.warmup, began[0] + timing.warmup + timing.duration
@@ -238,7 +238,7 @@ def caliper_result(entry: dict[str, Any], points: list[tuple[float, int]], timin
 
 
 def together(results: Sequence[LoadResult]) -> LoadResult:
-    """Take several clients for one: sums, and of latencies those of the client that waited longest."""
+    """Combine several clients: the sums, and the largest of each latency."""
     every = [result.figures for result in results]
     offered = [one.offered for one in every if one.offered is not None]
     figures = LoadFigures(
@@ -266,12 +266,12 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
 
 
 def since(values: Mapping[int, float], start: float) -> Series:
-    """Spell values by epoch seconds as a series."""
+    """Format values by epoch seconds as a series."""
     return tuple((second - start, value) for second, value in sorted(values.items()))
 
 
 def client_metrics(load: LoadFigures) -> dict[str, float]:
-    """Spell a client's figures; where nothing was committed there is no latency."""
+    """Format a client's figures; where nothing was committed there is no latency."""
     sent = load.committed + load.failed
     metrics = {
         "throughput": load.throughput,
@@ -286,15 +286,15 @@ def client_metrics(load: LoadFigures) -> dict[str, float]:
 
 
 def read_result(run: LoadRun, file: Path) -> LoadResult:
-    """Read what a load client found; that not one transaction was committed is a finding, if some were due.
+    """Read what a load client found. A window without a commit is a result if any transaction was due in it.
 
-    In a closed loop none need be: all clients may wait for what they sent before the window.
+    In a closed loop none need be due: all clients may wait for what they sent before the window.
     """
     try:
         return run.result()
     except LabError:
         document = json.loads(file.read_text()) if file.exists() else {}
-        # Where a backlog is longer than the window, what was due in it has never been sent.
+        # With a backlog longer than the window, transactions that were due in it are never sent.
         due = document.get("sent") or document.get("unsent") or document.get("intended_rate") == 0
         if document.get("committed") != 0 or not due:
             raise
@@ -302,7 +302,7 @@ def read_result(run: LoadRun, file: Path) -> LoadResult:
 
 
 def client_flags(spec: LoadSpec) -> tuple[str, ...]:
-    """Spell what is further asked of `qioi-ledger load`."""
+    """Format what is further asked of `qioi-ledger load`."""
     flags = {
         "--chaincode": spec.chaincode,
         "--workload": spec.workload,

@@ -1,4 +1,4 @@
-"""What a user can put right before anything is started: every problem at once, a line each."""
+"""Errors that a user can correct before anything starts: all problems at once, one line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine's state, recorded beside every result: what a reader needs to judge or to repeat it."""
+"""The machine's state, recorded beside every result, so that a reader can judge or repeat it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import psutil
 from qioi.lab.machine import machine
 from qioi.lab.network import find_binary
 
-#: Versions are asked of these programs, in the words that each understands; only what is installed is asked.
+#: Programs whose versions are recorded if they are installed, with their arguments that print it.
 PROGRAMS = {
     "sysbench": ("--version",),
     "stress-ng": ("--version",),
@@ -25,7 +25,7 @@ PROGRAMS = {
     "perf": ("--version",),
     "git": ("--version",),
 }
-#: From Linux 7.3 on group weights may mean something else (see docs/experiments.md).
+#: From Linux 7.3 on group weights may have another meaning (see docs/experiments.md).
 CGROUP_MODE = Path("/sys/kernel/debug/sched/cgroup_mode")
 
 
@@ -59,14 +59,14 @@ def hierarchies(mounts: Path = Path("/proc/self/mounts")) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Ask every program that is there for its version."""
+    """Ask every installed program for its version."""
     found = {"qioi": importlib.metadata.version("qioi")}
     for program, words in PROGRAMS.items():
         if shutil.which(program):
             done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=20)
             text = (done.stdout or done.stderr).strip()
             found[program] = text.splitlines()[0] if text else "unknown"
-    # Of Spark any release of a series may be there; Kafka and Caliper are pinned by the source itself.
+    # Spark may be any release of a series; the source pins Kafka and Caliper.
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found["pyspark"] = importlib.metadata.version("pyspark")
     commit = source_commit()
@@ -85,7 +85,7 @@ def source_commit() -> str | None:
 
 
 def fingerprint(binary: Path) -> dict[str, object]:
-    """Tell one build of the ledger from another."""
+    """Give what tells one build of the ledger from another."""
     status = binary.stat()
     built = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(status.st_mtime))
     return {"path": str(binary), "bytes": status.st_size, "built": built}

@@ -1,4 +1,4 @@
-"""One cell, measured: protection first, then the load, and during its warm-up the neighbours, as they come in life."""
+"""Measures one cell: the protection starts first, then the load, then, during its warm-up, the neighbours."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from qioi.lab.sampler import Sampler, write_samples
 from qioi.model import Role
 
 Tick = Callable[[float], None]
-#: Roles that a fixed share is set for: those that the paper's QiOi raises.
+#: Roles that get a fixed share: those that the paper's QiOi raises.
 RAISED = (Role.PEER, Role.ORDERER, Role.BROKER)
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a cell's load comes to on this host: tps of each channel (one, or a tenant each), and the maximum."""
+    """A cell's load on this host: tps of each channel (one, or one per tenant), and the maximum."""
 
     rates: dict[str, float]
     maximum: float | None
 
     @property
     def rate(self) -> float | None:
-        """What is offered in all; ``None`` in a closed loop."""
+        """The sum over all channels in tps; ``None`` in a closed loop."""
         return sum(self.rates.values()) or None
 
 
@@ -110,7 +110,7 @@ class Measurement:
         law = protection.law or "adaptive"
         offered, maximum = self._offer.rate, self._offer.maximum
         if offered is not None and maximum is not None:
-            # Nobody is owed more than the ledger has.
+            # No channel is owed more than the ledger's maximum.
             offered = min(offered, maximum)
         owed = {"offered": offered or maximum, "maximum": maximum}.get(str(protection.threshold))
         if isinstance(protection.threshold, float):

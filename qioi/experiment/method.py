@@ -61,7 +61,7 @@ def owed(summary: Summary) -> str:
 
 
 def begun(host: Host) -> str:
-    """Say when, and with which version, a run was begun or gone on with."""
+    """Say when, and with which version, a run was begun or resumed."""
     commit = host.versions.get("commit")
     return f"{host.at} (commit {commit})" if commit else host.at
 
@@ -113,7 +113,7 @@ def settles(cell: Cell) -> bool:
 
 
 def counted(number: int, what: str) -> str:
-    """Spell a number of things."""
+    """Format a number of things."""
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 

@@ -9,7 +9,7 @@ from qioi.model import Role
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What one figure is. ``better`` is 1 where more is better, -1 where less is, 0 where neither."""
+    """One metric. ``better`` is 1 where more is better, -1 where less is, 0 where neither."""
 
     title: str
     unit: str
@@ -104,5 +104,5 @@ def known_metric(name: str) -> bool:
 
 
 def known_series(name: str) -> bool:
-    """Whether a file may have it drawn over time."""
+    """Whether a file may draw it over time."""
     return name in SERIES

@@ -1,4 +1,4 @@
-"""The neighbours of an arm behind one face: made ready, started, looked at, and gone afterwards."""
+"""The neighbours of an arm behind one interface: prepare, start, check, stop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUOTA_PERIOD = 100_000
 
 
 class Neighbours(Protocol):
-    """What every kind can do. Work is in the kind's own unit per second."""
+    """The interface of every kind. Work is in the kind's own unit per second."""
 
     names: tuple[str, ...]
     unit: str
@@ -40,7 +40,7 @@ class Neighbours(Protocol):
         ...
 
     def start(self) -> None:
-        """Come."""
+        """Start them."""
         ...
 
     def check(self) -> None:
@@ -48,7 +48,7 @@ class Neighbours(Protocol):
         ...
 
     def stop(self) -> None:
-        """Go, leaving nothing but logs. Harmless when repeated."""
+        """End them, leaving only logs. A second call is harmless."""
         ...
 
     def work(self, since: float, until: float) -> float | None:
@@ -61,7 +61,7 @@ class Neighbours(Protocol):
 
 
 class Nobody:
-    """An arm alone."""
+    """No neighbours."""
 
     names: tuple[str, ...] = ()
     groups: tuple[Group, ...] = ()
@@ -96,7 +96,7 @@ class SysbenchNeighbours:
         return self._sysbench.groups
 
     def prepare(self) -> None:
-        """Have a place ready for each."""
+        """Prepare a place for each."""
         self._sysbench.prepare()
 
     def start(self) -> None:
@@ -112,7 +112,7 @@ class SysbenchNeighbours:
         self._sysbench.stop()
 
     def work(self, since: float, until: float) -> float | None:
-        """Events per second of all; one that was starved of even its report has had nothing."""
+        """Events per second of all; an instance too starved to report counts as 0."""
         return sum(rates(self._sysbench.reports(), since, until).values())
 
     def over_time(self) -> Series:
@@ -144,7 +144,7 @@ def require(spec: NeighbourSpec) -> None:
 
 
 def set_quota(group: Group, cores: float) -> None:
-    """Cap a group's CPU time; the cap goes with the group."""
+    """Cap a group's CPU time; the cap ends with the group."""
     quota = max(1000, round(cores * QUOTA_PERIOD))
     directory = group.directories[0]
     if group.hierarchy.version == 1:

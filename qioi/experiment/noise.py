@@ -1,6 +1,7 @@
-"""When a repeat says nothing: the criteria by which the machine was too noisy, stated on every page.
+"""The criteria by which the machine was too noisy for a repeat to count; every page states them.
 
-A noisy repeat is kept and shown, and counts for no median. It is repeated, at most as often again as was asked for.
+A noisy repeat is kept and shown, but no median includes it. It is measured again, until there are twice as many repeats
+as were asked for.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ CRITERIA = (
 
 
 def complaints(metrics: Mapping[str, float]) -> list[str]:
-    """Say what disturbed one cell; nothing if it was quiet."""
+    """Name what disturbed one cell; empty if it was quiet."""
     return [
         f"{criterion.sentence.format(value=metrics[criterion.metric])} (accepted: {criterion.bound:g} %)"
         for criterion in CRITERIA
@@ -34,5 +35,5 @@ def complaints(metrics: Mapping[str, float]) -> list[str]:
 
 
 def stated() -> str:
-    """Spell the criteria."""
+    """Format the criteria."""
     return "; ".join(f"{criterion.metric} above {criterion.bound:g} % in any cell" for criterion in CRITERIA)

@@ -45,7 +45,7 @@ def runs_in(directory: Path) -> list[Path]:
 
 
 def write_report(directory: Path) -> Path:
-    """Draw everything in a run's folder anew, and write its page; experiments without a finished repeat wait."""
+    """Draw a run's pictures anew and write its page, without the experiments that have no finished repeat."""
     summaries = [summary for folder in runs_in(directory) if (summary := Summary(Store(folder))).repeats]
     sections = [section(summary) for summary in summaries]
     text = (
@@ -65,7 +65,7 @@ def write_report(directory: Path) -> Path:
 
 
 def environment() -> jinja2.Environment:
-    """Set the templates up: what is undefined is an error, what is text is escaped."""
+    """Set the templates up: an undefined name is an error, and text is escaped."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,

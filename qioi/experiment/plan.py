@@ -1,4 +1,4 @@
-"""What is run, in which order, and how long it takes: all decided before anything starts."""
+"""The plan of a run: its cells, their order, and how long each takes. It is complete before anything starts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from qioi.experiment.spec import (
 )
 from qioi.lab.arms import PROBE_SECONDS
 
-#: What bringing a lab up and taking it down takes, and what starting and draining a load does, in seconds.
+#: Seconds to bring a lab up and take it down, and seconds to start and drain a load.
 UP_SECONDS = 8.0
 EDGE_SECONDS = 2.5
-#: What Kafka's brokers take beyond that.
+#: Further seconds for Kafka's brokers.
 KAFKA_SECONDS = 25.0
-#: What a Spark cluster takes to start and to sort once before the load comes.
+#: Seconds for a Spark cluster to start and to sort once before the load starts.
 SPARK_SECONDS = 45.0
 
 
@@ -42,12 +42,12 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Name it: a folder of results, a row of tables."""
+        """Name the cell, for its folder of results and for tables."""
         return f"{self.network_name}.{self.load_name}.{self.arm.name}"
 
     @property
     def base(self) -> str | None:
-        """Name the cell that it is held against."""
+        """Name the cell that it is compared with."""
         if self.arm.against is None:
             return None
         return f"{self.network_name}.{self.load_name}.{self.arm.against}"
@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All cells of one repeat in the files' order. ``same`` names arms left out, which others stand for."""
+    """All cells of one repeat in the file's order. ``same`` maps an arm that is left out to its equal."""
 
     spec: ExperimentSpec
     cells: tuple[Cell, ...]
@@ -73,7 +73,7 @@ class Plan:
     smoke: bool = False
 
     def order(self, repeat: int) -> list[list[Cell]]:
-        """Give one repeat's cells, network by network: forwards, then backwards, by turns.
+        """Give one repeat's cells, network by network, in forward and backward order by turns.
 
         Drift (a warming machine, a growing ledger) then meets "with" and "without" alike.
         """
@@ -84,7 +84,7 @@ class Plan:
         return networks if repeat % 2 == 1 else [cells[::-1] for cells in networks[::-1]]
 
     def load_seed(self, repeat: int, cell: Cell) -> int:
-        """Give the load's seed: the same for all arms of a repeat, so that they are sent the same."""
+        """Give the load's seed. All arms of a repeat have the same, so that they get the same transactions."""
         return random.Random(f"{self.seed}/{repeat}/{cell.load_name}").randrange(1, 2**31)
 
     @property
@@ -128,7 +128,7 @@ def make_plan(
     seed: int = 1,
     smoke: bool = False,
 ) -> Plan:
-    """Scale an experiment to this host and lay its cells out. SpecError if its neighbours outstay the window."""
+    """Scale an experiment to this host and lay its cells out. SpecError if its neighbours leave after the window."""
     timing = timing or spec.timing
     gone = max(arm.neighbours.go or 0.0 for arm in spec.arms)
     if gone > timing.duration:
@@ -144,9 +144,9 @@ def make_plan(
 
 
 def only(spec: ExperimentSpec, loads: Collection[str] = (), arms: Collection[str] = ()) -> ExperimentSpec:
-    """Cut an experiment down to some loads and arms (none named: all), with the figures and sentences about these.
+    """Reduce an experiment to some loads and arms (all, if none is named), with the figures and sentences about them.
 
-    The first arm, and those that the named ones are held against, stay. Raises SpecError where it has no such.
+    The first arm, and those that the named ones are compared with, stay. SpecError if one is unknown.
     """
     axes = (("load", loads, list(spec.loads)), ("arm", arms, [arm.name for arm in spec.arms]))
     problems = [
@@ -168,9 +168,9 @@ def only(spec: ExperimentSpec, loads: Collection[str] = (), arms: Collection[str
 def cut(
     spec: ExperimentSpec, networks: Mapping[str, NetworkSpec], loads: Mapping[str, LoadSpec], arms: Collection[str]
 ) -> ExperimentSpec:
-    """Leave these networks, loads and arms, the arms that these are held against, and what can be said of them."""
+    """Leave these networks, loads and arms, the arms they are compared with, and what is said of them."""
     kept = {spec.arms[0].name, *arms}
-    for arm in reversed(spec.arms):  # an arm is held against one before it
+    for arm in reversed(spec.arms):  # an arm is compared with one before it
         if arm.name in kept and arm.against is not None:
             kept.add(arm.against)
     return spec.model_copy(
@@ -188,7 +188,7 @@ def cut(
 def _of(
     spec: ExperimentSpec, networks: Container[str], loads: Container[str], arms: Container[str]
 ) -> list[FigureSpec]:
-    """Keep the figures that show something of what is left; where none does, the throughput is shown."""
+    """Keep the figures of what is left; if there is none, show the throughput."""
     kept = []
     for figure in spec.figures:
         its_loads = [load for load in figure.loads if load in loads]
@@ -204,17 +204,17 @@ def _of(
 
 
 def _about(one: SentenceSpec, networks: Container[str], loads: Container[str], arms: Container[str]) -> bool:
-    """Whether a sentence can be judged by what is left."""
+    """Whether what is left suffices to judge a sentence."""
     named = ((one.network, networks), (one.of_network, networks), (one.load, loads), (one.of_load, loads))
     return all(name is None or name in left for name, left in (*named, (one.arm, arms), (one.of, arms)))
 
 
-#: The smoke version: real, and too short to say anything.
+#: The smoke version is real, but too short for its figures to mean anything.
 SMOKE_TIMING = Timing(warmup=0.5, duration=2.0, cooldown=0.1, sample=0.2)
-#: Offered where the experiment asks for a part of the maximum, in tps, and at most so many clients.
+#: The smoke version's rate in tps in place of a part of the maximum, and its largest number of clients.
 SMOKE_RATE = 30.0
 SMOKE_CLIENTS = 2
-#: Blocks are cut so often, in seconds: in the papers' 2 s nothing would be seen to commit.
+#: The smoke version's block timeout in seconds; with the papers' 2 s no commit would be seen.
 SMOKE_TIMEOUT = 0.2
 
 

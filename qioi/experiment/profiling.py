@@ -1,4 +1,4 @@
-"""perf sched over the end of a cell's window: exact slices and delays, where /proc's counters only give sums."""
+"""perf sched over the end of a cell's window: it gives each slice and delay, where /proc's counters only give sums."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Profiler:
         self._error: ProfileError | None = None
 
     def tick(self, at: float, duration: float) -> None:
-        """Begin when it is time; ``at`` is in seconds since the window began."""
+        """Begin at the right time; ``at`` is in seconds since the window began."""
         if self._seconds and self._thread is None and at >= max(0.0, duration - self._seconds):
             self._thread = threading.Thread(target=self._record, name="profiler")
             self._thread.start()

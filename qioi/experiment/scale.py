@@ -1,8 +1,8 @@
-"""The one rule that brings the papers' sizes to this host.
+"""The rule that scales the papers' sizes to this host.
 
-The QiOi paper's host has 24 cores. What disturbs the ledger is how many neighbours there are for a core, so a count n
-of neighbours becomes ``ceil(n * cores / 24)``: the paper's pressure, never none where the paper has some. Rates scale
-by themselves, since they are parts of what the ledger commits at most here. With ``--paper-size`` counts stay.
+The QiOi paper's host has 24 cores. The number of neighbours per core disturbs the ledger, so a count n of neighbours
+becomes ``ceil(n * cores / 24)``: the paper's pressure, and at least one where the paper has any. Rates scale by
+themselves, since they are parts of what the ledger commits at most here. With ``--paper-size`` counts stay.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ RULE = f"neighbours: ceil(the paper's number x cores / {PAPER_CORES})"
 
 
 def scaled(count: int, cores: int) -> int:
-    """Bring one count to a host of ``cores``; a host of the paper's size or larger keeps or raises it."""
+    """Scale one count to a host of ``cores``; a host of the paper's size or larger keeps or raises it."""
     return math.ceil(count * cores / PAPER_CORES)
 
 
 def scale_neighbours(neighbours: NeighbourSpec, cores: int) -> NeighbourSpec:
-    """Bring one arm's neighbours to this host."""
+    """Scale one arm's neighbours to this host."""
     counts = {
         kind: scaled(getattr(neighbours, kind), cores) for kind in ("sysbench", "stress_memory", "stress_io", "spark")
     }

@@ -1,4 +1,4 @@
-"""A run from start to end: labs up, maxima found, repeats measured one after the other, everything down again."""
+"""A run from start to end: bring labs up, find maxima, measure the repeats one after the other, take labs down."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from qioi.processes.errors import BusyError, LabError
 
 #: (what is being done, seconds done, seconds in all)
 Progress = Callable[[str, float, float], None]
-#: Repeats that the machine may be too busy for in one sitting, however few were asked for.
+#: Repeats that may be lost in one run to a busy machine, even if fewer were asked for.
 LOSSES = 5
-#: What a smoke run takes for the maximum, in tps.
+#: The maximum that a smoke run assumes, in tps.
 SMOKE_MAXIMUM = 60.0
 
 
@@ -71,7 +71,7 @@ class Session:
         self._total = plan.probe_seconds + plan.repeats * plan.repeat_seconds
 
     def run(self, *, resume: bool = False) -> list[Repeat]:
-        """Measure until there are enough quiet repeats, or as many more noisy ones as were asked for."""
+        """Measure until there are enough quiet repeats, or twice as many repeats in all as were asked for."""
         if resume:
             self._store.resume(self._plan, describe(self._plan.seed))
         else:
@@ -89,14 +89,14 @@ class Session:
         return finished
 
     def _wanting(self, finished: list[Repeat]) -> int:
-        """Say how many are wanting: quiet ones, as long as there are not twice as many in all as were asked for."""
+        """Count the repeats that are still needed; no more than twice as many as were asked for are measured in all."""
         quiet = sum(repeat.quiet for repeat in finished)
         return max(0, min(self._plan.repeats - quiet, 2 * self._plan.repeats - len(finished)))
 
     def _lose(self, error: BusyError) -> None:
         """Note a repeat that could not be measured; with as many as were asked for, or :data:`LOSSES`, the run ends.
 
-        Those lost before it was resumed don't count: the machine may have more time now.
+        Those that were lost before it was resumed do not count, since the machine may be quieter now.
         """
         self._store.keep("lost", [*self._store.document.lost, str(error)])
         self._lost += 1
@@ -105,7 +105,7 @@ class Session:
 
     @contextlib.contextmanager
     def _lab(self, spec: NetworkSpec, logs: Path) -> Iterator[tuple[Lab, Network]]:
-        """Have a network of that kind up, and down again with its logs kept."""
+        """Bring a network of that kind up, and take it down with its logs kept."""
         lab = Lab(self._directory)
         network = lab.up(lab_options(spec, self._base_port), die_with_parent=True)
         try:
@@ -119,7 +119,7 @@ class Session:
                     lab.down()
 
     def _maxima(self) -> dict[str, float]:
-        """Find what each network that matters commits at most, once for the whole run; a smoke run assumes one."""
+        """Find the maximum of each network that needs one, once for the whole run; a smoke run assumes it."""
         if self._plan.smoke:
             return dict.fromkeys(self._plan.spec.networks, SMOKE_MAXIMUM)
         maxima = dict(self._store.document.maxima)
@@ -188,7 +188,7 @@ class Session:
 
 
 def probe_of(spec: NetworkSpec) -> LoadPlan:
-    """Plan the look for a network's maximum, by the first of its contracts that the load client drives."""
+    """Plan the search for a network's maximum, by the first of its contracts that the load client drives."""
     contracts = (name.split("=", 1)[0] for name in spec.chaincodes)
     contract = next(name for name in contracts if name in WORKLOADS)  # loads that need it have seen to one
     # With fewer clients than a block has transactions, a block waits for its timer.
@@ -210,14 +210,14 @@ def cpu_seconds(lab: Lab, groups: Iterable[str]) -> float:
 
 
 def disturbance(before: Snapshot, after: Snapshot, ours: float, cores: int) -> list[str]:
-    """Say what disturbed the look for a maximum; ``ours`` is the lab's CPU time in seconds."""
+    """Name what disturbed the search for a maximum; ``ours`` is the lab's CPU time in seconds."""
     quiet = between(before, after, cores)
     others = max(0.0, quiet.cores_busy - ours / quiet.seconds)
     return complaints({"steal": 100 * quiet.steal, "others": 100 * others / cores})
 
 
 def title(cell: Cell, cells: Sequence[Cell]) -> str:
-    """Name a cell for people: what is the same in all of these cells goes without saying."""
+    """Name a cell for people by what differs between these cells."""
     parts = [cell.arm.title] if len({one.arm.name for one in cells}) > 1 else []
     if len({one.load_name for one in cells}) > 1:
         parts.insert(0, cell.load.title or cell.load_name)
@@ -227,7 +227,7 @@ def title(cell: Cell, cells: Sequence[Cell]) -> str:
 
 
 def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
-    """Spell a network for the lab."""
+    """Format a network for the lab."""
     flags = {
         "--max-message-count": spec.messages,
         "--batch-timeout": f"{spec.timeout:g}s" if spec.timeout is not None else None,

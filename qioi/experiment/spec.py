@@ -1,7 +1,7 @@
 """The form of an experiment's file: what is varied, what is compared, and how it is shown.
 
 Three axes span an experiment: ``networks`` (how the ledger is built), ``loads`` (how it is driven) and ``arms``
-(who disturbs and who protects). Every load meets every network and every arm; an arm is held against the arm that
+(neighbours and protection). Every load is run on every network under every arm; an arm is compared with the arm that
 it names in ``against``, on the same network, under the same load, in the same repeat. Times are in seconds.
 """
 
@@ -18,9 +18,9 @@ from qioi.lab.options import Runtime
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
 #: Fabric's rule for channels' names.
 _CHANNEL = re.compile(r"[a-z][a-z0-9.-]{0,248}")
-#: More panels than these side by side cannot be read.
+#: Most panels side by side that are readable.
 PANELS = 4
-#: The bundled contracts, and of those that the bundled load client drives its workloads.
+#: The bundled contracts, and the workloads of those that the bundled load client drives.
 CONTRACTS = ("fabcoin", "kv", "marbles", "simple", "smallbank")
 WORKLOADS = {"smallbank": ("create", "mix"), "kv": ("put", "update", "ycsb50")}
 
@@ -51,7 +51,7 @@ Count = Annotated[int, Field(ge=0, le=256)]
 
 
 class Strict(BaseModel):
-    """No unknown keys, no conversions, no changes afterwards."""
+    """A model without unknown keys, conversions or later changes."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -93,9 +93,9 @@ class TenantSpec(Strict):
 class LoadSpec(Strict):
     """How the ledger is driven: ``part`` of its maximum or ``rate`` in tps (open loop), or ``clients`` (closed).
 
-    ``of`` says whose maximum: the first network's, so that all are offered the same, or each network's own.
+    ``of`` names the maximum: the first network's, so that all are offered the same, or each network's own.
     ``benchmark`` and ``round`` are of the driver caliper. ``tenants`` gives every channel a rate of its own.
-    With ``breakdown`` the nodes are asked where the time went (metrics ``node.STAGE`` and ``busy.STAGE``).
+    With ``breakdown`` the nodes report the time of each stage (metrics ``node.STAGE`` and ``busy.STAGE``).
     """
 
     title: str = ""
@@ -135,7 +135,7 @@ class LoadSpec(Strict):
 
 
 class NeighbourSpec(Strict):
-    """Who disturbs, in the paper's numbers (24 cores; see qioi.experiment.scale).
+    """The neighbours, in the paper's numbers (24 cores; see qioi.experiment.scale).
 
     ``quota`` caps the CPU time of all of them together, as a part of the host's. They come during the warm-up and stay,
     or come and go at these seconds of the measured window.
@@ -151,7 +151,7 @@ class NeighbourSpec(Strict):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Their number."""
         return self.sysbench + self.stress_memory + self.stress_io + self.spark
 
     @model_validator(mode="after")
@@ -167,9 +167,9 @@ class NeighbourSpec(Strict):
 
 
 class ProtectionSpec(Strict):
-    """Who protects: the daemon under ``law``, or ``shares`` that are set once for peers and orderers.
+    """The protection: the daemon under ``law``, or ``shares`` that are set once for peers and orderers.
 
-    ``threshold`` is T: what is offered, the ledger's maximum, or tps; by default what fits the law
+    ``threshold`` is T: ``offered``, ``maximum``, or tps; the default depends on the law
     (qioi.lab.demo.default_threshold). ``daemon`` is laid over the daemon's configuration as it is.
     """
 
@@ -192,7 +192,7 @@ class ProtectionSpec(Strict):
 
 
 class ArmSpec(Strict):
-    """One condition. ``against`` names the arm that it is held against; the first is held against none.
+    """One condition. ``against`` names the arm that it is compared with; the first is compared with none.
 
     ``{n}`` in the title stands for the number of neighbours, ``{s}`` for their plural's s; ``axis`` is its place on a
     picture's x axis, by default that number.
@@ -207,12 +207,12 @@ class ArmSpec(Strict):
 
 
 class Timing(Strict):
-    """Of every cell, in seconds. The window is ``duration`` long; ``warmup`` before it and ``cooldown`` after it count
-    for nothing. (The load goes on meanwhile, so that the window's last blocks fill as its others did.)
+    """The times of every cell, in seconds. The window is ``duration`` long; ``warmup`` before it and ``cooldown`` after
+    it count for nothing. (The load goes on meanwhile, so that the window's last blocks fill as its others did.)
 
     Neighbours come at most 3 s after the warm-up's beginning: by default the backlog of their coming has 12 s to go.
 
-    ``sample`` is between two looks; ``profile`` is how much of the window's end perf sched records.
+    ``sample`` is the time between two samples; ``profile`` is how much of the window's end perf sched records.
     """
 
     warmup: Positive = 15.0
@@ -223,12 +223,12 @@ class Timing(Strict):
 
     @property
     def arrival(self) -> float:
-        """When neighbours come that stay, in seconds since the warm-up began."""
+        """When neighbours that stay arrive, in seconds since the warm-up began."""
         return min(3.0, 0.3 * self.warmup)
 
     @property
     def settling(self) -> float:
-        """What is left of the warm-up for the backlog of their coming to go, in seconds."""
+        """Seconds between the neighbours' arrival and the window, in which their backlog may go."""
         return self.warmup - self.arrival
 
     @model_validator(mode="after")
@@ -243,9 +243,9 @@ class Timing(Strict):
 class FigureSpec(Strict):
     """One table or picture.
 
-    ``bars``: a metric a panel, a bar a cell. ``lines``: metrics over ``x`` (a metric, or ``axis`` of the arms, which
-    ``x_title`` names), a line a network. ``time``: series over time, a panel a cell. ``stack``: metrics on top of each
-    other, a bar a cell.
+    ``bars``: a panel per metric, a bar per cell. ``lines``: metrics over ``x`` (a metric, or ``axis`` of the arms,
+    which ``x_title`` names), a line per network. ``time``: series over time, a panel per cell. ``stack``: stacked
+    metrics, a bar per cell.
     """
 
     kind: Literal["table", "bars", "lines", "time", "stack"]
@@ -261,7 +261,7 @@ class FigureSpec(Strict):
 
 
 class SentenceSpec(Strict):
-    """A sentence about one ratio: a metric of an arm to the same of the arm that it is held against.
+    """A sentence about one ratio: a metric of an arm to the same of the arm that it is compared with.
 
     With ``of`` the ratio is to that arm in place of ``against``; ``network`` and ``load`` name the cell where there
     are several, ``of_network`` and ``of_load`` the other side of a ratio between them.
@@ -284,7 +284,7 @@ class PaperSpec(SentenceSpec):
 
 
 class GoalSpec(SentenceSpec):
-    """What QiOi is to reach: a bound of the ratio, or of the metric where that is a part of something already."""
+    """A goal of QiOi's: a bound of the ratio, or of the metric itself where that is a ratio already."""
 
     least: float | None = None
     most: float | None = None

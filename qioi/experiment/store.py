@@ -1,4 +1,4 @@
-"""The folder of one run: what was asked for, what is finished, and the raw data.
+"""The folder of one run: its plan, the finished repeats, and the raw data.
 
     run.json                    the experiment as run, host, seed, maxima found, what was left out
     repeats/N/repeat.json       a finished repeat: every cell's figures, and what disturbed it
@@ -64,9 +64,9 @@ class Store:
         return found
 
     def check(self, plan: Plan, *, resume: bool) -> None:
-        """Raise unless a run can be opened here, or gone on with: one that was asked for the same."""
+        """Raise unless a run can be opened here, or resumed with the same plan."""
         if not resume:
-            # What an interrupt in begin has left counts for nothing.
+            # An interrupted begin leaves nothing that counts.
             if self.directory.exists() and any(one.name != _NEW for one in self.directory.iterdir()):
                 raise SpecError([f"{self.directory} is not empty; --resume goes on with it, --output names another"])
             return
@@ -85,7 +85,7 @@ class Store:
         self._write({"format": FORMAT, **asked(plan), "host": host, "maxima": {}})
 
     def resume(self, plan: Plan, host: dict[str, Any]) -> None:
-        """Go on with a run that was asked for the same; drop what is unfinished, and note the machine as it is now."""
+        """Resume a run of the same plan; drop what is unfinished, and note the machine as it is now."""
         self.check(plan, resume=True)
         for folder in self._folders():
             if not (folder / "repeat.json").exists():
@@ -93,7 +93,7 @@ class Store:
         self.keep("resumed", [*self._read().get("resumed", []), host])
 
     def keep(self, key: str, value: object) -> None:
-        """Note something in run.json."""
+        """Write one key of run.json."""
         self._write({**self._read(), key: value})
 
     def _write(self, document: Mapping[str, object]) -> None:
@@ -106,7 +106,7 @@ class Store:
         return self.directory / "repeats" / str(repeat) / key
 
     def finish(self, repeat: int, cells: Mapping[str, CellFigures], *, judged: bool) -> Repeat:
-        """Close a repeat: from now on it is kept."""
+        """Finish a repeat, so that it is kept."""
         noise = {key: found for key, cell in cells.items() if (found := complaints(cell.metrics))} if judged else {}
         document = {"number": repeat, "noise": noise, "cells": {key: asdict(cell) for key, cell in cells.items()}}
         new = self.folder(repeat) / "repeat.json.new"
@@ -121,7 +121,7 @@ class Store:
         return [read_repeat(file, keys) for file in files if file.exists()]
 
     def _folders(self) -> list[Path]:
-        """List the repeats' folders by number; what else stands there is not ours."""
+        """List the repeats' folders by number; other folders are ignored."""
         found = [path for path in (self.directory / "repeats").glob("*") if path.name.isdecimal() and path.is_dir()]
         return sorted(found, key=lambda path: int(path.name))
 
@@ -146,7 +146,7 @@ def _spoilt(file: Path, problem: str) -> SpecError:
 
 
 def asked(plan: Plan) -> dict[str, Any]:
-    """Spell what a run is of: two runs with the same are the same."""
+    """Format a run's plan; equal plans have equal text."""
     return {
         "spec": plan.spec.model_dump(mode="json"),
         "arms": [arm.model_dump(mode="json") for arm in {cell.arm.name: cell.arm for cell in plan.cells}.values()],

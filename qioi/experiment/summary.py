@@ -1,4 +1,4 @@
-"""From repeats to what a page says: medians with spread, ratios within repeats, the papers' sentences judged."""
+"""From repeats to a page: medians with spread, ratios within repeats, judgements of the papers' sentences."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from qioi.experiment.session import title
 from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, GoalSpec, PaperSpec, SentenceSpec
 from qioi.experiment.store import Store
 
-#: Within this of 1 a ratio says "the same".
+#: A ratio that differs from 1 by no more than this counts as "the same".
 SAME = 0.03
-#: Metrics that say by themselves what is to be said: their ratio to another arm's means nothing.
+#: Metrics that are ratios already: their ratio to another arm's means nothing.
 ABSOLUTE = frozenset({"neighbours.due", "reaction", "release"})
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The median of the repeats that count, the least and the most."""
+    """The median of the repeats that count, their minimum and their maximum."""
 
     median: float
     low: float
@@ -72,7 +72,7 @@ class Outcome:
 
 
 class Summary:
-    """One run, read back."""
+    """One run, as read from its folder."""
 
     def __init__(self, store: Store) -> None:
         document = store.document
@@ -82,7 +82,7 @@ class Summary:
         self.spec: ExperimentSpec = self.plan.spec
         self.repeats = store.repeats()
         quiet = [repeat for repeat in self.repeats if repeat.quiet]
-        #: Medians are of quiet repeats; where there is none the page shows the noisy ones, and says so.
+        #: Medians are over quiet repeats. If there is none the page shows the noisy ones and says so.
         self.counted: list[Repeat] = quiet or self.repeats
         self.noisy = [repeat for repeat in self.repeats if not repeat.quiet]
 
@@ -92,7 +92,7 @@ class Summary:
         return not self.plan.smoke and sum(repeat.quiet for repeat in self.repeats) >= self.plan.repeats
 
     def title(self, cell: Cell, among: Sequence[Cell] = ()) -> str:
-        """Name a cell by what tells it from these, or from all others."""
+        """Name a cell by what distinguishes it from these, or from all others."""
         return title(cell, among or self.plan.cells)
 
     def selected(self, figure: FigureSpec) -> list[Cell]:
@@ -146,7 +146,7 @@ class Summary:
         """Give the part of their due that the neighbours got, in %.
 
         Their due is what ledger and client leave free when they run alone, times the neighbours' own rate per
-        core-second; since they are held against it at that same rate, CPU times say it all.
+        core-second; both sides of the ratio have that rate, so CPU times suffice.
         """
         alone = repeat.cells[f"{cell.network_name}.{cell.load_name}.{self.alone.name}"].metrics
         cores = repeat.cells[cell.key].metrics.get("neighbours.cores")
@@ -197,7 +197,7 @@ class Summary:
         return Outcome(goal.what, goal.metric, goal.least, goal.most, ours, reached, often, of)
 
     def _place(self, one: SentenceSpec) -> tuple[Cell | None, Cell | None]:
-        """Find the two cells that a sentence is about: this one, and the one that it is held against."""
+        """Find the two cells that a sentence is about: this one, and the one that it is compared with."""
         network = one.network or next(iter(self.spec.networks))
         load = one.load or next(iter(self.spec.loads))
         arm = self.plan.same.get(one.arm, one.arm)
@@ -214,12 +214,12 @@ class Summary:
 
 
 def within(goal: GoalSpec, value: float) -> bool:
-    """Whether a value keeps to a goal's bound."""
+    """Whether a value is within a goal's bound."""
     return value >= goal.least if goal.least is not None else goal.most is not None and value <= goal.most
 
 
 def judge(paper: float, ours: Spread | None) -> tuple[bool | None, str]:
-    """Say whether ours goes where the paper's goes: up, down, or nowhere."""
+    """Say whether ours has the direction of the paper's: up, down, or the same."""
     if ours is None:
         return None, "not measured"
     wanted, low, high = direction(paper), direction(ours.low), direction(ours.high)
@@ -237,7 +237,7 @@ def direction(ratio: float) -> int:
 
 
 def as_json(summary: Summary) -> dict[str, Any]:
-    """Spell all medians, ratios and verdicts for programs."""
+    """Format all medians, ratios and verdicts for programs."""
 
     def both(cell: Cell) -> dict[str, Any]:
         names = sorted({name for repeat in summary.counted for name in repeat.cells[cell.key].metrics})
@@ -260,7 +260,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
 
 
 def write_csv(summary: Summary, path: Path) -> None:
-    """Write every metric of every cell of every repeat, a line each."""
+    """Write every metric of every cell of every repeat, one line each."""
     with path.open("w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["repeat", "quiet", "network", "load", "arm", "metric", "value"])

@@ -1,4 +1,4 @@
-"""Tables of medians on an experiment's page: a row a cell, beside it the ratio to what the cell is held against."""
+"""Tables of medians on an experiment's page: a row per cell, with the ratio to the cell that it is compared with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qioi.lab.table import short, times
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One value of a table: the median, its spread, its ratio to the cell that it is held against, and to alone."""
+    """One value of a table: the median, its spread, its ratio to the cell that it is compared with, and to alone."""
 
     value: str
     spread: str = ""
@@ -54,12 +54,12 @@ def table(summary: Summary, figure: FigureSpec) -> Table:
 
 
 def base_title(summary: Summary, cell: Cell) -> str:
-    """Name the arm that a cell is held against."""
+    """Name the arm that a cell is compared with."""
     return next((one.arm.title for one in summary.plan.cells if one.key == cell.base), "")
 
 
 def entry(summary: Summary, cell: Cell, name: str) -> Entry:
-    """Spell one value."""
+    """Format one value."""
     value, ratio = summary.value(cell, name), summary.ratio(cell, name)
     if value is None:
         return Entry("-")
@@ -71,13 +71,13 @@ def entry(summary: Summary, cell: Cell, name: str) -> Entry:
 
 
 def some_of(value: Spread, summary: Summary) -> str:
-    """Say in how many of the repeats there was a value: a starved ledger has no latency."""
+    """Say in how many of the repeats there was a value; a starved ledger has no latency."""
     of = len(summary.counted)
     return f"in {value.count} of {of}" if value.count < of else ""
 
 
 def of_alone(summary: Summary, cell: Cell, name: str) -> str:
-    """Give the ratio to the ledger alone too, where a cell is held against another one."""
+    """Give the ratio to the ledger alone too, where a cell is compared with another one."""
     alone = f"{cell.network_name}.{cell.load_name}.{summary.alone.name}"
     if summary.alone.neighbours.count or cell.base in {None, alone} or not metric(name).better:
         return ""

@@ -25,7 +25,7 @@ class Claim:
 
 
 def claim(verdict: Verdict, summary: Summary) -> Claim:
-    """Spell a sentence of the paper beside ours."""
+    """Format a sentence of the paper beside ours."""
     word = verdict.word if summary.trusted or verdict.agrees is None else f"{verdict.word} (not trusted)"
     values = ""
     if verdict.values is not None:
@@ -37,7 +37,7 @@ def claim(verdict: Verdict, summary: Summary) -> Claim:
 
 
 def goal(outcome: Outcome, summary: Summary) -> Claim:
-    """Spell a goal beside what was found."""
+    """Format a goal beside what was found."""
     spell = percent if outcome.metric == "neighbours.due" else short if outcome.metric in ABSOLUTE else finely
     words = {True: "reached", False: "not reached", None: "not measured"}
     word = words[outcome.reached]
@@ -50,7 +50,7 @@ def goal(outcome: Outcome, summary: Summary) -> Claim:
 
 
 def ranged(ours: Spread | None, spell: Callable[[float], str], summary: Summary) -> str:
-    """Spell a median, with the least and the most."""
+    """Format a median, with the least and the most."""
     if ours is None:
         return "-"
     several = f" ({spell(ours.low)} .. {spell(ours.high)})" if ours.count > 1 else ""
@@ -58,12 +58,12 @@ def ranged(ours: Spread | None, spell: Callable[[float], str], summary: Summary)
 
 
 def percent(value: float) -> str:
-    """Spell a part that is in % already."""
+    """Format a part that is in % already."""
     return f"{value:.0f} %"
 
 
 def finely(ratio: float) -> str:
-    """Spell a ratio that one hundredth decides about."""
+    """Format a ratio that one hundredth decides about."""
     return f"{ratio:.3f}x" if ratio < 2 else times(ratio)
 
 

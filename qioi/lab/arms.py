@@ -1,7 +1,7 @@
 """Arms of a measurement: the same load on the same lab, alone, beside interferers, with QiOi.
 
-The daemon comes first, then the load, then, during the load's warm-up, the interferers, as neighbours do
-come to a ledger that runs. The load's window bounds what is measured; the others outlive its end.
+The daemon starts first, then the load. The interferers start during the load's warm-up, as neighbours come to a ledger
+that runs. The load's window is what is measured; daemon and interferers outlive its end.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from qioi.model import Role
 #: Called a few times a second with the seconds since the arm began.
 Tick = Callable[[float], None]
 
-#: Clients that look for the maximum where none of them waits for a block.
+#: Clients that find the maximum where none of them waits for a block.
 FEW = 64
-#: How the ledger's maximum is looked for; times in seconds.
+#: The load that finds the ledger's maximum; times in seconds.
 PROBE = LoadPlan(duration=8, warmup=3, clients=FEW)
 #: Transactions in a block unless said otherwise, as Fabric cuts them.
 BLOCK = 500
@@ -55,7 +55,7 @@ class Arm:
 
     @property
     def arrival(self) -> float:
-        """When the interferers come, in seconds since the load began."""
+        """The time of the interferers' start, in seconds since the load began."""
         return min(3.0, 0.3 * self.load.warmup)
 
     @property

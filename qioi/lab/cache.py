@@ -22,7 +22,7 @@ def cache_directory() -> Path:
 
 
 def make_whole(target: Path, fill: Callable[[Path], None]) -> None:
-    """Have ``fill`` make a folder's content under another name, and rename it to ``target``."""
+    """Let ``fill`` write a folder's content under another name, and rename it to ``target``."""
     root = target.parent
     try:
         root.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,7 @@ class Run:
 
     @property
     def problems(self) -> list[str]:
-        """One line for every round that says nothing."""
+        """One line for every round without figures."""
         return [f"round {entry.label}: {entry.problem}" for entry in self.rounds if entry.problem]
 
 
@@ -132,7 +132,7 @@ def make_folder(output: Path) -> Path:
 def launch_manager(
     node: str, modules: Path, configs: Path, output: Path, group: Group | None, log: Path, say: Say
 ) -> int:
-    """Run ``caliper launch manager`` to its end and give its exit status; whatever ends us ends it too."""
+    """Run ``caliper launch manager`` to its end and give its exit status. It ends with this process."""
     argv = [
         node,
         str(modules / "@hyperledger" / "caliper-cli" / "caliper.js"),
@@ -172,7 +172,7 @@ def launch_manager(
 
 
 def report(lines: list[str], say: Say) -> None:
-    """Say what is worth saying of new log lines."""
+    """Report the new log lines that matter to a user."""
     for line in lines:
         text = progress(line)
         if text is not None:
@@ -180,5 +180,5 @@ def report(lines: list[str], say: Say) -> None:
 
 
 def installed_versions(modules: Path) -> dict[str, str]:
-    """Say what was really run."""
+    """Name the versions that were really run."""
     return {name: json.loads((modules / name / "package.json").read_text())["version"] for name in VERSIONS}

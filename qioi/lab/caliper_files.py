@@ -1,6 +1,6 @@
 """The two files that a Caliper run reads, made from what the user names: network and benchmark.
 
-Both are written out in full, with absolute paths, so that a run's folder says what was measured.
+Both are complete and have absolute paths, so that a run's folder documents what was measured.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the command line says against the benchmark file; None leaves it as it is there."""
+    """What the command line changes of the benchmark file; ``None`` leaves the file's value."""
 
     rounds: tuple[str, ...] = ()
     workers: int | None = None
@@ -173,7 +173,7 @@ def benchmark(path: Path, configs: Path, network: Document, overrides: Overrides
     document = load_mapping(path)
     try:
         test = document["test"]
-        # Rounds may share parts by YAML's anchors: each becomes its own.
+        # Rounds may share parts by YAML's anchors, so each is copied.
         rounds = [copy.deepcopy(entry) for entry in test["rounds"]]
         labels = [str(entry["label"]) for entry in rounds]
     except (KeyError, TypeError) as error:

@@ -76,14 +76,14 @@ class Round:
 
     @property
     def problem(self) -> str | None:
-        """Why the round says nothing: it failed as a whole, or not one transaction succeeded."""
+        """Give the reason why the round has no figures: it failed as a whole, or no transaction succeeded."""
         if self.succeeded and self.failure is None:
             return None
         reason = self.failure or ("it did not run to its end" if self.succeeded is None else "no transaction succeeded")
         return f"{reason}: {self.errors[0]['message']}" if self.errors else reason
 
     def as_json(self) -> dict[str, object]:
-        """Spell it for programs."""
+        """Format it for programs."""
         return asdict(self)
 
 
@@ -100,7 +100,7 @@ def messages(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def progress(line: str) -> str | None:
-    """Say one log line in a few words, if it is one that a waiting user wants to see."""
+    """Shorten one log line, if a waiting user wants to see it."""
     found = _MESSAGE.match(line.rstrip("\n"))
     if not found:
         return None

@@ -1,12 +1,12 @@
 """The lab's programs as containers of a real engine: what :class:`qioi.processes.tree.Tree` is for plain processes.
 
-Each is a container of its own, in the group that the engine makes for it below its parent (``docker``), and all of
-them share the host's network, since the network's addresses are loopback's. The ledger's image is its one static
-binary; what else runs (sysbench, stress-ng) is the host's own program in an empty image, with the host's programs and
-libraries shown to it. What works on the host itself (the daemon, Caliper's Node processes, Spark) gets a plain group
+Each is a container of its own, in the group that the engine makes for it below its parent (``docker``), and all of them
+share the host's network, since the network's addresses are loopback's. The ledger's image is its one static binary;
+what else runs (sysbench, stress-ng) is the host's own program in an empty image, into which the host's programs and
+libraries are mounted. What works on the host itself (the daemon, Caliper's Node processes, Spark) gets a plain group
 below the same parent: a share counts among siblings only, so all must be siblings.
 
-Source of truth is the engine: a lab's containers bear its name as a label, so whoever comes later finds them.
+The engine is the source of truth: a lab's containers bear its name as a label, by which another process finds them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NAME_LABEL = "io.qioi.lab.name"
 LEDGER_IMAGE = "qioi-lab/ledger"
 #: An image of nothing: its containers run the host's own programs.
 HOST_IMAGE = "qioi-lab/host:1"
-#: What the host's programs need of the host, to be read.
+#: Folders that the host's programs read.
 HOST_FOLDERS = tuple(Path(one) for one in ("/usr", "/bin", "/lib", "/lib64", "/etc"))
 #: Where engines make containers' groups, by their cgroup driver: cgroupfs or systemd.
 PARENTS = ("docker", "system.slice")
@@ -49,9 +49,9 @@ GATE_PATIENCE = 60.0
 
 
 class ContainerRun:
-    """One container that was started here; speaks as :class:`subprocess.Popen` does.
+    """One container that was started here, with the interface of :class:`subprocess.Popen`.
 
-    Whether it runs is asked of the kernel, not of the engine: that costs nothing.
+    The kernel is asked whether it runs, not the engine, because that costs nothing.
     """
 
     def __init__(self, engine: LabEngine, container: str, log: Path | None) -> None:
@@ -190,7 +190,7 @@ class Containers(Tree):
     def _plain(self) -> tuple[Group, ...]:
         paths = {
             f"{parent}/{entry.name}"
-            for parent in {self.parent, *PARENTS}  # without containers nobody knows any more which one it was
+            for parent in {self.parent, *PARENTS}  # without containers the parent is unknown
             for mount in self.hierarchy.mounts
             for entry in (mount / parent).glob(f"{self.name}-*")
         }
@@ -215,12 +215,12 @@ class Containers(Tree):
         return self._runs[program.name]
 
     def prepare(self, name: str, shares: int = DEFAULT_SHARES, folders: Sequence[Path] = ()) -> None:
-        """Have a container wait, so that its program comes at once when it is started: an engine takes its time."""
+        """Make a container that waits, so that its program starts without the engine's delay."""
         self._gates.mkdir(parents=True, exist_ok=True)
         gate = self._gates / name
         gate.unlink(missing_ok=True)
         os.mkfifo(gate)
-        # A shell that reads its script from a pipe waits for who writes it.
+        # A shell that reads its script from a pipe waits until the script is written.
         self._run(Program(name, ["/bin/sh", str(gate)], shares=shares, folders=(self._gates, *folders)))
         self._waiting[name] = gate
 
@@ -230,7 +230,7 @@ class Containers(Tree):
             try:
                 descriptor = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
                 break
-            except OSError as error:  # nobody reads yet
+            except OSError as error:  # the shell does not read yet
                 if self._runs[name].poll() is not None or time.monotonic() > deadline:
                     raise LabError(f"{name} does not come: its container ended or hangs before its program") from error
                 time.sleep(0.01)

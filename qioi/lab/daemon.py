@@ -65,11 +65,11 @@ class Daemon:
 def daemon_config(
     lab: Lab, network: Network, *, law: str, threshold: float, period: float = 1.0, slices: str = "off"
 ) -> str:
-    """Spell a configuration for the lab's daemon; ``threshold`` in transactions per second, for each channel.
+    """Format a configuration for the lab's daemon; ``threshold`` in transactions per second, for each channel.
 
-    Its state stays in the lab's folder, so it does not meet a daemon that watches over the host itself.
+    Its state stays in the lab's folder, so it does not conflict with a daemon that protects the host itself.
     """
-    # Containers are found by their labels, as anybody's are; plain processes are listed in the lab's folder.
+    # Containers are found by their labels; plain processes are listed in the lab's folder.
     where = (
         {"docker": {"socket": lab.tree.socket, "fabric": False}}
         if isinstance(lab.tree, Containers)

@@ -1,4 +1,4 @@
-"""The demo: one ledger, one load, three conditions, one page. Everything is measured while you watch."""
+"""The demo: one ledger, one load, three conditions, one page; everything is measured at that time."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from qioi.processes.errors import LabError
 
 #: The load, as a part of what the lab can do at most: busy, but not saturated.
 LOAD_PART = 0.6
-#: As Fabric orders by default, 500 transactions or 2 s a block: what QiOi will mostly meet.
+#: Fabric's default, 500 transactions or 2 s a block, which QiOi meets most often.
 MODE = "block"
 #: Times in seconds. Together with start and stop under four minutes.
 WARMUP = 15.0
 DURATION = 40.0
-#: Where the demo's lab stands: always one of these, so that the next demo clears away what one that was
-#: killed has left. In memory where there is room, since the demo is about CPU: see qioi.lab.flush.
+#: Folders of the demo's lab. It is always one of these, so that the next demo removes what a killed one has left. It is
+#: in memory where there is room, since the demo is about CPU (see qioi.lab.flush).
 DISK_DIRECTORY = Path("/var/lib/qioi-demo")
 MEMORY_DIRECTORY = Path("/dev/shm/qioi-demo")
 MODES = {"stream": "stream mode, each transaction on its own", "block": "block mode, 500 transactions or 2 s a block"}
@@ -40,12 +40,12 @@ CONTAINERS = (
 )
 #: Bytes that the ledgers of a demo may need: some 100,000 transactions of 4 kB, kept by ten stores.
 ROOM = 4 << 30
-#: What bringing the lab up and taking it down takes, for the progress bar alone.
+#: Seconds that bringing the lab up and taking it down takes; only the progress bar needs it.
 UP_SECONDS = 6.0
 
 
 def demo_directory(memory: Path = MEMORY_DIRECTORY, disk: Path = DISK_DIRECTORY, room: int = ROOM) -> Path:
-    """Choose the folder of the demo's lab: in memory if there is room for it, or was; else on the disk."""
+    """Choose the folder of the demo's lab: in memory if it exists there or has room there, else on the disk."""
     if memory.exists():
         return memory
     if memory.parent.is_dir() and file_system(memory.parent) == "tmpfs":
@@ -174,9 +174,8 @@ class Demo:
 def default_threshold(law: str, alone: float, maximum: float | None) -> float:
     """Choose T in transactions per second.
 
-    ``adaptive`` is owed what the ledger reaches alone. Algorithm 1 has no memory: at that T its shares
-    would fall back whenever throughput has returned, and swing. Owed the ledger's maximum, it keeps a
-    steady boost in proportion to what is missing to it.
+    Under ``adaptive`` a channel is owed what the ledger reaches alone. Algorithm 1 has no memory: at that T its shares
+    would fall back whenever throughput returns, and oscillate. With the ledger's maximum as T it keeps a steady boost.
     """
     if law == "proportional" and maximum is not None:
         return round(maximum)

@@ -18,13 +18,13 @@ from qioi.processes.errors import LabError
 PATIENCE = 120
 #: Rotated by the engine: what a busy peer logs in some minutes.
 LOG_SIZE, LOG_FILES = "10m", "3"
-#: Files belong to whom the lab's folder belongs to; nothing else of root's powers is needed.
+#: The one capability that is needed: files belong to the owner of the lab's folder.
 CAPABILITIES = ["DAC_OVERRIDE"]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A container to be made. ``folders`` of the host are seen at their own paths; ``shown`` only to be read."""
+    """A container to be made. ``folders`` of the host are mounted at their own paths, ``shown`` read-only."""
 
     name: str
     image: str
@@ -121,7 +121,7 @@ class LabEngine(Engine):
             with self._said():
                 self._api.start(container)
         except NoContainerError:
-            raise LabError(f"container {container[:12]} was removed by somebody before it was started") from None
+            raise LabError(f"container {container[:12]} was removed before it was started") from None
 
     def labelled(self, label: str, value: str) -> list[str]:
         """List the ids of all containers with that label, those that have ended too."""
@@ -142,7 +142,7 @@ class LabEngine(Engine):
             return None
 
     def exit_status(self, container: str) -> int | None:
-        """Give how a container ended; ``None`` while the engine has it running, or knows it no more."""
+        """Give how a container ended; ``None`` while the engine has it running, or does not know it."""
         try:
             with self._said():
                 state = self._api.inspect_container(container)["State"]
@@ -161,7 +161,7 @@ class LabEngine(Engine):
     def follow(self, container: str, *, error: bool) -> Iterator[bytes]:
         """Give what a container writes to standard output, or error, from its beginning to its end.
 
-        By its log, not by attaching: an engine lets one that attaches after the end wait for ever.
+        It reads the log and does not attach: a client that attaches after the end waits for ever.
         """
         with self._said():
             stream = self._api.logs(container, stdout=not error, stderr=error, stream=True, follow=True)

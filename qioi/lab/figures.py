@@ -35,7 +35,7 @@ class LoadFigures:
 
 @dataclass(frozen=True, slots=True)
 class RoleFigures:
-    """What the scheduler did to all components of one role within the window.
+    """The scheduling of all components of one role within the window.
 
     ``delay`` is the mean wait per time slice and ``time_slice`` the mean slice, in milliseconds;
     ``waiting`` the share of runnable time spent waiting (0..1); ``switches`` slices per second;

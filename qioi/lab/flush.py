@@ -1,8 +1,7 @@
-"""How long the ledgers' file system takes to flush a small write, looked at while an arm runs.
+"""How long the ledgers' file system takes to flush a small write, sampled while an arm runs.
 
-CPU shares cannot help a ledger that waits for its disk, and a disk may become slower just because the CPUs
-are busy: behind a virtual disk stands a process of the host's, which may share its CPU time with ours.
-So a measurement that is about CPU shows beside it what the disk did.
+CPU shares cannot help a ledger that waits for its disk. A virtual disk may become slower because the CPUs are busy: it
+is a process of the host, which may share its CPU time with ours. So a report about CPU shows the disk's times too.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-#: Seconds between two flushes, and bytes of each: seldom and small enough not to matter to the ledger.
+#: Seconds between two flushes, and bytes of each: rare and small enough not to disturb the ledger.
 PERIOD = 0.1
 SIZE = 4096
 

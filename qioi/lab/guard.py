@@ -1,7 +1,7 @@
-"""Takes a lab down when the process that brought it up is gone, however it went.
+"""Takes a lab of containers down when the process that brought it up has ended, also by SIGKILL.
 
-Processes die with their parent by the kernel's hand; containers are the engine's children, so somebody has to tell the
-engine. The guard waits at the end of a pipe whose other end only the parent has, and which no death can keep open.
+The kernel kills processes with their parent, but containers are children of the engine. So the guard waits at a pipe
+whose other end only the parent holds, and which the kernel closes when the parent dies.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: ``read`` returns when the parent has closed the pipe, by its end.
+#: ``read`` returns when the pipe is closed.
 _WAIT_AND_END = 'read _; exec "$0" -m qioi.cli lab down --dir "$1"'
 
 
 class Guard:
-    """Stands by from construction until :meth:`dismiss`."""
+    """Waits from its construction until :meth:`dismiss`."""
 
     def __init__(self, directory: Path) -> None:
         self._process = subprocess.Popen(
@@ -27,6 +27,6 @@ class Guard:
         )
 
     def dismiss(self) -> None:
-        """Send it away: its parent has taken the lab down."""
+        """End it, once its parent has taken the lab down."""
         self._process.kill()
         self._process.communicate()

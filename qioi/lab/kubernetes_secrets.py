@@ -54,7 +54,7 @@ def objects_of(directory: Path, namespace: str) -> list[Document]:
 
 
 def node_files(directory: Path, name: str, config: str) -> dict[str, bytes]:
-    """Give one node's files under their new names, and its configuration that speaks of these."""
+    """Give one node's files under their new names, and its configuration, which refers to them."""
     settings = yaml.safe_load((directory / config).read_text())
     files: dict[str, bytes] = {}
 
@@ -73,7 +73,7 @@ def node_files(directory: Path, name: str, config: str) -> dict[str, bytes]:
 
 
 def client_files(directory: Path, network: Document) -> dict[str, bytes]:
-    """Give what a load client needs: who it is, and whom it trusts."""
+    """Give what a load client needs: its identities and its trusted authorities."""
     files: dict[str, bytes] = {}
     clients = []
     for client in network["clients"]:
@@ -98,5 +98,5 @@ def named(name: str, namespace: str) -> Document:
 
 
 def as_yaml(documents: Iterable[Document]) -> str:
-    """Spell objects as kubectl reads them."""
+    """Format objects as kubectl reads them."""
     return yaml.safe_dump_all(documents, sort_keys=False)

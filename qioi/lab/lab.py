@@ -34,20 +34,20 @@ from qioi.processes.errors import LabError
 from qioi.processes.launch import Running
 from qioi.processes.tree import Program, Tree
 
-#: On a disk: below /run, mostly a tmpfs, flushing the ledger would cost nothing and prove nothing.
+#: A folder on a disk: flushing costs nothing below /run, which is mostly a tmpfs.
 DEFAULT_DIRECTORY = Path("/var/lib/qioi-lab")
 GROUP_PREFIX = "qioi-lab-"
-#: Share of the load client's group, the same in every arm: what is measured is the ledger's waiting.
+#: Share of the load client's group, the same in every arm: the ledger's waiting is measured, not the client's.
 CLIENT_SHARES = 65_536
 CLIENT_GROUP = "client"
-#: Proof that a folder is a lab's and may be emptied.
+#: A file that proves that a folder is a lab's and may be emptied.
 MARKER = ".qioi-lab"
 STATE = "lab.json"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """What is to be seen of one node from outside. ``cpu`` is in seconds since its start, ``log`` as it is wrapped."""
+    """One node as seen from outside. ``cpu`` is in seconds since its start, ``log`` as it is wrapped."""
 
     node: Node
     group: Group
@@ -59,7 +59,7 @@ class NodeStatus:
 
 
 class Lab:
-    """One lab, told by its folder. All methods work on a lab that another process brought up."""
+    """One lab, identified by its folder. All methods work on a lab that another process brought up."""
 
     def __init__(self, directory: Path = DEFAULT_DIRECTORY, hierarchy: Hierarchy | None = None) -> None:
         self.directory = directory.resolve()
@@ -87,7 +87,7 @@ class Lab:
 
     @property
     def running(self) -> bool:
-        """Whether it came up and processes of it live."""
+        """Whether it came up and has live processes."""
         return self.state_file.exists() and bool(self.tree.pids())
 
     def network(self) -> Network:
@@ -190,7 +190,7 @@ class Lab:
     def down(self, *, keep_files: bool = False) -> bool:
         """End every process and remove groups and files; say whether there was anything to remove.
 
-        With ``keep_files`` ledgers, logs and keys stay, and the folder is no lab's any more.
+        With ``keep_files`` ledgers, logs and keys stay, and the folder ceases to be a lab's.
         """
         self._adopt()
         there = self._traces()
@@ -209,15 +209,15 @@ class Lab:
                 self.tree = containers
 
     def _engine_of(self, runtime: Runtime) -> Containers | None:
-        """Find the engine, before anything is made, if there shall be one."""
+        """Find the engine before anything is made; ``None`` for plain processes."""
         if runtime != "docker":
             return None
         containers = self._containers(engine_socket())
-        containers.left()  # it answers
+        containers.left()  # raises unless the engine answers
         return containers
 
     def _take(self, containers: Containers | None) -> None:
-        """Have the programs run like that from now on; who comes later reads it from the marker."""
+        """Choose how the programs run. Other processes read the choice from the marker."""
         self.tree = containers or Tree(self._name, self._hierarchy)
         if containers is not None:
             (self.directory / MARKER).write_text(f"{self._name}\n{containers.socket}\n")
@@ -234,7 +234,7 @@ class Lab:
         if self._site is not None:
             self._site.wait_for_ends()
             self._site = None
-        if self._guard is not None:  # not before: should this fail, or be killed, the guard tries again
+        if self._guard is not None:  # last: if this process fails or is killed before, the guard takes the lab down
             self._guard.dismiss()
             self._guard = None
         if not (self.directory / MARKER).exists():
@@ -268,11 +268,11 @@ class Lab:
         return NodeStatus(node, group, group.pids(), ready, group.shares(), group.cpu_seconds(), log)
 
     def load_command(self, arguments: Sequence[str]) -> list[str]:
-        """Spell a load run against this network."""
+        """Format a load run against this network."""
         return [str(find_binary()), "load", "--network", str(self.network().path), *arguments]
 
     def client_group(self) -> Group:
-        """Make, or find, the load client's own group: the one that a process on the host may join."""
+        """Make or find the load client's own group, which a process on the host may join."""
         return self.tree.plain_group(CLIENT_GROUP).create(CLIENT_SHARES)
 
     def start_client(
@@ -294,7 +294,7 @@ class Lab:
         )
 
     def _make_empty(self, say: Say) -> None:
-        """Remove what a lab that crashed has left; refuse a folder that holds anything else."""
+        """Remove what a crashed lab has left; refuse a folder that holds anything else."""
         self._adopt()
         if self._traces():
             say(f"removing what an earlier lab in {self.directory} has left behind")

@@ -33,7 +33,7 @@ class LoadPlan:
     cooldown: float = 0.0
 
     def arguments(self, result: Path) -> list[str]:
-        """Spell it as flags of `qioi-ledger load`."""
+        """Format it as flags of `qioi-ledger load`."""
         if (self.rate is None) == (self.clients is None):
             raise LabError("a load has either a rate (open loop) or a number of clients (closed loop)")
         loop = ["--rate", f"{self.rate:g}"] if self.rate is not None else ["--clients", str(self.clients)]

@@ -48,7 +48,7 @@ class Network:
 
 
 def load_network(path: Path) -> Network:
-    """Read network.json; what is missing or malformed is said with the file and the key."""
+    """Read network.json; LabError names the file and the key of what is missing or malformed."""
     try:
         document = json.loads(path.read_text())
         return Network(

@@ -26,7 +26,7 @@ class LabOptions:
     system: str = "ledger"
 
     def arguments(self) -> list[str]:
-        """Spell them as flags of ``qioi-ledger init``."""
+        """Format them as flags of ``qioi-ledger init``."""
         flags = {
             "--orgs": self.orgs,
             "--peers-per-org": self.peers_per_org,

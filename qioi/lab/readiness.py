@@ -14,7 +14,7 @@ from qioi.processes.errors import LabError
 
 #: Seconds that a node has to answer: one that is alive may wait long for a CPU.
 PATIENCE = 10.0
-#: The same where every node is asked once, whatever it says: those that hang add up.
+#: Seconds that a node has to answer where every node is asked once: the waits for nodes that hang add up.
 GLANCE = 2.0
 _CONNECTED = re.compile(r'^qioi_orderer_kafka_connected\{channel="([^"]+)"\} 1$', re.MULTILINE)
 _LEADS = re.compile(r'^consensus_etcdraft_is_leader\{channel="([^"]+)"\} 1$', re.MULTILINE)
@@ -33,10 +33,10 @@ def serves(node: Node, patience: float = PATIENCE) -> bool:
 
 
 def leaderless(network: Network, patience: Callable[[], float] = lambda: PATIENCE) -> tuple[str, ...]:
-    """Name the channels on which transactions would fail: of Raft while nobody leads.
+    """Name the channels on which no transaction can be ordered.
 
-    Of Kafka, where nobody does, while an orderer has not read the topic. Solo needs neither. Before each orderer is
-    asked, ``patience`` says how many seconds it has to answer.
+    Raft needs a leader. Kafka has none, but every orderer must have read the topic. Solo needs neither. ``patience``
+    says before each orderer is asked how many seconds it has to answer.
     """
     if network.consenter == "solo":
         return ()
@@ -61,7 +61,7 @@ def ask(address: str, path: str, patience: float = PATIENCE) -> str | None:
 
 
 def refuse_busy_ports(network: Network) -> None:
-    """Raise if somebody else listens where a node shall: his answer would pass for the node's."""
+    """Raise if another program listens at a node's address, because its answer would pass for the node's."""
     for node in network.nodes:
         for address in filter(None, (node.address, node.operations)):
             host, _, port = address.rpartition(":")

@@ -28,7 +28,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All that the page says besides figures."""
+    """The page's texts."""
 
     title: str
     lead: str
@@ -39,7 +39,7 @@ class Page:
 
 def write_report(path: Path, page: Page, arms: Sequence[ArmFigures], host: Machine) -> None:
     """Write the page. The arms come in the order alone, together, with QiOi."""
-    import jinja2  # here: what comes with the extra `lab` is not needed to say how a command is used
+    import jinja2  # here: a command's help must not need the extra `lab`
 
     from qioi.lab.plots import PLOTS, draw
 
@@ -60,7 +60,7 @@ def write_report(path: Path, page: Page, arms: Sequence[ArmFigures], host: Machi
         has_ratios=len(arms) > 1,
         table_note=(
             "Beside each value: against “alone” of the same run. Scheduling delay is the mean wait per time slice. "
-            "sysbench is held against its due: the CPU time that ledger and client leave free when they run alone, "
+            "sysbench is compared with its due: the CPU time that ledger and client leave free when they run alone, "
             "times sysbench's own events per core-second."
         ),
         pictures=[{"name": plot.name, "title": plot.title, "svg": draw(plot, arms)} for plot in PLOTS],
@@ -72,7 +72,7 @@ def write_report(path: Path, page: Page, arms: Sequence[ArmFigures], host: Machi
 
 
 def headline(arms: Sequence[ArmFigures], cores: int) -> list[Card]:
-    """Say the result in four figures; needs all three arms."""
+    """Give the result in four figures; it needs all three arms."""
     if len(arms) < 3:
         return []
     alone, together, protected = arms[0], arms[1], arms[2]
@@ -101,7 +101,7 @@ def headline(arms: Sequence[ArmFigures], cores: int) -> list[Card]:
 
 
 def noise_notes(arms: Sequence[ArmFigures], cores: int) -> list[str]:
-    """Say where something else than the lab had CPU time: such a run proves less."""
+    """Name the arms in which other programs than the lab's had CPU time: such a run proves less."""
     notes = []
     for arm in arms:
         ours = arm.ledger_cores + arm.client_cores + arm.interferer.cores + arm.daemon_cores
@@ -129,14 +129,14 @@ def machine_facts(arms: Sequence[ArmFigures], host: Machine) -> tuple[tuple[str,
 
 
 def markdown(arms: Sequence[ArmFigures], cores: int) -> str:
-    """Spell the final table for a README."""
+    """Format the final table for a README."""
     lines = ["| | " + " | ".join(arm.title for arm in arms) + " |", "| --- |" + " --- |" * len(arms)]
     lines += [markdown_row(row) for row in build_rows(arms, cores)]
     return "\n".join(lines) + "\n"
 
 
 def markdown_row(row: Row) -> str:
-    """Spell one line."""
+    """Format one line."""
     if row.heading:
         return f"| **{row.label}** |" + " |" * 3
     cells = (f"{cell.value} ({cell.ratio})" if cell.ratio else cell.value for cell in row.cells)
@@ -144,7 +144,7 @@ def markdown_row(row: Row) -> str:
 
 
 def needs_plots() -> None:
-    """Raise if what draws the report is missing: before hours of measuring, not after them."""
+    """Raise if what draws the report is missing, so that it is known before hours of measuring."""
     for module in ("jinja2", "matplotlib"):
         if importlib.util.find_spec(module) is None:
             raise LabError(f"{module} is not installed: `pip install 'qioi[lab]'` brings it")

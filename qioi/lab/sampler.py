@@ -1,7 +1,7 @@
-"""Look at every group of the lab twice a second while an arm runs, and condense it afterwards.
+"""Sample every group of the lab twice a second while an arm runs, and condense the samples afterwards.
 
-Sampling only notes counters; means over the measured window are taken from the counters' difference
-between the window's first and last sample, so no average of averages is made.
+Samples are counters. A mean over the measured window is the difference of the counters between the window's first and
+last sample, so no average of averages is made.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PERIOD = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look. ``cpu`` is in seconds since each group was made; ``delays`` are since the look before."""
+    """Counters at one time. ``cpu`` is in seconds since each group was made; ``delays`` are since the last sample."""
 
     time: float
     shares: dict[str, int]
@@ -36,7 +36,7 @@ class Sample:
 
 
 class Sampler:
-    """Takes samples of the named groups; scheduling delay is read of ``components`` alone. To be closed."""
+    """Takes samples of the named groups, and of ``components`` their scheduling delay. It must be closed."""
 
     def __init__(self, components: Mapping[str, Group], others: Mapping[str, Group]) -> None:
         self._components = components
@@ -50,18 +50,18 @@ class Sampler:
         self._groups |= others
 
     def close(self) -> None:
-        """Let go of the threads' files."""
+        """Close the threads' files."""
         self._reader.close()
 
     def sample(self) -> None:
-        """Take one."""
+        """Take a sample."""
         delays = {reading.component: reading for reading in self._reader.read(time.monotonic())}
         before = self.samples[-1].cpu if self.samples else {}
         self.samples.append(
             Sample(
                 time=time.time(),
                 shares={name: group.shares() for name, group in self._components.items() if group.exists},
-                # A container that has ended took its account with it: what was seen last is what it had.
+                # A container's CPU account goes with it, so the last value that was seen stands for it.
                 cpu=before | {name: group.cpu_seconds() for name, group in self._groups.items() if group.exists},
                 delays=delays,
                 machine=snapshot(),
@@ -89,7 +89,7 @@ class Window:
         return used / self.seconds
 
     def role(self, names: Sequence[str]) -> RoleFigures:
-        """Condense what the scheduler did to the named components."""
+        """Condense the scheduling of the named components."""
         readings = [sample.delays[name] for sample in self.samples[1:] for name in names if name in sample.delays]
         run, wait, slices = totals(readings)
         return RoleFigures(
@@ -101,7 +101,7 @@ class Window:
         )
 
     def quiet(self, cores: int) -> Quiet:
-        """Say what the machine as a whole did meanwhile."""
+        """Give the state of the machine as a whole during the window."""
         return between(self.samples[0].machine, self.samples[-1].machine, cores)
 
     def shares_over_time(self, names: Sequence[str]) -> Series:
@@ -145,7 +145,7 @@ def totals(readings: Iterable[DelayReading]) -> tuple[float, float, int]:
 
 
 def write_samples(path: Path, samples: Sequence[Sample], roles: Mapping[str, Role]) -> None:
-    """Write every sample as CSV, a line per group and look."""
+    """Write every sample as CSV, a line per group and sample."""
     with path.open("w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["unix", "name", "role", "shares", "cpu_s", "run_s", "wait_s", "slices", "threads"])

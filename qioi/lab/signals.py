@@ -1,4 +1,4 @@
-"""Ctrl-C and its relatives: end in good order, and let nothing interrupt the tidying up."""
+"""Signals that end a command: they unwind the stack, and do not interrupt the cleanup."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ending_signals_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ignore a second ctrl-C while things are being put away."""
+    """Ignore further signals during the cleanup."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *_ENDING)}
     try:
         yield

@@ -1,4 +1,4 @@
-"""The final table, once: as rows of text for the terminal, the page and Markdown alike."""
+"""The final table as rows of text, for the terminal, the page and Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GOOD_DUE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value, its ratio to "alone" (or to what is due), and what to think of it: good, bad or nothing."""
+    """A value, its ratio to "alone" (or to what is due), and its verdict: good, bad or none."""
 
     value: str
     ratio: str = ""
@@ -82,19 +82,19 @@ def line(label: str, values: Iterable[str], compared: Iterable[tuple[str, str]] 
 
 
 def slower(ratio: float) -> tuple[str, str]:
-    """Spell and judge a latency's multiple."""
+    """Format and judge a latency's multiple."""
     return times(ratio), verdict(ratio <= GOOD_LATENCY)
 
 
 def of_due(its: Ratios) -> tuple[str, str]:
-    """Spell and judge the part of its due that the interferer got."""
+    """Format and judge the part of its due that the interferer got."""
     if its.interferer_due is None:
         return "", ""
     return percent(its.interferer_due), verdict(its.interferer_due >= GOOD_DUE)
 
 
 def due_value(arm: ArmFigures, alone: ArmFigures, cores: int) -> str:
-    """Spell what the interferer is owed in this arm."""
+    """Format what the interferer is owed in this arm."""
     speed = arm.interferer.events_per_core
     return f"{due(alone, cores, speed):,.0f}" if speed is not None else "-"
 
@@ -105,23 +105,23 @@ def plural(role: Role) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """Spell a time in milliseconds."""
+    """Format a time in milliseconds."""
     return f"{short(value)} ms"
 
 
 def short(value: float) -> str:
-    """Spell a number with about three digits."""
+    """Format a number with about three digits."""
     digits = 0 if value >= 100 or value == 0 else 1 if value >= 10 else 2 if value >= 0.1 else 3
     return f"{value:,.{digits}f}"
 
 
 def percent(ratio: float) -> str:
-    """Spell a part of a whole."""
+    """Format a part of a whole."""
     return f"{100 * ratio:.0f} %"
 
 
 def times(ratio: float) -> str:
-    """Spell a multiple."""
+    """Format a multiple."""
     digits = 0 if ratio >= 10 else 1 if ratio >= 2 else 2 if ratio >= 0.1 else 3 if ratio >= 0.01 else 4
     return f"{ratio:.{digits}f}x"
 

@@ -1,9 +1,8 @@
-"""CPU control groups for the lab: one parent, one child per process, removed as one.
+"""CPU control groups: their shares, their CPU time and the processes in them.
 
-On cgroup v1 a child is a directory in the ``cpu`` hierarchy and, where that is mounted apart, one
-of the same name in ``cpuacct`` (for CPU time). On v2 it is a directory of the unified hierarchy
-with the cpu controller switched on. Weights are spoken of in v1 units here; a new group of either
-version starts at its kernel's default, so a share of 1024 means "as everybody else".
+On cgroup v1 a group is a directory in the ``cpu`` hierarchy and, where ``cpuacct`` is mounted separately, one of the
+same name there (for CPU time). On v2 it is a directory of the unified hierarchy with the cpu controller enabled.
+Weights are in v1 units, in which 1024 is the default of both versions.
 
 Sources: kernel Documentation/admin-guide/cgroup-v1/cgroups.rst, cgroup-v2.rst ("CPU").
 """
@@ -84,12 +83,12 @@ class Group:
 
     @property
     def idle(self) -> bool:
-        """Whether somebody has made the group idle, as kernels from 5.15 on let them: then it takes no shares."""
+        """Whether the group is idle (``cpu.idle``, Linux 5.15 and later); an idle group takes no shares."""
         file = self.directories[0] / "cpu.idle"
         return file.exists() and file.read_text().strip() == "1"
 
     def create(self, shares: int = DEFAULT_SHARES) -> Group:
-        """Make the group, or take the one that is there, and set its shares unless it is idle."""
+        """Make the group, or use the existing one, and set its shares unless it is idle."""
         try:
             for directory in self.directories:
                 directory.mkdir(exist_ok=True)
@@ -103,7 +102,7 @@ class Group:
         return self
 
     def enable_cpu_for_children(self) -> None:
-        """On v2, let children have cpu.weight; on v1 they have cpu.shares anyway."""
+        """On v2, give children a cpu.weight; on v1 every group has cpu.shares."""
         if self.hierarchy.version == 2:
             enable_cpu(self.directories[0])
 
@@ -152,7 +151,7 @@ class Group:
 
 
 def enable_cpu(directory: Path) -> None:
-    """Switch the cpu controller on for the children of a v2 group."""
+    """Enable the cpu controller for the children of a v2 group."""
     control = directory / "cgroup.subtree_control"
     if "cpu" in control.read_text().split():
         return
@@ -163,7 +162,7 @@ def enable_cpu(directory: Path) -> None:
 
 
 def wait_empty(groups: tuple[Group, ...], timeout: float) -> bool:
-    """Wait until no process is left in the groups; say whether that came true."""
+    """Wait until no process is left in the groups; ``False`` after ``timeout`` seconds."""
     deadline = time.monotonic() + timeout
     while any(group.pids() for group in groups):
         if time.monotonic() > deadline:
@@ -175,7 +174,7 @@ def wait_empty(groups: tuple[Group, ...], timeout: float) -> bool:
 def remove_directories(group: Group) -> None:
     """Remove an empty group's directories; the kernel may need a moment after the last exit.
 
-    A process that was just being started when its starter was killed may still join: it is killed.
+    A process whose starter was killed just before may still join; it is killed.
     """
     for directory in reversed(group.directories):
         for attempt in range(ATTEMPTS):

@@ -1,11 +1,11 @@
-"""What the lab and the interferers raise for what a user can put right."""
+"""Errors of the lab and the interferers that a user can correct."""
 
 from __future__ import annotations
 
 
 class LabError(Exception):
-    """One line for people: what went wrong, where, and what is accepted."""
+    """One line for people: what failed, where, and what is accepted."""
 
 
 class BusyError(LabError):
-    """The machine was too busy with other work for a measurement to be one; another try may succeed."""
+    """The machine was too busy with other work to measure; another try may succeed."""

@@ -1,9 +1,8 @@
-"""Start one process inside its control group, so that not even its first instruction runs outside.
+"""Start one process inside its control group; no instruction of the program runs outside.
 
-A shell joins the groups and then becomes the program (``exec``), so no Python runs between fork and
-exec: that would not be safe in a process with threads. With ``die_with_parent`` util-linux' setpriv
-asks the kernel to kill the process when its parent ends (PR_SET_PDEATHSIG, prctl(2)); the shell then
-looks once whether the parent has ended before that request was made.
+A shell joins the groups and then becomes the program (``exec``). Python between fork and exec would not be safe in a
+process with threads. With ``die_with_parent`` util-linux' setpriv asks the kernel to kill the process when its parent
+ends (PR_SET_PDEATHSIG, prctl(2)); the shell then checks once that the parent had not ended before.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Protocol
 
 from qioi.processes.cgroups import Group
 
-#: Exit status of the launcher itself when it could not join a group or its parent was gone.
+#: Exit status of the launcher when it could not join a group or its parent had ended.
 LAUNCH_FAILED = 125
 
 
@@ -88,7 +87,7 @@ def launch(
     finally:
         for descriptor in {error_to, output_to} - {subprocess.DEVNULL}:
             os.close(descriptor)
-    # Who removes the group right after this call must find the process in it.
+    # A caller that removes the group right after this call must find the process in it.
     while process.pid not in group.members() and process.poll() is None:
         time.sleep(0.001)
     return process

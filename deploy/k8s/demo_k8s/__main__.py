@@ -88,7 +88,7 @@ def bring_up(node: Node) -> Cluster:
 
 
 def close(node: Node, console: Console) -> None:
-    """Take the node down, whatever comes."""
+    """Take the node down, without interruption."""
     with uninterrupted():
         console.print("taking the node down")
         node.close()

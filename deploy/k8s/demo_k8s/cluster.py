@@ -22,7 +22,7 @@ from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
 from qioi.processes.errors import LabError
 
 LOGS = Path("/var/log/pods")
-#: Seconds for pods to run, and for what was deleted to be gone.
+#: Seconds for pods to run, and for deleted objects to be gone.
 PATIENCE = 90.0
 #: Seconds that one call of kubectl may take.
 TIMEOUT = 120.0
@@ -55,7 +55,7 @@ class Cluster:
         return [one for one in yaml.safe_load_all(self.run("kustomize", folder)) if one]
 
     def apply(self, documents: Iterable[Document]) -> None:
-        """Make the objects, or make them so."""
+        """Create or update the objects."""
         self.run("apply", "-f", "-", text=yaml.safe_dump_all(documents, sort_keys=False))
 
     def delete(self, documents: Iterable[Document]) -> None:
@@ -89,7 +89,7 @@ class Cluster:
 
 
 def wait_until(happened: Callable[[], bool], what: Callable[[], str], patience: float = PATIENCE) -> None:
-    """Wait for something; what was waited for in vain is said."""
+    """Wait for something; LabError names it after ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while not happened():
         if time.monotonic() > deadline:
@@ -99,7 +99,7 @@ def wait_until(happened: Callable[[], bool], what: Callable[[], str], patience: 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of one container, as the API tells of it."""
+    """A pod of one container, as the API describes it."""
 
     document: Document
 

@@ -1,6 +1,6 @@
 """A real API server with its etcd, on loopback, in a folder of its own; gone afterwards.
 
-Who may do what is decided by RBAC as in any cluster; who is who, by a file of static tokens.
+RBAC decides about rights as in any cluster; a file of static tokens names the users.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from demo_k8s.tools import missing, path
 
-#: Far longer than anything takes: nothing is decided by it but that the test has failed.
+#: Seconds, far longer than anything takes; only a failure waits as long.
 PATIENCE = 150.0
 #: How a virtual machine of qemu's own network calls this machine's loopback.
 GUESTS_HOST = "10.0.2.2"
@@ -48,7 +48,7 @@ def lacking(tools: Sequence[str], programs: Sequence[str]) -> str | None:
 
 
 class Processes:
-    """Started here, ended here, each with a log file."""
+    """Programs that are started and ended here, each with a log file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -175,7 +175,7 @@ class ControlPlane:
         self, method: str, where: str, body: Any = None, *, token: str = ADMIN_TOKEN, raw: bool = False,
         kind: str = "application/json",
     ) -> Any:  # fmt: skip
-        """Speak to the API server; HTTPError for a refusal."""
+        """Call the API server; HTTPError for a refusal."""
         headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.server + where, data, headers, method=method)
@@ -185,7 +185,7 @@ class ControlPlane:
         return content if raw else json.loads(content)
 
     def kubeconfig(self, token: str = ADMIN_TOKEN) -> Path:
-        """Write a kubeconfig for whoever has that token."""
+        """Write a kubeconfig with that token."""
         file = self.folder / f"kubeconfig-{token}"
         cluster = {"server": self.server, "certificate-authority": str(self.ca)}
         file.write_text(json.dumps({

@@ -48,7 +48,7 @@ class ClusterDemo(Demo):
 
 
 def policy(channel: str, law: str, threshold: float) -> str:
-    """Spell what the channel is owed; ``threshold`` in transactions per second."""
+    """Format what the channel is owed; ``threshold`` in transactions per second."""
     document = {
         "apiVersion": "qioi.io/v1alpha1",
         "kind": "IsolationPolicy",

@@ -71,7 +71,7 @@ def write_image(
 
 
 def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Leave out what is not needed, and whose the files are here."""
+    """Leave out what is not needed, and the files' owners."""
     if _LEFT_OUT.search(f"/{info.name}"):
         return None
     info.uid = info.gid = 0
@@ -130,7 +130,7 @@ def daemon_image(folder: Path) -> Path:
 
 
 def copy_source(target: Path) -> Path:
-    """Copy what pip needs of the source tree: built in place, modules that are no more would be found in build/."""
+    """Copy what pip needs of the source tree: a build in place would find removed modules in build/."""
     target.mkdir()
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(SOURCE_TREE / name, target)

@@ -192,7 +192,7 @@ class SysbenchPods:
             self.groups = groups_of(self._pods)
 
     def check(self) -> None:
-        """Say so if one of them has ended by itself."""
+        """Raise if one of them has ended by itself."""
         for pod in self._pods:
             if not self.groups[pod.name].pids():
                 raise LabError(f"{pod.name} has ended; it said: {pod.log('stdout')[-300:]}")
@@ -279,7 +279,7 @@ class QiOi:
             self._remove()
 
     def _remove(self) -> None:
-        """Uninstall as a user does; the daemon's last words, what it has put back, are kept."""
+        """Uninstall as a user does, and keep the daemon's log, which says what it has put back."""
         self._cluster.run("delete", "daemonset", "qioi", "-n", QIOI, "--ignore-not-found", "--wait=false")
         log = ""
 

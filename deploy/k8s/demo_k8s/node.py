@@ -326,7 +326,7 @@ plugin_config_path = "{self.folder}/nri-config"
 
 
 def remove_groups(name: str) -> None:
-    """Remove a tree of control groups in every hierarchy; it is empty by now."""
+    """Remove an empty tree of control groups in every hierarchy."""
     deadline = time.monotonic() + 20
     for root in Path("/sys/fs/cgroup").iterdir():
         top = root / name

@@ -11,14 +11,14 @@ WORK = "qioi.test/work:1"
 
 
 class Pods:
-    """One node's. They share its network."""
+    """Pods of one node, on its network."""
 
     def __init__(self, plane: ControlPlane, name: str) -> None:
         self.plane = plane
         self.name = name
 
     def is_ready(self) -> bool:
-        """Whether the node is."""
+        """Whether the node is ready."""
         for name in ("manager", "scheduler"):
             self.plane.processes.check(name)
         nodes = self.plane.call("GET", "/api/v1/nodes")["items"]

@@ -33,7 +33,7 @@ class Source:
 
     @property
     def folder(self) -> Path:
-        """Where its module of our own stands."""
+        """The folder of the module that builds it."""
         return CACHE / "src" / f"{self.module.replace('/', '_')}@{self.version}"
 
 

@@ -102,7 +102,7 @@ class Brokers:
     java: str
 
     def command(self, node: Node) -> list[str]:
-        """Spell how a broker is started, from the lab's folder."""
+        """Format how a broker is started, from the lab's folder."""
         return self._java("kafka.Kafka", str(self._file(node)))
 
     def prepare(self, site: Site) -> None:
@@ -119,7 +119,7 @@ class Brokers:
                 raise LabError(f"{node.name} could not be formatted (status {status}):\n{last_lines(node.log)}")
 
     def properties(self, node: Node) -> str:
-        """Spell a broker's configuration."""
+        """Format a broker's configuration."""
         voters = ",".join(f"{number}@{one.controller}" for number, one in enumerate(self.nodes, 1))
         return _PROPERTIES.format(
             number=1 + list(self.nodes).index(node),
