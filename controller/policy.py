@@ -24,8 +24,8 @@ from qioi.model import Bounds, Component, Decision, Role
 
 #: The paper raises orderers (with their brokers) and peers alike; chaincode keeps the default.
 PROPORTIONAL_ROLES = frozenset({Role.PEER, Role.ORDERER, Role.BROKER})
-#: Acting by each component's own need, ours may raise a chaincode too. A client is nobody's to raise.
-ADAPTIVE_ROLES = PROPORTIONAL_ROLES | {Role.CHAINCODE}
+#: `adaptive` acts by each component's own need, so it also raises chaincodes and what peers wait for; never a client.
+ADAPTIVE_ROLES = PROPORTIONAL_ROLES | {Role.CHAINCODE, Role.SUPPORT}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from qioi.discovery.base import Discovery, Found, Together
 from qioi.discovery.containerd import ContainerdDiscovery
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.engine import PODMAN
+from qioi.discovery.mine import OwnGroups
 from qioi.discovery.units import UnitDiscovery
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Owner
@@ -59,6 +60,8 @@ def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable
         parts.append(ContainerdDiscovery(tasks.state, hierarchy.version, tasks.rules(), fabric=tasks.fabric))
     if config.systemd is not None:
         parts.append(UnitDiscovery(hierarchy, config.systemd.rules(), owned=owned, owners=owners))
+    if config.mine:
+        parts.append(OwnGroups(hierarchy.mount, config.mine))
     return Together(*parts)
 
 

@@ -31,6 +31,7 @@ AT_START = (
     "slices",
     "slices_before_6_15",
     "best_effort",
+    "mine",
 )
 
 

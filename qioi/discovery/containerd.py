@@ -19,7 +19,7 @@ from typing import Any
 
 from qioi.discovery.base import Found
 from qioi.discovery.cgroups import PROC, NoGroupError, container_group
-from qioi.discovery.recognise import LOGGED, Rule, recognise
+from qioi.discovery.recognise import LOGGED, Rule, organisation, recognise
 from qioi.discovery.sights import Sight, gather
 from qioi.model import Component
 
@@ -118,7 +118,10 @@ class ContainerdDiscovery:
             if log is None:
                 problems += ("its log is not known: accepted is a container of the CRI with the kubelet's log paths",)
         return Sight(
-            Component(name, what.role, group, what.channels, log, "cri" if log else "plain"),
+            Component(
+                name, what.role, group, what.channels, log, "cri" if log else "plain",
+                organisation=organisation(name, annotations, {}),
+            ),
             what.threshold, problems, name,
         )  # fmt: skip
 

@@ -18,9 +18,20 @@ from typing import Any
 from qioi.discovery.base import Found
 from qioi.discovery.cgroups import NoGroupError, container_group
 from qioi.discovery.engine import DOCKER, EVENTS, Engine, EngineError, Events, Kind, NoContainerError, RefusedError
-from qioi.discovery.recognise import LOGGED, Rule, recognise
+from qioi.discovery.recognise import (
+    IGNORE_LABEL,
+    LOGGED,
+    Network,
+    Recognised,
+    Rule,
+    is_couchdb,
+    is_set,
+    organisation,
+    recognise,
+    state_database,
+)
 from qioi.discovery.sights import Sight, gather
-from qioi.model import Component, Owner, OwnerKind
+from qioi.model import Component, Owner, OwnerKind, Role
 
 log = logging.getLogger("qioi")
 
@@ -172,7 +183,11 @@ class DockerDiscovery:
         if not facts["State"]["Running"] or not facts["State"]["Pid"]:
             return None
         name, config = str(facts["Name"]).lstrip("/"), facts["Config"]
-        what = recognise(name, str(config["Image"]), config.get("Labels") or {}, self._rules, self._fabric)
+        labels, image = config.get("Labels") or {}, str(config["Image"])
+        what = recognise(name, image, labels, self._rules, self._fabric)
+        possible = what == Recognised() and self._fabric and is_couchdb(image) and not is_set(labels, IGNORE_LABEL)
+        if possible:
+            what = Recognised(Role.SUPPORT)
         if what.role is None and not what.best_effort:
             return Sight(None, problems=what.problems, name=name) if what.problems else None
         try:
@@ -190,8 +205,16 @@ class DockerDiscovery:
             accepted = ", ".join(self._kind.formats)
             problems += (f"log driver {driver}: its log cannot be followed: accepted are {accepted}",)
         owner = Owner(OwnerKind.DOCKER, container, self._socket) if self._owned else None
-        component = Component(name, what.role, group, what.channels, log_path, log_format, owner)
-        return Sight(component, what.threshold, problems, name)
+        environment = dict(str(one).split("=", 1) for one in config.get("Env") or () if "=" in str(one))
+        component = Component(
+            name, what.role, group, what.channels, log_path, log_format, owner,
+            organisation=organisation(name, labels, environment),
+        )  # fmt: skip
+        database = state_database(environment) if what.role is Role.PEER else None
+        return Sight(
+            component, what.threshold, problems, name,
+            database=database, network=network_of(name, facts), possible=possible,
+        )  # fmt: skip
 
     def _log(self, container: str, facts: Mapping[str, Any]) -> tuple[str | None, str]:
         """Say where a container's lines are, and how they are wrapped."""
@@ -205,6 +228,17 @@ class DockerDiscovery:
         found = gather(self._sights.values(), self._about, problem)
         if found != self._found:
             self._found = found
+
+
+def network_of(name: str, facts: Mapping[str, Any]) -> Network:
+    """Read how a container is reached: its names in its networks, and the host's ports that lead to it."""
+    settings = facts.get("NetworkSettings") or {}
+    names = {name, str(facts["Config"].get("Hostname") or name)}
+    for one in (settings.get("Networks") or {}).values():
+        names.update(str(alias) for alias in (*(one.get("Aliases") or ()), *(one.get("DNSNames") or ())))
+        names.update(filter(None, (one.get("IPAddress"),)))
+    published = (settings.get("Ports") or {}).values()
+    return Network(frozenset(names), frozenset(str(port["HostPort"]) for ports in published for port in ports or ()))
 
 
 def pump(events: Events, waiting: queue.Queue[Mapping[str, Any] | None], missed: threading.Event) -> None:

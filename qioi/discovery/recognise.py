@@ -3,7 +3,8 @@
 Labels win over rules, rules over Fabric's names. Sources: Hyperledger Fabric's images are called
 ``hyperledger/fabric-peer`` and ``-orderer`` in every registry; the chaincode images that a peer builds are
 ``dev-<peer>-<label>-<hash>`` (core/container/dockercontroller, 64 hexadecimal digits at the end); chaincode
-that is started as a service has ``ccaas`` in its name in Fabric's own samples.
+that is started as a service has ``ccaas`` in its name in Fabric's own samples. A peer's environment names its
+organisation (``CORE_PEER_LOCALMSPID``) and its state database (sampleconfig/core.yaml, ledger.state.couchDBConfig).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ CHANNEL_LABEL = "io.qioi.channel"
 THRESHOLD_LABEL = "io.qioi.threshold"
 IGNORE_LABEL = "io.qioi.ignore"
 BEST_EFFORT_LABEL = "io.qioi.best-effort"
+ORGANISATION_LABEL = "io.qioi.organisation"
 #: What a label says that is there, and means no.
 _NO = ("false", "0", "no")
 
@@ -31,7 +33,12 @@ _FABRIC_IMAGES = {
     "fabric-peer": Role.PEER,
     "fabric-orderer": Role.ORDERER,
     "fabric-kafka": Role.BROKER,  # Fabric 1.x
+    "fabric-couchdb": Role.SUPPORT,  # Fabric 1.x
+    "caliper": Role.CLIENT,
 }
+#: A database that peers can keep their state in. Anybody else may have one too: it supports the peer that names it.
+_COUCHDB = "couchdb"
+_COUCHDB_PORT = "5984"
 _BUILT_CHAINCODE = re.compile(r"(?:.*/)?dev-.+-[0-9a-f]{64}")
 _CCAAS = re.compile(r"(?:^|[^a-z0-9])ccaas(?:$|[^a-z0-9])")
 _CHANNEL = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,248}")  # Fabric: configtx.validateChannelID
@@ -63,6 +70,17 @@ class Recognised:
     threshold: float | None = None
     problems: tuple[str, ...] = ()
     best_effort: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """How a container is reached: its names, and the ports of the host that are its own."""
+
+    names: frozenset[str] = frozenset()
+    ports: frozenset[str] = frozenset()
+
+
+NOWHERE = Network()
 
 
 def recognise(
@@ -137,6 +155,25 @@ def fabric_role(name: str, image: str) -> Role | None:
     if any(_CCAAS.search(one.replace("_", "-").lower()) for one in (name, bare)):
         return Role.CHAINCODE
     return None
+
+
+def is_couchdb(image: str) -> bool:
+    """Whether an image is a CouchDB: a component only where a peer keeps its state in it."""
+    return repository(image).rpartition("/")[2] == _COUCHDB
+
+
+def state_database(environment: Mapping[str, str]) -> str | None:
+    """Give the address of the CouchDB that a peer keeps its state in, ``HOST:PORT``; ``None`` where it uses none."""
+    if environment.get("CORE_LEDGER_STATE_STATEDATABASE", "").lower() != "couchdb":
+        return None
+    address = environment.get("CORE_LEDGER_STATE_COUCHDBCONFIG_COUCHDBADDRESS", f"127.0.0.1:{_COUCHDB_PORT}")
+    return address if ":" in address else f"{address}:{_COUCHDB_PORT}"
+
+
+def organisation(name: str, labels: Mapping[str, str], environment: Mapping[str, str]) -> str:
+    """Say whose a component is: by its label, its MSP, or the domain in its name; empty where none of them tells."""
+    told = labels.get(ORGANISATION_LABEL, "").strip() or environment.get("CORE_PEER_LOCALMSPID", "").strip()
+    return told or name.partition(".")[2]
 
 
 def repository(image: str) -> str:

@@ -1,19 +1,21 @@
-"""What was seen of single containers, and all of it as one value."""
+"""What was found out about single containers, and all of it as one value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from qioi.discovery.base import Found
-from qioi.model import Component
+from qioi.discovery.recognise import NOWHERE, Network
+from qioi.model import Component, Role
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
     """One container that is a component, or would be but for a problem; or a neighbour's that is best-effort.
 
-    ``best_effort`` is such a neighbour's group.
+    ``best_effort`` is such a neighbour's group. ``database`` is the address of the state database that a peer names,
+    ``network`` how the container is reached. A ``possible`` component is one only where a peer names it.
     """
 
     component: Component | None
@@ -21,6 +23,9 @@ class Sight:
     problems: tuple[str, ...] = ()
     name: str = ""
     best_effort: str | None = None
+    database: str | None = None
+    network: Network = NOWHERE
+    possible: bool = False
 
 
 def gather(sights: Iterable[Sight], about: str, problem: str | None) -> Found:
@@ -29,11 +34,14 @@ def gather(sights: Iterable[Sight], about: str, problem: str | None) -> Found:
     best_effort: list[str] = []
     thresholds: dict[str, float] = {}
     problems: dict[str, str] = {}
-    for sight in sorted(sights, key=lambda one: one.name):
-        if sight.component is not None:
-            components.append(sight.component)
+    ordered = sorted(sights, key=lambda one: one.name)
+    peers = peers_by_database(ordered)
+    for sight in ordered:
+        component = supporting(sight, peers) if sight.possible else sight.component
+        if component is not None:
+            components.append(component)
             if sight.threshold is not None:
-                for channel in sight.component.channels:
+                for channel in component.channels:
                     thresholds[channel] = max(sight.threshold, thresholds.get(channel, 0.0))
         if sight.best_effort is not None:
             best_effort.append(sight.best_effort)
@@ -42,3 +50,30 @@ def gather(sights: Iterable[Sight], about: str, problem: str | None) -> Found:
     if problem is not None:
         problems[about] = problem
     return Found(tuple(components), thresholds, problems, best_effort=tuple(best_effort))
+
+
+def peers_by_database(sights: Sequence[Sight]) -> Mapping[str, list[Component]]:
+    """Give the peers that keep their state in each container, by the container's control group.
+
+    A database is found by a name of its container or, where its host is no container, by a port of this host.
+    """
+    places = [(one.component.cgroup, one.network) for one in sights if one.component is not None]
+    found: dict[str, list[Component]] = {}
+    for sight in sights:
+        if sight.database is None or sight.component is None or sight.component.role is not Role.PEER:
+            continue
+        host, _, port = sight.database.rpartition(":")
+        named = [group for group, network in places if host in network.names]
+        for group in named or [group for group, network in places if port in network.ports]:
+            found.setdefault(group, []).append(sight.component)
+    return found
+
+
+def supporting(sight: Sight, peers: Mapping[str, list[Component]]) -> Component | None:
+    """Make a component of a database that peers wait for: it serves their channels. ``None`` where no peer names it."""
+    waiting = peers.get(sight.component.cgroup, []) if sight.component is not None else []
+    if sight.component is None or not waiting:
+        return None
+    every = all(one.channels for one in waiting)  # a peer without channels serves all of them
+    channels = dict.fromkeys(channel for one in waiting for channel in one.channels) if every else ()
+    return replace(sight.component, channels=tuple(channels), organisation=waiting[0].organisation)

@@ -23,6 +23,7 @@ ROLE_LABEL = "qioi.io/role"
 CHANNEL_LABEL = "qioi.io/channel"
 CONTAINER_LABEL = "qioi.io/container"
 IGNORE_LABEL = "qioi.io/ignore"
+ORGANISATION_LABEL = "qioi.io/organisation"
 #: An annotation takes any text, so also several channels with commas between them; it wins over the label.
 CHANNELS_ANNOTATION = "qioi.io/channels"
 
@@ -187,7 +188,9 @@ def component(
     if pod.role is None or main is None:
         return None
     log = f"{logs}/{pod.namespace}_{pod.name}_{pod.group_uid}/{main.name}/{main.restarts}.log"
+    its = pod.labels.get(ORGANISATION_LABEL, "")
     group = layout.container(pod.group_uid, pod.qos, main.identity)
     request = pod.cpu.actual or dict(pod.requests).get(main.name, "")  # what its group was made by
     owner = naming(main.identity, group, request) if naming else None
-    return Component(pod.path, pod.role, group, serves, log if pod.role in _LOGGED else None, "cri", owner=owner)
+    followed = log if pod.role in _LOGGED else None
+    return Component(pod.path, pod.role, group, serves, followed, "cri", owner=owner, organisation=its)

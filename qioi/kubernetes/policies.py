@@ -20,7 +20,7 @@ from qioi.model import MAX_SHARES, MIN_SHARES, Role
 PATH = "/apis/qioi.io/v1alpha1/isolationpolicies"
 API_VERSION, KIND = "qioi.io/v1alpha1", "IsolationPolicy"
 
-#: Which selector speaks of a role. Brokers belong to the orderers, as in the paper.
+#: Which selector speaks of a role. Brokers belong to the orderers, as in the paper. What supports peers has none.
 SELECTORS = {
     Role.PEER: "peers",
     Role.ORDERER: "orderers",
@@ -66,7 +66,7 @@ class Judged:
             return False
         if pod.role is Role.CLIENT:
             return self.channel in pod.channels
-        selector = (self.selectors or {}).get(SELECTORS[pod.role])
+        selector = (self.selectors or {}).get(SELECTORS.get(pod.role, ""))
         if selector is not None:
             return matches(selector, pod.labels)
         return not pod.channels or self.channel in pod.channels

@@ -11,12 +11,17 @@ from qioi.model.owner import Owner
 
 
 class Role(StrEnum):
-    """What a component is to the ledger."""
+    """What a component is to the ledger.
+
+    ``SUPPORT`` is what a peer waits for: its CouchDB, a gateway application, a sidecar. It is raised with those that
+    wait for it. ``CLIENT`` only uses the ledger and is never raised. Neither is foreign work.
+    """
 
     PEER = "peer"
     ORDERER = "orderer"
     CHAINCODE = "chaincode"
     BROKER = "broker"
+    SUPPORT = "support"
     CLIENT = "client"
 
 
@@ -42,6 +47,7 @@ class Component:
     ``metrics_url`` is where its Prometheus metrics can be asked for, as a second source of commits, ``metrics_tls``
     what that takes where it is https.
     ``owner`` names who has the group's share on a record of its own (a container engine), if anybody has.
+    ``organisation`` is whose component it is, such as a Fabric MSP's id; empty if that is not known.
     """
 
     name: str
@@ -53,3 +59,4 @@ class Component:
     owner: Owner | None = None
     metrics_url: str | None = None
     metrics_tls: Credentials = ANYBODY
+    organisation: str = ""

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from qioi.controller.laws.thresholds import AUTO
 from qioi.controller.policy import Policy
+from qioi.discovery.recognise import organisation
 from qioi.model import MAX_SHARES, MIN_SHARES, Component, Credentials, Role
 from qioi.model.names import in_one_line
 from qioi.settings.contradictions import contradictions
@@ -88,6 +89,7 @@ class ComponentConfig(Strict):
     metrics_tls: TlsConfig = TlsConfig()
     source: Literal["log", "metrics", "auto"] = "auto"
     channels: list[Channel] = Field(default_factory=list)
+    organisation: Name | None = None
 
 
 class PolicyConfig(Strict):
@@ -152,6 +154,7 @@ class FileConfig(Strict):
     slices: Annotated[Literal["off", "auto", "required"], BeforeValidator(switched_off)] = "off"
     slices_before_6_15: bool = False
     best_effort: list[Annotated[str, AfterValidator(inside_the_mount)]] = Field(default_factory=list)
+    mine: list[Annotated[str, AfterValidator(inside_the_mount)]] = Field(default_factory=list)
     on_exit: Literal["restore", "keep"] = "restore"
     dry_run: bool = False
 
@@ -188,13 +191,14 @@ class Config:
     slices: str
     slices_before_6_15: bool
     best_effort: tuple[str, ...]
+    mine: tuple[str, ...]
     on_exit: str
     dry_run: bool
 
     @property
     def discovers(self) -> bool:
         """Whether components are found while running, beside those that are listed."""
-        return discovers(self)
+        return discovers(self) or bool(self.mine)
 
 
 def load_config(path: Path) -> Config:
@@ -273,6 +277,7 @@ def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], pol
         slices=raw.slices,
         slices_before_6_15=raw.slices_before_6_15,
         best_effort=tuple(raw.best_effort),
+        mine=tuple(raw.mine),
         on_exit=raw.on_exit,
         dry_run=raw.dry_run,
     )
@@ -296,6 +301,7 @@ def component(raw: ComponentConfig, folder: Path) -> Component:
         raw.log_format,
         metrics_url=raw.metrics_url if raw.source != "log" else None,
         metrics_tls=Credentials(**tls),
+        organisation=raw.organisation or organisation(raw.name, {}, {}),
     )
 
 
@@ -309,7 +315,7 @@ def policy(channel: str, own: PolicyConfig, defaults: PolicyConfig) -> Policy:
 
 
 def discovers(config: FileConfig | Config) -> bool:
-    """Whether components are found while running, beside those that are listed."""
+    """Whether parts of the ledger are found while running, beside those that are listed."""
     return any(getattr(config, section) is not None for section in DISCOVERIES)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qioi.discovery.recognise import Recognised, Rule, recognise, repository
+from qioi.discovery.recognise import Recognised, Rule, organisation, recognise, repository, state_database
 from qioi.model import Role
 
 HASH = "0123456789abcdef" * 4
@@ -23,6 +23,9 @@ HASH = "0123456789abcdef" * 4
         ("fabric-peer", "somebody/fabric-peer:1", None),
         ("tools", "hyperledger/fabric-tools:2.5", None),
         ("ca", "hyperledger/fabric-ca:1.5", None),
+        ("couchdb0", "hyperledger/fabric-couchdb:0.4", Role.SUPPORT),
+        ("couchdb0", "couchdb:3.3", None),  # a component only where a peer names it
+        ("load", "hyperledger/caliper:0.6", Role.CLIENT),
         ("succcaasful", "app:1", None),
     ],
 )
@@ -78,3 +81,36 @@ def test_a_label_that_makes_no_sense_is_said_and_not_used(labels: dict[str, str]
 def test_a_port_is_no_tag() -> None:
     assert repository("host:5000/a/b:1.2@sha256:00") == "host:5000/a/b"
     assert repository("host:5000/a/b") == "host:5000/a/b"
+
+
+@pytest.mark.parametrize(
+    ("environment", "address"),
+    [
+        ({}, None),
+        ({"CORE_LEDGER_STATE_STATEDATABASE": "goleveldb"}, None),
+        ({"CORE_LEDGER_STATE_STATEDATABASE": "CouchDB"}, "127.0.0.1:5984"),
+        (
+            {"CORE_LEDGER_STATE_STATEDATABASE": "CouchDB", "CORE_LEDGER_STATE_COUCHDBCONFIG_COUCHDBADDRESS": "c0"},
+            "c0:5984",
+        ),
+        (
+            {"CORE_LEDGER_STATE_STATEDATABASE": "CouchDB", "CORE_LEDGER_STATE_COUCHDBCONFIG_COUCHDBADDRESS": "c0:7984"},
+            "c0:7984",
+        ),
+    ],
+)
+def test_a_peer_names_its_state_database(environment: dict[str, str], address: str | None) -> None:
+    assert state_database(environment) == address
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "environment", "its"),
+    [
+        ("peer0.org1.example.com", {}, {}, "org1.example.com"),
+        ("peer0.org1.example.com", {}, {"CORE_PEER_LOCALMSPID": "Org1MSP"}, "Org1MSP"),
+        ("peer0", {"io.qioi.organisation": " bank "}, {"CORE_PEER_LOCALMSPID": "Org1MSP"}, "bank"),
+        ("peer0", {}, {}, ""),
+    ],
+)
+def test_whose_a_component_is(name: str, labels: dict[str, str], environment: dict[str, str], its: str) -> None:
+    assert organisation(name, labels, environment) == its

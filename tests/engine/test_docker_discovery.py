@@ -73,7 +73,7 @@ def test_labels_and_rules(engine: EngineSite, discover: Callable[..., DockerDisc
     assert found.thresholds == {"red": 250.0, "blue": 250.0}
     assert found.best_effort == (f"docker/{batch}",)
     assert found.problems == {
-        "container cc": "label io.qioi.role: 'king': accepted are peer, orderer, chaincode, broker, client"
+        "container cc": "label io.qioi.role: 'king': accepted are peer, orderer, chaincode, broker, support, client"
     }
 
 

@@ -1,0 +1,57 @@
+"""The control groups that an operator calls his own: they use the ledger, and are no foreign work.
+
+A group that a pattern fits is a component of the role `client`: it is shown, and never raised. Patterns are looked for
+from the loop, now and then: to list a few folders costs microseconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from qioi.discovery.base import Found
+from qioi.model import Component, Role
+from qioi.model.groups import chain
+
+#: Seconds between two looks.
+EVERY = 2.0
+#: Groups that patterns may find; more are left out, and said.
+MOST = 200
+
+
+class OwnGroups:
+    """Finds the groups that shell patterns fit, below the CPU controller's mount."""
+
+    def __init__(self, mount: Path, patterns: Iterable[str], every: float = EVERY) -> None:
+        self._mount = mount
+        self._patterns = tuple(patterns)
+        self._every = every
+        self._next = 0.0
+        self._found = Found()
+
+    def found(self) -> Found:
+        """Look, if it is time to, and give what is there."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._every
+            found = self._look()
+            if found != self._found:
+                self._found = found
+        return self._found
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _look(self) -> Found:
+        groups, problems = set(), {}
+        for pattern in self._patterns:
+            fitting = [str(folder.relative_to(self._mount)) for folder in self._mount.glob(pattern) if folder.is_dir()]
+            groups.update(fitting)
+            if not fitting:
+                problems[f"mine {pattern}"] = "no control group fits"
+        # What a group uses has those below it in it.
+        outermost = sorted(group for group in groups if groups.isdisjoint(chain(group)[1:]))
+        if len(outermost) > MOST:
+            problems["mine"] = f"{len(outermost)} groups fit, the first {MOST} are taken"
+        return Found(tuple(Component(group, Role.CLIENT, group) for group in outermost[:MOST]), problems=problems)

@@ -1,0 +1,39 @@
+"""Groups that an operator calls his own are clients: found by patterns, as they come and go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qioi.discovery.mine import OwnGroups
+from qioi.model import Component, Role
+
+
+def test_groups_that_fit_are_clients_as_long_as_they_are_there(tmp_path: Path) -> None:
+    for name in ("load/a", "load/b/inner", "batch/c"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "load" / "cpu.shares").write_text("1024\n")
+    mine = OwnGroups(tmp_path, ["load/*", "load/b/*", "none/*"], every=0.0)
+    found = mine.found()
+    assert found.components == (
+        Component("load/a", Role.CLIENT, "load/a"),
+        Component("load/b", Role.CLIENT, "load/b"),  # what it uses has the inner one's in it
+    )
+    assert found.problems == {"mine none/*": "no control group fits"}
+    assert mine.found() is found
+    (tmp_path / "load" / "a").rmdir()
+    assert [one.name for one in mine.found().components] == ["load/b"]
+
+
+def test_patterns_are_not_looked_for_in_every_period(tmp_path: Path) -> None:
+    mine = OwnGroups(tmp_path, ["a"], every=3600.0)
+    assert mine.found().components == ()
+    (tmp_path / "a").mkdir()
+    assert mine.found().components == ()
+
+
+def test_no_more_groups_than_there_is_room_for(tmp_path: Path) -> None:
+    for number in range(201):
+        (tmp_path / f"g{number}").mkdir()
+    found = OwnGroups(tmp_path, ["*"]).found()
+    assert len(found.components) == 200
+    assert found.problems == {"mine": "201 groups fit, the first 200 are taken"}

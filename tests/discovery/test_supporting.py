@@ -1,0 +1,59 @@
+"""A CouchDB is a component where a peer keeps its state in it, and nobody's where none does."""
+
+from __future__ import annotations
+
+import pytest
+
+from qioi.discovery.docker import network_of
+from qioi.discovery.recognise import Network
+from qioi.discovery.sights import Sight, gather
+from qioi.model import Component, Role
+
+ABOUT = "docker engine"
+
+
+def peer(name: str, database: str | None, channels: tuple[str, ...] = ("red",)) -> Sight:
+    component = Component(name, Role.PEER, f"docker/{name}", channels, organisation="Org1MSP")
+    return Sight(component, name=name, database=database, network=Network(frozenset({name})))
+
+
+def database(name: str, *ports: str) -> Sight:
+    component = Component(name, Role.SUPPORT, f"docker/{name}")
+    names = frozenset({name, f"{name}.fabric"})
+    return Sight(component, name=name, network=Network(names, frozenset(ports)), possible=True)
+
+
+def supporting(*sights: Sight) -> list[Component]:
+    return [one for one in gather(sights, ABOUT, None).components if one.role is Role.SUPPORT]
+
+
+@pytest.mark.parametrize("address", ["couch:5984", "couch.fabric:5984", "127.0.0.1:7984", "host.docker.internal:7984"])
+def test_a_database_that_a_peer_names_serves_the_peers_channels(address: str) -> None:
+    (found,) = supporting(peer("p0", address), peer("p1", None), database("couch", "7984"), database("x"))
+    assert (found.name, found.channels, found.organisation) == ("couch", ("red",), "Org1MSP")
+
+
+def test_a_database_of_a_peer_of_every_channel_serves_every_channel() -> None:
+    (found,) = supporting(peer("p0", "couch:5984"), peer("p1", "couch:5984", ()), database("couch"))
+    assert found.channels == ()
+
+
+@pytest.mark.parametrize("address", [None, "elsewhere:5984", "p0:7984"])
+def test_a_database_that_no_peer_names_is_a_neighbour(address: str | None) -> None:
+    """The port of a container that a name belongs to is not the host's."""
+    assert supporting(peer("p0", address), database("couch", "7984")) == []
+
+
+def test_how_a_container_is_reached() -> None:
+    facts = {
+        "Config": {"Hostname": "4f1c"},
+        "NetworkSettings": {
+            "Networks": {
+                "fabric": {"Aliases": ["couchdb0"], "DNSNames": ["couchdb0.fabric"], "IPAddress": "172.18.0.2"}
+            },
+            "Ports": {"5984/tcp": [{"HostIp": "0.0.0.0", "HostPort": "7984"}], "4369/tcp": None},
+        },
+    }
+    names = frozenset({"c0", "4f1c", "couchdb0", "couchdb0.fabric", "172.18.0.2"})
+    assert network_of("c0", facts) == Network(names, frozenset({"7984"}))
+    assert network_of("c0", {"Config": {}}) == Network(frozenset({"c0"}))
