@@ -1,73 +1,96 @@
-"""How busy the host as a whole is, and how much of that is not the ledger's."""
+"""How busy the host is, and the CPUs that pinned components may run on; and how much of that is foreign work.
+
+Foreign is what processes used (the columns user, nice and system of /proc/stat) without what the components' groups and
+groups at ``cpu.idle`` used by their own accounts. Interrupts and steal time are neither idle nor foreign: no share
+changes them. A nice value does not tell what leaves room: it counts among the threads of one group only, so that a
+neighbour at nice 19 in a group of its own takes as much as any other (measured: half a core beside one busy thread).
+"""
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from qioi.kernel.files import KernelFiles
-from qioi.model import DelayReading, HostLoad
+from qioi.model import Component, DelayReading, HostLoad
+from qioi.monitor.scheduler.pinned import PinnedComponents
 
 STAT = Path("/proc/stat")
 #: Bytes asked for in it: the lines of some 800 CPUs.
 ROOM = 65_536
 #: Seconds from which on a reading is of more than a moment; just below the usual period, which is never met exactly.
 LASTING = 0.9
+#: Different sets of CPUs that components are pinned to, of which the load is told apart; of more the host's own counts.
+MOST_SETS = 64
+
+_TICK = os.sysconf("SC_CLK_TCK")
+Cpus = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """Totals over all CPUs since boot, in clock ticks. Source: proc(5), /proc/stat."""
+    """Totals over some CPUs since boot, in clock ticks. Source: proc(5), /proc/stat.
+
+    ``used`` is what processes used: neither idle, nor interrupts, nor stolen.
+    """
 
     total: int
     idle: int
+    used: int
     cpus: int
 
 
 def parse_cpu_times(text: bytes) -> CpuTimes:
     """Read the first line, and count the CPUs. Time that waits for I/O is idle: nobody used the CPU."""
-    user, nice, system, idle, iowait, irq, softirq, steal = map(int, text[: text.index(b"\n")].split()[1:9])
-    return CpuTimes(user + nice + system + idle + iowait + irq + softirq + steal, idle + iowait, text.count(b"\ncpu"))
+    return _times(text[: text.index(b"\n")], text.count(b"\ncpu"))
 
 
-class HostWatch:
-    """Says how busy the host was since the look before, and how much of that was not the ledger's.
+def parse_each_cpu(text: bytes) -> dict[int, CpuTimes]:
+    """Read the line of every CPU that is online."""
+    lines = (line for line in text.split(b"\n")[1:] if line.startswith(b"cpu"))
+    return {int(line[3 : line.index(b" ")]): _times(line, 1) for line in lines}
 
-    ``sudden`` says whether somebody has come a moment ago.
-    """
 
-    def __init__(
-        self, path: Path = STAT, files: KernelFiles | None = None, sudden: Callable[[], bool] | None = None
-    ) -> None:
-        self._path = str(path)
-        self._files = files or KernelFiles()
-        self._sudden = sudden
-        #: The looks of the last second and the one before them, each with the ticks that the ledger had used until it.
-        self._looks = deque([(self._times(), 0.0)])
+def _times(line: bytes, cpus: int) -> CpuTimes:
+    user, nice, system, idle, iowait, irq, softirq, steal = map(int, line.split()[1:9])
+    used = user + nice + system
+    return CpuTimes(used + idle + iowait + irq + softirq + steal, idle + iowait, used, cpus)
 
-    def _times(self) -> CpuTimes:
-        return parse_cpu_times(self._files.read(self._path, ROOM))
 
-    def read(self, delays: Iterable[DelayReading]) -> HostLoad | None:
-        """Compare with the look before, and with one a second ago; ``None`` if the clock has not ticked since."""
-        now, (before, used) = self._times(), self._looks[-1]
+def together(times: Iterable[CpuTimes]) -> CpuTimes:
+    """Add up the times of several CPUs."""
+    each = tuple(times)
+    return CpuTimes(sum(t.total for t in each), sum(t.idle for t in each), sum(t.used for t in each), len(each))
+
+
+class Loads:
+    """The load of the same CPUs, look by look."""
+
+    def __init__(self, first: CpuTimes) -> None:
+        #: The looks of the last second and the one before them, each with the ticks that ours had used until it.
+        self._looks = deque([(first, 0.0)])
+
+    def step(self, now: CpuTimes, cores: float) -> HostLoad | None:
+        """Compare with the look before, and with one a second ago; ``None`` if the clock has not ticked since.
+
+        ``cores`` is how many of the CPUs components and idle groups used since the look before.
+        """
+        before, used = self._looks[-1]
         ticks = now.total - before.total
-        if ticks <= 0:
-            if ticks < 0:  # CPUs that go offline may take hours of idle time with them
+        if ticks <= 0 or now.cpus != before.cpus:
+            if ticks:  # CPUs that go offline may take hours of idle time with them
                 self._looks = deque([(now, 0.0)])
             return None
-        cores = sum(delay.run / delay.interval for delay in delays if delay.interval > 0)
         look = (now, used + ticks * cores / now.cpus)
         load = between((before, used), look)
-        if self._sudden is not None and self._sudden():
-            load = replace(load, sudden=True)
         self._looks.append(look)
-        long_ago = now.total - LASTING * now.cpus * os.sysconf("SC_CLK_TCK")
+        long_ago = now.total - LASTING * now.cpus * _TICK
         while self._looks[1][0].total <= long_ago:
             self._looks.popleft()
         return load if self._looks[0][0] is before else replace(load, lasting=between(self._looks[0], look))
@@ -77,5 +100,99 @@ def between(before: tuple[CpuTimes, float], now: tuple[CpuTimes, float]) -> Host
     """Give the load between two looks."""
     ticks = now[0].total - before[0].total
     idle = min(1.0, max(0.0, (now[0].idle - before[0].idle) / ticks))
-    ledger = (now[1] - before[1]) / ticks
-    return HostLoad(idle, min(1.0, max(0.0, 1.0 - idle - ledger)))
+    foreign = (now[0].used - before[0].used - (now[1] - before[1])) / ticks
+    return HostLoad(idle, min(1.0 - idle, max(0.0, foreign)))
+
+
+class HostWatch:
+    """Says how busy the host was since the look before, and how much of that was foreign work.
+
+    ``sudden`` says whether somebody has come a moment ago, ``idle_seconds`` how much CPU time groups at ``cpu.idle``
+    have used so far, ``pinned`` which components may not run on all CPUs.
+    """
+
+    def __init__(
+        self,
+        path: Path = STAT,
+        files: KernelFiles | None = None,
+        sudden: Callable[[], bool] | None = None,
+        idle_seconds: Callable[[], float] | None = None,
+        pinned: PinnedComponents | None = None,
+    ) -> None:
+        self._path = str(path)
+        self._files = files or KernelFiles()
+        self._sudden = sudden
+        self._idle_seconds = idle_seconds
+        self._idle_before = idle_seconds() if idle_seconds else 0.0
+        self._pinned = pinned
+        text = self._files.read(self._path, ROOM)
+        self._before = parse_cpu_times(text)
+        self._host = Loads(self._before)
+        self._sets: dict[Cpus, Loads] = {}
+
+    def watch(self, components: Iterable[Component]) -> None:
+        """Go on with these components."""
+        if self._pinned is not None:
+            self._pinned.watch(components)
+
+    def read(self, delays: Iterable[DelayReading]) -> HostLoad | None:
+        """Compare with the look before, and with one a second ago; ``None`` if the clock has not ticked since.
+
+        ``delays`` are those of all components, but for components inside others' groups.
+        """
+        delays = tuple(delays)
+        text = self._files.read(self._path, ROOM)
+        now, before = parse_cpu_times(text), self._before
+        self._before = now
+        seconds = (now.total - before.total) / (_TICK * now.cpus)
+        idle_groups = self._idle_cores(seconds)
+        pinned = self._pinned.look(time.monotonic()) if self._pinned is not None else {}
+        cores: defaultdict[Cpus, float] = defaultdict(float)
+        everywhere = idle_groups
+        for delay in delays:
+            cpus = pinned.get(delay.component) if pinned else None
+            if cpus is None:
+                everywhere += delay.cores
+            else:
+                cores[cpus] += delay.cores
+        load = self._host.step(now, everywhere + sum(cores.values()))
+        beside = self._look_at(text, pinned, cores, everywhere / now.cpus)
+        if load is None:
+            return None
+        sudden = self._sudden is not None and self._sudden()
+        return replace(load, sudden=sudden, pinned=beside) if sudden or beside else load
+
+    def _idle_cores(self, seconds: float) -> float:
+        """Give how many CPUs groups at ``cpu.idle`` used since the look before."""
+        if self._idle_seconds is None:
+            return 0.0
+        before, self._idle_before = self._idle_before, self._idle_seconds()
+        return max(0.0, self._idle_before - before) / seconds if seconds > 0 else 0.0
+
+    def _look_at(
+        self, text: bytes, pinned: Mapping[str, Cpus], cores: Mapping[Cpus, float], everywhere: float
+    ) -> dict[str, HostLoad]:
+        """Give the load of the CPUs that pinned components may run on; ``everywhere`` is what ours use of each CPU.
+
+        What a component uses is taken to be spread evenly over the CPUs that it may run on.
+        """
+        wanted = dict.fromkeys(pinned.values())
+        if not wanted:
+            self._sets = {}
+            return {}
+        each = parse_each_cpu(text)
+        loads: dict[Cpus, HostLoad] = {}
+        sets: dict[Cpus, Loads] = {}
+        for cpus in list(wanted)[:MOST_SETS]:
+            online = cpus & each.keys()
+            if not online:
+                continue
+            now = together(each[cpu] for cpu in online)
+            known = self._sets.get(cpus)
+            sets[cpus] = known or Loads(now)
+            ours = sum(used * len(cpus & other) / len(other) for other, used in cores.items())
+            load = known.step(now, ours + everywhere * len(online)) if known else None
+            if load is not None:
+                loads[cpus] = load
+        self._sets = sets
+        return {name: loads[cpus] for name, cpus in pinned.items() if cpus in loads}

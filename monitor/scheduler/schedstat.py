@@ -146,7 +146,9 @@ class SchedstatReader:
         group.last = now
         if interval is None:
             return None
-        return DelayReading(name, run * _NS, wait * _NS, slices, interval, len(group.kept) + len(group.others))
+        threads = len(group.kept) + len(group.others)
+        its = None if used is None or before is None else (used - before) * _NS
+        return DelayReading(name, run * _NS, wait * _NS, slices, interval, threads, its)
 
     def _read_threads(self, group: _Group, interval: float | None) -> Sums:
         """Sum up what the known threads did since the last reading; forget those that have ended."""

@@ -1,28 +1,40 @@
-"""CPUs that the components' control groups, and those above them, used between two looks."""
+"""CPUs that the components' control groups, those above them, and foreign ones beside them used between two looks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from qioi.kernel.accounts import Accounts
-from qioi.model import Component, DelayReading
+from qioi.model import Component, DelayReading, Foreigner
+from qioi.model.groups import chain
+from qioi.monitor.scheduler.foreign_groups import ForeignGroups
 
 
 class GroupUsage:
-    """Reads the groups' accounts of CPU time, once a period."""
+    """Reads the groups' accounts of CPU time, once a period; ``foreign`` are the groups beside components."""
 
-    def __init__(self, accounts: Accounts) -> None:
+    def __init__(self, accounts: Accounts, foreign: ForeignGroups | None = None) -> None:
         self._accounts = accounts
         self._before: dict[str, tuple[float, float]] = {}
+        self._foreign = foreign
+        self._above: Mapping[str, Set[str]] = {}
+        self._idle_before: dict[str, float] = {}
 
     def read(
-        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], above: Collection[str]
+        self,
+        now: float,
+        components: Iterable[Component],
+        delays: Mapping[str, DelayReading],
+        above: Mapping[str, Set[str]],
     ) -> dict[str, float]:
         """Give what the groups ``above`` components, and the components' own, used: in CPUs, since the last look.
 
-        A component's own CPU time is taken from its delay reading. A group that is not accounted for is missing.
+        A component's own is taken from its delay reading. What groups at ``cpu.idle`` used is left out.
+        A group that is not accounted for is missing.
         """
+        self._above = above
         used = {}
+        idle = self._idle_above()
         seconds: dict[str, tuple[float, float]] = {}
         for group in above:
             total = self._accounts.seconds(group)
@@ -31,12 +43,36 @@ class GroupUsage:
             at, before = self._before.get(group, (now, total))
             seconds[group] = now, total
             if now > at:
-                used[group] = (total - before) / (now - at)
+                used[group] = max(0.0, total - before - idle.get(group, 0.0)) / (now - at)
         self._before = seconds
         for one in components:
             delay = delays.get(one.name)
             if delay is not None and delay.interval > 0:
-                used[one.cgroup] = delay.run / delay.interval
+                used[one.cgroup] = delay.cores
             elif self._accounts.seconds(one.cgroup) is None:
                 used[one.cgroup] = 0.0  # it is down
         return used
+
+    def _idle_above(self) -> dict[str, float]:
+        """Give the CPU time that idle groups used since the last look, by the groups above them."""
+        above: dict[str, float] = {}
+        now: dict[str, float] = {}
+        for group in self._foreign.idle_groups() if self._foreign is not None else ():
+            total = self._accounts.seconds(group)
+            if total is None:
+                continue
+            now[group] = total
+            for level in (*chain(group)[1:], ""):
+                above[level] = above.get(level, 0.0) + total - self._idle_before.get(group, total)
+        self._idle_before = now
+        return above
+
+    def foreigners(self, now: float) -> tuple[Foreigner, ...]:
+        """Name the foreign groups that use the most CPUs, the most first; to be asked while somebody is disturbed.
+
+        The first answer after a pause is empty: it takes two looks to compare, a second apart.
+        """
+        if self._foreign is None:
+            return ()
+        self._foreign.look(now, self._above)
+        return self._foreign.most()

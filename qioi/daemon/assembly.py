@@ -23,6 +23,7 @@ from qioi.monitor.metrics.endpoints import MeteredChannels
 from qioi.monitor.scheduler.delays import CgroupDelays
 from qioi.monitor.scheduler.early_looks import EarlyLooks
 from qioi.monitor.scheduler.host import HostWatch
+from qioi.monitor.scheduler.pinned import PinnedComponents
 from qioi.monitor.scheduler.stalls import StallWatch
 from qioi.roster import FixedRoster, FoundRoster, Roster
 from qioi.settings.config import Config
@@ -43,7 +44,7 @@ def make_instruments(
     return Instruments(
         channels,
         delays,
-        HostWatch(files=files, sudden=looks.sudden),
+        HostWatch(files=files, sudden=looks.sudden, pinned=PinnedComponents(config.components, hierarchy.mount)),
         StallWatch(hierarchy.mount, files=files),
         LevelWatch(accounts),
         Capper(guard, hierarchy, accounts),

@@ -30,6 +30,7 @@ class Observer:
         self._thresholds.adopt(policies)
         self._instruments.channels.watch(components, policies)
         self._instruments.delays.watch(components)
+        self._instruments.host.watch(components)
 
     def observe(self, now: float, components: tuple[Component, ...]) -> Period:
         """Read everything, at the monotonic time ``now``."""

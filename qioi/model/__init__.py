@@ -5,7 +5,7 @@ from qioi.model.commits import Commit, LeaderChange
 from qioi.model.components import ANYBODY, Component, Credentials, Role
 from qioi.model.decisions import Decision, Working
 from qioi.model.owner import OnRecord, Owner, OwnerKind
-from qioi.model.readings import ChannelReading, DelayReading, HostLoad, Stalls
+from qioi.model.readings import ChannelReading, DelayReading, Foreigner, HostLoad, Stalls
 
 __all__ = [
     "ANYBODY",
@@ -20,6 +20,7 @@ __all__ = [
     "Credentials",
     "Decision",
     "DelayReading",
+    "Foreigner",
     "HostLoad",
     "LeaderChange",
     "OnRecord",

@@ -13,7 +13,8 @@ class ChannelReading(Struct, frozen=True):
     ``throughput`` is in transactions per second, ``None`` before the first window is full.
     ``age`` is the seconds since the channel's last commit was seen, ``None`` if there was none.
     ``committed`` counts the transactions since the daemon began to look, ``None`` where they are not counted.
-    ``source`` says who counts: counts of two sources can't be compared.
+    ``source`` says who counts: counts of two sources can't be compared. ``interval`` is the seconds between two blocks
+    where they come at equal intervals longer than usual (a BatchTimeout of 10 s), else 0.
     """
 
     channel: str
@@ -22,6 +23,12 @@ class ChannelReading(Struct, frozen=True):
     height: int | None = None
     committed: int | None = None
     source: str = "log"
+    interval: float = 0.0
+
+    @property
+    def silence(self) -> float | None:
+        """Seconds for which a commit has been overdue: ``age`` without the channel's own interval between blocks."""
+        return None if self.age is None else max(0.0, self.age - self.interval)
 
 
 class DelayReading(Struct, frozen=True):
@@ -29,6 +36,8 @@ class DelayReading(Struct, frozen=True):
 
     ``run`` and ``wait`` are seconds that its threads ran and were runnable but waited, summed over
     threads; ``slices`` is how often they were put on a CPU; ``interval`` is the wall time covered.
+    ``used`` is the CPU time in seconds on the group's own account, which knows processes too that came and went in
+    between; ``None`` where the kernel does not account for groups.
     Source: ``/proc/PID/task/TID/schedstat`` (kernel: Documentation/scheduler/sched-stats.rst).
     """
 
@@ -38,6 +47,14 @@ class DelayReading(Struct, frozen=True):
     slices: int
     interval: float
     threads: int = 0
+    used: float | None = None
+
+    @property
+    def cores(self) -> float:
+        """CPUs that the component used, by the group's account where there is one."""
+        if self.interval <= 0:
+            return 0.0
+        return (self.run if self.used is None else self.used) / self.interval
 
     @property
     def delay(self) -> float | None:
@@ -52,17 +69,31 @@ class DelayReading(Struct, frozen=True):
 
 
 class HostLoad(Struct, frozen=True):
-    """How busy the whole host is, as shares of all its CPUs, 0..1.
+    """How busy the host is, or some of its CPUs, as shares of all of them, 0..1.
 
-    ``idle`` is what nobody used, ``foreign`` what was used by anybody but the ledger's components. ``lasting`` is the
-    same over a second at least, where the period was shorter: a moment is too short to say that there is room.
-    ``sudden`` says that less than a second ago far more threads than usual were found runnable.
+    ``idle`` is what nobody used. ``foreign`` is what was used by control groups that are no component's; interrupts,
+    steal time, and groups that run at ``cpu.idle`` are not in it. ``lasting`` is the same over a second at least, where
+    the period was shorter: a moment is too short to say that there is room. ``sudden`` says that less than a second ago
+    far more threads than usual were found runnable. ``pinned`` is the load of the CPUs that a component may run on, by
+    its name, for those components that may not run on all.
     """
 
     idle: float
     foreign: float
     lasting: HostLoad | None = None
     sudden: bool = False
+    pinned: Mapping[str, HostLoad] = field(default_factory=dict)
+
+    def of(self, component: str) -> HostLoad:
+        """Give the load of the CPUs that a component may run on."""
+        return self.pinned.get(component, self)
+
+
+class Foreigner(Struct, frozen=True):
+    """A control group of nobody's component, and the CPUs that it used."""
+
+    group: str
+    cores: float
 
 
 class Stalls(Struct, frozen=True):

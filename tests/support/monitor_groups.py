@@ -13,21 +13,31 @@ MOUNTS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))
 
 
 class Groups:
-    """Control groups below one of the test's own, and processes in them."""
+    """Control groups below one of the test's own, and processes in them.
 
-    def __init__(self, base: Path) -> None:
+    ``accounts`` is the same place where the controller of CPU accounts is mounted apart (cgroup v1).
+    """
+
+    def __init__(self, base: Path, accounts: Path | None = None) -> None:
         self.base = base
+        self.accounts = accounts
         self.processes: list[subprocess.Popen[bytes]] = []
         self._numbers = itertools.count()
 
     def make(self, *parts: str) -> Path:
         group = self.base.joinpath(*(parts or (f"g{next(self._numbers)}",)))
-        group.mkdir(parents=True)
+        for one in self.places(group):
+            one.mkdir(parents=True)
         return group
+
+    def places(self, group: Path) -> list[Path]:
+        """The group in each hierarchy."""
+        return [group] if self.accounts is None else [group, self.accounts / group.relative_to(self.base)]
 
     def run(self, group: Path, code: str) -> subprocess.Popen[bytes]:
         """Run Python in a group; from its first instruction on it is on CPU 0 and in the group."""
-        start = f"import os;os.sched_setaffinity(0,{{0}});open({str(group / 'cgroup.procs')!r},'w').write('0')\n"
+        start = "import os;os.sched_setaffinity(0,{0})\n"
+        start += "".join(f"open({str(one / 'cgroup.procs')!r},'w').write('0')\n" for one in self.places(group))
         process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", start + code])
         self.processes.append(process)
         until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
@@ -40,7 +50,8 @@ class Groups:
     def remove(self) -> None:
         for process in self.processes:
             self.end(process)
-        for group in sorted(self.base.rglob("*"), key=lambda path: -len(path.parts)):
-            if group.is_dir():
-                remove_group(group)
-        remove_group(self.base)
+        for base in filter(None, (self.base, self.accounts)):
+            for group in sorted(base.rglob("*"), key=lambda path: -len(path.parts)):
+                if group.is_dir():
+                    remove_group(group)
+            remove_group(base)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from stat_file import write_stat
 
-from qioi.model import DelayReading, HostLoad
+from qioi.model import Component, DelayReading, HostLoad, Role
 from qioi.monitor.scheduler.host import HostWatch
+from qioi.monitor.scheduler.pinned import PinnedComponents
 
 ALONE, BESIDE = (0.0, 0.5), (0.5, 0.5)  # parts of the host that foreigners and the ledger have
 
@@ -70,3 +71,89 @@ def test_the_load_says_that_somebody_has_come(tmp_path: Path) -> None:
         found = watch.read([])
         assert found is not None
         assert found.sudden == come[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "foreign"),
+    [("user", 0.5), ("nice", 0.5), ("system", 0.5), ("irq", 0.0), ("softirq", 0.0), ("steal", 0.0), ("iowait", 0.0)],
+)
+def test_interrupts_and_stolen_time_are_nobodys_work(tmp_path: Path, column: str, foreign: float) -> None:
+    """A neighbour at a nice value is one: in a group of its own it has that group's whole weight."""
+    columns = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    file = tmp_path / "stat"
+    write_columns(file, [dict.fromkeys(columns, 1000)] * 2)
+    watch = HostWatch(file)
+    write_columns(file, [{**dict.fromkeys(columns, 1000), "idle": 1100, column: 1100}] * 2)
+    load = watch.read([])
+    assert load is not None
+    assert load.foreign == pytest.approx(foreign)
+    assert load.idle == pytest.approx(1.0 if column == "iowait" else 0.5)
+
+
+def write_columns(path: Path, cpus: list[dict[str, int]]) -> None:
+    lines = [[sum(one[key] for one in cpus) for key in cpus[0]], *(list(one.values()) for one in cpus)]
+    names = ["cpu ", *(f"cpu{number}" for number in range(len(cpus)))]
+    texts = [f"{name} {' '.join(map(str, line))} 0 0\n" for name, line in zip(names, lines, strict=True)]
+    path.write_text("".join(texts) + "intr 0\n")
+
+
+class Pins(PinnedComponents):
+    """Components that are pinned as the test says."""
+
+    def __init__(self, cpus: dict[str, frozenset[int]]) -> None:
+        super().__init__((), Path("/"))
+        self.cpus = cpus
+
+    def look(self, now: float) -> dict[str, frozenset[int]]:
+        return self.cpus
+
+
+def test_foreign_work_counts_where_a_component_can_run(tmp_path: Path) -> None:
+    """Two neighbours on a component's two CPUs of 64 are 3 % of the host, and all that the component has beside it."""
+    file = tmp_path / "stat"
+    columns = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    zero = dict.fromkeys(columns, 0)
+    pins = Pins({"peer": frozenset({2, 3}), "gone": frozenset({99})})
+    write_columns(file, [zero] * 64)
+    watch = HostWatch(file, pinned=pins)
+    watch.read([])
+    second = os.sysconf("SC_CLK_TCK")
+    for number in (1, 2):
+        busy, idle = {**zero, "user": number * second}, {**zero, "idle": number * second}
+        write_columns(file, [busy if cpu in (2, 3) else idle for cpu in range(64)])
+        # The peer has half of each of its CPUs; another component runs anywhere.
+        load = watch.read([DelayReading("peer", 0.5, 9.0, 10, 1.0, used=1.0), DelayReading("orderer", 0.64, 0, 9, 1.0)])
+    assert load is not None
+    assert load.idle == pytest.approx(62 / 64)
+    assert load.foreign == pytest.approx((2 - 1.64) / 64)
+    assert load.of("peer").idle == pytest.approx(0.0)
+    assert load.of("peer").foreign == pytest.approx(1 - 0.5 - 0.01)
+    assert load.of("orderer") is load
+    assert load.of("gone") is load
+    pins.cpus = {}
+    write_columns(file, [{**zero, "idle": 3 * second}] * 64)
+    last = watch.read([])
+    assert last is not None
+    assert last.pinned == {}
+
+
+def test_components_take_turns_in_being_asked_where_they_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def threads(group: Path) -> set[bytes]:
+        asked.append(group.name)
+        return {str(os.getpid()).encode(), b"0"}
+
+    monkeypatch.setattr("qioi.monitor.scheduler.pinned.threads_of", threads)
+    components = [Component(f"c{number}", Role.PEER, f"g{number}") for number in range(50)]
+    pins = PinnedComponents(components, Path("/"))
+    for second in range(3):
+        pins.look(float(second))
+    assert sorted(asked) == sorted(one.cgroup for one in components)  # new ones first, twenty in a period
+    pins.look(3.0)
+    assert len(asked) == 50
+    pins.look(16.0)
+    assert asked[50:] == asked[:20]
+    pins.watch(components[:1])
+    pins.look(40.0)
+    assert asked[70:] == ["g0"]

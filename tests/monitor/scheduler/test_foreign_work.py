@@ -1,0 +1,193 @@
+"""Whose CPU time is foreign work, on the real kernel: by groups' own accounts, and where components can run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from monitor_groups import Groups
+
+from qioi.kernel.accounts import Accounts, find_accounts
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.model import Component, Role
+from qioi.model.groups import branches
+from qioi.monitor.scheduler.delays import CgroupDelays
+from qioi.monitor.scheduler.foreign_groups import ForeignGroups
+from qioi.monitor.scheduler.host import HostWatch
+from qioi.monitor.scheduler.pinned import PinnedComponents
+from qioi.monitor.scheduler.usage import GroupUsage
+
+SPIN = "while True: pass"
+#: Each lives for some milliseconds, and nobody lists it while it does.
+SHORT = (
+    "import os,time\n"
+    "while True:\n"
+    "  if os.fork() == 0:\n"
+    "    end = time.thread_time() + 0.004\n"
+    "    while time.thread_time() < end: pass\n"
+    "    os._exit(0)\n"
+    "  os.wait()\n"
+)
+
+
+class Site:
+    """Groups of a test's own that stand beside each other on CPU 0, the accounts of them, and the host's load."""
+
+    def __init__(self, groups: Groups) -> None:
+        self.hierarchy = find_hierarchy()
+        self.accounts = Accounts(self.hierarchy.version, find_accounts(self.hierarchy))
+        self.groups = groups
+        self.made_idle: tuple[str, ...] = ()
+        self.foreign = ForeignGroups(self.accounts, self.hierarchy.mount, made_idle=lambda: self.made_idle)
+        self.usage = GroupUsage(self.accounts, self.foreign)
+
+    def component(self, name: str = "peer") -> Component:
+        folder = self.groups.make(name)
+        return Component(name, Role.PEER, str(folder.relative_to(self.hierarchy.mount)))
+
+    def run(self, name: str, code: str = SPIN) -> Path:
+        folder = self.groups.base / name
+        if not folder.exists():
+            self.groups.make(name)
+        self.groups.run(folder, code)
+        return folder
+
+    def path(self, name: str) -> str:
+        return str((self.groups.base / name).relative_to(self.hierarchy.mount))
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    try:
+        hierarchy = find_hierarchy()
+    except CgroupError:
+        pytest.skip("no CPU controller")
+    accounts = find_accounts(hierarchy)
+    if accounts is None or not os.access(hierarchy.mount, os.W_OK):
+        pytest.skip("no right to make control groups, or no accounts of them")
+    name = f"qioi-test-foreign-{os.getpid()}"
+    groups = Groups(hierarchy.mount / name, None if accounts == hierarchy.mount else accounts / name)
+    site = Site(groups)
+    groups.base.mkdir()
+    if groups.accounts is not None:
+        groups.accounts.mkdir()
+    (groups.base / site.hierarchy.file).write_text("8192")  # so that what else the machine does decides nothing
+    yield site
+    groups.remove()
+
+
+def test_what_short_lived_processes_of_a_component_use_is_its_own(site: Site) -> None:
+    """Threads that nobody saw have run all the same: health checks, builders of chaincode."""
+    component = site.component()
+    site.run("peer", SHORT)
+    delays = CgroupDelays([component], site.hierarchy.mount, site.accounts)
+    delays.read(time.monotonic())
+    time.sleep(2.0)
+    before = site.accounts.seconds(component.cgroup)
+    (reading,) = delays.read(time.monotonic()).values()
+    after = site.accounts.seconds(component.cgroup)
+    delays.close()
+    assert before is not None
+    assert after is not None
+    assert reading.used is not None
+    assert reading.used > 0.1
+    assert reading.run < 0.5 * reading.used  # it is not what the threads tell
+    assert reading.cores == pytest.approx(reading.used / reading.interval)
+
+
+def test_two_that_are_pinned_beside_a_pinned_component_are_all_of_its_neighbours(site: Site) -> None:
+    """On a host of many CPUs they are a few per cent of it: where the component can run there is nothing else."""
+    component = site.component()
+    site.run("peer")
+    site.run("hogs")
+    site.run("hogs")
+    delays = CgroupDelays([component], site.hierarchy.mount, site.accounts)
+    watch = HostWatch(pinned=PinnedComponents([component], site.hierarchy.mount))
+    for _ in range(2):
+        readings = delays.read(time.monotonic())
+        load = watch.read(readings.values())
+        time.sleep(2.0)
+    readings = delays.read(time.monotonic())
+    load = watch.read(readings.values())
+    delays.close()
+    assert load is not None
+    assert load.of("peer").idle < 0.1
+    assert load.of("peer").foreign > 0.4
+    assert load.of("somebody") is load
+    assert load.foreign + load.idle < 1.0 - 0.5 * readings["peer"].cores / (
+        os.cpu_count() or 1
+    )  # its own is no foreign work
+
+
+def foreigners(site: Site, component: Component, seconds: float = 1.1) -> dict[str, float]:
+    """Who the usage names, after three looks: two to compare, and one more for what is below a busy group."""
+    above = branches([component.cgroup])
+    for _ in range(3):
+        site.usage.read(time.monotonic(), [component], {}, above)
+        found = site.usage.foreigners(time.monotonic())
+        time.sleep(seconds)
+    site.usage.read(time.monotonic(), [component], {}, above)
+    found = site.usage.foreigners(time.monotonic())
+    return {one.group: one.cores for one in found}
+
+
+def test_the_groups_that_take_the_most_are_named(site: Site) -> None:
+    component = site.component()
+    site.run("peer")
+    site.groups.make("batch")
+    site.groups.make("batch", "quiet")
+    site.run("batch/hog")
+    found = foreigners(site, component)
+    assert site.path("batch/hog") in found  # and not the slice that it is in
+    assert found[site.path("batch/hog")] > 0.1
+    assert not {component.cgroup, site.path("batch"), site.path("batch/quiet")} & found.keys()
+    assert all(cores <= (os.cpu_count() or 1) for cores in found.values())
+
+
+def test_processes_in_a_group_above_components_go_by_its_name(site: Site) -> None:
+    if site.hierarchy.version == 2:
+        pytest.skip("cgroup v2 has no processes in a group that has groups below it")
+    component = site.component()
+    site.groups.run(site.groups.base, SPIN)
+    assert foreigners(site, component)[site.path(".")] > 0.1
+
+
+@pytest.mark.parametrize(
+    "code", ["import os\nos.nice(19)\n", "import os\nos.sched_setscheduler(0,os.SCHED_IDLE,os.sched_param(0))\n"]
+)
+def test_a_nice_neighbour_in_a_group_of_its_own_takes_as_much_as_any(site: Site, code: str) -> None:
+    """A nice value counts among the threads of one group. The kernel says so, and it is named."""
+    component = site.component()
+    site.run("peer")
+    site.run("soaker", code + SPIN)
+    groups = (component.cgroup, site.path("soaker"))
+    before = [site.accounts.seconds(group) or 0.0 for group in groups]
+    found = foreigners(site, component)
+    peer, soaker = ((site.accounts.seconds(one) or 0.0) - was for one, was in zip(groups, before, strict=True))
+    assert soaker > 0.5 * peer
+    assert site.path("soaker") in found
+
+
+def test_a_group_that_leaves_room_is_no_foreign_work(site: Site) -> None:
+    component = site.component()
+    soaker = site.run("soaker")
+    if not (soaker / "cpu.idle").exists():
+        pytest.skip("this kernel has no cpu.idle")
+    assert site.path("soaker") in foreigners(site, component)
+    (soaker / "cpu.idle").write_text("1")
+    watch = HostWatch(idle_seconds=site.foreign.idle_seconds)
+    assert site.path("soaker") not in foreigners(site, component)
+    before, used = site.foreign.idle_seconds(), site.accounts.seconds(site.path("soaker"))
+    watch.read([])
+    time.sleep(1.0)
+    after, now = site.foreign.idle_seconds(), site.accounts.seconds(site.path("soaker"))
+    assert used is not None
+    assert now is not None
+    assert after - before == pytest.approx(now - used, abs=0.02)
+    site.made_idle = (site.path("soaker"),)  # by this daemon, to help: it is as foreign as it was
+    assert site.foreign.idle_seconds() == after
+    assert site.foreign.idle_groups() == ()
