@@ -22,6 +22,8 @@ class Skip(StrEnum):
     TOO_LONG = "line-too-long"
     #: Not in the wrapping format (Docker json-file, CRI) that the file is said to have.
     BAD_WRAPPER = "bad-wrapper"
+    #: A part of the log that was written faster than it is read, and that nobody looked into.
+    BACKLOG = "backlog"
     #: A commit of a channel that the component does not serve.
     FOREIGN_CHANNEL = "foreign-channel"
 
@@ -32,6 +34,8 @@ class SourceCounters:
 
     lines: int = 0
     bytes: int = 0
+    #: Bytes that were passed over, because more was written than is read.
+    skipped_bytes: int = 0
     commits: int = 0
     leader_changes: int = 0
     #: The file was truncated, or truncated and written anew (copytruncate).

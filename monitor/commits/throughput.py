@@ -17,7 +17,8 @@ channel that was never heard of, there is no reading (``None``).
 that was believed; a block counts if it moves the front, so what lagging peers and peers that catch up report doesn't
 count again. A block that does not follow on its peer's last one, and lies beyond the front, waits until the same peer
 reports the next one or another peer the same one. When a peer goes on where it was before such a jump, the jump was
-forged, and it is taken back.
+forged, and it is taken back. Where a part of a peer's log was passed over, the peer may go on further ahead: the blocks
+in between are taken to hold as many transactions as those that were seen.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ _PEER_EXPIRY = 300.0
 _SETTLED = 16
 #: Commits kept per channel; beyond it the two oldest become one.
 _MAX_EVENTS = 50_000
+#: Bytes of a log in which there is no more than one commit line.
+_LINE = 100
+#: Blocks whose mean stands in for blocks that were not seen.
+_ALIKE = 16
 #: Channels that one peer may be the first to name: who invents some leaves other peers a place for theirs.
 MAX_OF_A_PEER = 100
 
@@ -74,6 +79,8 @@ class _Chain:
     stash: int | None = None
     #: A block beyond the front that nobody has confirmed.
     held: _Event | None = None
+    #: Blocks at most that stood in a part of the log that was passed over after ``head``.
+    unseen: int = 0
 
     @property
     def supports(self) -> int:
@@ -138,6 +145,13 @@ class Throughput:
             channel.chains.pop(peer, None)
         self._named.pop(peer, None)
 
+    def skipped(self, peer: str, size: int) -> None:
+        """Take in that a part of a peer's log was passed over, so many bytes."""
+        for channel in self._channels.values():
+            chain = channel.chains.get(peer)
+            if chain is not None:
+                chain.unseen += size // _LINE
+
     def reading(self, name: str, now: float) -> ChannelReading:
         """Say what the window that ends now shows."""
         channel = self._channels.get(name)
@@ -183,6 +197,8 @@ class Throughput:
         chain, counted = channel.chains.get(commit.peer), channel.recent.get(commit.block)
         if chain is None or counted is None or commit.block != chain.head + 1 or chain.stash is not None:
             return False
+        if chain.unseen:
+            return False
         if counted.transactions > commit.transactions or counted.time > instant or channel.front is None:
             return False
         first = next(iter(channel.chains.values()))
@@ -194,6 +210,7 @@ class Throughput:
 
     def _believe(self, channel: _Channel, peer: str, event: _Event) -> None:
         chain = channel.chains.get(peer)
+        unseen = False
         if chain is None:
             chain = channel.chains[peer] = _Chain(event.block, event.time)
             follows = False
@@ -201,21 +218,24 @@ class Throughput:
             self._amend(channel, event)
             return
         else:
+            unseen = chain.head + 1 < event.block <= chain.head + 1 + chain.unseen
             follows = _advance(chain, event)
         if channel.front is None or event.block == channel.front + 1:
             self._count(channel, event)
         elif event.block > channel.front:
-            self._beyond(channel, chain, event, follows)
+            self._beyond(channel, chain, event, follows, unseen)
         else:
             self._amend(channel, event)
             if follows:
                 self._lower_front(channel, event)
 
-    def _beyond(self, channel: _Channel, chain: _Chain, event: _Event, follows: bool) -> None:
+    def _beyond(self, channel: _Channel, chain: _Chain, event: _Event, follows: bool, unseen: bool) -> None:
         if follows:
             if chain.held is not None and channel.front is not None and chain.held.block > channel.front:
                 self._count(channel, chain.held)
             chain.held = None
+            if unseen:
+                self._count_unseen(channel, event)
             self._count(channel, event)
             return
         witnesses = [other for other in channel.chains.values() if other is not chain]
@@ -250,6 +270,14 @@ class Throughput:
         channel.recent[event.block] = event
         insort(channel.events, event)
 
+    def _count_unseen(self, channel: _Channel, event: _Event) -> None:
+        """Count the blocks between the front and a block, which stood in a part of a log that was passed over."""
+        assert channel.front is not None
+        seen = [event.transactions, *(one.transactions for one in list(channel.recent.values())[-_ALIKE:])]
+        missing = _Event(event.time, event.block - 1, round((event.block - 1 - channel.front) * sum(seen) / len(seen)))
+        channel.total += missing.transactions
+        insort(channel.events, missing)
+
     def _amend(self, channel: _Channel, event: _Event) -> None:
         """Join another report of a block that counted: the earliest instant, the smallest number of transactions."""
         counted = channel.recent.get(event.block)
@@ -279,7 +307,8 @@ class Throughput:
 def _advance(chain: _Chain, event: _Event) -> bool:
     """Move a peer's chain; whether the block follows on what the peer had reported."""
     chain.seen = max(chain.seen, event.time)
-    if event.block == chain.head + 1:
+    unseen, chain.unseen = chain.unseen, 0
+    if chain.head < event.block <= chain.head + 1 + unseen:
         chain.run += 1
         if chain.run >= _SETTLED:
             chain.stash = None

@@ -4,6 +4,8 @@
 Python. It is asked for the export format, since JSON turns every message with a colour in it into a list of numbers.
 It starts at the end; should it end, it goes on after the last entry seen, by that entry's cursor.
 
+The lag is bounded: where more than one look takes waited for some looks in a row, it goes on at the journal's end.
+
 Memory is bounded: what waits is in a pipe, ``max_read`` bytes at most are taken per look, and ``max_line`` bytes of a
 message; of a longer one the rest is passed over and counted.
 
@@ -25,6 +27,8 @@ from qioi.monitor.logs.lines import MAX_LINE
 _READ_SIZE = 64 * 1024
 #: Looks between two attempts to start journalctl, where it cannot be started or ends at once.
 _RETRY = 10
+#: Looks in a row that left something unread, after which it goes on at the end; and what is then taken to be left out.
+_LOOKS_BEHIND, _UNKNOWN = 4, 64 * 1024 * 1024
 #: Bytes of a field's name, or of a cursor: journald's own are far shorter.
 _MAX_TEXT = 1024
 #: What marks an entry as a piece of a line whose rest is in the next one: engines cut lines at 16 KB, journald
@@ -53,6 +57,9 @@ class JournalTail:
         self.backlog = False
         #: Why nothing can be read at present; ``None`` while journalctl runs.
         self.problem: str | None = None
+        #: Bytes that were passed over before what the last look has read.
+        self.gap = 0
+        self._behind = 0  # looks in a row
         self._max_read = max_read
         self._entries = ExportReader(self.counters, max_line)
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,6 +68,9 @@ class JournalTail:
 
     def poll(self) -> list[bytes]:
         """Read what is new: blocks of complete lines, each line ending in a line feed."""
+        self.gap = 0
+        if self._behind >= _LOOKS_BEHIND:
+            self._pass_over()
         if self._process is None:
             self._pause -= 1
             if self._pause > 0:
@@ -81,8 +91,18 @@ class JournalTail:
             self.counters.bytes += len(data)
             if block := self._entries.feed(data):
                 blocks.append(block)
-        self.backlog = budget <= 0
+        self.backlog = budget <= 0 or self.gap > 0
+        self._behind = self._behind + 1 if budget <= 0 else 0
         return blocks
+
+    def _pass_over(self) -> None:
+        """Go on at the journal's end; how much that leaves out is not known."""
+        self.close()
+        self._entries.cursor = ""
+        self._entries.start_again()
+        self._start()
+        self._behind, self.gap = 0, _UNKNOWN
+        self.counters.skip(Skip.BACKLOG)
 
     def close(self) -> None:
         """End journalctl; harmless when repeated."""

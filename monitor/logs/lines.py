@@ -42,6 +42,10 @@ class LineCutter:
         self._counters.skip(Skip.TOO_LONG)
         self._partial, self._skipping = b"", True
 
+    def restart_within_a_line(self) -> None:
+        """Go on at some other place of the file: what comes there first is the rest of a line, and is passed over."""
+        self._partial, self._skipping = b"", True
+
     def rest(self) -> bytes:
         """Give the unfinished line as if it were complete: nothing will follow it."""
         block = self._partial + b"\n" if self._partial else b""

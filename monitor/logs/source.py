@@ -27,7 +27,12 @@ class LineReader:
     ) -> None:
         self.counters = counters if counters is not None else SourceCounters()
         self._parser = CommitParser(component, channels, self.counters, elections)
-        self._unwrapper = _unwrapper(LogFormat(log_format), self.counters)
+        self._log_format = LogFormat(log_format)
+        self._unwrapper = _unwrapper(self._log_format, self.counters)
+
+    def start_again(self) -> None:
+        """Forget the pieces of a line whose rest was passed over."""
+        self._unwrapper = _unwrapper(self._log_format, self.counters)
 
     def feed(self, block: bytes) -> list[Event]:
         """Read a run of complete lines."""
@@ -78,13 +83,21 @@ class LogSource:
         return self._tail.backlog
 
     @property
+    def gap(self) -> int:
+        """Bytes that were passed over before what the last look has read: blocks that stood in them were not seen."""
+        return self._tail.gap
+
+    @property
     def problem(self) -> str | None:
         """Why nothing can be read at present, in one line; ``None`` while all is well."""
         return self._tail.problem
 
     def poll(self) -> list[Event]:
         """Say what happened since the last look, in the order of the log."""
-        return _flatten(self._reader.feed(block) for block in self._tail.poll())
+        blocks = self._tail.poll()
+        if self._tail.gap:
+            self._reader.start_again()
+        return _flatten(self._reader.feed(block) for block in blocks)
 
     def close(self) -> None:
         """Close what is followed; harmless when repeated."""

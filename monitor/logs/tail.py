@@ -12,6 +12,9 @@ It starts at the end and from then on hands out every line once, whatever happen
 
 Memory is bounded: at most ``max_read`` bytes per look (``backlog`` says that more waits) and ``max_line`` bytes of an
 unfinished line; of a longer one the rest is passed over and counted. File descriptors are bounded by ``_MAX_OPEN``.
+
+The lag is bounded: where more than ``max_backlog`` bytes wait, all but the last ``max_read`` are passed over, and
+``gap`` says how many (a peer at DEBUG writes ten times what is read of it).
 """
 
 from __future__ import annotations
@@ -25,10 +28,12 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.monitor.commits.counters import SourceCounters
+from qioi.monitor.commits.counters import Skip, SourceCounters
 from qioi.monitor.logs.lines import MAX_LINE, LineCutter
 
 _READ_SIZE = 256 * 1024
+#: Bytes that one look reads at most, and that may wait to be read.
+MAX_READ, MAX_BACKLOG = 4 * 1024 * 1024, 16 * 1024 * 1024
 #: How many of the last bytes read are kept, to recognise the file by.
 _FINGERPRINT = 64
 #: After how many looks without anything new a file that lost its name is let go.
@@ -70,16 +75,20 @@ class FileTail:
         *,
         from_start: bool = False,
         max_line: int = MAX_LINE,
-        max_read: int = 4 * 1024 * 1024,
+        max_read: int = MAX_READ,
+        max_backlog: int = MAX_BACKLOG,
     ) -> None:
         self.path = str(path)
         self.counters = counters if counters is not None else SourceCounters()
-        #: There is more to read than one look takes: the readings lag behind.
+        #: There is more to read than one look takes: the readings lag behind, or are of a part of the log.
         self.backlog = False
+        #: Bytes that were passed over before what the last look has read.
+        self.gap = 0
         #: Why nothing can be read at present; ``None`` while the file is there.
         self.problem: str | None = None
         self._max_line = max_line
         self._max_read = max_read
+        self._max_backlog = max_backlog if not from_start else None
         self._files: deque[_Open] = deque()
         self._start_at_end = not from_start
         self._follow_name()
@@ -90,13 +99,17 @@ class FileTail:
         blocks: list[bytes] = []
         budget = self._max_read
         self.problem = None
+        self.gap = 0
+        self._pass_over()
         budget = self._drain(blocks, budget)
         if self._name_points_elsewhere():
             # The old file may have grown between its last read and the rename.
             budget = self._drain(blocks, budget)
             self._follow_name()
-            budget = self._drain(blocks, budget)
-        self.backlog = budget <= 0
+            if budget > 0:
+                self._pass_over()
+                budget = self._drain(blocks, budget)
+        self.backlog = budget <= 0 or self.gap > 0
         self._let_go(blocks)
         return blocks
 
@@ -116,6 +129,37 @@ class FileTail:
             except OSError as error:
                 self._cannot_read(error)
         return budget
+
+    def _pass_over(self) -> None:
+        """Where too much waits, go on near the end: what is read now tells how the channel is doing now."""
+        if self._max_backlog is None:
+            return
+        waiting = [(file, self._waits(file)) for file in self._files]
+        waits = sum(waits for _, waits in waiting)
+        if waits <= self._max_backlog:
+            return
+        excess = waits - self._max_read
+        self.gap += excess
+        self.counters.skipped_bytes += excess
+        self.counters.skip(Skip.BACKLOG)
+        for file, waits in waiting:
+            part = min(excess, waits)
+            excess -= part
+            if part:
+                file.offset += part
+                file.lines.restart_within_a_line()
+                start = max(0, file.offset - _FINGERPRINT)
+                file.fingerprint = os.pread(file.fd, file.offset - start, start)
+
+    def _waits(self, file: _Open) -> int:
+        """Say how many bytes of a file are to be read, without a hole that they begin with."""
+        size = os.fstat(file.fd).st_size
+        waits = max(0, size - file.offset)
+        if self._max_backlog is not None and waits > self._max_backlog and not file.lines.unfinished:
+            hole = _hole(file.fd, file.offset, size)
+            file.offset += hole
+            waits -= hole
+        return waits
 
     def _cannot_read(self, error: OSError) -> None:
         self.counters.errors += 1

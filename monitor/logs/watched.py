@@ -24,7 +24,8 @@ class SourceState(Struct, frozen=True):
 
     Of an endpoint, ``lines`` counts the pages and ``commits`` the valid transactions on the last one.
     ``skipped`` counts by reason what a log said of commits and was not believed; ``lost_files`` were rotated away
-    faster than they are read; ``behind``: more was written than one look takes, so that the readings lag.
+    faster than they are read; ``behind``: more was written than one look takes, so that the readings lag for a moment;
+    where that is too much, ``skipped_bytes`` were passed over.
     """
 
     component: str
@@ -39,6 +40,7 @@ class SourceState(Struct, frozen=True):
     truncations: int = 0
     lost_files: int = 0
     behind: bool = False
+    skipped_bytes: int = 0
 
 
 class Channels(Protocol):
@@ -99,7 +101,10 @@ class LogChannels:
         oldest = LINE_AGE + (0.0 if self._read_at is None else max(0.0, now - self._read_at))
         self._read_at = now
         for source in self._sources.values():
-            for event in source.poll():
+            events = source.poll()
+            if source.gap:
+                self._throughput.skipped(source.component, source.gap)
+            for event in events:
                 if isinstance(event, Commit):
                     self._throughput.observe(event, commit_instant(event.time, now, wall, oldest))
                 else:
@@ -132,6 +137,7 @@ class LogChannels:
                 source.counters.truncations,
                 source.counters.lost_files,
                 source.backlog,
+                source.counters.skipped_bytes,
             )
             for source in self._sources.values()
         ]

@@ -1,0 +1,105 @@
+"""A log that is written far faster than it is read: the lag stays bounded, and the rate is that of the channel."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qioi.model import Commit, Component, Role
+from qioi.monitor import FileTail, Throughput
+from qioi.monitor.logs.watched import LogChannels
+
+#: What a peer at DEBUG writes between two blocks: four megabytes, of which a tenth is read.
+NOISE = (
+    b"2026-01-01 00:00:00.000 UTC 0001 DEBU [gossip.comm] sendToEndpoint -> Entering, sending to peer, msg: x\n"
+    * 40_000
+)
+TRANSACTIONS = 20
+
+
+def line(block: int, instant: float) -> bytes:
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(instant))
+    return (
+        f"{stamp}.{int(instant % 1 * 1000):03d} UTC 002b INFO [kvledger] commit -> [red] Committed block [{block}] "
+        f"with {TRANSACTIONS} transaction(s) in 1ms (state_validation=0ms "
+        "block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\n"
+    ).encode()
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_a_flood_is_passed_over_and_the_rate_is_the_channels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rotated: bool
+) -> None:
+    log = tmp_path / "peer.log"
+    log.write_bytes(b"")
+    peer = Component("peer0", Role.PEER, "g/p", ("red",), str(log))
+    channels = LogChannels([peer], ["red"])
+    start, rates = 1_800_000_000.0, []
+    monkeypatch.setattr(time, "time", lambda: start + second)
+    for second in range(1, 16):
+        with log.open("ab") as file:
+            for tenth in range(10):
+                file.write(NOISE)
+                file.write(line(10 * second + tenth, start + second - 1 + tenth / 10))
+        reading = channels.read(float(second))["red"]
+        if second >= 8:
+            rates.append(reading.throughput)
+        assert reading.age is None or reading.age < 1.5  # what was read is of now
+        if rotated:
+            log.rename(log.with_name("peer.log.1"))
+            log.write_bytes(b"")
+        elif second % 5 == 0:
+            log.write_bytes(b"")  # room on the disk; this truncation is seen too
+    (state,) = channels.states()
+    channels.close()
+    assert rates == pytest.approx([10 * TRANSACTIONS] * len(rates), rel=0.1)
+    assert state.behind
+    assert state.skipped["backlog"] >= 12  # a file that was truncated is known for long in the look after
+    assert state.skipped_bytes > 12 * 30 * 2**20
+
+
+def test_what_fits_into_a_few_looks_is_read_whole(tmp_path: Path) -> None:
+    log = tmp_path / "peer.log"
+    log.write_bytes(b"")
+    tail = FileTail(log, max_read=1000, max_backlog=4000)
+    lines = [b"%06d" % number for number in range(570)]
+    log.write_bytes(b"".join(one + b"\n" for one in lines))
+    found = b"".join(block for _ in range(5) for block in tail.poll())
+    assert found.split() == lines
+    log.write_bytes(found * 3)
+    blocks = tail.poll()
+    assert tail.gap > 0
+    assert tail.backlog
+    assert b"".join(blocks).split()[-1] == lines[-1]
+    assert set(b"".join(blocks).split()) <= set(lines)  # no half of a line
+    tail.close()
+
+
+@given(st.lists(st.integers(1, 40), min_size=12, max_size=40), st.integers(1, 30))
+def test_blocks_that_were_not_seen_count_like_those_that_were(gaps: list[int], transactions: int) -> None:
+    """Whatever part of a peer's log is passed over: the sum and the rate are those of all its blocks."""
+    meter, block = Throughput(window=6), 0
+    meter.observe(Commit("red", 0, transactions, None, "p"), 0.0)
+    for gap in gaps:
+        meter.skipped("p", 4_000_000)
+        block += gap
+        meter.observe(Commit("red", block, transactions, None, "p"), block * 0.5)
+    assert meter.transactions("red") == (block + 1) * transactions
+    reading = meter.reading("red", block * 0.5)
+    assert reading.height == block
+    if block * 0.5 >= 6 and max(gaps) * 0.5 <= 2:
+        assert reading.throughput == pytest.approx(2 * transactions)
+
+
+def test_a_jump_that_no_gap_explains_is_still_not_believed() -> None:
+    meter = Throughput(window=6)
+    for block in range(5):
+        meter.observe(Commit("red", block, 10, None, "p"), block * 1.0)
+    meter.skipped("p", 10_000)
+    assert not meter.observe(Commit("red", 1_000_000, 10, None, "p"), 5.0)
+    assert meter.reading("red", 5.0).height == 4
+    assert meter.transactions("red") == 50
