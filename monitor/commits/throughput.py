@@ -10,8 +10,9 @@ look.
 **Which interval.** Blocks come in bursts up to BatchTimeout (2 s) apart, so counting what falls between two fixed
 instants would flicker by a whole block. ti and tj are therefore instants of commits: ti the last one before the window
 opens, tj the last one of all. A silence longer than the longest gap between those commits counts as time in which
-nothing was committed; silence of a whole window is throughput zero. Before a whole window has been watched, and for a
-channel that was never heard of, there is no reading (``None``).
+nothing was committed; silence of a whole window is throughput zero. Where blocks come at equal intervals longer than
+usual, the window covers three of them (:mod:`qioi.monitor.commits.interval`). Before a whole window has been watched,
+and for a channel that was never heard of, there is no reading (``None``).
 
 **Whom to believe.** A peer commits a channel's blocks one after the other. The channel's front is the highest block
 that was believed; a block counts if it moves the front, so what lagging peers and peers that catch up report doesn't
@@ -30,6 +31,7 @@ from itertools import pairwise
 
 from qioi.model import ChannelReading, Commit
 from qioi.model.names import MAX_CHANNELS
+from qioi.monitor.commits.interval import BlockInterval
 
 #: Seconds: three of Fabric's default batch timeouts.
 DEFAULT_WINDOW = 6.0
@@ -41,6 +43,8 @@ _SETTLED = 16
 _MAX_EVENTS = 50_000
 #: Bytes of a log in which there is no more than one commit line.
 _LINE = 100
+#: Events kept however old they are: once a channel's window is known to be longer, they are inside.
+_KEPT = 4
 #: Blocks whose mean stands in for blocks that were not seen.
 _ALIKE = 16
 #: Channels that one peer may be the first to name: who invents some leaves other peers a place for theirs.
@@ -90,6 +94,7 @@ class _Chain:
 
 @dataclass(slots=True)
 class _Channel:
+    interval: BlockInterval
     front: int | None = None
     total: int = 0
     since: float = 0.0
@@ -127,7 +132,9 @@ class Throughput:
         if channel is None:
             if self._named[commit.peer] >= MAX_OF_A_PEER or len(self._channels) >= MAX_CHANNELS:
                 return False
-            channel = self._channels[commit.channel] = _Channel(since=instant, rank=self._named[commit.peer])
+            channel = self._channels[commit.channel] = _Channel(
+                BlockInterval(self.window), since=instant, rank=self._named[commit.peer]
+            )
             self._named[commit.peer] += 1
         if self._is_nothing_new(channel, commit, instant):
             return False
@@ -159,33 +166,13 @@ class Throughput:
             return ChannelReading(name, None, None, channel.front if channel else None)
         self._prune(channel, now)
         age = max(0.0, now - channel.events[-1].time)
-        full = now - channel.since >= self.window
-        tps = self._rate(channel.events, now) if full else None
-        return ChannelReading(name, tps, age, channel.front, channel.total)
+        window = channel.interval.window
+        tps = _rate(channel.events, now, window) if now - channel.since >= window else None
+        return ChannelReading(name, tps, age, channel.front, channel.total, interval=channel.interval.seconds)
 
     def readings(self, now: float) -> list[ChannelReading]:
         """Say what the windows of all channels show."""
         return [self.reading(name, now) for name in self._channels]
-
-    # The equation
-
-    def _rate(self, events: list[_Event], now: float) -> float:
-        first = bisect_right(events, now - self.window, key=_time)
-        inside = events[first:]
-        if not inside:
-            return 0.0
-        if first and inside[0].time - events[first - 1].time <= self.window:
-            start = events[first - 1].time
-        elif inside[-1].time - inside[0].time >= self.window / 3:
-            # The ledger was silent before: its own first commit opens the interval, or idle time would count.
-            start = inside.pop(0).time
-        else:
-            return sum(event.transactions for event in inside) / self.window
-        times = [start, *(event.time for event in inside)]
-        longest_gap = max(later - earlier for earlier, later in pairwise(times))
-        silence = now - times[-1]
-        length = times[-1] - start + max(0.0, silence - longest_gap)
-        return sum(event.transactions for event in inside) / length
 
     # The front
 
@@ -269,6 +256,7 @@ class Throughput:
         channel.total += event.transactions
         channel.recent[event.block] = event
         insort(channel.events, event)
+        channel.interval.step(event.time)
 
     def _count_unseen(self, channel: _Channel, event: _Event) -> None:
         """Count the blocks between the front and a block, which stood in a part of a log that was passed over."""
@@ -293,7 +281,8 @@ class Throughput:
             channel.since = min(channel.since, event.time)
 
     def _prune(self, channel: _Channel, now: float) -> None:
-        keep = bisect_right(channel.events, now - self.window, key=_time) - 1
+        keep = bisect_right(channel.events, now - channel.interval.window, key=_time) - 1
+        keep = min(keep, len(channel.events) - _KEPT)
         if keep > 0:
             for old in channel.events[:keep]:
                 channel.recent.pop(old.block, None)
@@ -302,6 +291,26 @@ class Throughput:
             first = channel.events.pop(0)
             channel.recent.pop(first.block, None)
             channel.events[0].transactions += first.transactions
+
+
+def _rate(events: list[_Event], now: float, window: float) -> float:
+    """Compute the equation for the window that ends now."""
+    first = bisect_right(events, now - window, key=_time)
+    inside = events[first:]
+    if not inside:
+        return 0.0
+    if first and inside[0].time - events[first - 1].time <= window:
+        start = events[first - 1].time
+    elif inside[-1].time - inside[0].time >= window / 3:
+        # The ledger was silent before: its own first commit opens the interval, or idle time would count.
+        start = inside.pop(0).time
+    else:
+        return sum(event.transactions for event in inside) / window
+    times = [start, *(event.time for event in inside)]
+    longest_gap = max(later - earlier for earlier, later in pairwise(times))
+    silence = now - times[-1]
+    length = times[-1] - start + max(0.0, silence - longest_gap)
+    return sum(event.transactions for event in inside) / length
 
 
 def _advance(chain: _Chain, event: _Event) -> bool:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from qioi.model import ChannelReading
 from qioi.model.names import MAX_CHANNELS
+from qioi.monitor.commits.interval import BlockInterval
 from qioi.monitor.metrics.exposition import Page
 
 #: Seconds that a rate covers, as for logs: three of Fabric's default batch timeouts.
@@ -27,6 +29,7 @@ class _Look:
 
 @dataclass(slots=True)
 class _Channel:
+    interval: BlockInterval
     looks: dict[str, deque[_Look]] = field(default_factory=dict)
     moved: float | None = None
     total: float = 0.0
@@ -62,10 +65,11 @@ class PageThroughput:
                 grown = page.transactions[name] - looks[-1].transactions
                 channel.total += grown * (height - before) / (height - looks[-1].height)
             looks.append(_Look(now, height, page.transactions[name]))
-            while len(looks) > 2 and looks[1].time <= now - self._window:
+            while len(looks) > 2 and looks[1].time <= now - channel.interval.window:
                 looks.popleft()
             if before is not None and height > before:
                 channel.moved = now
+                channel.interval.step(now)
 
     def _channel(self, name: str) -> _Channel | None:
         """Find or begin a channel; ``None`` where there are too many: a page may make names up."""
@@ -74,7 +78,7 @@ class PageThroughput:
                 self._channels = {known: one for known, one in self._channels.items() if any(one.looks.values())}
             if len(self._channels) >= MAX_CHANNELS:
                 return None
-            self._channels[name] = _Channel()
+            self._channels[name] = _Channel(BlockInterval(self._window))
         return self._channels[name]
 
     def forget(self, peer: str) -> None:
@@ -89,13 +93,30 @@ class PageThroughput:
         if channel is None or top is None:
             return ChannelReading(name, None, None)
         age = None if channel.moved is None else max(0.0, now - channel.moved)
-        tps = rate(channel, top, now - self._window)
-        return ChannelReading(name, tps, age, top, round(channel.total), "metrics")
+        seconds = channel.interval.seconds
+        tps = rate_by_moves(channel, now) if seconds else None
+        if tps is None:
+            tps = rate(channel, top, now - channel.interval.window)
+        return ChannelReading(name, tps, age, top, round(channel.total), "metrics", seconds)
 
 
 def front(channel: _Channel) -> int | None:
     """Give the greatest height that any peer shows."""
     return max((looks[-1].height for looks in channel.looks.values() if looks), default=None)
+
+
+def rate_by_moves(channel: _Channel, now: float) -> float | None:
+    """Transactions per second between looks at which the newest peer's height had grown; ``None`` with fewer than two.
+
+    Where blocks are further apart than looks, a window has two of them now and three then.
+    """
+    looks = max((looks for looks in channel.looks.values() if looks), key=lambda looks: (looks[-1].height, len(looks)))
+    moves = [later for earlier, later in pairwise(looks) if later.height > earlier.height]
+    if len(moves) < 2:
+        return None
+    longest_gap = max(later.time - earlier.time for earlier, later in pairwise(moves))
+    silence = max(0.0, now - moves[-1].time - longest_gap)
+    return (moves[-1].transactions - moves[0].transactions) / (moves[-1].time - moves[0].time + silence)
 
 
 def rate(channel: _Channel, top: int, opened: float) -> float | None:

@@ -176,3 +176,18 @@ def test_a_peer_that_began_anew_and_commits_nothing_has_no_throughput() -> None:
     for second in range(20, 30):
         pages.observe("peer0", Page({"red": 10.0 * (second - 19)}, {"red": 35 + second - 19}), float(second))
     assert pages.reading("red", 29.0).throughput == pytest.approx(10)
+
+
+@pytest.mark.parametrize("timeout", [5.0, 10.0, 20.0])
+def test_blocks_a_long_batch_timeout_apart_do_not_flicker(timeout: float) -> None:
+    pages, rates = PageThroughput(), []
+    for second in range(round(8 * timeout)):
+        now = second + 0.3
+        pages.observe("peer0", page(1 + int(now / timeout), round(100 * timeout)), now)
+        reading = pages.reading("red", now)
+        if second >= 5 * timeout:
+            rates.append(reading.throughput)
+    assert rates == pytest.approx([100.0] * len(rates), rel=0.05)
+    reading = pages.reading("red", now + 5 * timeout)
+    assert reading.throughput is not None
+    assert reading.throughput < 50
