@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import http.client
+import io
 import ipaddress
 import json
 import logging
 import os
-import select
 import socket
 import stat
-import threading
-import time
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from qioi.show.connections import Answer, Service
 
 log = logging.getLogger("qioi")
 
-#: Seconds a client may take over any step, and over all of them; the next one waits behind it.
-TIMEOUT, LONGEST = 2.0, 5.0
-#: Everybody on the host may ask, and the daemon may have real-time priority: after each client a server pauses for this
-#: many times the CPU time that it took, so for a tenth of one CPU at most.
-REST = 9.0
+#: Seconds that a socket file's owner has to answer a knock.
+TIMEOUT = 2.0
+#: Clients that wait to be let in.
+BACKLOG = 128
 #: Seconds that a client waits for its answer: where CPU is short, and that is where it is asked, it may come late.
 PATIENCE = 30.0
 
@@ -60,9 +58,8 @@ class UnreachableError(Exception):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Requests on a table of routes."""
+    """Answers one question by a table of routes."""
 
-    timeout = TIMEOUT
     routes: Routes = MappingProxyType({})
     #: Whether only who asks for an address, or for localhost, is answered. A page in a browser on this host that has
     #: had its own name resolved to loopback ("DNS rebinding") asks for that name.
@@ -70,22 +67,17 @@ class Handler(BaseHTTPRequestHandler):
     error_content_type = TEXT
     error_message_format = "%(message)s\n"
 
+    def __init__(self, question: bytes) -> None:
+        self.written = b""
+        super().__init__(question, ("local", 0), None)  # type: ignore[arg-type]
+
     def setup(self) -> None:
-        """Hang up on a client that takes too long as a whole, however busy it looks."""
-        super().setup()
-        self._limit = threading.Timer(LONGEST, self._hang_up)
-        self._limit.daemon = True
-        self._limit.start()
+        """Read from the question, write to the answer: sockets are no concern of this."""
+        self.rfile, self.wfile = io.BytesIO(cast("bytes", self.request)), io.BytesIO()
 
     def finish(self) -> None:
-        """End with a client."""
-        self._limit.cancel()
-        with contextlib.suppress(OSError):  # it has hung up, or was hung up on
-            super().finish()
-
-    def _hang_up(self) -> None:
-        with contextlib.suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
+        """Keep what was written."""
+        self.written = cast("io.BytesIO", self.wfile).getvalue()
 
     def do_GET(self) -> None:
         """Answer a question, or take an order."""
@@ -136,70 +128,15 @@ class Handler(BaseHTTPRequestHandler):
         return "local"
 
 
-class Server(HTTPServer):
-    """HTTP whose clients cannot write tracebacks into the daemon's log by hanging up."""
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Note what went wrong with one client, for those who look closely."""
-        log.debug("a client of the HTTP side", exc_info=True)
+def answer(routes: Routes, by_address: bool = False) -> Answer:
+    """Make the function that answers questions by a table of routes."""
+    kind = type("RoutesHandler", (Handler,), {"routes": routes, "by_address": by_address})
+    return lambda question: kind(question).written
 
 
-class Server6(Server):
-    """The same on an IPv6 address."""
-
-    address_family = socket.AF_INET6
-
-
-class UnixServer(Server):
-    """HTTP on a Unix socket that only root, or the daemon's own user, may connect to."""
-
-    address_family = socket.AF_UNIX
-
-    def server_bind(self) -> None:
-        """Bind, replacing a socket file that no one listens on."""
-        path = str(self.server_address)
-        mask = os.umask(0o177)
-        try:
-            self.socket.bind(path)
-        finally:
-            os.umask(mask)
-        self.server_name, self.server_port = path, 0
-
-
-class Service:
-    """One server in a thread of its own, from construction until :meth:`close`."""
-
-    def __init__(self, server: HTTPServer, name: str) -> None:
-        self.address = server.server_address
-        self._server = server
-        self._closed = False
-        self._stop, self._stopper = socket.socketpair()
-        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        """Answer until closed. ``serve_forever`` would wake up twice a second to see whether it is.
-
-        The sockets are closed here alone: while this thread waits for them, their numbers must stay theirs.
-        """
-        events, end = select.poll(), select.poll()  # not select(), which takes no descriptor above 1,023
-        try:
-            for one in (self._server, self._stop):
-                events.register(one, select.POLLIN)
-            end.register(self._stop, select.POLLIN)
-            while events.poll() and not self._closed:
-                before = time.thread_time()
-                self._server.handle_request()
-                end.poll(1000 * REST * (time.thread_time() - before))
-        finally:
-            self._server.server_close()
-            self._stop.close()
-
-    def close(self) -> None:
-        """Stop answering, and free the address; beside a client that takes longer, once that one is done."""
-        self._closed = True
-        self._stopper.close()
-        self._thread.join(TIMEOUT)
+def is_cheap(question: bytes) -> bool:
+    """Whether a question is for the daemon's health: whoever asks that ends a daemon that does not answer soon."""
+    return question.split(b" ", 2)[1:2] == [b"/healthz"]
 
 
 def serve_unix(path: Path, routes: Routes) -> Service:
@@ -212,25 +149,29 @@ def serve_unix(path: Path, routes: Routes) -> Service:
                 if probe.connect_ex(str(path)) not in (errno.ECONNREFUSED, errno.ENOENT):
                     raise BusyError(f"socket {path}: another process answers there; name another one with `socket`")
             path.unlink()
-        return Service(UnixServer(str(path), handler(routes)), "status")  # type: ignore[arg-type]
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        mask = os.umask(0o177)  # only root, or the daemon's own user, may connect
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(mask)
+        listener.listen(BACKLOG)
     except OSError as error:
         raise BusyError(f"socket {path}: {error.strerror or error}; name another one with `socket`") from None
+    return Service(listener, "status", answer(routes), is_cheap)
 
 
 def serve_tcp(host: str, port: int, routes: Routes) -> Service:
     """Serve on a TCP address."""
     try:
-        server = (Server6 if ":" in host else Server)((host, port), handler(routes, is_loopback(host)))
+        six = ":" in host
+        family = socket.AF_INET6 if six else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=six)
     except OSError as error:
         raise BusyError(
             f"metrics {host}:{port}: {error.strerror or error}; name a free one with `metrics.port`, or 0 for none"
         ) from None
-    return Service(server, "metrics")
-
-
-def handler(routes: Routes, by_address: bool = False) -> type[Handler]:
-    """Make a handler class for a table of routes."""
-    return type("RoutesHandler", (Handler,), {"routes": routes, "by_address": by_address})
+    return Service(listener, "metrics", answer(routes, is_loopback(host)), is_cheap)
 
 
 def is_loopback(host: str) -> bool:

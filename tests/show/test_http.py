@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from waiting import until
 
+import qioi.show.connections
 import qioi.show.http
 from qioi.show.http import BusyError, UnreachableError, get_json, serve_tcp, serve_unix
 
@@ -63,7 +64,7 @@ def test_whoever_asks_all_the_time_has_a_tenth_of_a_cpu_at_most(tmp_path: Path) 
     begun = time.monotonic()
     for _ in range(5):
         get_json(tmp_path / "sock", "/status")
-    assert time.monotonic() - begun >= (1 + qioi.show.http.REST) * sum(used[:-1])
+    assert time.monotonic() - begun >= (1 + qioi.show.connections.REST) * sum(used[:-1])
     service.close()  # and does not wait for the rest of its pause
 
 
@@ -78,8 +79,7 @@ def test_metrics_may_listen_on_an_ipv6_address() -> None:
     service.close()
 
 
-def test_a_client_that_dribbles_does_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qioi.show.http, "LONGEST", 1.0)  # the honest one has to make it as well, on a busy host
+def test_a_client_that_dribbles_does_not_keep_others_out(tmp_path: Path) -> None:
     service = serve_unix(tmp_path / "sock", {"GET /status": ("application/json", lambda _: b"{}")})
     answered = threading.Event()
 
@@ -116,7 +116,7 @@ def test_a_client_that_hangs_up_leaves_nothing_in_the_log(tmp_path: Path, capfd:
 def test_a_server_closed_while_it_is_busy_ends_when_its_client_lets_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(qioi.show.http, "TIMEOUT", 0.01)
+    monkeypatch.setattr(qioi.show.connections, "ENDING", 0.01)
     failed: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda its: failed.append(its.exc_value))
     go_on = threading.Event()
@@ -137,7 +137,7 @@ def test_a_server_closed_while_it_is_busy_ends_when_its_client_lets_it(
         thread.join(60)
         assert client.recv(4096).startswith(b"HTTP/1.0 200")
     assert (thread.is_alive(), failed) == (False, [])
-    assert (service._server.fileno(), service._stop.fileno()) == (-1, -1)
+    assert (service._listener.fileno(), service._stop.fileno()) == (-1, -1)
 
 
 def test_a_socket_whose_owner_is_slow_is_not_taken_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
