@@ -145,13 +145,13 @@ def unseal(line: bytes) -> dict[str, object]:
 
 def encode(entry: Entry) -> str:
     """Write an entry as a line."""
-    match entry.identity:
-        case GroupId(device, inode):
-            known: dict[str, object] = {"group": [device, inode]}
-        case ThreadId(tid, started):
-            known = {"thread": [tid, started]}
-        case PodId(uid, asked):
-            known = {"pod": [uid, asked]}
+    identity = entry.identity
+    if isinstance(identity, GroupId):
+        known: dict[str, object] = {"group": [identity.device, identity.inode]}
+    elif isinstance(identity, ThreadId):
+        known = {"thread": [identity.tid, identity.started]}
+    else:
+        known = {"pod": [identity.uid, identity.asked]}
     owner = {"owner": str(entry.owner)} if entry.owner is not None else {}
     values = {"original": entry.original, "ours": entry.ours}
     return seal({"path": entry.path, "file": entry.file, **known, **values, **owner})
@@ -169,15 +169,14 @@ def decode(document: dict[str, object]) -> Entry:
 
 def identity_of(document: dict[str, object]) -> Identity:
     """Read an entry's identity."""
-    if "device" in document:
-        return GroupId(whole(document["device"]), whole(document["inode"]))
-    kind = next((kind for kind in ("group", "thread", "pod") if kind in document), "group")
-    known = document[kind]
-    if not isinstance(known, list) or len(known) != 2:
-        raise ValueError("no identity")
-    if kind == "pod":
-        return PodId(str(known[0]), str(known[1]))
-    return (GroupId if kind == "group" else ThreadId)(whole(known[0]), whole(known[1]))
+    match document:
+        case {"device": device, "inode": inode} | {"group": [device, inode]}:
+            return GroupId(whole(device), whole(inode))
+        case {"thread": [tid, started]}:
+            return ThreadId(whole(tid), whole(started))
+        case {"pod": [str(uid), str(asked)]}:
+            return PodId(uid, asked)
+    raise ValueError("no identity")
 
 
 def of_version_1(entry: Entry) -> Entry:

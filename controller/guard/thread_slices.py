@@ -51,7 +51,7 @@ class SliceGuard:
         for group, value in wanted.items():
             self._meet(group)
             for tid in self._members[group]:
-                if not writer.is_foreign(tid) and held[tid].ours[-1:] != (value,):
+                if held[tid].ours[-1:] != (value,):
                     changes[tid] = value
         counts = Counts()
         for outcome in writer.apply(changes):

@@ -73,9 +73,9 @@ class Lever(ABC, Generic[Place]):
         if self.identity(place) != identity:
             raise self.gone(place)
 
+    @abstractmethod
     def original(self, place: Place, value: int) -> int:
         """Give back a value that was found, if it can be gone back to. KernelError."""
-        return value
 
     def raw(self, wanted: int, original: int) -> int:
         """Convert what is wanted into the lever's own unit."""

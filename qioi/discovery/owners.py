@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qioi.controller.guard.journal import Entry
+from qioi.controller.guard.owners import Owners
 from qioi.controller.levers.files import Files
 from qioi.discovery.engine import RefusedError
 from qioi.discovery.engine_records import EngineRecords
@@ -60,7 +61,7 @@ class Record:
     problem: str | None = None
 
 
-class EngineOwners:
+class EngineOwners(Owners):
     """All records of engines, of systemd and, by NRI, of containerd. Its thread starts when it is first needed."""
 
     def __init__(self, hierarchy: Hierarchy, record_dir: Path, *, pause: float = PAUSE) -> None:

@@ -135,3 +135,44 @@ def test_the_end_puts_back_and_so_does_recovery(tmp_path: Path) -> None:
     assert [str(one.result) for one in outcomes] == ["ok"]
     assert "half-written or damaged" in problems[0]
     assert (tmp_path / "batch/cpu.idle").read_text() == "0"
+
+
+def one_group(folder: Path) -> tuple[Hierarchy, Path]:
+    (folder / "batch").mkdir()
+    (folder / "batch/cpu.weight").write_text("300")
+    (folder / "batch/cpu.idle").write_text("0")
+    (folder / "state").mkdir()
+    return Hierarchy(2, folder), folder / "state"
+
+
+def test_more_groups_than_can_be_taken_are_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hierarchy, state = one_group(tmp_path)
+    (tmp_path / "more").mkdir()
+    monkeypatch.setattr("qioi.controller.best_effort.MOST", 1)
+    with best_effort(["*"], state, hierarchy) as groups:
+        for second in range(3):
+            groups.step(float(second), True, True, ["state"])
+    assert [one.message for one in caplog.records if "match" in one.message] == [
+        "best_effort: 2 groups match, the first 1 are taken"
+    ]
+
+
+def test_a_journal_that_cannot_be_emptied_is_said_and_the_group_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hierarchy, state = one_group(tmp_path)
+    with best_effort(["batch"], state, hierarchy) as groups:
+        groups.step(1.0, True, True, [])
+        state.rename(tmp_path / "away")
+    assert (tmp_path / "batch/cpu.idle").read_text() == "0"
+    assert caplog.messages[0].startswith("the journal of idle groups could not be emptied: ")
+
+
+def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    hierarchy, state = one_group(tmp_path)
+    (state / "idle").mkdir()
+    assert recover_idle(state, hierarchy) == (
+        [], [f"{state}/idle: Is a directory: no idle group could be put back"]
+    )  # fmt: skip

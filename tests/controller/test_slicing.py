@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from running import Site
 from toy_daemon import ToySite, peer
+from toy_scheduler import DEFAULT, ToyScheduler
 from waiting import until
 
 from qioi.commands.explain import lines
@@ -18,9 +19,18 @@ from qioi.controller.findings.slice_trial import IN_FORCE, LOSING_PAIRS, NOT_NEE
 from qioi.controller.guard.restore import Result
 from qioi.controller.guard.thread_slices import Counts
 from qioi.controller.levers.eevdf import Attributes, Kernel, SliceError, default_slice
-from qioi.controller.slicing import NoSlicer, SlicePeriod, Slicer, SliceState, recover_slices, slicing
+from qioi.controller.slicing import (
+    REMEMBERED,
+    NoSlicer,
+    SlicePeriod,
+    Slicer,
+    SliceState,
+    find_slices,
+    recover_slices,
+    slicing,
+)
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.model import HostLoad
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 from qioi.settings.config import load_config
 from qioi.show.explain import explain
 from qioi.show.metrics import render
@@ -256,3 +266,92 @@ def test_a_damaged_journal_of_slices_is_said_and_set_aside(tmp_path: Path) -> No
     assert count == 0
     assert "half-written or damaged" in problems[0]
     assert (tmp_path / "slices.damaged").exists()
+
+
+@pytest.fixture
+def site_of_toy_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToyScheduler:
+    """A kernel with slices, and one group with one thread."""
+    scheduler = ToyScheduler()
+    scheduler.add(7)
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "cgroup.threads").write_text("7\n")
+    monkeypatch.setattr("qioi.controller.slicing.find_slices", lambda early: (scheduler, DEFAULT))
+    monkeypatch.setattr("qioi.controller.slicing.Kernel", lambda: scheduler)
+    monkeypatch.setattr("qioi.controller.slicing.default_slice", lambda _: DEFAULT)
+    return scheduler
+
+
+def in_force(slicer: Slicer | NoSlicer) -> SliceState:
+    delays = {"p": DelayReading("p", 0.02, 0.1, 100, 1.0)}
+    return slicer.step(SlicePeriod(0.0, [Component("p", Role.PEER, "g")], delays, {}, True))
+
+
+def test_slices_are_put_back_at_the_end_and_what_cannot_be_is_said(
+    tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    threads = site_of_toy_threads
+    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
+        assert in_force(slicer).slices == {"p": 400_000}
+        assert threads.slices() == {7: 400_000}
+    assert (threads.slices(), caplog.messages) == ({7: DEFAULT}, [])
+    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
+        in_force(slicer)
+        threads.broken = {7}
+    assert caplog.messages == ["slice of thread 7 in g could not be put back"]
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (1, caplog.messages)
+    threads.broken = set()
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (1, [])
+    assert threads.slices() == {7: DEFAULT}
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (0, [])
+
+
+def test_a_journal_of_slices_that_cannot_be_emptied_is_said(
+    tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    (state := tmp_path / "state").mkdir()
+    with slicing("required", False, state, Hierarchy(1, tmp_path)) as slicer:
+        in_force(slicer)
+        (state / "slices").unlink()
+        (state / "slices").mkdir()
+    assert site_of_toy_threads.slices() == {7: DEFAULT}
+    (message,) = caplog.messages
+    assert message.startswith("the journal of slices could not be emptied: ")
+
+
+def test_a_journal_of_slices_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "slices").mkdir()
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (
+        0, [f"{tmp_path}/slices: [Errno 21] Is a directory: '{tmp_path}/slices': no slice could be put back"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "said"), [(None, "this kernel takes no slices"), (2_800_000, None)])
+def test_a_kernel_is_asked_whether_it_takes_slices(
+    found: int | None, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "n", "6.18.0", "v", "x86_64")))
+    monkeypatch.setattr("qioi.controller.slicing.default_slice", lambda _: found)
+    if said is None:
+        assert find_slices(early=False)[1] == found
+    else:
+        with pytest.raises(SliceError, match=said):
+            find_slices(early=False)
+
+
+def test_what_was_found_of_the_sets_of_channels_used_longest_ago_goes_first(tmp_path: Path) -> None:
+    site, _ = make(tmp_path, "auto")
+    slicer = site.toy.slicer
+    assert isinstance(slicer, Slicer)
+    for number in range(REMEMBERED + 3):
+        reading = ChannelReading(f"red{number}", 50.0, 0.1)
+        slicer.step(SlicePeriod(float(number), [], {}, {reading.channel: reading}, True))
+    assert len(slicer._trials) == REMEMBERED
+    assert frozenset({"red0"}) not in slicer._trials
+
+
+def test_a_component_that_was_put_on_no_cpu_has_no_slice(tmp_path: Path) -> None:
+    guard = ToyGuard()
+    slicer = Slicer("required", guard, DEFAULT)  # type: ignore[arg-type]
+    delays = {"p": DelayReading("p", 0.0, 0.1, 0, 1.0)}
+    state = slicer.step(SlicePeriod(0.0, [Component("p", Role.PEER, "g")], delays, {}, True))
+    assert (state.slices, guard.wanted) == ({}, {})

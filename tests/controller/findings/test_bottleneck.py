@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import pytest
@@ -9,7 +10,8 @@ from deciding import decide
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.controller.findings.bottleneck import Diagnosis, Kind, Times
+from qioi.controller.findings.bottleneck import Bottleneck, Diagnosis, Kind, Times
+from qioi.controller.findings.diagnoses import tell
 from qioi.controller.laws.law import Seen
 from qioi.controller.policy import Controller, Policy
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role, Stalls
@@ -147,3 +149,14 @@ def test_algorithm_1_is_asked_to_the_letter_all_the_same() -> None:
     (share, reason), *_ = shares(controller, {"red": "the bottleneck is the disk"}, 1)
     assert share == 3072
     assert "A 50.0 < T 100.0" in reason
+
+
+def test_a_bottleneck_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    disk, none = Bottleneck(Kind.DISK, "waits for the disk"), Bottleneck(Kind.NONE, "all is well")
+    neighbours = Bottleneck(Kind.CPU, "waits for the CPU")
+    with caplog.at_level(logging.INFO, "qioi"):
+        for before, after in ((none, disk), (disk, disk), (disk, neighbours), (neighbours, none)):
+            tell("red", before, after)
+    assert [one.message for one in caplog.records] == [
+        "channel red: waits for the disk", "channel red: that is over: waits for the CPU"
+    ]  # fmt: skip

@@ -12,6 +12,7 @@ from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.restore import Result, restore_entries
 from qioi.controller.levers import idle as lever
 from qioi.controller.levers.idle import read_idle
+from qioi.controller.levers.lever import GroupId
 from qioi.kernel.errors import CgroupError
 
 
@@ -172,3 +173,51 @@ def test_groups_that_come_and_go_while_interference_lasts_leave_nothing_behind(i
     assert len(idle.journal.load().entries) == 2
     idle.guard.restore()
     assert idle.state(last) == (0, 700)
+
+
+@pytest.mark.parametrize("host", ["files on a fake of v2"], indirect=True)
+def test_a_group_that_somebody_makes_idle_before_we_do_is_theirs(idle: Idle, tmp_path: Path) -> None:
+    path = idle.make("a", 3000)
+    (tmp_path / "idle.new").mkdir()  # the journal can't be written
+    idle.guard.make_idle([path])
+    (tmp_path / "idle.new").rmdir()
+    idle.file(path).write_text("1")
+    (outcome,) = idle.guard.make_idle([path])
+    assert (outcome.result, "it was idle before" in outcome.message) == (Result.FAILED, True)
+    assert idle.guard.restore() == []
+    assert idle.state(path) == (1, 3000)
+
+
+@pytest.mark.parametrize("host", ["files on a fake of v2"], indirect=True)
+def test_a_group_that_somebody_else_ends_and_removes_is_no_failure(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = idle.make("a", 3000)
+    idle.guard.make_idle([path])
+    idle.file(path).write_text("0")
+    idle.host.set(path, 555)
+    real = lever.Idle.read
+
+    def read(self: lever.Idle, group: str) -> int:
+        value = real(self, group)
+        if self.file_is_there(group):
+            idle.file(path).unlink()
+            idle.host.remove(path)
+        return value
+
+    monkeypatch.setattr(lever.Idle, "read", read)
+    monkeypatch.setattr(lever.Idle, "file_is_there", lambda self, group: idle.file(group).exists(), raising=False)
+    (outcome,) = idle.guard.make_idle([path])
+    assert (outcome.result, outcome.message) == (Result.FOREIGN, "somebody else has set 555: left alone")
+
+
+@pytest.mark.parametrize("host", ["files on a fake of v2"], indirect=True)
+def test_a_held_group_that_cannot_be_looked_at_stays_held(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = idle.make("a", 3000)
+    idle.guard.make_idle([path])
+
+    def refuse(self: lever.Idle, path: str) -> GroupId:
+        raise CgroupError("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lever.Idle, "identity", refuse)
+        assert [one.result for one in idle.guard.make_idle([])] == []
+    assert idle.guard.groups == (path,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -226,3 +227,36 @@ def test_a_journal_from_before_entries_were_counted_is_read(journal: Journal) ->
 def test_a_first_line_of_another_shape_is_a_problem(journal: Journal, header: dict[str, object]) -> None:
     journal.file.write_text(seal(header) + encode(ENTRIES[0]))
     assert journal.load().problems
+
+
+@pytest.mark.parametrize(
+    "known",
+    [{}, {"group": 7}, {"group": [1]}, {"thread": [1, True]}, {"thread": "12"}, {"pod": ["a", 1]}, {"pod": {}}],
+    ids=str,
+)
+def test_an_identity_of_another_shape_is_a_problem(journal: Journal, known: dict[str, object]) -> None:
+    journal.store(ENTRIES[:1])
+    header = journal.file.read_bytes().splitlines(keepends=True)[0]
+    document = {"path": "a", "file": "cpu.shares", **known, "original": 1, "ours": []}
+    journal.file.write_bytes(header + seal(document).encode())
+    loaded = journal.load()
+    assert loaded.entries == ()
+    assert loaded.problems[0].startswith("line 2: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["docker", "docker ab12", "systemd peer.service CPUWeight=much", "nri ab12 linear:x /sock", "crio 12ab /sock"],
+)
+def test_what_is_no_owner_known_here_keeps_its_text(journal: Journal, text: str) -> None:
+    """The group is put back all the same; that its record can't be reached is said where it is tried."""
+    entry = replace(ENTRIES[0], owner=Owner.read(text))
+    assert str(entry.owner) == text
+    journal.store([entry])
+    assert journal.load().entries == (entry,)
+
+
+def test_what_is_in_no_version_that_was_ever_written_is_a_group(journal: Journal) -> None:
+    document = {"path": "a", "file": "requests.cpu", "device": 1, "inode": 2, "original": 1, "ours": []}
+    journal.file.write_text(seal(document))
+    assert journal.load().entries == (Entry("a", "requests.cpu", GroupId(1, 2), 1, ()),)

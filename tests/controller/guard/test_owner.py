@@ -386,3 +386,13 @@ def test_what_an_owner_of_another_kernel_unit_has_on_record_is_put_back(
     guard.hold(path, OWNER)
     guard.restore()
     assert host.get(path) == 77
+
+
+def test_a_group_that_is_released_alone_has_its_owner_told_when_it_is_let_go_of(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, original, _ = raised(host, journal, owners)
+    outcome = guard.release(path)
+    assert outcome is not None
+    assert (outcome.result, host.get(path), owners.asked[-1]) == (Result.OK, original, original)
+    assert not guard.holds(path)

@@ -94,6 +94,23 @@ def test_a_thread_that_ends_is_forgotten(toy: Toy) -> None:
     assert not toy.journal.file.exists()
 
 
+def test_a_thread_that_is_not_listed_any_longer_is_forgotten(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.groups["g"] = [2]
+    assert toy.guard.apply({"g": 400_000}) == Counts(set=1)
+    assert [entry.place for entry in toy.journal.load().entries] == [2]
+
+
+def test_what_somebody_else_has_set_is_left_alone_the_next_time_too(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.add(1, 777_777)
+    toy.guard.apply({"g": 400_000})
+    for _ in range(2):
+        assert toy.guard.apply({}) == Counts()
+    assert toy.guard.apply({"g": 300_000}) == Counts(set=1)
+    assert toy.scheduler.slices() == {1: 777_777, 2: 300_000}
+
+
 def test_one_that_fails_does_not_stop_the_others_and_is_kept_for_later(toy: Toy) -> None:
     toy.scheduler.broken = {1}
     counts = toy.guard.apply({"g": 300_000})

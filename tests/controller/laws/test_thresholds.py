@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from toy_daemon import ToySite, peer
 
-from qioi.controller.laws.thresholds import Thresholds
+from qioi.controller.laws.thresholds import Thresholds, parse
 from qioi.controller.policy import Policy
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
@@ -55,3 +55,20 @@ def test_an_operators_word_outlives_the_containers_that_it_is_about() -> None:
     assert owed() == 250.0
     thresholds.adopt({"red": labelled})
     assert owed() == 200.0
+
+
+@pytest.mark.parametrize(("text", "value"), [("auto", None), ("250", 250.0), ("0.5", 0.5)])
+def test_a_threshold_is_a_number_or_auto(text: str, value: float | None) -> None:
+    assert parse(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "fast", "0", "-1", "inf", "nan"])
+def test_any_other_word_is_refused_with_what_is_accepted(text: str) -> None:
+    with pytest.raises(ValueError, match="auto"):
+        parse(text)
+
+
+def test_an_order_for_a_channel_that_nobody_has_is_dropped() -> None:
+    thresholds = Thresholds({"red": Policy("red", "adaptive")})
+    thresholds.order("blue", 5.0)
+    assert {name: one.value for name, one in thresholds.step(0.0, (), {}, {}, None).items()} == {"red": None}

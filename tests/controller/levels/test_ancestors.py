@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_wants import Tree, want
 
-from qioi.controller.levels.ancestors import Ancestors, Ask, together
+from qioi.controller.levels.ancestors import Ancestors, Ancestry, Ask, together
+from qioi.controller.levels.wants import Want
 from qioi.model import DelayReading, HostLoad
 
 FULL = HostLoad(0.0, 0.9)
@@ -119,3 +124,58 @@ def test_what_components_did_is_summed_up() -> None:
     readings = [DelayReading("a", 1.0, 2.0, 3, 1.0), DelayReading("b", 0.5, 0.5, 1, 1.0)]
     assert together(readings) == DelayReading("", 1.5, 2.5, 4, 1.0)
     assert together([]) is None
+
+
+class Acted:
+    """A component below a group that is acted at, as the daemon has them."""
+
+    def __init__(self, folder: Path, literal: bool = False) -> None:
+        self.tree = Tree(folder)
+        self.tree.held("docker", "docker/p", "other")
+        self.ancestry = Ancestry(self.tree.guard, lambda _: literal)
+
+    def apply(self, *wants: Want, need: float = 0.6, now: float = 1.0) -> tuple[Want, ...]:
+        delays = {"docker/p": DelayReading("docker/p", 0.2, 0.2 * need / (1 - need), 10, 1.0)}
+        return self.ancestry.apply(now, wants, delays, FULL)
+
+
+def test_a_wish_asks_for_no_more_than_its_level_gives(tmp_path: Path) -> None:
+    acted, cpus = Acted(tmp_path), float(os.cpu_count() or 1)
+    (after,) = acted.apply(want("docker/p", 16_384, "docker", foreign=0.9 * cpus))
+    assert 1024 < after.decision.shares == after.limits["docker"] < 16_384
+    assert after.decision.reason == (
+        f"it waits; docker by the waiting at its own level: {after.decision.shares} of 16384"
+    )
+
+
+def test_a_component_that_is_acted_at_by_itself_too_keeps_its_wish(tmp_path: Path) -> None:
+    asked = want("docker/p", 16_384, "docker/p", "docker")
+    (after,) = Acted(tmp_path).apply(asked)
+    assert after.decision is asked.decision
+    assert after.limits["docker"] < 16_384
+    modest = want("other", 2000)
+    assert Acted(tmp_path / "two").apply(asked, modest)[1] == modest
+
+
+def test_nobody_is_held_down_who_asks_for_nothing(tmp_path: Path) -> None:
+    wants = (want("docker/p", 1024, "docker"),)
+    assert Acted(tmp_path).apply(*wants) == wants
+    alone = (want("other", 4096), want("docker/p", 4096, "not/held"))
+    assert Acted(tmp_path / "two").apply(*alone) == alone
+
+
+def test_algorithm_1_is_left_to_the_letter(tmp_path: Path) -> None:
+    wants = (want("docker/p", 16_384, "docker"),)
+    assert Acted(tmp_path, literal=True).apply(*wants) == wants
+
+
+def test_a_group_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    acted = Acted(tmp_path)
+    (acted.tree.hierarchy.folder("docker") / "cpu.weight").write_text("what?")
+    wants = (want("docker/p", 16_384, "docker"),)
+    assert acted.apply(*wants) == wants
+
+
+def test_where_the_foreign_work_is_not_known_components_have_what_they_ask_for(tmp_path: Path) -> None:
+    (after,) = Acted(tmp_path).apply(want("docker/p", 8192, "docker", foreign=None))
+    assert (after.decision.shares, after.limits) == (8192, {"docker": 8192})

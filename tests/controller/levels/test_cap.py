@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from deciding import decide
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_wants import Tree, want
 
 from qioi.controller.laws.adaptive import Adaptive
-from qioi.controller.levels.cap import Boost, limit, part_held
+from qioi.controller.levels.cap import Boost, Capper, Held, limit, part_held, weights_below
 from qioi.controller.policy import Controller, Policy
+from qioi.kernel.accounts import Accounts
 from qioi.model import Component, DelayReading, Role
 
 
@@ -121,3 +124,58 @@ def test_what_the_cap_has_left_out_does_not_wind_up() -> None:
     unraised = controller._laws["peer"]["red"]
     assert isinstance(unraised, Adaptive)
     assert (unraised.memory.share, unraised.memory.raised_at) == (400, -math.inf)
+
+
+def busy_tree(folder: Path) -> tuple[Tree, Capper]:
+    """A ledger's group and a neighbour's, both busy, and one that is idle."""
+    tree = Tree(folder)
+    tree.held("p", "q")
+    tree.group("neighbour")
+    tree.group("idle")
+    (tree.hierarchy.folder(tree.group("not-accounted-for")) / "cpu.stat").unlink()
+    tree.hierarchy.folder("no-weight").mkdir()
+    return tree, Capper(tree.guard, tree.hierarchy, Accounts(2, tree.hierarchy.mount))
+
+
+def spend(tree: Tree, seconds: float) -> None:
+    for group in ("p", "q", "neighbour"):
+        tree.group(group, seconds=seconds)
+
+
+def test_nothing_is_looked_at_while_nobody_is_raised(tmp_path: Path) -> None:
+    _, capper = busy_tree(tmp_path)
+    wants = (want("p", 1024),)
+    assert capper.apply(1.0, wants, 0.5) == (wants, Held(0.0, 0.5))
+
+
+def test_wishes_shrink_until_they_fit_beside_what_is_busy(tmp_path: Path) -> None:
+    tree, capper = busy_tree(tmp_path)
+    wants = (want("p", 4096), want("q", 1024))
+    spend(tree, 1.0)
+    unknown, before = capper.apply(1.0, wants, 0.9)  # what is busy is not known yet: all count
+    assert (unknown, before.part) == (wants, 400 / 800)
+    spend(tree, 2.0)
+    after, held = capper.apply(2.0, wants, 0.5)
+    assert held.part == pytest.approx(0.5, abs=0.01)
+    assert after[1] is wants[1]
+    assert after[0].decision.shares == pytest.approx(3072, rel=0.02)
+    assert after[0].decision.reason == f"it waits; boost_cap 0.5 leaves {after[0].decision.shares} of 4096"
+    (roomy, _), held = capper.apply(3.0, wants, 0.9)
+    assert (roomy, held.part) == (wants[0], 400 / 500)  # nobody was busy since, as far as is known
+
+
+def test_what_others_have_set_holds_nothing_of_ours(tmp_path: Path) -> None:
+    tree, capper = busy_tree(tmp_path)
+    tree.guard.apply({"p": 4096})
+    (tree.hierarchy.folder("p") / "cpu.weight").write_text("777")
+    tree.guard.apply({"p": 2048})
+    assert tree.guard.is_foreign("p")
+    assert capper.apply(1.0, (want("p", 4096),), 0.5)[1] == Held(0.0, 0.5)
+
+
+def test_a_level_that_is_gone_has_no_weights(tmp_path: Path) -> None:
+    assert list(weights_below(Tree(tmp_path).hierarchy, "gone")) == []
+    tree = Tree(tmp_path / "other")
+    tree.group("a/b", 300)
+    (tree.hierarchy.folder("a") / "c").mkdir()
+    assert list(weights_below(tree.hierarchy, "a")) == [("a/b", 300)]
