@@ -30,7 +30,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 COVERED := tests/controller tests/kernel
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: deb image demo test test-host check race fuzz bench soak experiments headline spark kafka clean setup lint unit help k8s-tools demo-k8s
+.PHONY: deb image demo test test-daemon test-rest test-host check race fuzz bench soak experiments headline spark kafka clean setup lint unit help k8s-tools demo-k8s
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
@@ -62,11 +62,21 @@ demo-k8s: setup k8s-tools
 test: setup $(STAMPS)/apt-test lint
 	@echo '== tests: Python; what decides and what restores, with every branch reached'
 	$(BIN)/pytest -m 'not host' $(COVERED) --cov
-	@echo '== tests: Python; the rest'
-	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED))
+	@echo '== tests: Python; the rest, the daemon beside it'
+	@$(MAKE) --no-print-directory -j 2 test-daemon test-rest
 	@echo '== tests: Go'
 	cd ledger && go test -timeout 30m ./...
 	cd deploy/k8s/nri && go test ./...
+
+# The daemon's tests wait for its windows and use a tenth of a core, so they run beside the others. Their output appears at
+# their end.
+test-daemon:
+	@mkdir -p build
+	@$(BIN)/pytest -m 'not host' -p no:cacheprovider tests/daemon >build/test-daemon.txt 2>&1 || { cat build/test-daemon.txt; exit 1; }
+	@echo "== the daemon: $$(tail -1 build/test-daemon.txt)"
+
+test-rest:
+	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED) tests/daemon)
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
 test-host: setup spark kafka
