@@ -33,8 +33,8 @@ from qioi.lab.load import LoadPlan
 from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.options import LabOptions
+from qioi.lab.result_table import milliseconds, percent
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
-from qioi.lab.table import milliseconds, percent
 from qioi.model import DEFAULT_SHARES, Role
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree

@@ -26,8 +26,8 @@ from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import machine
 from qioi.lab.options import LabOptions
+from qioi.lab.result_table import milliseconds, percent, times
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
-from qioi.lab.table import milliseconds, percent, times
 from qioi.model import Role
 from qioi.processes.errors import LabError
 

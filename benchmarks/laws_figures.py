@@ -11,7 +11,7 @@ from pathlib import Path
 
 from qioi.lab.figures import ArmFigures, quotient
 from qioi.lab.load import parse_result
-from qioi.lab.table import milliseconds, percent, times
+from qioi.lab.result_table import milliseconds, percent, times
 from qioi.model import DEFAULT_SHARES, Role
 
 ALONE = "alone"

@@ -25,7 +25,7 @@ from qioi.lab.demo import (
 )
 from qioi.lab.options import Runtime
 from qioi.lab.report import needs_plots, noise_notes
-from qioi.lab.table import Row, build_rows
+from qioi.lab.result_table import Row, build_rows
 
 COLOURS = {"good": "green", "bad": "red"}
 

@@ -19,7 +19,7 @@ from qioi.experiment.plan import Cell
 from qioi.experiment.spec import PANELS, FigureSpec
 from qioi.experiment.summary import Spread, Summary
 from qioi.lab.plots import COLOURS, GRID, INK, QUIET, add_legend, finish_scale
-from qioi.lab.table import short
+from qioi.lab.result_table import short
 
 #: Okabe and Ito's palette, which people with colour-blindness can distinguish too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7b8794")

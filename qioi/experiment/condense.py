@@ -16,7 +16,7 @@ from qioi.experiment.neighbours import Neighbours
 from qioi.experiment.plan import Cell
 from qioi.lab.daemon import DAEMON_GROUP
 from qioi.lab.figures import Series
-from qioi.lab.flush import Flush, flush_figures
+from qioi.lab.flush_probe import Flush, flush_figures
 from qioi.lab.lab import CLIENT_GROUP
 from qioi.lab.machine import some_total
 from qioi.lab.sampler import Sample, Window, window

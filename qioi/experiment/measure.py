@@ -21,7 +21,7 @@ from qioi.experiment.profiling import Profiler
 from qioi.experiment.spec import NeighbourSpec, ProtectionSpec
 from qioi.lab.daemon import DAEMON_GROUP, Daemon, daemon_config
 from qioi.lab.demo import default_threshold
-from qioi.lab.flush import FlushProbe
+from qioi.lab.flush_probe import FlushProbe
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.network import Network
 from qioi.lab.sampler import Sampler, write_samples

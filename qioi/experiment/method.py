@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from qioi.experiment.documents import Host
 from qioi.experiment.plan import Cell
+from qioi.experiment.run_files import Host
 from qioi.experiment.scale import RULE
 from qioi.experiment.spec import ExperimentSpec, Timing
 from qioi.experiment.summary import Summary

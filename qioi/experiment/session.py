@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from qioi.experiment.condense import CellFigures
-from qioi.experiment.documents import Repeat
 from qioi.experiment.host import describe
 from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.neighbours import require
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
+from qioi.experiment.run_files import Repeat
 from qioi.experiment.spec import WORKLOADS, NetworkSpec
 from qioi.experiment.store import Store
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS

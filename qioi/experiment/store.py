@@ -20,10 +20,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from qioi.experiment.condense import CellFigures
-from qioi.experiment.documents import ALWAYS, FORMAT, Repeat, RunDocument
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan
+from qioi.experiment.run_files import ALWAYS, FORMAT, Repeat, RunDocument
 from qioi.settings import config
 
 _NEW = "run.json.new"

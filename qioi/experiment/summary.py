@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from qioi.experiment.condense import CellFigures
-from qioi.experiment.documents import Repeat
 from qioi.experiment.plan import Cell
+from qioi.experiment.run_files import Repeat
 from qioi.experiment.session import title
 from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, GoalSpec, PaperSpec, SentenceSpec
 from qioi.experiment.store import Store

@@ -9,7 +9,7 @@ from qioi.experiment.metrics import metric
 from qioi.experiment.plan import Cell
 from qioi.experiment.spec import FigureSpec
 from qioi.experiment.summary import ABSOLUTE, Spread, Summary
-from qioi.lab.table import short, times
+from qioi.lab.result_table import short, times
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from qioi.experiment.charts import unit_of
 from qioi.experiment.method import counted
 from qioi.experiment.summary import ABSOLUTE, Outcome, Spread, Summary, Verdict
 from qioi.experiment.tables import some_of
-from qioi.lab.table import short, times
+from qioi.lab.result_table import short, times
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from qioi.interference import Report, Sysbench, rates, total_over_time
 from qioi.lab.daemon import DAEMON_GROUP, Daemon
 from qioi.lab.figures import ArmFigures, InterfererFigures, Series, SeriesFigures
-from qioi.lab.flush import Flush, FlushProbe, flush_figures
+from qioi.lab.flush_probe import Flush, FlushProbe, flush_figures
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun
 from qioi.lab.machine import machine

@@ -13,7 +13,7 @@ from qioi.interference import sysbench_binary
 from qioi.lab.arms import PROBE_SECONDS, Arm, Runner, Tick
 from qioi.lab.daemon import daemon_config
 from qioi.lab.figures import ArmFigures
-from qioi.lab.flush import file_system
+from qioi.lab.flush_probe import file_system
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import Machine, machine
@@ -30,7 +30,7 @@ MODE = "block"
 WARMUP = 15.0
 DURATION = 40.0
 #: Folders of the demo's lab. It is always one of these, so that the next demo removes what a killed one has left. It is
-#: in memory where there is room, since the demo is about CPU (see qioi.lab.flush).
+#: in memory where there is room, since the demo is about CPU (see qioi.lab.flush_probe).
 DISK_DIRECTORY = Path("/var/lib/qioi-demo")
 MEMORY_DIRECTORY = Path("/dev/shm/qioi-demo")
 MODES = {"stream": "stream mode, each transaction on its own", "block": "block mode, 500 transactions or 2 s a block"}

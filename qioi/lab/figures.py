@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qioi.lab.flush import FlushFigures
+from qioi.lab.flush_probe import FlushFigures
 from qioi.lab.machine import Quiet
 from qioi.model import Role
 

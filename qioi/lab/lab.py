@@ -20,10 +20,10 @@ from typing import Any
 
 from qioi.lab.containers import Containers
 from qioi.lab.engine import engine_socket
-from qioi.lab.guard import Guard
 from qioi.lab.lock import exclusive
 from qioi.lab.network import Network, Node, find_binary, load_network
 from qioi.lab.options import LabOptions, Runtime
+from qioi.lab.orphan_cleanup import OrphanCleanup
 from qioi.lab.readiness import GLANCE, refuse_busy_ports, serves
 from qioi.lab.signals import uninterrupted
 from qioi.lab.site import PATIENCE, Manner, Say, Site, silent
@@ -67,7 +67,7 @@ class Lab:
         self._name = GROUP_PREFIX + digest
         self._hierarchy = hierarchy or find_hierarchy()
         self._site: Site | None = None
-        self._guard: Guard | None = None
+        self._orphan_cleanup: OrphanCleanup | None = None
         marker = self.directory / MARKER
         engine = marker.read_text().splitlines()[1:] if marker.exists() else []
         self.tree = self._containers(engine[0]) if engine else Tree(self._name, self._hierarchy)
@@ -131,7 +131,7 @@ class Lab:
         network = system.lay_out()
         refuse_busy_ports(network)
         if manner.die_with_parent and self.runtime == "docker":
-            self._guard = Guard(self.directory)
+            self._orphan_cleanup = OrphanCleanup(self.directory)
         self.tree.create()
         site = self._site = Site(self.directory, self.tree, network.channels, manner)
         system.start(site, network)
@@ -234,9 +234,11 @@ class Lab:
         if self._site is not None:
             self._site.wait_for_ends()
             self._site = None
-        if self._guard is not None:  # last: if this process fails or is killed before, the guard takes the lab down
-            self._guard.dismiss()
-            self._guard = None
+        if (
+            self._orphan_cleanup is not None
+        ):  # last: if this process fails or is killed before, the guard takes the lab down
+            self._orphan_cleanup.dismiss()
+            self._orphan_cleanup = None
         if not (self.directory / MARKER).exists():
             return
         if keep_files:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from qioi.lab.figures import ArmFigures, ratios
 from qioi.lab.machine import Machine
-from qioi.lab.table import Row, build_rows, milliseconds, percent, times
+from qioi.lab.result_table import Row, build_rows, milliseconds, percent, times
 from qioi.processes.errors import LabError
 
 TEMPLATE = "report.html.j2"

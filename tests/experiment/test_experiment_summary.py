@@ -12,10 +12,10 @@ import pytest
 from toy_experiment import HOST, filled, load, row
 
 from qioi.experiment import catalogue
-from qioi.experiment.documents import FORMAT, Host, Repeat, RunDocument
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan, make_plan
+from qioi.experiment.run_files import FORMAT, Host, Repeat, RunDocument
 from qioi.experiment.session import LOSSES, Session, repeat_label
 from qioi.experiment.store import Store, asked
 from qioi.experiment.summary import Spread, Summary, as_json, judge, write_csv

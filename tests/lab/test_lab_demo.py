@@ -20,7 +20,7 @@ from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import DemoOptions, default_threshold, demo_directory
 from qioi.lab.figures import ArmFigures
-from qioi.lab.flush import file_system
+from qioi.lab.flush_probe import file_system
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
 from qioi.lab.options import LabOptions

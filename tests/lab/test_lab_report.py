@@ -19,10 +19,10 @@ from qioi.lab.figures import (
     due,
     ratios,
 )
-from qioi.lab.flush import FlushFigures
+from qioi.lab.flush_probe import FlushFigures
 from qioi.lab.machine import Machine, Quiet
 from qioi.lab.report import Page, headline, markdown, noise_notes, write_report
-from qioi.lab.table import build_rows, milliseconds, percent, times
+from qioi.lab.result_table import build_rows, milliseconds, percent, times
 from qioi.model import Role
 
 HOST = Machine("6.18", "A processor", 2, 24.0, 1, 0.1, "3.11")

@@ -14,7 +14,7 @@ from demo_k8s.ledger import Ledger, LoadJob, QiOi, SysbenchPods
 from qioi.lab.arms import PROBE_SECONDS, Arm, Evidence, Tick, condense, probe_plan
 from qioi.lab.daemon import DAEMON_GROUP
 from qioi.lab.figures import ArmFigures
-from qioi.lab.flush import FlushProbe
+from qioi.lab.flush_probe import FlushProbe
 from qioi.lab.lab import CLIENT_GROUP
 from qioi.lab.machine import machine
 from qioi.lab.network import Network

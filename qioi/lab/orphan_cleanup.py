@@ -1,6 +1,6 @@
 """Takes a lab of containers down when the process that brought it up has ended, also by SIGKILL.
 
-The kernel kills processes with their parent, but containers are children of the engine. So the guard waits at a pipe
+The kernel kills processes with their parent, but containers are children of the engine. So this process waits at a pipe
 whose other end only the parent holds, and which the kernel closes when the parent dies.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 _WAIT_AND_END = 'read _; exec "$0" -m qioi.cli lab down --dir "$1"'
 
 
-class Guard:
+class OrphanCleanup:
     """Waits from its construction until :meth:`dismiss`."""
 
     def __init__(self, directory: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from waiting import until
 
-from qioi.lab.flush import Flush, FlushProbe, file_system, flush_figures
+from qioi.lab.flush_probe import Flush, FlushProbe, file_system, flush_figures
 
 
 def test_real_flushes_are_timed_and_nothing_is_left(tmp_path: Path) -> None:
