@@ -217,7 +217,7 @@ def see(period: Period, findings: Findings, component: Component, channel: str) 
         now=period.now,
         throughput=throughput,
         threshold=period.owed[channel].beside(throughput),
-        commit_age=reading.age if reading else None,
+        commit_age=reading.silence if reading else None,
         delay=period.delays.get(component.name),
         host=period.host.of(component.name) if period.host else None,
         presumed=channel in findings.presumed,

@@ -48,7 +48,7 @@ class Diagnoses:
 
 def see(now: float, reading: ChannelReading | None, owed: Threshold, host: HostLoad | None = None) -> Seen:
     """Put together what a channel does and what it is owed."""
-    throughput, age = (reading.throughput, reading.age) if reading else (None, None)
+    throughput, age = (reading.throughput, reading.silence) if reading else (None, None)
     return Seen(now, throughput, owed.value, age, host=host)
 
 

@@ -63,7 +63,7 @@ class Finder:
 
 def is_disturbed(period: Period) -> bool:
     """Say whether foreign work keeps the host full while commits are made, from its first moment to its last."""
-    commits = any(one.age is not None and one.age <= ACTIVE for one in period.channels.values())
+    commits = any(one.silence is not None and one.silence <= ACTIVE for one in period.channels.values())
     host = period.host
     looks = () if host is None else (host, replace(host, lasting=None))
     return commits and not all(has_room(one) for one in looks)

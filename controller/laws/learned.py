@@ -55,7 +55,7 @@ class Learner:
         """Take one period in; ``delays`` are those of the components that serve the channel."""
         if self._last is not None and now - self._last < EVERY:
             return
-        if reading is None or not reading.throughput or reading.age is None or reading.age > ACTIVE:
+        if reading is None or not reading.throughput or reading.silence is None or reading.silence > ACTIVE:
             return
         needs = [need_of(delay, host) if delay.interval > 0 else 1.0 for delay in delays]
         if needs and max(needs) <= QUIET:

@@ -121,6 +121,20 @@ class Throughput:
         """The channels that commits were seen of, each peer's first ones first: so none crowds others out."""
         return tuple(sorted(self._channels, key=lambda name: self._channels[name].rank))
 
+    def rank(self, channel: str) -> int | None:
+        """How many channels the peer that first named this one had named before; ``None`` where it is not known."""
+        known = self._channels.get(channel)
+        return known.rank if known else None
+
+    def window_of(self, channel: str) -> float:
+        """The seconds that a channel's window covers."""
+        known = self._channels.get(channel)
+        return known.interval.window if known else self.window
+
+    def drop(self, channel: str) -> None:
+        """Forget a channel."""
+        self._channels.pop(channel, None)
+
     def transactions(self, channel: str) -> int:
         """How many transactions counted since the beginning: N."""
         known = self._channels.get(channel)

@@ -10,7 +10,8 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from qioi.model import ChannelReading, Commit, Component, LeaderChange, Role
-from qioi.monitor.commits.throughput import Throughput, commit_instant
+from qioi.monitor.commits.agreement import AgreedThroughput
+from qioi.monitor.commits.throughput import commit_instant
 from qioi.monitor.logs.source import LogSource
 
 #: Seconds by which a line may be older than the look before the one that finds it: it lay in its writer's buffers.
@@ -76,7 +77,7 @@ class LogChannels:
 
     def __init__(self, components: Iterable[Component], channels: Iterable[str]) -> None:
         self._channels: tuple[str, ...] = ()
-        self._throughput = Throughput()
+        self._throughput = AgreedThroughput()
         self._elections: deque[LeaderChange] = deque(maxlen=MAX_ELECTIONS)
         self._read_at: float | None = None
         self._sources: dict[tuple[str, str, str, tuple[str, ...], bool], LogSource] = {}
@@ -85,12 +86,13 @@ class LogChannels:
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
         """Open the logs that are new, at their end, and close those that are not wanted any more."""
         self._channels = tuple(channels)
+        components = [one for one in components if one.log]
+        self._throughput.organise({one.name: one.organisation or one.name for one in components})
         wanted = dict.fromkeys(
-            (one.name, one.log, one.log_format, one.channels, one.role is Role.ORDERER) for one in components if one.log
+            (one.name, one.log or "", one.log_format, one.channels, one.role is Role.ORDERER) for one in components
         )
         for key in [key for key in self._sources if key not in wanted]:
             self._sources.pop(key).close()
-            self._throughput.forget(key[0])
         for key in [key for key in wanted if key not in self._sources]:
             name, path, form, serves, orders = key
             self._sources[key] = LogSource(path, name, log_format=form, channels=serves, elections=orders)

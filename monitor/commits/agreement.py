@@ -1,0 +1,137 @@
+"""The throughput that several organisations' peers agree on.
+
+An organisation runs its own peers, and may have one write what it likes into its log. So each organisation's peers are
+counted by themselves, and where several organisations report a channel, the second highest of their rates counts: no
+single one can make a channel look better served than another sees it. That of two honest ones is the channel's own,
+since all peers commit the same blocks; one that catches up with old blocks has a higher one, and changes nothing.
+
+An organisation that falls silent goes on with the rate of its last commit, for a while: a peer that has stopped lowers
+no rate, and one that starves is not silent for long. At most :data:`WITNESSES` organisations are counted per channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from qioi.model import ChannelReading, Commit
+from qioi.model.names import MAX_CHANNELS
+from qioi.monitor.commits.throughput import DEFAULT_WINDOW, Throughput
+
+#: Organisations that are counted of a channel: of more the others are not looked at while these report.
+WITNESSES = 4
+#: Windows of silence after which an organisation does not count, while another one reports.
+ABSENT = 3.0
+
+
+@dataclass(slots=True)
+class _Witnesses:
+    """Whose peers report one channel."""
+
+    #: When each organisation was last heard of, by its name.
+    heard: dict[str, float] = field(default_factory=dict)
+    #: What was agreed on before an organisation was first heard of.
+    before: dict[str, int] = field(default_factory=dict)
+    #: Transactions that were agreed on so far.
+    agreed: int = 0
+    rank: int = 0
+
+
+class AgreedThroughput:
+    """The throughput of every channel, by the commits that peers report."""
+
+    def __init__(self, window: float = DEFAULT_WINDOW) -> None:
+        self._window = window
+        self._organisations: Mapping[str, str] = {}
+        self._meters: dict[str, Throughput] = {}
+        self._channels: dict[str, _Witnesses] = {}
+
+    def organise(self, organisations: Mapping[str, str]) -> None:
+        """Go on with these peers, each with its organisation. A peer that is not named is one of its own."""
+        for peer in self._organisations.keys() - organisations.keys():
+            meter = self._meters.get(self._organisations[peer])
+            if meter is not None:
+                meter.forget(peer)
+        self._organisations = dict(organisations)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that commits were seen of, each peer's first ones first: so none crowds others out."""
+        return tuple(sorted(self._channels, key=lambda name: self._channels[name].rank))
+
+    def observe(self, commit: Commit, instant: float) -> None:
+        """Take one peer's report of one block."""
+        channel, name = self._channels.get(commit.channel), commit.channel
+        its = self._organisations.get(commit.peer, commit.peer)
+        if channel is None:
+            if len(self._channels) >= MAX_CHANNELS:
+                return
+            channel = _Witnesses()
+        if its not in channel.heard and not self._admit(channel, name, instant):
+            return
+        meter = self._meters.get(its)
+        if meter is None:
+            meter = self._meters[its] = Throughput(self._window)
+        meter.observe(commit, instant)
+        rank = meter.rank(name)
+        if rank is None:  # the peer has named too many
+            return
+        if its not in channel.heard:
+            channel.before[its] = channel.agreed
+            if not channel.heard:
+                channel.rank = rank
+            self._channels[name] = channel
+            channel.heard[its] = instant
+        elif instant > channel.heard[its]:
+            channel.heard[its] = instant
+
+    def _admit(self, channel: _Witnesses, name: str, instant: float) -> bool:
+        """Make room for one more organisation, if one that was counted is silent or watched no more."""
+        if len(channel.heard) < WITNESSES:
+            return True
+        watched = set(self._organisations.values())
+        quiet = [one for one, heard in channel.heard.items() if instant - heard > ABSENT * self._window]
+        leaving = next((one for one in channel.heard if one not in watched), None) or next(iter(quiet), None)
+        if leaving is None:
+            return False
+        del channel.heard[leaving], channel.before[leaving]
+        self._meters[leaving].drop(name)
+        if not self._meters[leaving].channels:
+            del self._meters[leaving]
+        return True
+
+    def skipped(self, peer: str, size: int) -> None:
+        """Take in that a part of a peer's log was passed over, so many bytes."""
+        meter = self._meters.get(self._organisations.get(peer, peer))
+        if meter is not None:
+            meter.skipped(peer, size)
+
+    def reading(self, name: str, now: float) -> ChannelReading:
+        """Say what the window that ends now shows."""
+        channel = self._channels.get(name)
+        if channel is None:
+            return ChannelReading(name, None, None)
+        newest = max(channel.heard.values())
+        # At an organisation's own last commit, as long ago as the newest one is now.
+        readings = {
+            its: self._meters[its].reading(name, now - (newest - heard))
+            for its, heard in self._present(channel, name, newest)
+        }
+        totals = sorted((self._meters[its].transactions(name) + channel.before[its] for its in readings), reverse=True)
+        channel.agreed = max(channel.agreed, totals[min(1, len(totals) - 1)])
+        known = [one for one in readings.values() if one.throughput is not None] or list(readings.values())
+        known.sort(key=lambda one: one.throughput or 0.0, reverse=True)
+        chosen = known[min(1, len(known) - 1)]
+        ages = [one.age for one in readings.values() if one.age is not None]
+        return replace(chosen, age=min(ages, default=None), committed=channel.agreed if ages else None)
+
+    def _present(self, channel: _Witnesses, name: str, newest: float) -> list[tuple[str, float]]:
+        """Choose the organisations that count now, each with the time at which it was last heard of."""
+        if len(channel.heard) == 1:
+            return list(channel.heard.items())
+        watched = set(self._organisations.values()) if self._organisations else channel.heard.keys()
+        longest = ABSENT * max(self._meters[one].window_of(name) for one in channel.heard)
+        present = [(one, heard) for one, heard in channel.heard.items() if one in watched and newest - heard <= longest]
+        return present or [max(channel.heard.items(), key=lambda one: one[1])]
