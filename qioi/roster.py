@@ -132,5 +132,4 @@ def merge(config: Config, found: Found, seen: Iterable[str]) -> Listing:
         # A component of the list stands in for what was found in its group, whatever that is labelled.
         if channel in policies and policies[channel].threshold is None and not policies[channel].auto:
             policies[channel] = replace(policies[channel], threshold=threshold)
-    complete = not any("not asked yet" in text for text in found.problems.values())
-    return Listing(joined.components, policies, found.owners, found.best_effort, complete)
+    return Listing(joined.components, policies, found.owners, found.best_effort, found.complete)

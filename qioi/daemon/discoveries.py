@@ -70,7 +70,7 @@ def look(config: Config, hierarchy: Hierarchy, seconds: float) -> Found:
     discovery = watch(config, hierarchy, owned=False, owners=())
     deadline = time.monotonic() + seconds
     try:
-        while any("not asked yet" in text for text in discovery.found().problems.values()):
+        while not discovery.found().complete:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.05)

@@ -16,7 +16,7 @@ class Found:
     ``thresholds`` are those that containers' labels name, by channel, in transactions per second.
     ``problems`` say, by what they are about, what could not be used and why; each is one line.
     ``owners`` name the records of groups above the components, by group. ``best_effort`` are groups of neighbours
-    whose owners have labelled them so.
+    whose owners have labelled them so. ``complete`` says that whoever can name components was asked.
     """
 
     components: tuple[Component, ...] = ()
@@ -24,6 +24,7 @@ class Found:
     problems: Mapping[str, str] = field(default_factory=dict)
     owners: Mapping[str, Owner] = field(default_factory=dict)
     best_effort: tuple[str, ...] = ()
+    complete: bool = True
 
 
 class Discovery(Protocol):
@@ -81,6 +82,7 @@ def join(parts: Iterable[Found]) -> Found:
     problems: dict[str, str] = {}
     owners: dict[str, Owner] = {}
     best_effort: dict[str, None] = {}
+    complete = True
     for part in parts:
         for component in part.components:
             if component.cgroup in groups:
@@ -93,7 +95,8 @@ def join(parts: Iterable[Found]) -> Found:
         problems.update(part.problems)
         owners.update(part.owners)
         best_effort.update(dict.fromkeys(part.best_effort))
-    return Found(tuple(by_name.values()), thresholds, problems, owners, tuple(best_effort))
+        complete = complete and part.complete
+    return Found(tuple(by_name.values()), thresholds, problems, owners, tuple(best_effort), complete)
 
 
 def free_name(component: Component, taken: Mapping[str, Component]) -> str:

@@ -63,7 +63,7 @@ class DockerDiscovery:
         self._fabric = fabric
         self._owned = owned and kind.records
         self._sights: dict[str, Sight] = {}
-        self._found = Found(problems={self._about: "not asked yet"})
+        self._found = Found(problems={self._about: "not asked yet"}, complete=False)
         self._stop = threading.Event()
         self._listed = threading.Event()
         self._events: Events | None = None

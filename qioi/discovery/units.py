@@ -55,7 +55,7 @@ class UnitDiscovery:
         self._rules = tuple(rules)
         self._owned = owned
         self._owners = {one.name: one for one in owners if one.kind == OwnerKind.SYSTEMD}
-        self._found = Found(problems={ABOUT: "not asked yet"})
+        self._found = Found(problems={ABOUT: "not asked yet"}, complete=False)
         self._stop = threading.Event()
         self._listed = threading.Event()
         self._systemd: Systemd | None = None
