@@ -43,7 +43,7 @@ type Bundle struct {
 type Orderer struct {
 	// ConsensusType is the kind of consenter: Solo, Raft or Kafka. It stays as it is while a channel lives.
 	ConsensusType string
-	// Consenters are those who agree on the order, where the kind has any; the others follow them.
+	// Consenters are the orderers that agree on the order, where the kind has any; the others follow them.
 	Consenters []*etcdraftpb.Consenter
 	// Raft holds the settings of Raft.
 	Raft RaftOptions
@@ -115,7 +115,7 @@ type Chaincode struct {
 }
 
 // Policy looks up a policy by its path, for example ChannelWriters. A policy that
-// does not exist is one that nobody satisfies.
+// does not exist is never satisfied.
 func (b *Bundle) Policy(path string) policy.Evaluator {
 	if p, ok := b.policies[path]; ok {
 		return p

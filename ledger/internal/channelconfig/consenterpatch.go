@@ -13,7 +13,7 @@ import (
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
-// ConsenterPatch is an orderer that joins those who agree on the order, gets other certificates, or leaves.
+// ConsenterPatch adds a consenter, changes its certificates, or removes it.
 type ConsenterPatch struct {
 	Address string `yaml:"address"` // host:port
 	// TLSCert is what it shows to the others, as server and as client, unless ClientTLSCert is another one; PEM.

@@ -72,7 +72,7 @@ func compilePolicy(known map[string]policy.Evaluator, path string, group *common
 		for _, name := range sortedGroups(group) {
 			sub, ok := known[path+"/"+name+"/"+meta.SubPolicy]
 			if !ok {
-				sub = metaPolicy{need: 1} // one that nobody satisfies
+				sub = metaPolicy{need: 1} // never satisfied
 			}
 			out.subs = append(out.subs, sub)
 		}

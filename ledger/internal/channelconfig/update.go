@@ -62,7 +62,7 @@ func (b *Bundle) Next(msg *protoutil.Message) (*Bundle, error) {
 }
 
 // Updated is the configuration that an update (an envelope of type CONFIG_UPDATE) makes of
-// this one. It errs when the update is out of date, not signed by those who may do it at
+// this one. It errs when the update is out of date, not signed by members that may do it at
 // that time, or when what comes out is no valid configuration.
 func (b *Bundle) Updated(msg *protoutil.Message, at time.Time) (*commonpb.Config, error) {
 	if kind := commonpb.HeaderType(msg.Channel.Type); kind != commonpb.HeaderType_CONFIG_UPDATE {
@@ -189,7 +189,7 @@ type merge struct{ needed map[string]string }
 func (m *merge) change(element, groupPath, modPolicy string) {
 	switch {
 	case modPolicy == "":
-		m.needed[element] = groupPath + "/" // no such policy: nobody may
+		m.needed[element] = groupPath + "/" // no such policy: the change is refused
 	case strings.HasPrefix(modPolicy, "/"):
 		m.needed[element] = modPolicy
 	default:

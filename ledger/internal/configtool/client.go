@@ -34,7 +34,7 @@ const (
 // ErrOvertaken says that another update of the same configuration came first.
 var ErrOvertaken = errors.New("another update came first: make this one again")
 
-// client talks to the orderers of a channel, as somebody.
+// client talks to the orderers of a channel under one identity.
 type client struct {
 	channel   string
 	addresses []string
@@ -185,7 +185,7 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 				unsure = unsure || sent
 				return err
 			}
-			// Who has ordered it has it; another one may learn of it a moment later.
+			// The orderer that ordered it has it; another one may learn of it a moment later.
 			if now, err = c.fetchFrom(ctx, orderer); err == nil && now.config.Sequence < madeOf {
 				return errBehind
 			}

@@ -307,7 +307,7 @@ type Description struct {
 	Mode          string               `json:"mode"`
 	Organisations map[string][]string  `json:"organisations"` // their peers
 	Orderers      []string             `json:"orderers"`
-	Consenters    []string             `json:"consenters,omitempty"` // those who agree by Raft
+	Consenters    []string             `json:"consenters,omitempty"` // of Raft
 	Chaincodes    map[string]Chaincode `json:"chaincodes"`
 }
 

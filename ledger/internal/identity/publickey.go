@@ -22,7 +22,7 @@ const (
 type publicKey struct {
 	ecdsa  *ecdsa.PublicKey
 	table  atomic.Pointer[p256.Table]
-	recent atomic.Uint32 // checks since the last choice of who has a table
+	recent atomic.Uint32 // checks since tables were last handed out
 }
 
 func (k *publicKey) holds(digest []byte, r, s *big.Int) bool {

@@ -1,5 +1,5 @@
 // Package network is the description of a bundled network: network.json, which
-// `init` writes and whoever starts, loads or inspects the network reads.
+// `init` writes and all that start, load or inspect the network read.
 package network
 
 import (

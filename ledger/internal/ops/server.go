@@ -180,6 +180,6 @@ func putSpec(w http.ResponseWriter, r *http.Request) {
 func writeJSON(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	// The client may be gone; there is nobody else to tell.
+	// The client may be gone; the error has no other receiver.
 	_ = json.NewEncoder(w).Encode(body)
 }

@@ -39,21 +39,21 @@ type channel struct {
 	dir     string
 	owner   *Node
 	kind    *consensus.Kind
-	taking  atomic.Pointer[consensus.Consenter] // nil while we are no consenter; part reads it
+	taking  atomic.Pointer[consensus.Consenter] // nil while this orderer follows; part reads it
 	waiting *tracker
 	signer  protoutil.Signer
 	metrics *metrics
 
 	group    atomic.Pointer[group]
-	grouping sync.Mutex // who changes group
-	ahead    *ahead     // under it; nil: we know of none
+	grouping sync.Mutex // held to change group
+	ahead    *ahead     // guarded by grouping; nil: none is known
 
 	// founders is how many consenters the channel began with.
 	founders uint64
-	hint     atomic.Pointer[string] // the leader's address; empty when that is us, or nobody
+	hint     atomic.Pointer[string] // the leader's address; empty when that is this orderer, or none leads
 }
 
-// part is our part in the agreement; nil while we follow.
+// part is this orderer's consenter; nil while it follows.
 func (ch *channel) part() consensus.Consenter {
 	if c := ch.taking.Load(); c != nil {
 		return *c
@@ -61,7 +61,7 @@ func (ch *channel) part() consensus.Consenter {
 	return nil
 }
 
-// leader is who orders, as far as we know; 0: nobody, or all.
+// leader is the member that orders, as far as this orderer knows; 0: none, or all.
 func (ch *channel) leader() uint64 {
 	if c := ch.part(); c != nil {
 		return c.Leader()
@@ -89,7 +89,7 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	}, nil
 }
 
-// join takes our place among the consenters, if we have one.
+// join takes this orderer's place among the consenters, if it has one.
 func (ch *channel) join() error {
 	ch.regroup()
 	if err := ch.openPart(); err != nil {
@@ -99,7 +99,7 @@ func (ch *channel) join() error {
 	return nil
 }
 
-// openPart opens our part in the agreement, where we have one.
+// openPart opens the consenter, where this orderer has one.
 func (ch *channel) openPart() error {
 	g := ch.group.Load()
 	if !ch.named() {
@@ -145,7 +145,7 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 	return w
 }
 
-// propose hands a transaction to our part in the agreement.
+// propose hands a transaction to the consenter.
 func (ch *channel) propose(raw []byte, settle func(error)) error {
 	part := ch.part()
 	if part == nil {

@@ -82,7 +82,7 @@ func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *comm
 	}
 }
 
-// openRequest checks who asks for a channel's transactions.
+// openRequest checks a request for a channel's transactions, and its sender.
 func (n *Node) openRequest(env *commonpb.Envelope) (*channel, *protoutil.Message, error) {
 	msg, err := protoutil.OpenEnvelope(env)
 	if err != nil {

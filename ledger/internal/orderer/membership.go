@@ -44,7 +44,7 @@ func (ch *channel) run(ctx context.Context) error {
 	}
 }
 
-// agree runs our part in the agreement, and keeps an eye on whether we still belong to it.
+// agree runs the consenter, and watches whether this orderer still is one.
 func (ch *channel) agree(ctx context.Context, part consensus.Consenter) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -81,7 +81,7 @@ func (ch *channel) hasLeft(id uint64) bool {
 	return err == nil
 }
 
-// follow fetches blocks until we are a consenter.
+// follow fetches blocks until this orderer is a consenter.
 func (ch *channel) follow(ctx context.Context) error {
 	for !ch.named() && ctx.Err() == nil {
 		for _, address := range ch.sources() {

@@ -120,7 +120,7 @@ func principalOf(wire *commonpb.MSPPrincipal) (Principal, error) {
 	return Principal{MSPID: role.MspIdentifier, Role: ours}, nil
 }
 
-// CheckOrganisations refuses a policy that names an organisation other than the known ones: nobody of
+// CheckOrganisations refuses a policy that names an organisation other than the known ones: no member of
 // it could ever sign.
 func CheckOrganisations(env *commonpb.SignaturePolicyEnvelope, known []string) error {
 	for _, wire := range env.GetIdentities() {

@@ -18,11 +18,11 @@ var log = ops.Logger("process")
 // runs Go on one thread.
 //
 // The monitor wakes with every system call of a process that was idle, and then every 20 us until the process is idle
-// again. Where several nodes share few cores each of these wake-ups takes a core from somebody who has work: they
+// again. Where several nodes share few cores each of these wake-ups takes a core from a process that has work: they
 // were a fifth of the CPU of a transaction. With slack it still does its work (it takes the processor from a system
 // call that does not end, and from a goroutine that runs too long), only less often: while a slow disk syncs, the rest
-// of a process waits for up to twice this time. Where each message may wait for a gap anyway that is no more than what
-// some of them wait.
+// of a process waits for up to twice this time. Where each message may wait for a gap anyway, some wait that long
+// already.
 const (
 	leastSlack = 3 * time.Millisecond
 	slackBound = 16 * time.Millisecond
@@ -30,14 +30,14 @@ const (
 )
 
 // timerSlack is the slack in a process that writes to connections gap apart (0: at once). Its last digit tells it from
-// what anybody else has set.
+// a value that another program has set.
 func timerSlack(gap time.Duration) time.Duration {
 	return min(max(leastSlack, slackGaps*gap), slackBound) + time.Nanosecond
 }
 
-// awake is an option of the Go runtime (GODEBUG) by which its monitor does not sleep until somebody wakes it, which the
-// first system call of a process that was idle does, some hundred times a second under load: it looks every 10 ms by
-// itself. It is made for traces of the scheduler, of which one line comes every 25 days of the host's uptime.
+// awake is an option of the Go runtime (GODEBUG) that keeps its monitor from sleeping until a system call wakes it, which
+// happens some hundred times a second under load: with it the monitor looks every 10 ms by itself. The option is made for
+// traces of the scheduler, of which it prints one line every 25 days of the host's uptime.
 const awake = "schedtrace=2147483647"
 
 // prctl(2)
@@ -61,14 +61,16 @@ func MayRestart() {
 	runtime.LockOSThread()
 }
 
-// slackenTimers gives the monitor slack, where limitProcessors has left this process one thread for Go; it writes to its
-// connections gap apart. (With several threads one that looks for work sleeps for 3 us at times; those sleeps must stay
-// short.) A thread has the slack of the one that made it, and the monitor is older than all of ours: so the program begins
-// again, in the same process, with the slack of this thread, which is then as it was. As much slack or more that the
-// process was started with (TimerSlackNSec= of systemd) is left as it is, less is raised. Where a sandbox forbids any of
-// this the process goes on without. It is for main's goroutine: what a parent has set for the first thread, such as the
-// signal that comes at its death, no other thread has, and would be lost. What the program has read before is read again:
-// a pipe for a file of its options would be empty then.
+// slackenTimers gives the monitor slack, where limitProcessors has left this process one thread for Go. (With several
+// threads, one that looks for work sleeps for 3 us at times; those sleeps must stay short.)
+//
+// A thread inherits the slack of the thread that made it, and the monitor is older than any code of ours. So the program
+// begins again, in the same process, with the slack of this thread, which then gets its usual slack back. A process that
+// was started with as much slack or more (TimerSlackNSec= of systemd) keeps it. Where a sandbox forbids any of this the
+// process goes on without.
+//
+// It is for main's goroutine: the first thread alone has what a parent has set for it, such as the signal at the parent's
+// death, and would lose it. Input that the program has read before is read again, so a pipe of options would be empty.
 func slackenTimers(gap time.Duration) {
 	if begun == "" {
 		return
@@ -95,8 +97,8 @@ func slackenTimers(gap time.Duration) {
 // precise is the slack of threads that are not the monitor, in nanoseconds; 0: that of all is as it was.
 var precise atomic.Int64
 
-// PreciseTimers is for a goroutine that is about to wait for a timer which others wait for. A thread that the monitor
-// has made has its slack; the one that runs this goroutine, and sleeps next, has none from now on.
+// PreciseTimers is for a goroutine that is about to wait for a timer that must be on time. A thread that the monitor has
+// made has the monitor's slack; the calling thread, which sleeps next, has none from here on.
 func PreciseTimers() {
 	if usual := precise.Load(); usual > 0 {
 		setSlack(time.Duration(usual))

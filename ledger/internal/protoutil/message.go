@@ -113,7 +113,7 @@ func ParseEnvelope(raw []byte) (*Message, error) {
 }
 
 // OpenEnvelope reads the headers of an envelope; it errs when one is missing or
-// out of bounds. The nonce may be empty: clients ask for blocks without one. Whoever
+// out of bounds. The nonce may be empty: clients ask for blocks without one. A caller that
 // takes a transaction must insist on it (HasNonce).
 func OpenEnvelope(env *commonpb.Envelope) (*Message, error) {
 	if len(env.GetPayload()) == 0 {

@@ -19,7 +19,7 @@ import (
 )
 
 // AddOrderer makes the files of one orderer more in a network's folder, after the pattern of its last one. Started, it
-// follows the channels, until `config add-consenter` makes it one of those who order.
+// follows the channels, until `config add-consenter` makes it a consenter.
 func AddOrderer(dir string) (*network.Node, error) {
 	file, err := network.Load(filepath.Join(dir, network.FileName))
 	if err != nil {

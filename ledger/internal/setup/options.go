@@ -30,7 +30,7 @@ type Options struct {
 	Mode string
 	// Consenter is how orderers agree: "raft", "solo" or "kafka".
 	Consenter string
-	// Brokers is how many brokers are placed for the consenter kafka, which whoever starts the network runs; 0: 3.
+	// Brokers is how many brokers are placed for the consenter kafka; another program runs them; 0: 3.
 	Brokers int
 	// MaxMessageCount is the transactions of a block, in block mode. From 50 on writes are spaced (WireGap).
 	MaxMessageCount uint32

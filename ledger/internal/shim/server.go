@@ -33,7 +33,7 @@ type Server struct {
 // TLS are the files of a server that peers know by its certificate; PEM.
 type TLS struct {
 	Cert, Key string
-	ClientCA  string // who has issued the peers' certificates; empty: any peer may connect
+	ClientCA  string // the authority of the peers' certificates; empty: any peer may connect
 }
 
 // Config reads the files; nil where none is given.

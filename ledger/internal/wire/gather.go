@@ -67,7 +67,7 @@ func (c *gathering) send() {
 	}
 	c.sending = false
 	if c.closing {
-		_ = c.Conn.Close() // nobody is left to tell
+		_ = c.Conn.Close() // the error has no receiver
 	}
 }
 

@@ -75,7 +75,7 @@ func (p *Pacer) flush() {
 	defer p.mu.Unlock()
 	p.beat, p.armed = time.Now(), false
 	for _, c := range p.waiting {
-		go c.flush() // a receiver that does not read must hold up nobody else
+		go c.flush() // a receiver that does not read must not hold up the others
 	}
 	clear(p.waiting)
 	p.waiting = p.waiting[:0]

@@ -1,6 +1,6 @@
 // Package fabcoin is the coin of the Fabric paper (EuroSys 2018, section 5.1): unspent
 // outputs, made by mint and moved by spend. A coin belongs to the identity that is
-// named in it, and only that one spends it. Whoever may write to the channel may mint:
+// named in it, and only that one spends it. Every member that may write to the channel may mint:
 // this money is for measurements.
 package fabcoin
 
@@ -136,7 +136,7 @@ func parseOutputs(stub *shim.Stub, text string) (outputs []Coin, sum int64, err 
 	return outputs, sum, nil
 }
 
-// issue writes new coins. Their ids come from the transaction's own, so nobody else has them.
+// issue writes new coins. Their ids come from the transaction's own, so they are unique.
 func issue(stub *shim.Stub, outputs []Coin) ([]byte, error) {
 	ids := make([]string, len(outputs))
 	for i, c := range outputs {

@@ -30,7 +30,7 @@ type hub struct {
 	blocks      []*hubBlock // consecutive numbers; the last one is open
 	bytes       int
 	changed     chan struct{} // closed and replaced when there is more to read
-	sealed      chan struct{} // the same, for those who wait for whole blocks
+	sealed      chan struct{} // the same, for readers of whole blocks
 }
 
 type hubBlock struct {

@@ -56,7 +56,7 @@ type call struct {
 	tx        *transaction
 	key       callKey
 	namespace string
-	done      chan ending // room for one; only who has taken the call from the connection sends
+	done      chan ending // room for one; only the goroutine that took the call from the connection sends
 
 	invoking atomic.Bool
 	queries  map[string]*query // under tx.mu

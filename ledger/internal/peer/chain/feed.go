@@ -2,11 +2,11 @@ package chain
 
 import "sync"
 
-// feed is the sealed, durable height, for those who wait for blocks.
+// feed is the sealed, durable height, for calls that wait for blocks.
 type feed struct {
 	mu      sync.Mutex
 	height  uint64
-	changed chan struct{} // nil while nobody waits
+	changed chan struct{} // nil while no call waits
 }
 
 // rise makes one more block visible.

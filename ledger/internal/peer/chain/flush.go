@@ -65,9 +65,9 @@ func (p *pipeline) write(group []done) error {
 	return store.Sync()
 }
 
-// letAnswer lets those run who have something to say. The system call that syncs may keep this process's only thread
-// until it returns, and the orderer's word that a transaction is ordered comes with the transaction: its client would
-// hear of it, and ask for the outcome, only after the sync. Thrice, because gRPC's writer and the connection (package
+// letAnswer lets goroutines run that have answers to send. The system call that syncs may keep this process's only
+// thread until it returns, and the orderer's answer comes with the transaction: its client would hear of it, and ask for
+// the outcome, only after the sync. Thrice, because gRPC's writer and the connection (package
 // wire) each step back once for more to come.
 func letAnswer() {
 	for range 3 {
@@ -75,7 +75,7 @@ func letAnswer() {
 	}
 }
 
-// publish tells everybody who waits that the group is durable.
+// publish tells all waiters that the group is durable.
 func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Duration) []validate.TxKey {
 	c := p.chain
 	for i := range group {

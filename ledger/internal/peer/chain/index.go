@@ -156,7 +156,7 @@ func (x *index) lookup(key validate.TxKey) (Status, bool, error) {
 	return x.find(key)
 }
 
-// publish says that everything before upTo is durable and tells those who wait for keys.
+// publish says that everything before upTo is durable, and answers the calls that wait for keys.
 func (x *index) publish(upTo Position, keys []validate.TxKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -34,7 +34,7 @@ const (
 	stages
 )
 
-// job is an item on its way through stages 1 and 2. Whoever holds the lock first, a worker
+// job is an item on its way through stages 1 and 2. The first to hold the lock, a worker
 // or stage 2 itself, does the checking: the head of the queue never waits for a worker to wake up.
 type job struct {
 	mu      sync.Mutex
@@ -48,7 +48,7 @@ type job struct {
 	bundle  *channelconfig.Bundle // the configuration in force there
 	weight  int64
 	arrived time.Time
-	applied chan struct{} // closed after stage 2; only where somebody waits for it
+	applied chan struct{} // closed after stage 2; nil where nothing waits for it
 
 	tx   *validate.Tx
 	code Code

@@ -145,7 +145,7 @@ func (s *Service) answer(st stream, env *commonpb.Envelope, as shape) (code comm
 	}
 }
 
-// open checks who asks for what.
+// open checks a request and its sender.
 func (s *Service) open(env *commonpb.Envelope) (_ Chain, _ *ordererpb.SeekInfo, creator []byte, _ commonpb.Status, _ error) {
 	msg, err := protoutil.OpenEnvelope(env)
 	if err != nil {

@@ -120,7 +120,7 @@ func (f *Follower) firstOrderer() int {
 	return int(h.Sum32() & 0xffff)
 }
 
-// follow receives from one orderer, until it fails or names another one, who is no liar, as the leader.
+// follow receives from one orderer, until it fails or names another orderer, one that has not lied, as the leader.
 func (f *Follower) follow(ctx context.Context, address string, liars map[string]bool) error {
 	orderer := f.Chain.Bundle().Orderer
 	creds := insecure.NewCredentials()

@@ -109,7 +109,7 @@ func (c *cluster) prefer(index int, response *ordererpb.BroadcastResponse) {
 type orderer struct {
 	node
 	cast *broadcaster
-	turn chan struct{} // full while somebody sends, who may then change open
+	turn chan struct{} // full while a caller sends, which may then change open
 	open *pipeline
 }
 

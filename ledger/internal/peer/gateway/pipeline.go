@@ -57,7 +57,7 @@ func (p *pipeline) send(env *commonpb.Envelope) (<-chan answered, error) {
 	}
 	p.waiting = append(p.waiting, answer)
 	p.mu.Unlock()
-	// A stream that has failed says why to receive, which tells everybody who waits.
+	// A stream that has failed says why to receive, which tells all waiters.
 	if err := p.stream.Send(env); err != nil && !errors.Is(err, io.EOF) {
 		p.fail(err)
 	}

@@ -35,12 +35,12 @@ var errFull = errors.New("too many proposals wait to be simulated")
 // many transactions conflict, they wait before their simulation rather than after it: that
 // takes no longer, and they read newer values. Without conflicts none waits.
 type window struct {
-	limit int // of places, and of who waits for one
+	limit int // of places, and of calls that wait for one
 
 	mu       sync.Mutex
 	places   float64
 	inside   int
-	queue    []chan struct{}        // who waits for a place, in order; closed with the place
+	queue    []chan struct{}        // calls that wait for a place, in order; closed with the place
 	endorsed map[string]*time.Timer // by transaction id: those inside that wait to be submitted
 }
 
@@ -84,7 +84,7 @@ func (w *window) leave() {
 	w.free()
 }
 
-// free gives a place back, and what is free to who waits; the caller holds the lock.
+// free gives a place back, and free places to waiting calls; the caller holds the lock.
 func (w *window) free() {
 	w.inside--
 	for len(w.queue) > 0 && w.inside < int(w.places) {

@@ -99,7 +99,7 @@ func (s *System) Answer(ctx context.Context, q Query) *peerpb.Response {
 // fabrics makes an error with Fabric's text, which does not follow Go's rules for error strings.
 func fabrics(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// admits checks that the one who asks may, by the policy of the channel that is asked about.
+// admits checks the client by the policy of the channel that it asks about.
 func (q *Query) admits(ch Channel, policy string) error {
 	_, err := ch.Bundle().Admits(q.Creator, policy)
 	return err

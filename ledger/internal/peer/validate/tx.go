@@ -51,7 +51,7 @@ type Tx struct {
 
 // ClaimsID reports whether a transaction with this verdict has taken its id: it was
 // really made by its creator, so a later one of the same id is a duplicate. Anybody
-// can copy somebody's id; such a copy must not block the original.
+// can copy an id; such a copy must not block the original.
 func ClaimsID(code Code) bool {
 	switch code {
 	case peerpb.TxValidationCode_NIL_ENVELOPE, peerpb.TxValidationCode_BAD_PAYLOAD, peerpb.TxValidationCode_BAD_COMMON_HEADER,

@@ -35,7 +35,7 @@ type configs struct {
 	voices  int                 // voices is how many were alive then
 }
 
-// refuse answers those who wait.
+// refuse answers the clients that wait.
 func (c *configs) refuse(err error) {
 	for _, p := range []*consensus.Proposal{c.next, c.unheard} {
 		if p != nil {
@@ -52,7 +52,7 @@ type roll struct {
 	heard   map[uint64]uint64 // heard is when another one last sent something
 }
 
-// proposeConfig proposes the configuration that waits, if it is time for it. It reports whether it did anything.
+// proposeConfig proposes the waiting configuration, if it is time for it. It reports whether it did anything.
 func (n *Node) proposeConfig() bool {
 	c := &n.configs
 	if c.unheard != nil && c.next == nil && (!n.young() || len(n.alive()) > c.voices) {
@@ -70,7 +70,7 @@ func (n *Node) proposeConfig() bool {
 	err := n.appendConfig(p.Tx)
 	if errors.Is(err, ErrQuorumLoss) && c.unheard == nil && n.young() {
 		// Only those that elected this leader have been heard of: the others have an election's time to answer. Transactions do not
-		// wait for that, nor does a second configuration, which is judged by who is alive now.
+		// wait for that, nor does a second configuration, which is judged by the members that are alive now.
 		c.unheard, c.voices = p, len(n.alive())
 		return false
 	}
@@ -124,8 +124,8 @@ func (n *Node) alive() (ids []uint64) {
 	return ids
 }
 
-// keepsQuorum refuses, as Fabric does, a change after which those who are alive now could order nothing. Where
-// the group that comes out could bear no failure anyway, only a removal is looked at.
+// keepsQuorum refuses, as Fabric does, a change after which the members that are alive could order nothing. Where
+// the new group could bear no failure anyway, only a removal is checked.
 func (n *Node) keepsQuorum(change channelconfig.Change) error {
 	alive, size := n.alive(), len(n.raft.Status().Config.Voters.IDs())
 	without := func(id uint64) {

@@ -161,7 +161,7 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	if from != 0 && m.GetFrom() != from {
 		return status.Errorf(codes.PermissionDenied, "message from %d on the stream of consenter %d", m.GetFrom(), from)
 	}
-	// Nobody forwards proposals: transactions come by Submit, and are checked.
+	// Members do not forward proposals: transactions come by Submit, and are checked.
 	if m.GetType() == raftpb.MsgProp {
 		return status.Errorf(codes.InvalidArgument, "%s from another orderer", m.GetType())
 	}

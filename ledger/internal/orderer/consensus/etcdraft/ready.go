@@ -56,9 +56,9 @@ func (n *Node) handleReady(ctx context.Context) error {
 	return nil
 }
 
-// letSend lets those run who write messages to connections. They only take moments, whereas the system call that
-// syncs the log may keep this process's only thread until it returns: the followers' syncs would begin after ours, not
-// beside it. Twice, because gRPC's own writer steps back once for more to come.
+// letSend lets the goroutines run that write messages to connections. They take microseconds, whereas the system call
+// that syncs the log may keep this process's only thread until it returns: the followers' syncs would begin after this
+// one, not beside it. Twice, because gRPC's own writer steps back once for more to come.
 func letSend() {
 	runtime.Gosched()
 	runtime.Gosched()

@@ -14,9 +14,9 @@ const (
 
 // spares keeps entries back from the followers that no majority needs: an entry counts when the leader and those that
 // are furthest have it, as many as make a majority. The others are told of several entries at once. That saves most of
-// their wake-ups, syncs and answers, and on a host that all of them share they do not take the cores and the disk from
-// those who are waited for. Raft takes what comes late for delayed by the network. Should one of the furthest fall
-// behind, then what waits goes out in time, its receiver gets ahead of it, and is waited for in its place.
+// their wake-ups, syncs and answers, and on a shared host they do not take cores and disk from the members that are
+// waited for. To Raft a late message is one that the network delayed. Should one of the furthest fall behind, the held
+// messages still go out in time: their receiver overtakes it, and is waited for in its place.
 type spares struct {
 	shelf
 	matched map[uint64]uint64 // matched is the last entry that each follower is known to have

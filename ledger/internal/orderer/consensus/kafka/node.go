@@ -1,6 +1,6 @@
 // Package kafka orders a channel's transactions by a topic of Apache Kafka, as Fabric 1.4
 // did: one topic a channel, with one partition. Every orderer writes what it is handed to
-// the topic and reads all of it back; that order is the channel's. Nobody leads. A block
+// the topic and reads all of it back; that order is the channel's. No orderer leads. A block
 // whose time is up ends by a record too, so that all cut alike.
 //
 // The offset of a record, plus one, is its index in the log. Blocks carry it in their
