@@ -108,7 +108,7 @@ func (ch *channel) openPart() error {
 	}
 	consenter, err := ch.kind.Open(consensus.Settings{
 		Channel: ch.name, ID: g.id, Founders: ch.founders, Dir: ch.partDir(g.id),
-		Orderer: func() *channelconfig.Orderer { return &ch.Bundle().Orderer },
+		Bundle: ch.Bundle, Signer: ch.signer,
 	}, ch)
 	if err != nil {
 		return err
@@ -168,10 +168,7 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 	case chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG):
 		err = errConfigured
 	default:
-		var msg *protoutil.Message
-		if msg, err = protoutil.OpenEnvelope(request.Payload); err == nil {
-			err = checkTransaction(bundle, raw, msg)
-		}
+		err = ch.Check(raw)
 	}
 	if err == nil {
 		err = ch.propose(raw, fail)
@@ -263,6 +260,15 @@ func (ch *channel) Knows(id uint64) bool {
 	g := ch.group.Load()
 	_, is := g.members[id]
 	return is && id != g.id
+}
+
+// Check implements consensus.Host.
+func (ch *channel) Check(tx []byte) error {
+	msg, err := protoutil.ParseEnvelope(tx)
+	if err != nil {
+		return err
+	}
+	return checkTransaction(ch.Bundle(), tx, msg)
 }
 
 // Change implements consensus.Host.

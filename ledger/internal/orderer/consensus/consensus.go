@@ -8,10 +8,12 @@
 //
 //	client ─▶ Submit ─▶ (agreement) ─▶ Host.Apply ─▶ cutter, blocks, followers, and the client's answer
 //
-// The orderer has checked signature, size and configuration before Submit. What is agreed on is a log of entries
-// (streampb.LogEntry): transactions, and cuts that end the open block. Everything after the log is a deterministic function
-// of it: the same entries give the same blocks on every orderer, but for signatures. So nothing that differs between two
-// orderers (a clock, a configuration not yet applied, an order of arrival) may reach an entry except through agreement.
+// The orderer has checked form, size and signature before Submit, at this orderer or at the member that hands the
+// transaction over. A protocol that tolerates liars does not believe that member: Host.Check does it again, for what a
+// proposal of another one brings. What is agreed on is a log of entries (streampb.LogEntry): transactions, and cuts that
+// end the open block. Everything after the log is a deterministic function of it: the same entries give the same blocks on
+// every orderer, but for signatures. So nothing that differs between two orderers (a clock, a configuration that is not
+// applied yet, an order of arrival) may reach an entry except through agreement.
 //
 // # Which goroutine calls what
 //
@@ -42,10 +44,10 @@
 // # When a client is answered
 //
 // A consenter calls Proposal.Settle with an error when a transaction did not get into the log, or may not have. That it did
-// is seen in Apply: this orderer's own word, "applied here", answers the client, whoever leads. An external consenter
-// (Kind.Log.External) answers itself, by Settle(nil), as its log acknowledges. When LeaderChanged says that a leader is
-// gone, all who wait hear that they may have to send again. Under lying orderers a client needs f+1 such words from
-// different orderers; the gateway gathers them, no orderer does.
+// is seen in Apply: "applied here" answers the client, whichever member leads. An external consenter (Kind.Log.External)
+// answers itself, by Settle(nil), as its log acknowledges. LeaderChanged with a leader before has all who wait told that
+// they may have to send again; a protocol whose members keep what waits across a change of view passes 0 for before. Each
+// answer is one orderer's: where orderers may lie, a client, or the gateway for it, needs it of f+1.
 //
 // # How blocks get signatures
 //
@@ -64,13 +66,15 @@
 //
 // # How a change of the members is told
 //
-// A configuration transaction comes by Submit with Proposal.Config set. It stands alone in its entry. Host.Change says,
-// before it is proposed and only when all before it is applied, which member it adds, removes or rotates, or that it cannot
-// come into force. Apply puts it into force: afterwards Members has the new ids, Knows and Send know the new members, and
-// Settings.Orderer gives the new configuration. Ids are never used twice; the block's metadata carries them. A consenter
-// that finds itself removed returns ErrRemoved from Run: the orderer then follows the others' blocks, and opens a new
-// consenter when it is a member again. Where it cannot know because nobody talks to it any longer, Kind.Patience has the
-// orderer ask around.
+// A configuration transaction comes by Submit with Proposal.Config set, and stands alone in its entry. Host.Change says
+// which member it adds, removes or rotates, or that it cannot come into force. The answer holds where all entries before it
+// are applied, so the transaction is proposed, and a proposal of it judged, only then. Apply puts it into force: afterwards
+// Members has the new ids, Knows and Send know the new members, and Settings.Bundle gives the new configuration. An id is
+// never used twice; Members()[i] is the id of Bundle().Orderer.Consenters[i], and stands in the metadata of each block.
+//
+// A consenter that finds itself removed returns ErrRemoved from Run: the orderer then follows the others' blocks, and opens
+// a new consenter when it is a member again. Where it cannot know, because the others no longer talk to it, Kind.Patience
+// has the orderer ask for their newest blocks.
 package consensus
 
 import (
@@ -123,12 +127,15 @@ type Settings struct {
 	Founders uint64
 	// Dir is the folder of the consenter's files, of this channel and ID alone.
 	Dir string
-	// Orderer is the configuration in force. Any goroutine may ask.
-	Orderer func() *channelconfig.Orderer
+	// Bundle is the configuration in force: how the channel is ordered, who the members are, and whom to believe a
+	// signature. Any goroutine may ask.
+	Bundle func() *channelconfig.Bundle
+	// Signer is this orderer's identity.
+	Signer protoutil.Signer
 }
 
 // CutInterval is how long a block may stay open by the configuration in force.
-func (s Settings) CutInterval() time.Duration { return s.Orderer().CutInterval() }
+func (s Settings) CutInterval() time.Duration { return s.Bundle().Orderer.CutInterval() }
 
 // Consenter is one orderer's part in agreeing on the order of one channel.
 type Consenter interface {
@@ -168,6 +175,9 @@ type Host interface {
 	// SealBy has blocks signed by sealer in place of the orderer's own signature. Of Open.
 	SealBy(sealer chain.Sealer)
 
+	// Check says why a transaction may not be ordered by the configuration in force, as it was checked before Submit.
+	// A configuration is for Change. Any goroutine may ask.
+	Check(tx []byte) error
 	// Change says what a configuration transaction would do to the members, or why it cannot come into force. Applying.
 	Change(tx []byte) (channelconfig.Change, error)
 	// Members are the ids of the members after the last configuration that was applied. Applying.
@@ -175,7 +185,7 @@ type Host interface {
 	// Knows reports whether a member has this id, or will have it by a configuration ahead, and is not this orderer.
 	// Any goroutine may ask.
 	Knows(id uint64) bool
-	// LeaderChanged says who led and who leads now; 0: nobody. Of Run.
+	// LeaderChanged says who led and who leads now; 0: none. Applying.
 	LeaderChanged(before, leader uint64)
 
 	// Send queues a message for another member. It never waits, and may lose the message. Any goroutine may call it.
@@ -186,7 +196,8 @@ type Host interface {
 
 // Message is one for another member.
 type Message struct {
-	// Payload is what its Step gets, marshalled. It is marshalled later: it must not change after Send.
+	// Payload is what its Step gets, marshalled. It is marshalled later: it must not change after Send. Bytes that are
+	// not a protobuf message go as a wrapperspb.BytesValue.
 	Payload proto.Message
 	// Sent is called once when the message has left or is lost, by a goroutine that must not wait; it may be nil.
 	Sent func(left bool)

@@ -15,7 +15,7 @@ import (
 func TestEachKindGivesASoundConfiguration(t *testing.T) {
 	for _, o := range []channelconfig.Orderer{{Mode: channelconfig.Stream}, {Mode: channelconfig.Block, MaxMessageCount: 500}} {
 		o.Raft = channelconfig.RaftOptions{TickInterval: time.Second, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1}
-		s := consensus.Settings{Channel: "ch", ID: 1, Founders: 1, Orderer: func() *channelconfig.Orderer { return &o }}
+		s := consensus.Settings{Channel: "ch", ID: 1, Founders: 1, Bundle: func() *channelconfig.Bundle { return &channelconfig.Bundle{Orderer: o} }}
 		for _, kind := range []consensus.Kind{Raft, Solo} {
 			s.Dir = t.TempDir()
 			c, err := kind.Open(s, &machine{})

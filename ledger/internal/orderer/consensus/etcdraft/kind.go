@@ -16,7 +16,7 @@ var Raft = consensus.Kind{
 	},
 	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
 		cfg := configOf(s)
-		cfg.Raft = s.Orderer().Raft
+		cfg.Raft = s.Bundle().Orderer.Raft
 		if s.ID <= s.Founders {
 			for id := range s.Founders {
 				cfg.Voters = append(cfg.Voters, id+1)
@@ -46,7 +46,7 @@ var (
 )
 
 func configOf(s consensus.Settings) Config {
-	o := s.Orderer()
+	o := &s.Bundle().Orderer
 	cfg := Config{
 		Channel: s.Channel, ID: s.ID, Dir: s.Dir, Delays: streamDelays, CutInterval: s.CutInterval,
 	}

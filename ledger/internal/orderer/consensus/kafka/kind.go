@@ -11,7 +11,7 @@ import (
 var Kind = consensus.Kind{Log: chain.KafkaLog, Open: open}
 
 func open(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
-	o := s.Orderer()
+	o := &s.Bundle().Orderer
 	n, err := Open(Config{
 		Channel: s.Channel, Brokers: o.KafkaBrokers, MaxBytes: o.AbsoluteMaxBytes,
 		CutInterval: s.CutInterval,
