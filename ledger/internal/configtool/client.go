@@ -116,6 +116,9 @@ func (c *client) fetchFrom(ctx context.Context, orderer ordererpb.AtomicBroadcas
 	if err != nil {
 		return nil, err
 	}
+	if err := protoutil.CheckBlock(block); err != nil {
+		return nil, err
+	}
 	if _, err := channelconfig.FromBlock(block); err != nil {
 		return nil, err
 	}

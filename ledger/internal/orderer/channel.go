@@ -162,10 +162,13 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 		key := sha256.Sum256(raw)
 		refused(&ordererpb.SubmitResponse{Channel: ch.name, Status: statusOf(err), Info: hex.EncodeToString(key[:]) + " " + err.Error()})
 	}
-	bundle := ch.Bundle()
+	bundle, kind := ch.Bundle(), chain.HeaderType(raw)
 	switch {
-	case err != nil || request.LastValidationSeq == bundle.Sequence:
-	case chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG):
+	case err != nil:
+	case kind < 0:
+		err = fmt.Errorf("%w: it is not well-formed", protoutil.ErrMalformed)
+	case request.LastValidationSeq == bundle.Sequence:
+	case kind == int32(commonpb.HeaderType_CONFIG):
 		err = errConfigured
 	default:
 		err = ch.Check(raw)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/qioi/qioi/ledger/internal/ca"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
@@ -183,6 +184,8 @@ func TestEnvelopesThatAreRefused(t *testing.T) {
 	tampered.Signature = append([]byte{}, c.message(ch, "x").Signature...)
 	config, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG, ch, c.client, nil, nil)
 	require.NoError(t, err)
+	more := c.message(ch, "x")
+	more.ProtoReflect().SetUnknown(protoreflect.RawFields{0x18, 1})
 	for name, test := range map[string]struct {
 		env  *commonpb.Envelope
 		want commonpb.Status
@@ -196,6 +199,7 @@ func TestEnvelopesThatAreRefused(t *testing.T) {
 		"payload changed":  {changed, commonpb.Status_FORBIDDEN},
 		"too large":        {c.message(ch, strings.Repeat("x", 3<<20)), commonpb.Status_BAD_REQUEST},
 		"configuration":    {config, commonpb.Status_BAD_REQUEST},
+		"not well-formed":  {more, commonpb.Status_BAD_REQUEST},
 	} {
 		r, err := c.broadcast(context.Background(), 0, test.env)
 		require.NoError(t, err, name)
@@ -243,6 +247,34 @@ func TestAProposalOfAnotherOrdererIsRefused(t *testing.T) {
 			ConsensusRequest: &ordererpb.ConsensusRequest{Channel: ch, Payload: payload},
 		}}
 		assert.Equal(t, codes.InvalidArgument, status.Code(node.step(m.client, request, nil)), "Raft would panic")
+	}
+}
+
+// TestWhatIsForwardedIsWellFormed, also where the one who forwards it says that it was checked: in a block nobody would
+// take it, nor what comes after it.
+func TestWhatIsForwardedIsWellFormed(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	node, err := Open(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, node.close()) }()
+	channel := node.channels[ch]
+	for name, test := range map[string]struct {
+		more    []byte
+		refused []commonpb.Status
+	}{
+		"well-formed":     {nil, []commonpb.Status{commonpb.Status_SERVICE_UNAVAILABLE}}, // nobody leads
+		"one field more":  {[]byte{0x18, 1}, []commonpb.Status{commonpb.Status_BAD_REQUEST}},
+		"payload again":   {[]byte{0x0a, 1, 'x'}, []commonpb.Status{commonpb.Status_BAD_REQUEST}},
+		"signature again": {[]byte{0x12, 1, 'x'}, []commonpb.Status{commonpb.Status_BAD_REQUEST}},
+	} {
+		env := c.message(ch, "x")
+		env.ProtoReflect().SetUnknown(test.more)
+		var refused []commonpb.Status
+		channel.forwarded(&ordererpb.SubmitRequest{Channel: ch, LastValidationSeq: channel.Bundle().Sequence, Payload: env},
+			func(r *ordererpb.SubmitResponse) { refused = append(refused, r.Status) })
+		assert.Equal(t, test.refused, refused, name)
 	}
 }
 

@@ -1,7 +1,6 @@
 package orderer
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -112,8 +111,8 @@ func (ch *channel) fetch(ctx context.Context, address string, at *ordererpb.Seek
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(block.GetHeader().GetDataHash(), protoutil.DataHash(block.GetData().GetData())) {
-		return nil, fmt.Errorf("block %d: wrong data hash", block.GetHeader().GetNumber())
+	if err := protoutil.CheckBlock(block); err != nil {
+		return nil, err
 	}
 	bundle := ch.Bundle()
 	return block, protoutil.VerifyBlock(block.Header, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation))

@@ -216,9 +216,15 @@ func (c *Chain) apply(index uint64, entry *streampb.LogEntry) error {
 	return nil
 }
 
-// applyTx appends a transaction; before is the log's place just before it.
+// applyTx appends a transaction; before is the log's place just before it. What no honest orderer lets into the log is
+// left out, by all alike: in a block it would make the whole of it one that nobody may take.
 func (c *Chain) applyTx(tx []byte, before Applied) error {
-	config := HeaderType(tx) == int32(commonpb.HeaderType_CONFIG)
+	kind := HeaderType(tx)
+	if kind < 0 {
+		log.Warnf("[channel: %s] what is no transaction is left out of block [%d]", c.id, c.number)
+		return nil
+	}
+	config := kind == int32(commonpb.HeaderType_CONFIG)
 	cutBefore, cutAfter := c.cutter.Add(len(tx), config)
 	if cutBefore {
 		if err := c.sealBlock(before); err != nil {

@@ -3,6 +3,7 @@ package chain
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -123,7 +124,7 @@ func TestALedgerThatContradictsTheLogIsRefused(t *testing.T) {
 func TestImportGoesOnWhereAnotherChainIs(t *testing.T) {
 	f := newFixture(t)
 	ahead, behind := f.open(t.TempDir()), f.open(t.TempDir())
-	first, second := f.entry(2, false), f.entry(5, false)
+	first, second := f.entry(1, false), f.entry(6, false)
 	require.NoError(t, ahead.Apply(2, first))
 	require.NoError(t, ahead.Apply(3, second))
 	require.NoError(t, behind.Apply(2, first)) // it has a part of block 1 already
@@ -134,8 +135,13 @@ func TestImportGoesOnWhereAnotherChainIs(t *testing.T) {
 		for what, change := range map[string]func(*commonpb.Block){
 			"expected":      func(b *commonpb.Block) { b.Header.Number++ },
 			"previous hash": func(b *commonpb.Block) { b.Header.PreviousHash = []byte("x") },
-			"data hash":     func(b *commonpb.Block) { b.Data.Data[0] = []byte("x") },
-			"metadata":      func(b *commonpb.Block) { b.Metadata = nil },
+			"data hash":     func(b *commonpb.Block) { b.Data.Data[0] = b.Data.Data[1] },
+			"begin with a":  func(b *commonpb.Block) { b.Data.Data[0] = []byte("x") },
+			// Two envelopes as one: the data hash is the same.
+			"well-formed": func(b *commonpb.Block) {
+				b.Data.Data = append([][]byte{slices.Concat(b.Data.Data[0], b.Data.Data[1])}, b.Data.Data[2:]...)
+			},
+			"metadata": func(b *commonpb.Block) { b.Metadata = nil },
 		} {
 			bad := proto.Clone(block).(*commonpb.Block)
 			change(bad)
@@ -154,6 +160,31 @@ func TestImportGoesOnWhereAnotherChainIs(t *testing.T) {
 	assert.Equal(t, headers(t, ahead), headers(t, behind))
 	require.NoError(t, ahead.Close())
 	require.NoError(t, behind.Close())
+}
+
+// TestWhatIsNoTransactionIsLeftOut: a leader, or somebody who writes to the topic, has brought it into the log. All
+// leave it out, also those who find the entry half way applied.
+func TestWhatIsNoTransactionIsLeftOut(t *testing.T) {
+	f := newFixture(t)
+	good := f.entry(4, false)
+	bad := &streampb.LogEntry{Txs: [][]byte{
+		good.Txs[0], slices.Concat(good.Txs[1], good.Txs[2]), nil, good.Txs[1], []byte("x"), good.Txs[2], append(slices.Clone(good.Txs[3]), 0x18, 1), good.Txs[3],
+	}}
+	dir := t.TempDir()
+	one, other := f.open(dir), f.open(t.TempDir())
+	require.NoError(t, one.Apply(2, good))
+	require.NoError(t, other.Apply(2, bad))
+	assert.Equal(t, headers(t, one), headers(t, other))
+	for _, c := range []*Chain{one, other} {
+		number, txs := c.Open()
+		assert.Equal(t, []uint64{2, 1}, []uint64{number, uint64(txs)})
+		require.NoError(t, c.Close())
+	}
+	again := f.open(other.store.Dir())
+	require.NoError(t, again.Apply(2, bad))
+	_, txs := again.Open()
+	assert.Equal(t, 1, txs)
+	require.NoError(t, again.Close())
 }
 
 func TestHeaderType(t *testing.T) {

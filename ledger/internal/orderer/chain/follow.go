@@ -67,10 +67,11 @@ func (c *Chain) Import(block *commonpb.Block) error {
 		return fmt.Errorf("got block %d, expected %d", h.GetNumber(), c.number)
 	case !bytes.Equal(h.PreviousHash, c.previous):
 		return fmt.Errorf("block %d does not follow block %d: wrong previous hash", h.Number, c.number-1)
-	case !bytes.Equal(h.DataHash, protoutil.DataHash(txs)):
-		return fmt.Errorf("block %d: wrong data hash", h.Number)
-	case len(txs) == 0 || len(txs) < max(c.count, len(c.tail)):
+	case len(txs) < max(c.count, len(c.tail)):
 		return fmt.Errorf("block %d has %d transactions, we had %d of it", h.Number, len(txs), max(c.count, len(c.tail)))
+	}
+	if err := protoutil.CheckBlock(block); err != nil {
+		return err
 	}
 	if err := protoutil.VerifyBlock(h, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation)); err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/txids"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
-	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
 // Report is what a ledger on disk holds. Hashes are hexadecimal. Of an orderer's ledger
@@ -175,18 +174,16 @@ func (r *Report) readOrderer(store *blockfile.Store) error {
 		if err != nil {
 			return err
 		}
-		txs := block.GetData().GetData()
-		if !linked(block.Header, previous, txs) {
+		if block.Header.GetNumber() != n || !bytes.Equal(block.Header.GetPreviousHash(), previous) {
 			return fmt.Errorf("ledger %s: block %d does not fit the chain", store.Dir(), n)
 		}
+		if err := protoutil.CheckBlock(block); err != nil {
+			return fmt.Errorf("ledger %s: %w", store.Dir(), err)
+		}
 		previous = protoutil.BlockHeaderHash(block.Header)
-		r.Transactions += uint64(len(txs))
+		r.Transactions += uint64(len(block.Data.Data))
 	}
 	r.Transactions += r.OpenTxs
 	r.LastHash = hex.EncodeToString(previous)
 	return nil
-}
-
-func linked(h *commonpb.BlockHeader, previous []byte, txs [][]byte) bool {
-	return bytes.Equal(h.GetPreviousHash(), previous) && bytes.Equal(h.GetDataHash(), protoutil.DataHash(txs))
 }

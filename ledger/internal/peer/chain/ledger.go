@@ -27,6 +27,9 @@ const valid = peerpb.TxValidationCode_VALID
 // ErrSeal says that a seal does not fit what was received before it.
 var ErrSeal = errors.New("seal does not fit the chain")
 
+// ErrDishonest says that an item is none that an orderer who keeps the rules sends: the item is not taken.
+var ErrDishonest = errors.New("no orderer that keeps the rules sends this")
+
 // Position is a place in the channel's order: transaction Tx of block Block.
 type Position struct{ Block, Tx uint64 }
 
@@ -50,6 +53,7 @@ type ledger struct {
 	previous     []byte // hash of the last sealed header
 	data         *protoutil.DataHasher
 	flags        []byte // verdicts of the open block
+	malformed    error  // why no seal makes a block of the open one; nil: one may
 	updates      hash.Hash
 	commit       []byte // hash after the last sealed block
 
@@ -94,6 +98,9 @@ func claims(tx *validate.Tx, code Code) bool {
 func (l *ledger) record(tx *validate.Tx, code Code) error {
 	if l.next.Block >= l.indexed && claims(tx, code) {
 		l.index.claim(tx.Key, l.next, code)
+	}
+	if !tx.WellFormed && l.next.Block > 0 && l.malformed == nil {
+		l.malformed = fmt.Errorf("transaction %d is not well-formed", l.next.Tx)
 	}
 	_, _ = l.updates.Write([]byte{byte(code)}) // a hash never errs
 	if code == valid {
@@ -164,6 +171,12 @@ func (l *ledger) seal(header *commonpb.BlockHeader, metadata *commonpb.BlockMeta
 	if !bytes.Equal(header.GetPreviousHash(), l.previous) {
 		return nil, fmt.Errorf("%w: block %d names %x as the hash of the block before, which is %x", ErrSeal, header.Number, header.PreviousHash, l.previous)
 	}
+	if l.malformed != nil {
+		return nil, fmt.Errorf("%w: block %d: %w", ErrSeal, header.Number, l.malformed)
+	}
+	if l.next.Tx == 0 {
+		return nil, fmt.Errorf("%w: block %d is empty", ErrSeal, header.Number)
+	}
 	if data := l.data.Sum(); !bytes.Equal(header.GetDataHash(), data) {
 		return nil, fmt.Errorf("%w: block %d names data hash %x, its %d transactions have %x", ErrSeal, header.Number, header.DataHash, len(l.flags), data)
 	}
@@ -178,7 +191,7 @@ func (l *ledger) seal(header *commonpb.BlockHeader, metadata *commonpb.BlockMeta
 	}
 	l.next = Position{Block: header.Number + 1}
 	l.data.Reset()
-	l.flags = nil
+	l.flags, l.malformed = nil, nil
 	// Each block's updates are hashed on top of the hash before.
 	l.updates.Reset()
 	_, _ = l.updates.Write(l.commit)

@@ -44,7 +44,7 @@ func (l *ledger) resume(p checkpoint.Point, bundle *channelconfig.Bundle) {
 	l.next = Position{Block: p.Blocks}
 	l.previous, l.commit, l.config, l.transactions = p.Hash, p.Commit, p.Config, p.Transactions
 	l.data.Reset()
-	l.flags = nil
+	l.flags, l.malformed = nil, nil
 	l.updates.Reset()
 	_, _ = l.updates.Write(l.commit) // a hash never errs
 }

@@ -180,9 +180,12 @@ func (p *pipeline) addTx(ctx context.Context, raw []byte) error {
 	if err := p.configured(ctx); err != nil {
 		return err
 	}
+	payload, _, err := protoutil.SplitEnvelope(raw)
+	if err != nil {
+		return fmt.Errorf("%w: transaction %d of block %d: %w", ErrDishonest, p.position.Tx, p.position.Block, err)
+	}
 	j := &job{raw: raw, bundle: p.bundle, weight: int64(len(raw)), arrived: time.Now()}
-	barrier := validate.MayBeConfig(raw)
-	if barrier {
+	if validate.MayBeConfig(payload) {
 		j.applied = make(chan struct{})
 	}
 	if err := p.put(ctx, j); err != nil {

@@ -66,14 +66,14 @@ type Follower struct {
 // Run follows until ctx ends (nil) or the chain stops (its error).
 func (f *Follower) Run(ctx context.Context) error {
 	pause, failures := firstPause, 0
-	liars := map[string]bool{} // orderers whose seals did not verify
+	liars := map[string]bool{} // orderers whose seals did not verify, or who sent what nobody orders
 	for next := f.firstOrderer(); ; next++ {
 		addresses := f.Chain.Bundle().Orderer.Addresses
 		if len(addresses) == 0 {
 			return fmt.Errorf("channel %s names no orderer addresses", f.Chain.ID())
 		}
 		if !slices.ContainsFunc(addresses, func(a string) bool { return !liars[a] }) {
-			return fmt.Errorf("channel %s: the seals of no orderer fit this peer's chain (%d orderers tried)", f.Chain.ID(), len(addresses))
+			return fmt.Errorf("channel %s: no orderer sends what fits this peer's chain (%d orderers tried)", f.Chain.ID(), len(addresses))
 		}
 		address := addresses[next%len(addresses)]
 		if liars[address] {
@@ -93,8 +93,9 @@ func (f *Follower) Run(ctx context.Context) error {
 			continue
 		}
 		now := f.Chain.Position()
-		if errors.Is(err, chain.ErrRewound) && (before.Block < now.Block || before.Tx == 0) {
-			liars[address] = true // all of that block came from it
+		if errors.Is(err, chain.ErrDishonest) ||
+			errors.Is(err, chain.ErrRewound) && (before.Block < now.Block || before.Tx == 0) { // all of that block came from it
+			liars[address] = true
 			log.Errorf("[%s] orderer %s is no longer followed", f.Chain.ID(), address)
 		}
 		if now != before {

@@ -3,6 +3,7 @@ package follow_test
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func order(w *peertest.World, blocks int) (ids []string, sent [][]*streampb.Item
 			raw, id := w.Make(peertest.Tx{})
 			ids = append(ids, id)
 			txs = append(txs, raw)
-			items = append(items, &streampb.Item{Kind: &streampb.Item_Tx{Tx: raw}})
+			items = append(items, txItem(raw))
 		}
 		header, metadata := sealer.Seal(txs)
 		sent = append(sent, append(items, &streampb.Item{Kind: &streampb.Item_Seal{Seal: &streampb.Seal{Header: header, Metadata: metadata}}}))
@@ -162,50 +163,67 @@ func TestMovesToTheLeader(t *testing.T) {
 	assert.False(t, leader.asked[0] == fresh && leader.asked[1] == fresh, "one of them was sent on in the middle of the order")
 }
 
-// TestALyingOrdererIsLeft: one sends a transaction that the others have not ordered; its seal does not
-// fit, and the block comes from another one. Where there is nobody else, the peer ends.
+// lies are what an orderer may make of the first block's transactions and seal; w makes more transactions.
+var lies = map[string]func(w *peertest.World, block []*streampb.Item) []*streampb.Item{
+	"another transaction": func(w *peertest.World, block []*streampb.Item) []*streampb.Item {
+		forged, _ := w.Make(peertest.Tx{})
+		block[2] = txItem(forged)
+		return block
+	},
+	"two transactions in one item": func(_ *peertest.World, block []*streampb.Item) []*streampb.Item {
+		return append([]*streampb.Item{txItem(slices.Concat(block[0].GetTx(), block[1].GetTx()))}, block[2:]...)
+	},
+}
+
+func txItem(raw []byte) *streampb.Item { return &streampb.Item{Kind: &streampb.Item_Tx{Tx: raw}} }
+
+// TestALyingOrdererIsLeft: what it sends is not what the others have ordered, and the block comes from another one. Where
+// there is nobody else, the peer ends.
 func TestALyingOrdererIsLeft(t *testing.T) {
-	for _, honest := range []bool{true, false} {
-		t.Run(map[bool]string{true: "with an honest one", false: "alone"}[honest], func(t *testing.T) {
-			liar, other := &orderer{t: t, serve: 1000}, &orderer{t: t, serve: 1000}
-			address := listen(t, liar)
-			addresses := []string{address}
-			if honest {
-				addresses = append(addresses, listen(t, other), address)
-				other.leader = address // honest ones may still follow it
-			}
-			w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: addresses})
-			ids, items := order(w, 3)
-			forged, forgedID := w.Make(peertest.Tx{})
-			lies := append([]*streampb.Item(nil), items[0]...)
-			lies[2] = &streampb.Item{Kind: &streampb.Item_Tx{Tx: forged}}
-			liar.items, other.items = [][]*streampb.Item{lies, items[1], items[2]}, items
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-			defer cancel()
-			c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
-			require.NoError(t, err)
-			var group sync.WaitGroup
-			group.Go(func() { assert.NoError(t, c.Run(ctx)) })
-			f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: c}
-			ended := make(chan error, 1)
-			go func() { ended <- f.Run(ctx) }()
-			if honest {
-				for i, id := range ids {
-					s, err := c.Status(ctx, id)
-					require.NoError(t, err)
-					assert.Equal(t, chain.Status{Position: chain.Position{Block: uint64(1 + i/5), Tx: uint64(i % 5)}}, s)
+	for name, lie := range lies {
+		for _, honest := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: ", with an honest one", false: ", alone"}[honest], func(t *testing.T) {
+				liar, other := &orderer{t: t, serve: 1000}, &orderer{t: t, serve: 1000}
+				address := listen(t, liar)
+				addresses := []string{address}
+				if honest {
+					addresses = append(addresses, listen(t, other), address)
+					other.leader = address // honest ones may still follow it
 				}
-				_, known := c.Find(forgedID)
-				assert.False(t, known)
-				cancel()
-				require.NoError(t, <-ended)
-			} else {
-				require.ErrorContains(t, <-ended, "the seals of no orderer fit this peer's chain")
-				cancel()
-			}
-			group.Wait()
-			require.NoError(t, c.Close())
-			assert.NotEmpty(t, liar.asked)
-		})
+				w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: addresses})
+				ids, items := order(w, 3)
+				liar.items, other.items = [][]*streampb.Item{lie(w, slices.Clone(items[0])), items[1], items[2]}, items
+				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				defer cancel()
+				c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
+				require.NoError(t, err)
+				var group sync.WaitGroup
+				group.Go(func() { assert.NoError(t, c.Run(ctx)) })
+				f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: c}
+				ended := make(chan error, 1)
+				go func() { ended <- f.Run(ctx) }()
+				if honest {
+					for i, id := range ids {
+						s, err := c.Status(ctx, id)
+						require.NoError(t, err)
+						assert.Equal(t, chain.Status{Position: chain.Position{Block: uint64(1 + i/5), Tx: uint64(i % 5)}}, s)
+					}
+					for _, item := range liar.items[0] {
+						if msg, err := protoutil.ParseEnvelope(item.GetTx()); err == nil && !slices.Contains(ids, msg.Channel.TxId) {
+							_, known := c.Find(msg.Channel.TxId)
+							assert.False(t, known)
+						}
+					}
+					cancel()
+					require.NoError(t, <-ended)
+				} else {
+					require.ErrorContains(t, <-ended, "no orderer sends what fits this peer's chain")
+					cancel()
+				}
+				group.Wait()
+				require.NoError(t, c.Close())
+				assert.NotEmpty(t, liar.asked)
+			})
+		}
 	}
 }

@@ -102,13 +102,9 @@ func field(message []byte, want protowire.Number) (found []byte, ok bool) {
 	return found, ok
 }
 
-// MayBeConfig looks only as deep into an envelope as it takes to rule a configuration
+// MayBeConfig looks only as deep into an envelope's payload as it takes to rule a configuration
 // transaction out. It says yes in doubt: what follows then waits, which is always safe.
-func MayBeConfig(raw []byte) bool {
-	payload, ok := field(raw, 1)
-	if !ok {
-		return true
-	}
+func MayBeConfig(payload []byte) bool {
 	channel, _, ok := rawHeaders(payload)
 	if !ok {
 		return true

@@ -12,6 +12,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -119,12 +120,16 @@ func anotherID(id string) string {
 func TestMayBeConfig(t *testing.T) {
 	w := peertest.New(t, peertest.Options{})
 	raw, _ := w.Make(peertest.Tx{})
-	assert.False(t, validate.MayBeConfig(raw))
-	assert.True(t, validate.MayBeConfig(w.Genesis.Data.Data[0]))
+	payload, _, err := protoutil.SplitEnvelope(raw)
+	require.NoError(t, err)
+	assert.False(t, validate.MayBeConfig(payload))
 	assert.True(t, validate.MayBeConfig([]byte{0xff}), "in doubt")
-	// Protobuf merges what is given twice: an envelope that says its payload again
+	// Protobuf merges what is given twice: a payload that says its header again
 	// could become a configuration in the parser's eyes.
-	assert.True(t, validate.MayBeConfig(append(raw, raw...)))
+	assert.True(t, validate.MayBeConfig(append(payload[:len(payload):len(payload)], payload...)))
+	var genesis commonpb.Envelope
+	require.NoError(t, protoutil.Unmarshal(w.Genesis.Data.Data[0], &genesis))
+	assert.True(t, validate.MayBeConfig(genesis.Payload))
 }
 
 func FuzzCheck(f *testing.F) {
@@ -137,7 +142,11 @@ func FuzzCheck(f *testing.F) {
 		if code == peerpb.TxValidationCode_VALID && tx.Type != commonpb.HeaderType_CONFIG && tx.Set == nil {
 			t.Fatal("valid without a read/write set")
 		}
-		if tx.Type == commonpb.HeaderType_CONFIG && !validate.MayBeConfig(data) {
+		payload, _, err := protoutil.SplitEnvelope(data)
+		if tx.WellFormed != (err == nil) {
+			t.Fatal("the pipeline takes what stage 1 says is not well-formed, or the other way round")
+		}
+		if err == nil && tx.Type == commonpb.HeaderType_CONFIG && !validate.MayBeConfig(payload) {
 			t.Fatal("a configuration transaction that the pipeline would not wait for")
 		}
 	})

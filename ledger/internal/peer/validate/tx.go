@@ -34,9 +34,12 @@ func ParseTxID(id string) (key TxKey, ok bool) {
 
 // Tx is an ordered transaction, taken apart once for all stages.
 type Tx struct {
-	Raw       []byte
-	Message   *protoutil.Message // nil when the envelope does not parse
-	Type      commonpb.HeaderType
+	Raw     []byte
+	Message *protoutil.Message // nil when the envelope does not parse
+	Type    commonpb.HeaderType
+	// WellFormed is whether a block may have it (protoutil.SplitEnvelope). A block that has one which is not is none.
+	WellFormed bool
+
 	ID        string
 	Key       TxKey
 	Chaincode string                 // that was invoked
@@ -67,7 +70,7 @@ func ClaimsID(code Code) bool {
 // wrong with its form; the Tx holds what could be read in either case.
 func Parse(raw []byte, channelID string) (*Tx, Code) {
 	tx := &Tx{Raw: raw}
-	msg, err := protoutil.ParseEnvelope(raw)
+	msg, err := tx.open()
 	if err != nil {
 		return tx, whyMalformed(raw)
 	}
@@ -95,6 +98,17 @@ func Parse(raw []byte, channelID string) (*Tx, Code) {
 	}
 	tx.Key = key
 	return tx, tx.parseActions()
+}
+
+// open takes the envelope apart. One that is not well-formed, as that of block 0, which nobody has signed, the library
+// reads.
+func (tx *Tx) open() (*protoutil.Message, error) {
+	payload, signature, err := protoutil.SplitEnvelope(tx.Raw)
+	if err != nil {
+		return protoutil.ParseEnvelope(tx.Raw)
+	}
+	tx.WellFormed = true
+	return protoutil.OpenEnvelope(&commonpb.Envelope{Payload: payload, Signature: signature})
 }
 
 // whyMalformed finds the code for an envelope that protoutil refused.
