@@ -154,7 +154,7 @@ func (ch *channel) propose(raw []byte, settle func(error)) error {
 	return part.Submit(consensus.Proposal{Tx: raw, Config: chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Settle: settle})
 }
 
-// forwarded takes a transaction that another consenter has checked under the
+// forwarded takes a transaction that another consenter says it has checked under the
 // configuration of that sequence; refused is told when it does not get into the log.
 func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ordererpb.SubmitResponse)) {
 	raw, err := proto.Marshal(request.Payload)
@@ -167,11 +167,10 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 	case err != nil:
 	case kind < 0:
 		err = fmt.Errorf("%w: it is not well-formed", protoutil.ErrMalformed)
-	case request.LastValidationSeq == bundle.Sequence:
-	case kind == int32(commonpb.HeaderType_CONFIG):
+	case kind == int32(commonpb.HeaderType_CONFIG) && request.LastValidationSeq != bundle.Sequence:
 		err = errConfigured
-	default:
-		err = ch.Check(raw)
+	case request.LastValidationSeq != bundle.Sequence || !bundle.Orderer.Trust().Forwarded:
+		err = checkForwarded(bundle, raw, request.Payload)
 	}
 	if err == nil {
 		err = ch.propose(raw, fail)

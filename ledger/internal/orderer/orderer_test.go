@@ -278,6 +278,33 @@ func TestWhatIsForwardedIsWellFormed(t *testing.T) {
 	}
 }
 
+// TestWhatIsForwardedIsCheckedWhereOrderersMayLie: with Raft the word of the one who forwards it is enough.
+func TestWhatIsForwardedIsCheckedWhereOrderersMayLie(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	node, err := Open(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, node.close()) }()
+	channel := node.channels[ch]
+	tampered := c.message(ch, "x")
+	tampered.Signature[10]++
+	config, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG, ch, c.client, nil, nil)
+	require.NoError(t, err)
+	verdict := func(env *commonpb.Envelope) (status commonpb.Status) {
+		channel.forwarded(&ordererpb.SubmitRequest{Channel: ch, LastValidationSeq: channel.Bundle().Sequence, Payload: env},
+			func(r *ordererpb.SubmitResponse) { status = r.Status })
+		return status
+	}
+	for _, env := range []*commonpb.Envelope{c.message(ch, "x"), tampered, config} {
+		assert.Equal(t, commonpb.Status_SERVICE_UNAVAILABLE, verdict(env), "nobody leads")
+	}
+	channel.Bundle().Orderer.ConsensusType = "bft"
+	assert.Equal(t, commonpb.Status_SERVICE_UNAVAILABLE, verdict(c.message(ch, "x")))
+	assert.Equal(t, commonpb.Status_FORBIDDEN, verdict(tampered))
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, verdict(config))
+}
+
 // TestWithoutTLSOnlyOthersIDsAreHeard: whoever reaches an orderer could otherwise have it remember any number of ids.
 func TestWithoutTLSOnlyOthersIDsAreHeard(t *testing.T) {
 	c := newCluster(t, func(o *setup.Options) { o.NoTLS = true })

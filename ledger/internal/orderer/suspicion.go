@@ -114,6 +114,5 @@ func (ch *channel) fetch(ctx context.Context, address string, at *ordererpb.Seek
 	if err := protoutil.CheckBlock(block); err != nil {
 		return nil, err
 	}
-	bundle := ch.Bundle()
-	return block, protoutil.VerifyBlock(block.Header, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation))
+	return block, ch.Bundle().VerifySeal(block.Header, block.Metadata)
 }

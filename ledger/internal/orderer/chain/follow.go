@@ -73,7 +73,7 @@ func (c *Chain) Import(block *commonpb.Block) error {
 	if err := protoutil.CheckBlock(block); err != nil {
 		return err
 	}
-	if err := protoutil.VerifyBlock(h, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation)); err != nil {
+	if err := bundle.VerifySeal(h, block.Metadata); err != nil {
 		return err
 	}
 	lastConfig, consenter, err := protoutil.OrdererMetadata(block.Metadata)

@@ -58,7 +58,7 @@ type job struct {
 func (j *job) check() {
 	j.checked = true
 	if j.header != nil {
-		j.err = protoutil.VerifyBlock(j.header, j.metadata, j.bundle.MSP, j.bundle.Policy(channelconfig.BlockValidation))
+		j.err = j.bundle.VerifySeal(j.header, j.metadata)
 		return
 	}
 	j.tx, j.code = validate.Check(j.raw, j.bundle)

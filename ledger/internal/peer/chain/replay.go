@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -94,7 +93,7 @@ func (l *ledger) replayBlock(block *commonpb.Block, visit visitor) error {
 		return fmt.Errorf("%d validation flags for %d transactions", len(flags), len(txs))
 	}
 	if bundle := l.bundle.Load(); l.audit && bundle != nil { // block 0 has no signature
-		if err := protoutil.VerifyBlock(block.Header, block.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation)); err != nil {
+		if err := bundle.VerifySeal(block.Header, block.Metadata); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,80 @@
+package channelconfig
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+)
+
+// TestTrust: a kind that is not known to survive crashes alone inherits nothing.
+func TestTrust(t *testing.T) {
+	for _, crashes := range []string{Solo, Raft, Kafka} {
+		assert.Equal(t, Trust{Seals: 1, Unsealed: true, Forwarded: true}, trustOf(crashes, Stream, 3), crashes)
+		assert.Equal(t, Trust{Seals: 1, Forwarded: true}, trustOf(crashes, Block, 3), crashes)
+	}
+	for _, mode := range []Mode{Stream, Block} {
+		assert.Equal(t, Trust{Seals: 3}, trustOf("bft", mode, 4), mode)
+	}
+}
+
+// TestQuorum: any two quorums share a correct consenter, and the correct ones alone are one.
+func TestQuorum(t *testing.T) {
+	for n := 1; n <= 100; n++ {
+		faulty, q := (n-1)/3, quorum(n)
+		assert.Greater(t, 2*q-n, faulty, "of %d", n)
+		assert.LessOrEqual(t, q, n-faulty, "of %d", n)
+	}
+}
+
+// TestOneSignatureIsNoSealWhereOrderersMayLie, though BlockValidation is satisfied: nor is the same one twice.
+func TestOneSignatureIsNoSealWhereOrderersMayLie(t *testing.T) {
+	w, g := newWorld(t)
+	g.Consenters = nil
+	for port := range uint32(4) {
+		g.Consenters = append(g.Consenters, &etcdraftpb.Consenter{Host: "127.0.0.1", Port: 7050 + port})
+	}
+	genesis, err := NewGenesis(g)
+	require.NoError(t, err)
+	b, err := FromBlock(genesis)
+	require.NoError(t, err)
+	header := &commonpb.BlockHeader{Number: 1, PreviousHash: []byte("before"), DataHash: []byte("data")}
+	var sealed commonpb.Metadata // with one more signature each time
+	var first *commonpb.MetadataSignature
+	for signers := 1; signers <= 3; signers++ {
+		cert, key, err := w["OrdererMSP"].Issue(ca.Request{CommonName: fmt.Sprint("orderer", signers), Unit: "orderer"})
+		require.NoError(t, err)
+		signer, err := identity.NewSigner("OrdererMSP", cert, key)
+		require.NoError(t, err)
+		one, err := protoutil.SignBlock(signer, header, 0, nil)
+		require.NoError(t, err)
+		var more commonpb.Metadata
+		require.NoError(t, proto.Unmarshal(one.Metadata[commonpb.BlockMetadataIndex_SIGNATURES], &more))
+		sealed.Value, sealed.Signatures = more.Value, append(sealed.Signatures, more.Signatures...)
+		if first == nil {
+			first = more.Signatures[0]
+		}
+		verdict := func(kind string, signatures ...*commonpb.MetadataSignature) error {
+			raw, err := proto.Marshal(&commonpb.Metadata{Value: sealed.Value, Signatures: signatures})
+			require.NoError(t, err)
+			one.Metadata[commonpb.BlockMetadataIndex_SIGNATURES] = raw
+			b.Orderer.ConsensusType = kind
+			return b.VerifySeal(header, one)
+		}
+		require.NoError(t, verdict(Raft, sealed.Signatures...))
+		if signers < 3 {
+			require.ErrorIs(t, verdict("bft", sealed.Signatures...), protoutil.ErrBlockSignature)
+			require.ErrorIs(t, verdict("bft", append(sealed.Signatures, first, first)...), protoutil.ErrBlockSignature)
+		} else {
+			require.NoError(t, verdict("bft", sealed.Signatures...))
+		}
+	}
+}
