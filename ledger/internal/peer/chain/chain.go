@@ -35,8 +35,9 @@ type Chain struct {
 	ledger   *ledger
 	store    *blockfile.Store
 	saved    *checkpoints
-	sealed   *mark    // after the last block that is sealed and durable; of stage 3
-	open     []string // ids in the open block that clients may have been told of; of stage 3
+	sealed   *mark            // after the last block that is sealed and durable; of stage 3
+	open     []string         // ids in the open block that clients may have been told of; of stage 3
+	untold   []validate.TxKey // of transactions found on disk at the start, which nobody is told of before their seal; of stage 3
 	feed     feed
 	pipeline *pipeline
 	metrics  *channelMetrics
@@ -106,6 +107,9 @@ func (c *Chain) load(genesis *commonpb.Block) error {
 	}
 	c.feed.height = l.next.Block
 	l.index.durable = l.next
+	if l.last.Load().holds {
+		l.index.durable = Position{Block: l.next.Block}
+	}
 	return nil
 }
 
@@ -120,7 +124,14 @@ func (c *Chain) replay() error {
 		return err
 	}
 	c.sealed = l.mark()
-	if err := l.replayTail(c.store, func(_ Position, tx *validate.Tx, _ Code) { c.open = append(c.open, tx.ID) }); err != nil {
+	tail := func(_ Position, tx *validate.Tx, _ Code) {
+		if c.sealed.holds {
+			c.untold = append(c.untold, tx.Key)
+		} else {
+			c.open = append(c.open, tx.ID)
+		}
+	}
+	if err := l.replayTail(c.store, tail); err != nil {
 		return err
 	}
 	log.Infof("[%s] Replayed %d block(s) and %d transaction(s) of the open one; ready at block [%d] after %s",
@@ -149,10 +160,20 @@ func (c *Chain) Stopped() <-chan struct{} { return c.stopped }
 func (c *Chain) ID() string { return c.ledger.channelID }
 
 // Bundle is the configuration in force.
-func (c *Chain) Bundle() *channelconfig.Bundle { return c.ledger.bundle.Load() }
+func (c *Chain) Bundle() *channelconfig.Bundle {
+	if last := c.ledger.last.Load(); last.holds {
+		return last.bundle
+	}
+	return c.ledger.bundle.Load()
+}
 
-// Snapshot is the newest state, for a simulation.
-func (c *Chain) Snapshot() *statedb.Snapshot { return c.ledger.state.Snapshot() }
+// Snapshot is the newest state that may be told of, for a simulation.
+func (c *Chain) Snapshot() *statedb.Snapshot {
+	if last := c.ledger.last.Load(); last.holds {
+		return last.state
+	}
+	return c.ledger.state.Snapshot()
+}
 
 // Position is what is to be received next. Position, Add and Seal belong to one goroutine.
 func (c *Chain) Position() Position {

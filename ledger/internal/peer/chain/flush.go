@@ -31,7 +31,11 @@ func (p *pipeline) flush(ctx context.Context) error {
 				more = false
 			}
 		}
-		group = p.settled(group)
+		var weight int64
+		for i := range group {
+			weight += group[i].weight
+		}
+		group = settled(group)
 		start := time.Now()
 		if err := p.write(group); err != nil {
 			return err
@@ -39,9 +43,28 @@ func (p *pipeline) flush(ctx context.Context) error {
 		took := time.Since(start)
 		storage += took
 		p.busy[stageFlush].Add(took)
-		keys = p.publish(group, keys[:0], &storage)
+		if tell := p.tellable(group); len(tell) > 0 {
+			keys = p.publish(tell, keys[:0], &storage)
+			clear(tell)
+		}
 		clear(group)
+		p.bytes.Release(weight)
 	}
+}
+
+// tellable gives what may be told of what is on disk. Where one orderer's word is not enough, or a seal comes with its
+// block anyway, transactions are held until then.
+func (p *pipeline) tellable(group []done) []done {
+	if len(p.held) == 0 && !group[len(group)-1].holds {
+		return group
+	}
+	all := settled(append(p.held, group...))
+	n := len(all)
+	for n > 0 && all[n-1].holds {
+		n--
+	}
+	p.held = append([]done(nil), all[n:]...)
+	return all[:n]
 }
 
 func (p *pipeline) write(group []done) error {
@@ -80,13 +103,13 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 	c := p.chain
 	for i := range group {
 		d := &group[i]
-		p.bytes.Release(d.weight)
 		if d.header != nil || d.distrust != nil {
-			p.chain.open = p.chain.open[:0]
+			keys = append(keys, c.untold...)
+			c.open, c.untold = c.open[:0], nil
 			continue
 		}
 		keys = append(keys, d.tx.Key)
-		p.chain.open = append(p.chain.open, d.tx.ID)
+		c.open = append(c.open, d.tx.ID)
 		c.metrics.transaction(d.tx, d.code)
 	}
 	last := &group[len(group)-1]

@@ -57,7 +57,7 @@ type ledger struct {
 	updates      hash.Hash
 	commit       []byte // hash after the last sealed block
 
-	last *mark // after the last sealed block
+	last atomic.Pointer[mark] // after the last sealed block
 
 	// audit makes the replay check the orderers' signatures as well.
 	audit bool

@@ -17,25 +17,30 @@ type mark struct {
 	checkpoint.Point
 	state  *statedb.Snapshot
 	bundle *channelconfig.Bundle
+	// holds says that nobody is told of what follows before its block is sealed.
+	holds bool
 }
 
 // mark remembers where the ledger is; no block may be open.
 func (l *ledger) mark() *mark {
-	l.last = &mark{
+	bundle := l.bundle.Load()
+	last := &mark{
 		Point: checkpoint.Point{
 			Channel: l.channelID, Blocks: l.next.Block, Hash: l.previous, Commit: l.commit,
 			Config: l.config, Transactions: l.transactions,
 		},
-		state: l.state.Snapshot(), bundle: l.bundle.Load(),
+		state: l.state.Snapshot(), bundle: bundle, holds: !bundle.Orderer.Trust().Unsealed,
 	}
-	return l.last
+	l.last.Store(last)
+	return last
 }
 
 // rewind takes back all that came after the last sealed block.
 func (l *ledger) rewind() {
-	l.state.Reset(l.last.state)
-	l.index.rewind(l.last.Blocks)
-	l.resume(l.last.Point, l.last.bundle)
+	last := l.last.Load()
+	l.state.Reset(last.state)
+	l.index.rewind(last.Blocks)
+	l.resume(last.Point, last.bundle)
 }
 
 // resume makes the ledger stand at a point; state and index are the caller's.

@@ -72,6 +72,7 @@ type done struct {
 	header   *commonpb.BlockHeader
 	metadata *commonpb.BlockMetadata
 	distrust error // why the open block is taken back: it is neither a transaction nor a seal then
+	holds    bool  // a transaction that nobody is told of before its block is sealed
 	weight   int64
 
 	arrived, recorded time.Time // of a transaction: at the pipeline, in the state
@@ -91,6 +92,7 @@ type pipeline struct {
 	busy    [stages]ops.Saturation
 
 	base atomic.Pointer[base]
+	held []done // on disk, and nobody is told before their seal; of stage 3
 
 	// Of the goroutine that receives:
 	known       *base
@@ -254,7 +256,7 @@ func (p *pipeline) commit(ctx context.Context) error {
 		j.mu.Lock()
 		p.check(j)
 		j.mu.Unlock()
-		d := done{at: l.next, weight: j.weight}
+		d := done{at: l.next, weight: j.weight, holds: l.last.Load().holds && j.header == nil}
 		if j.header == nil {
 			start := time.Now()
 			code, err := l.decide(j.tx, j.code)

@@ -45,12 +45,11 @@ func (p *pipeline) discard(j *job) {
 }
 
 // settled leaves out of a group what is taken back within it: no client has been told of that.
-func (p *pipeline) settled(group []done) []done {
+func settled(group []done) []done {
 	kept := group[:0]
 	for _, d := range group {
 		if d.distrust != nil {
 			for n := len(kept); n > 0 && kept[n-1].header == nil && kept[n-1].distrust == nil; n = len(kept) {
-				p.bytes.Release(kept[n-1].weight)
 				kept = kept[:n-1]
 			}
 		}
@@ -66,6 +65,6 @@ func (p *pipeline) dropOpen(d *done) error {
 	if len(p.chain.open) > 0 {
 		log.Errorf("[%s] %d of its transactions had been reported as committed, and are so no more unless they come again: %v", id, len(p.chain.open), p.chain.open)
 	}
-	p.chain.open = p.chain.open[:0]
+	p.chain.open, p.chain.untold = p.chain.open[:0], nil
 	return p.chain.store.DropOpen()
 }

@@ -1,0 +1,131 @@
+package chain
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+)
+
+func blockWorld(t testing.TB) *peertest.World {
+	return peertest.New(t, peertest.Options{Mode: channelconfig.Block})
+}
+
+const poll = time.Millisecond
+
+// onDisk waits until the pipeline has done all that it does with the transactions received, told or not.
+func (r *rig) onDisk() {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return r.pipeline.bytes.TryAcquire(queueBytes) }, 30*time.Second, poll)
+	r.pipeline.bytes.Release(queueBytes)
+}
+
+// untold asserts that nobody hears of a transaction that writes the key.
+func (r *rig) untold(id, key string) {
+	r.t.Helper()
+	_, known := r.Find(id)
+	assert.False(r.t, known)
+	ctx, cancel := context.WithTimeout(context.Background(), poll)
+	defer cancel()
+	_, err := r.Status(ctx, id)
+	assert.ErrorIs(r.t, err, context.DeadlineExceeded)
+	assert.Nil(r.t, r.Snapshot().Get("kv", key), "nobody simulates on it")
+}
+
+// counted is how many transactions metrics speak of.
+func counted(t *testing.T, registry *prometheus.Registry) (n float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == "ledger_transaction_count" {
+				n += m.Counter.GetValue()
+			}
+		}
+	}
+	return n
+}
+
+// TestInBlockModeNothingIsToldBeforeTheSeal, also not to those who ask while the transactions are on disk already, and
+// not by metrics.
+func TestInBlockModeNothingIsToldBeforeTheSeal(t *testing.T) {
+	w := blockWorld(t)
+	registry := prometheus.NewRegistry()
+	r := startRig(t, w, t.TempDir(), Options{Metrics: NewMetrics(registry)})
+	raw, id := w.Make(put(w, "a", "1"))
+	waited := make(chan Status, 1)
+	go func() { waited <- r.status(id) }()
+	r.add(raw)
+	r.onDisk()
+	r.untold(id, "a")
+	assert.Zero(t, counted(t, registry))
+	select {
+	case <-waited:
+		t.Fatal("told before the seal")
+	default:
+	}
+	r.seal()
+	want := Status{Code: valid, Position: Position{1, 0}}
+	assert.Equal(t, want, <-waited)
+	assert.Equal(t, want, r.status(id))
+	assert.Equal(t, "1", string(r.Snapshot().Get("kv", "a").Value))
+	r.settle()
+	assert.EqualValues(t, 1, counted(t, registry))
+}
+
+// TestInBlockModeALieIsToldToNobody: the seal does not verify, so the block is taken back, and none has to be told
+// that what it has heard is not so.
+func TestInBlockModeALieIsToldToNobody(t *testing.T) {
+	w := blockWorld(t)
+	r := startRig(t, w, t.TempDir(), Options{})
+	lie, id := w.Make(put(w, "a", "lie"))
+	truth, other := w.Make(put(w, "a", "truth"))
+	waited := make(chan Status, 1)
+	go func() { waited <- r.status(id) }()
+	require.NoError(t, r.Add(context.Background(), lie))
+	r.onDisk()
+	r.untold(id, "a")
+	rewound := r.Rewound()
+	header, metadata := r.orders.Seal([][]byte{truth})
+	require.NoError(t, r.Seal(context.Background(), header, metadata))
+	<-rewound
+	require.Equal(t, Position{1, 0}, r.Position())
+	require.NoError(t, r.Add(context.Background(), truth))
+	require.NoError(t, r.Seal(context.Background(), header, metadata))
+	assert.Equal(t, Status{Position: Position{1, 0}}, r.status(other))
+	r.settle()
+	r.untold(id, "b")
+	assert.Equal(t, "truth", string(r.Snapshot().Get("kv", "a").Value))
+	r.open = [][]byte{lie} // it comes again, after all
+	require.NoError(t, r.Add(context.Background(), lie))
+	r.seal()
+	assert.Equal(t, Status{Position: Position{2, 0}}, <-waited)
+}
+
+// TestInBlockModeATailFromDiskIsToldAtItsSeal, and to those as well who ask before it.
+func TestInBlockModeATailFromDiskIsToldAtItsSeal(t *testing.T) {
+	w := blockWorld(t)
+	dir := t.TempDir()
+	r := startRig(t, w, dir, Options{})
+	raw, id := w.Make(put(w, "a", "1"))
+	r.add(raw)
+	r.onDisk()
+	orders, open := r.orders, r.open
+	require.NoError(t, r.stop())
+	r = startRig(t, w, dir, Options{})
+	r.orders, r.open = orders, open
+	require.Equal(t, Position{1, 1}, r.Position())
+	waited := make(chan Status, 1)
+	go func() { waited <- r.status(id) }()
+	r.untold(id, "a")
+	r.seal()
+	assert.Equal(t, Status{Position: Position{1, 0}}, <-waited)
+	r.settle()
+}
