@@ -151,7 +151,7 @@ func (ch *channel) propose(raw []byte, settle func(error)) error {
 	if part == nil {
 		return errNotConsenter
 	}
-	return part.Submit(consensus.Proposal{Tx: raw, Config: chain.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Settle: settle})
+	return part.Submit(consensus.Proposal{Tx: raw, Config: protoutil.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Settle: settle})
 }
 
 // forwarded takes a transaction that another consenter says it has checked under the
@@ -162,7 +162,7 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 		key := sha256.Sum256(raw)
 		refused(&ordererpb.SubmitResponse{Channel: ch.name, Status: statusOf(err), Info: hex.EncodeToString(key[:]) + " " + err.Error()})
 	}
-	bundle, kind := ch.Bundle(), chain.HeaderType(raw)
+	bundle, kind := ch.Bundle(), protoutil.HeaderType(raw)
 	switch {
 	case err != nil:
 	case kind < 0:

@@ -68,7 +68,7 @@ func checkTransaction(b *channelconfig.Bundle, raw []byte, msg *protoutil.Messag
 	if !msg.HasNonce() {
 		return fmt.Errorf("%w: a transaction without nonce", protoutil.ErrMalformed)
 	}
-	kind := chain.HeaderType(raw)
+	kind := protoutil.HeaderType(raw)
 	if kind != msg.Channel.Type {
 		return fmt.Errorf("%w: envelope with fields twice or out of order", protoutil.ErrMalformed)
 	}

@@ -136,14 +136,9 @@ func (c *Chain) resumeAt(last *commonpb.Block, lastConfig uint64) {
 }
 
 func (c *Chain) configure(b *channelconfig.Bundle) {
-	o := b.Orderer
-	if o.Mode == channelconfig.Stream {
-		c.cutter = cutter.New(o.VirtualBlockTxs, o.PreferredMaxBytes)
-	} else {
-		c.cutter = cutter.New(o.MaxMessageCount, o.PreferredMaxBytes)
-	}
+	c.cutter = cutter.For(&b.Orderer)
 	if c.hub != nil {
-		c.hub.showWholeBlocks(o.Mode == channelconfig.Block)
+		c.hub.showWholeBlocks(b.Orderer.Mode == channelconfig.Block)
 	}
 	c.bundle.Store(b)
 }
@@ -219,7 +214,7 @@ func (c *Chain) apply(index uint64, entry *streampb.LogEntry) error {
 // applyTx appends a transaction; before is the log's place just before it. What no honest orderer lets into the log is
 // left out, by all alike: in a block it would make the whole of it one that nobody may take.
 func (c *Chain) applyTx(tx []byte, before Applied) error {
-	kind := HeaderType(tx)
+	kind := protoutil.HeaderType(tx)
 	if kind < 0 {
 		log.Warnf("[channel: %s] what is no transaction is left out of block [%d]", c.id, c.number)
 		return nil

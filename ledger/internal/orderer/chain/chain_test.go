@@ -187,31 +187,6 @@ func TestWhatIsNoTransactionIsLeftOut(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-func TestHeaderType(t *testing.T) {
-	f := newFixture(t)
-	for _, kind := range []commonpb.HeaderType{commonpb.HeaderType_MESSAGE, commonpb.HeaderType_CONFIG, commonpb.HeaderType_ENDORSER_TRANSACTION} {
-		env, _, err := protoutil.NewEnvelope(kind, "ch", f.signer, nil, []byte("x"))
-		require.NoError(t, err)
-		raw, err := proto.Marshal(env)
-		require.NoError(t, err)
-		assert.Equal(t, int32(kind), HeaderType(raw))
-		// The same fields again: protobuf would merge or take the last.
-		assert.Equal(t, int32(-1), HeaderType(append(append([]byte{}, raw...), raw...)))
-		assert.Equal(t, int32(-1), HeaderType(raw[:len(raw)/2]))
-	}
-	assert.Equal(t, int32(-1), HeaderType(nil))
-}
-
-func FuzzHeaderType(f *testing.F) {
-	f.Add([]byte{0x0a, 0x06, 0x0a, 0x04, 0x0a, 0x02, 0x08, 0x01})
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		kind := HeaderType(raw)
-		if msg, err := protoutil.ParseEnvelope(raw); err == nil && kind >= 0 && kind != msg.Channel.Type {
-			t.Fatalf("reads %d, a full parse reads %d", kind, msg.Channel.Type)
-		}
-	})
-}
-
 func TestAnUnusableFolderIsRefused(t *testing.T) {
 	f := newFixture(t)
 	_, err := Open(filepath.Join("/proc", "no", "such"), f.genesis, f.signer, RaftLog)

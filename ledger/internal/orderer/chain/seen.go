@@ -49,7 +49,7 @@ func (s *seenBlock) compare(entry *streampb.LogEntry) error {
 		return nil
 	}
 	for _, tx := range entry.Txs {
-		if HeaderType(tx) < 0 { // it was left out
+		if protoutil.HeaderType(tx) < 0 { // it was left out
 			continue
 		}
 		if len(s.txs) == 0 || !bytes.Equal(s.txs[0], tx) {

@@ -1,7 +1,9 @@
 // Package cutter decides where one block ends and the next begins. It is a pure
 // function of the order of transactions, so that all orderers, and one that
-// replays its log, cut alike.
+// replays its log, cut alike, and peers know where a block must have ended.
 package cutter
+
+import "github.com/qioi/qioi/ledger/internal/channelconfig"
 
 // Cutter follows Fabric's rules, in stream mode with the bounds of a virtual block.
 type Cutter struct {
@@ -13,6 +15,14 @@ type Cutter struct {
 // New starts with an empty block.
 func New(maxCount, preferredBytes int) *Cutter {
 	return &Cutter{maxCount: maxCount, preferredBytes: preferredBytes}
+}
+
+// For starts with the bounds of a channel's blocks, or virtual blocks.
+func For(o *channelconfig.Orderer) *Cutter {
+	if o.Mode == channelconfig.Stream {
+		return New(o.VirtualBlockTxs, o.PreferredMaxBytes)
+	}
+	return New(o.MaxMessageCount, o.PreferredMaxBytes)
 }
 
 // Add puts a transaction of size bytes into the order. before: the open block ends

@@ -42,7 +42,8 @@ type job struct {
 
 	raw      []byte // a transaction, or
 	header   *commonpb.BlockHeader
-	metadata *commonpb.BlockMetadata // a seal
+	metadata *commonpb.BlockMetadata // a seal, or
+	distrust error                   // why the open block is to be taken back
 
 	base    *base                 // that it follows
 	bundle  *channelconfig.Bundle // the configuration in force there
@@ -57,6 +58,9 @@ type job struct {
 
 func (j *job) check() {
 	j.checked = true
+	if j.distrust != nil {
+		return
+	}
 	if j.header != nil {
 		j.err = j.bundle.VerifySeal(j.header, j.metadata)
 		return
@@ -99,7 +103,8 @@ type pipeline struct {
 	position    Position
 	bundle      *channelconfig.Bundle
 	blockBundle *channelconfig.Bundle // in force when the open block began: its seal is checked by it
-	config      <-chan struct{}       // closes when the configuration that came last is applied; nil: bundle is that one
+	bounds      bounds
+	config      <-chan struct{} // closes when the configuration that came last is applied; nil: bundle is that one
 }
 
 func newPipeline(c *Chain, workers int) *pipeline {
@@ -113,6 +118,13 @@ func newPipeline(c *Chain, workers int) *pipeline {
 	}
 	p.base.Store(&base{position: c.ledger.next, bundle: c.ledger.bundle.Load(), gone: make(chan struct{})})
 	p.rejoin()
+	// A block that was open when the peer stopped began under the configuration of the last seal.
+	p.blockBundle = c.ledger.last.Load().bundle
+	p.bounds = newBounds(p.blockBundle)
+	_, tail := c.store.OpenTail()
+	for _, tx := range tail {
+		p.bounds, _ = p.bounds.add(len(tx.Data), isConfig(protoutil.HeaderType(tx.Data)))
+	}
 	return p
 }
 
@@ -178,22 +190,29 @@ func (p *pipeline) configured(ctx context.Context) error {
 	return nil
 }
 
+func isConfig(headerType int32) bool { return headerType == int32(commonpb.HeaderType_CONFIG) }
+
 func (p *pipeline) addTx(ctx context.Context, raw []byte) error {
 	if err := p.configured(ctx); err != nil {
 		return err
 	}
-	payload, _, err := protoutil.SplitEnvelope(raw)
-	if err != nil {
-		return fmt.Errorf("%w: transaction %d of block %d: %w", ErrDishonest, p.position.Tx, p.position.Block, err)
+	kind := protoutil.HeaderType(raw)
+	if kind < 0 {
+		return fmt.Errorf("%w: transaction %d of block %d is not well-formed", ErrDishonest, p.position.Tx, p.position.Block)
+	}
+	bounds, ok := p.bounds.add(len(raw), isConfig(kind))
+	if !ok {
+		return p.unsealed(ctx)
 	}
 	j := &job{raw: raw, bundle: p.bundle, weight: int64(len(raw)), arrived: time.Now()}
-	if validate.MayBeConfig(payload) {
+	if isConfig(kind) {
 		j.applied = make(chan struct{})
 	}
 	if err := p.put(ctx, j); err != nil {
 		return err
 	}
 	p.position.Tx++
+	p.bounds = bounds
 	p.config = j.applied
 	return p.configured(ctx)
 }
@@ -209,7 +228,7 @@ func (p *pipeline) addSeal(ctx context.Context, header *commonpb.BlockHeader, me
 		return err
 	}
 	p.position = Position{Block: p.position.Block + 1}
-	p.blockBundle = p.bundle
+	p.blockBundle, p.bounds = p.bundle, newBounds(p.bundle)
 	return nil
 }
 
@@ -257,7 +276,10 @@ func (p *pipeline) commit(ctx context.Context) error {
 		p.check(j)
 		j.mu.Unlock()
 		d := done{at: l.next, weight: j.weight, holds: l.last.Load().holds && j.header == nil}
-		if j.header == nil {
+		switch {
+		case j.distrust != nil:
+			d = p.rewind(j.distrust)
+		case j.header == nil:
 			start := time.Now()
 			code, err := l.decide(j.tx, j.code)
 			if err != nil {
@@ -273,7 +295,7 @@ func (p *pipeline) commit(ctx context.Context) error {
 			state += recorded.Sub(decided)
 			d.arrived, d.recorded = j.arrived, recorded
 			p.busy[stageCommit].Add(recorded.Sub(start))
-		} else {
+		default:
 			metadata, err := p.seal(j)
 			if err != nil {
 				d = p.rewind(err)

@@ -24,6 +24,7 @@ func (p *pipeline) rejoin() bool {
 		return false
 	}
 	p.known, p.position, p.bundle, p.blockBundle, p.config = now, now.position, now.bundle, now.bundle, nil
+	p.bounds = newBounds(now.bundle)
 	return true
 }
 

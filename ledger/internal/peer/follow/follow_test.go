@@ -173,6 +173,14 @@ var lies = map[string]func(w *peertest.World, block []*streampb.Item) []*streamp
 	"two transactions in one item": func(_ *peertest.World, block []*streampb.Item) []*streampb.Item {
 		return append([]*streampb.Item{txItem(slices.Concat(block[0].GetTx(), block[1].GetTx()))}, block[2:]...)
 	},
+	"transactions without end": func(w *peertest.World, block []*streampb.Item) []*streampb.Item {
+		block = block[:len(block)-1]
+		for range 100 { // what a virtual block may have at most
+			raw, _ := w.Make(peertest.Tx{})
+			block = append(block, txItem(raw))
+		}
+		return block
+	},
 }
 
 func txItem(raw []byte) *streampb.Item { return &streampb.Item{Kind: &streampb.Item_Tx{Tx: raw}} }

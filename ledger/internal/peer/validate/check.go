@@ -102,32 +102,6 @@ func field(message []byte, want protowire.Number) (found []byte, ok bool) {
 	return found, ok
 }
 
-// MayBeConfig looks only as deep into an envelope's payload as it takes to rule a configuration
-// transaction out. It says yes in doubt: what follows then waits, which is always safe.
-func MayBeConfig(payload []byte) bool {
-	channel, _, ok := rawHeaders(payload)
-	if !ok {
-		return true
-	}
-	for len(channel) > 0 {
-		num, typ, n := protowire.ConsumeTag(channel)
-		if n < 0 {
-			return true
-		}
-		m := protowire.ConsumeFieldValue(num, typ, channel[n:])
-		if m < 0 {
-			return true
-		}
-		if num == 1 && typ == protowire.VarintType {
-			if kind, _ := protowire.ConsumeVarint(channel[n:]); int32(kind) == int32(commonpb.HeaderType_CONFIG) {
-				return true
-			}
-		}
-		channel = channel[n+m:]
-	}
-	return false
-}
-
 // checkEndorsements asks the policy of the invoked chaincode and of every other
 // namespace that is written.
 func (tx *Tx) checkEndorsements(bundle *channelconfig.Bundle, at time.Time) Code {

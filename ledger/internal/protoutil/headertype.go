@@ -1,18 +1,14 @@
-package chain
+package protoutil
 
-import (
-	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/qioi/qioi/ledger/internal/protoutil"
-)
+import "google.golang.org/protobuf/encoding/protowire"
 
 // HeaderType reads the type of a serialized envelope without copying it, in well
-// under a microsecond: every transaction passes here on every orderer. It is -1
+// under a microsecond: every transaction passes here on every node. It is -1
 // where the envelope is not well-formed, and where the way from its payload to the type (header,
 // channel header: each time field 1) is not the plain one of one occurrence, at the front. Such an envelope must
 // not be ordered, for others might read another type or other transactions in it.
 func HeaderType(envelope []byte) int32 {
-	at, _, err := protoutil.SplitEnvelope(envelope)
+	at, _, err := SplitEnvelope(envelope)
 	if err != nil {
 		return -1
 	}
