@@ -4,12 +4,14 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -37,6 +39,8 @@ const (
 	settled      = time.Second
 	firstPause   = 50 * time.Millisecond
 	longestPause = 2 * time.Second
+	// patience is how long a block may be overdue, and how often another orderer is asked for its newest one.
+	patience = 5 * time.Second
 )
 
 // errElsewhere ends a stream whose orderer named another one as the leader.
@@ -61,26 +65,24 @@ type Follower struct {
 	Chain       Chain
 	TLS         bool
 	Certificate *tls.Certificate // shown where an orderer asks; may be nil
+	Patience    time.Duration    // with an orderer that withholds; 5 s by default
 }
 
 // Run follows until ctx ends (nil) or the chain stops (its error).
 func (f *Follower) Run(ctx context.Context) error {
 	pause, failures := firstPause, 0
-	liars := map[string]bool{} // orderers whose seals did not verify, or who sent what nobody orders
-	for next := f.firstOrderer(); ; next++ {
+	choice := newChoice(f.firstOrderer(), cmp.Or(f.Patience, patience))
+	for {
 		addresses := f.Chain.Bundle().Orderer.Addresses
 		if len(addresses) == 0 {
 			return fmt.Errorf("channel %s names no orderer addresses", f.Chain.ID())
 		}
-		if !slices.ContainsFunc(addresses, func(a string) bool { return !liars[a] }) {
-			return fmt.Errorf("channel %s: no orderer sends what fits this peer's chain (%d orderers tried)", f.Chain.ID(), len(addresses))
-		}
-		address := addresses[next%len(addresses)]
-		if liars[address] {
-			continue
+		address, err := choice.pick(addresses)
+		if err != nil {
+			return fmt.Errorf("channel %s: %w", f.Chain.ID(), err)
 		}
 		before := f.Chain.Position()
-		err := f.follow(ctx, address, liars)
+		err = f.follow(ctx, address, choice)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -89,19 +91,24 @@ func (f *Follower) Run(ctx context.Context) error {
 		}
 		var elsewhere errElsewhere
 		if errors.As(err, &elsewhere) {
-			next = elsewhere.leader - 1 // the loop adds one
+			choice.prefer(elsewhere.leader)
 			continue
 		}
 		now := f.Chain.Position()
 		if errors.Is(err, chain.ErrDishonest) ||
 			errors.Is(err, chain.ErrRewound) && (before.Block < now.Block || before.Tx == 0) { // all of that block came from it
-			liars[address] = true
+			choice.liars[address] = true
 			log.Errorf("[%s] orderer %s is no longer followed", f.Chain.ID(), address)
+		}
+		log.Warnf("[%s] orderer %s: %s", f.Chain.ID(), address, err)
+		var withheld errWithheld
+		if errors.As(err, &withheld) {
+			choice.suspect(address, withheld, addresses, time.Now())
+			continue // after a patience there is no need for a pause
 		}
 		if now != before {
 			pause, failures = firstPause, 0
 		}
-		log.Warnf("[%s] orderer %s: %s", f.Chain.ID(), address, err)
 		if failures++; failures < len(addresses) {
 			continue // another orderer may be reachable
 		}
@@ -121,8 +128,8 @@ func (f *Follower) firstOrderer() int {
 	return int(h.Sum32() & 0xffff)
 }
 
-// follow receives from one orderer, until it fails or names another orderer, one that has not lied, as the leader.
-func (f *Follower) follow(ctx context.Context, address string, liars map[string]bool) error {
+// dial connects to an orderer.
+func (f *Follower) dial(address string) (*grpc.ClientConn, error) {
 	orderer := f.Chain.Bundle().Orderer
 	creds := insecure.NewCredentials()
 	if f.TLS {
@@ -132,15 +139,22 @@ func (f *Follower) follow(ctx context.Context, address string, liars map[string]
 		}
 		creds = credentials.NewTLS(cfg)
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds),
+	return grpc.NewClient(address, grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(orderer.AbsoluteMaxBytes+messageSlack)))
+}
+
+// follow receives from one orderer, until it fails, withholds something, or names another one, who is trusted, as the leader.
+func (f *Follower) follow(ctx context.Context, address string, choice *choice) error {
+	conn, err := f.dial(address)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
 	var heard probe.Watch
-	ctx, stop := attend(ctx, conn, &heard, f.Chain.Rewound())
+	watch := f.watch(address, choice)
+	ctx, stop := attend(ctx, f.Chain.Rewound(),
+		func(ctx context.Context) error { return heard.Run(ctx, conn, func() bool { return true }) }, watch.run)
 	defer stop()
 	request, err := f.request()
 	if err != nil {
@@ -152,8 +166,10 @@ func (f *Follower) follow(ctx context.Context, address string, liars map[string]
 	}
 	begun := time.Now()
 	for first := true; ; first = false {
+		watch.waits(f.Chain.Position(), &f.Chain.Bundle().Orderer)
 		batch, err := stream.Recv()
 		heard.Heard()
+		watch.heard()
 		if err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				return cause
@@ -168,17 +184,16 @@ func (f *Follower) follow(ctx context.Context, address string, liars map[string]
 			return err
 		}
 		// The newest configuration counts: it may have orderers whom this stream began without.
-		if leader := slices.Index(f.Chain.Bundle().Orderer.Addresses, batch.Leader); leader >= 0 && !liars[batch.Leader] && time.Since(begun) > settled {
+		if leader := slices.Index(f.Chain.Bundle().Orderer.Addresses, batch.Leader); leader >= 0 && choice.trusted(batch.Leader, time.Now()) && time.Since(begun) > settled {
 			return errElsewhere{leader}
 		}
 	}
 }
 
-// attend gives a context that ends when the orderer no longer runs, or what it sent was taken
-// back, until stop is called: an idle stream and one from a frozen orderer look alike.
-func attend(parent context.Context, conn grpc.ClientConnInterface, heard *probe.Watch, rewound <-chan struct{}) (ctx context.Context, stop func()) {
+// attend gives a context that ends when one of those who attend finds fault with the orderer, or what it sent was taken
+// back, until stop is called: an idle stream, one from a frozen orderer and one from a liar look alike.
+func attend(parent context.Context, rewound <-chan struct{}, attendants ...func(context.Context) error) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	done := make(chan struct{})
 	go func() {
 		select {
 		case <-rewound: // this orderer may send nothing else
@@ -186,16 +201,32 @@ func attend(parent context.Context, conn grpc.ClientConnInterface, heard *probe.
 		case <-ctx.Done():
 		}
 	}()
-	go func() {
-		defer close(done)
-		if err := heard.Run(ctx, conn, func() bool { return true }); err != nil {
-			cancel(err)
-		}
-	}()
+	var running sync.WaitGroup
+	for _, run := range attendants {
+		running.Go(func() {
+			if err := run(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
 	return ctx, func() {
 		cancel(nil)
-		<-done
+		running.Wait()
 	}
+}
+
+// watch watches over what an orderer gives.
+func (f *Follower) watch(address string, choice *choice) *watch {
+	w := &watch{ask: f.newest, progress: progress{patience: choice.patienceNow()}}
+	if block, owes := choice.owed(address); owes {
+		w.progress.claims(f.Chain.Position(), address, block)
+	}
+	for _, other := range f.Chain.Bundle().Orderer.Addresses {
+		if other != address && !choice.liars[other] {
+			w.others = append(w.others, witness{other, choice.suspected[other].until})
+		}
+	}
+	return w
 }
 
 func (f *Follower) request() (*commonpb.Envelope, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -32,6 +33,8 @@ type orderer struct {
 	// leader is named with every item, which leave at that pace.
 	leader string
 	pace   time.Duration
+	// after is who must have been asked before; nil: nobody.
+	after *orderer
 
 	mu    sync.Mutex
 	asked []chain.Position
@@ -43,6 +46,9 @@ func (o *orderer) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowSe
 	assert.Equal(o.t, int32(commonpb.HeaderType_DELIVER_SEEK_INFO), msg.Channel.Type)
 	var at streampb.Position
 	require.NoError(o.t, protoutil.Unmarshal(msg.Data, &at))
+	if o.after != nil && o.after.times() == 0 {
+		return status.Error(codes.Unavailable, "the other one first")
+	}
 	o.mu.Lock()
 	o.asked = append(o.asked, chain.Position{Block: at.Block, Tx: at.Tx})
 	o.mu.Unlock()
@@ -66,11 +72,20 @@ func (o *orderer) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowSe
 	return nil
 }
 
-func listen(t *testing.T, o *orderer) string {
+func (o *orderer) times() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.asked)
+}
+
+func listen(t *testing.T, o *orderer, more ...*newest) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := grpc.NewServer()
 	streampb.RegisterStreamServer(s, o)
+	for _, answers := range more {
+		ordererpb.RegisterAtomicBroadcastServer(s, answers)
+	}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
 	return l.Addr().String()

@@ -1,0 +1,74 @@
+package follow
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
+)
+
+// errWithheld ends a stream whose orderer does not give what there is.
+type errWithheld struct {
+	block   uint64
+	witness string // the orderer that has sealed the block; empty: its time is up, whoever has it
+	waited  time.Duration
+}
+
+func (e errWithheld) Error() string {
+	if e.witness == "" {
+		return fmt.Sprintf("it began block [%d] and does not seal it (%s waited)", e.block, e.waited)
+	}
+	return fmt.Sprintf("it withholds block [%d], which orderer %s has sealed (%s waited)", e.block, e.witness, e.waited)
+}
+
+// progress judges whether an orderer gives what there is. Only time in which the peer waits for the orderer counts: a
+// peer that is itself slow, or reads a long chain, suspects nobody. It has no clock: time is an argument.
+type progress struct {
+	// patience is how long a block may be overdue.
+	patience time.Duration
+	open     debt // the block that the orderer has begun
+	claimed  debt // the newest block that another one has sealed
+	witness  string
+}
+
+// debt is a block that is owed.
+type debt struct {
+	owed   bool
+	block  uint64
+	waited time.Duration // since it is owed
+	limit  time.Duration
+}
+
+// received says what the peer receives next, and how long a block may stay open by the channel's configuration.
+func (p *progress) received(next chain.Position, blockTime time.Duration) {
+	for _, d := range []*debt{&p.open, &p.claimed} {
+		d.owed = d.owed && d.block >= next.Block
+	}
+	if next.Tx > 0 && !p.open.owed {
+		p.open = debt{owed: true, block: next.Block, limit: blockTime + p.patience}
+	}
+}
+
+// claims says that another orderer has sealed a block. What it says while an earlier claim is open counts later, when
+// it says it again: one that gives a block now and then must not gain time by it.
+func (p *progress) claims(next chain.Position, witness string, sealed uint64) {
+	if sealed >= next.Block && !p.claimed.owed {
+		p.claimed, p.witness = debt{owed: true, block: sealed, limit: p.patience}, witness
+	}
+}
+
+// wait counts time in which the peer has waited for the orderer.
+func (p *progress) wait(took time.Duration) error {
+	for _, d := range []*debt{&p.open, &p.claimed} {
+		if d.owed {
+			d.waited += took
+		}
+	}
+	switch {
+	case p.claimed.owed && p.claimed.waited > p.claimed.limit:
+		return errWithheld{p.claimed.block, p.witness, p.claimed.waited}
+	case p.open.owed && p.open.waited > p.open.limit:
+		return errWithheld{p.open.block, "", p.open.waited}
+	}
+	return nil
+}
