@@ -29,7 +29,7 @@ import (
 //	restart  stop, and begin again with what is on disk
 //	state    every key with its value and version
 //
-// The slow validator is told the same and must agree on each verdict.
+// The slow validator is told the same and must agree on each verdict, and on the state after it.
 type script struct {
 	t    *testing.T
 	w    *peertest.World
@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 		w := streamWorld(t)
 		s := &script{
 			t: t, w: w, rig: startRig(t, w, t.TempDir(), Options{Workers: 2}), made: map[string][]byte{},
-			slow: &slowValidator{bundle: w.Bundle, keys: map[string]statedb.Version{}, ids: map[string]bool{}},
+			slow: newSlowValidator(w),
 		}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
@@ -161,6 +161,7 @@ func (s *script) order(names []string) string {
 		// Settled, the pipeline rests: nobody else looks at the open block's verdicts.
 		code := Code(s.rig.ledger.flags[at.Tx])
 		require.Equal(s.t, s.slow.verdict(raw, at).String(), code.String(), "the slow validator's verdict on %s", name)
+		require.Equal(s.t, s.slow.state(), stateOf(s.rig.Snapshot()), "the slow validator's state after %s", name)
 		fmt.Fprintf(&out, "%d.%d %s: %s\n", at.Block, at.Tx, name, code)
 	}
 	return out.String()
