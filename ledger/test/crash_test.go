@@ -110,23 +110,60 @@ func (g *grid) agree(told []string) chain.Report {
 		bare.Checkpoints, other.Checkpoints, bare.IDs, other.IDs = nil, nil, nil, nil // each peer makes its own
 		assert.Equal(g.t, bare, other, "%s and %s", peers[0], peer)
 	}
-	valid := map[string]bool{}
-	for _, line := range first.Verdicts {
-		f := strings.Fields(line) // block, number, verdict, id
-		if len(f) == 4 && f[2] == "VALID" {
-			assert.False(g.t, valid[f[3]+" "+f[0]], "%s is valid twice", f[3])
-			valid[f[3]+" "+f[0]] = true
-		}
+	for _, wrong := range contradictions(first.Verdicts, told) {
+		assert.Fail(g.t, wrong)
 	}
-	lost := 0
-	for _, line := range told {
-		if !valid[line] {
-			lost++
-			g.t.Logf("lost: %s", line)
-		}
-	}
-	assert.Zero(g.t, lost, "of %d transactions that were reported as committed", len(told))
 	return first
+}
+
+// contradictions are what a chain's verdicts ("BLOCK NUMBER VERDICT ID") say against themselves, and against what clients
+// were told ("ID BLOCK"): a transaction is valid once in the whole chain, and in the block that was told.
+func contradictions(verdicts, told []string) (out []string) {
+	valid := map[string]string{}
+	for _, line := range verdicts {
+		f := strings.Fields(line)
+		if len(f) != 4 || f[2] != "VALID" {
+			continue
+		}
+		if before, twice := valid[f[3]]; twice {
+			out = append(out, fmt.Sprintf("%s is valid twice, in blocks %s and %s", f[3], before, f[0]))
+		}
+		valid[f[3]] = f[0]
+	}
+	for _, line := range told {
+		id, block, _ := strings.Cut(line, " ")
+		switch now, is := valid[id]; {
+		case !is:
+			out = append(out, fmt.Sprintf("%s was reported as committed in block %s and is lost", id, block))
+		case now != block:
+			out = append(out, fmt.Sprintf("%s was reported as committed in block %s and is in %s", id, block, now))
+		}
+	}
+	return out
+}
+
+// TestContradictions: what the crash tests look for would be found.
+func TestContradictions(t *testing.T) {
+	for name, c := range map[string]struct {
+		verdicts, told []string
+		want           string
+	}{
+		"none":                       {[]string{"1 0 VALID a", "1 1 DUPLICATE_TXID a", "2 0 VALID b", "2 1 MVCC_READ_CONFLICT c"}, []string{"a 1", "b 2"}, ""},
+		"twice in one block":         {[]string{"1 0 VALID a", "1 1 VALID a"}, nil, "valid twice"},
+		"twice in two blocks":        {[]string{"1 0 VALID a", "2 0 VALID a"}, nil, "valid twice"},
+		"lost":                       {[]string{"1 0 VALID a"}, []string{"b 1"}, "is lost"},
+		"invalid after all":          {[]string{"1 0 MVCC_READ_CONFLICT a"}, []string{"a 1"}, "is lost"},
+		"in another block than told": {[]string{"2 0 VALID a"}, []string{"a 1"}, "is in 2"},
+	} {
+		found := contradictions(c.verdicts, c.told)
+		if c.want == "" {
+			assert.Empty(t, found, name)
+			continue
+		}
+		if assert.Len(t, found, 1, name) {
+			assert.Contains(t, found[0], c.want, name)
+		}
+	}
 }
 
 // tear cuts bytes off the end of a peer's ledger, as if its last write had not been finished.
