@@ -6,13 +6,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/kvrwsetpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
+	"github.com/qioi/qioi/ledger/pb/rwsetpb"
 )
 
 // history makes random transactions over few keys, simulated on states that are
@@ -29,13 +33,45 @@ func history(w *peertest.World, r *rand.Rand, snapshot func() *statedb.Snapshot)
 		snap := snapshots[len(snapshots)-1-r.Intn(min(len(snapshots), 4))]
 		tx := peertest.Tx{Chaincode: []string{"kv", "kv", "both"}[r.Intn(3)], Endorsers: peers[:1+r.Intn(2)]}
 		tx.Results = w.Simulate(snap, func(s *rwset.Simulator) { randomCalls(r, s, tx.Chaincode) })
-		if r.Intn(25) == 0 {
+		if r.Intn(5) == 0 {
+			tx.Results = unmarked(tx.Results)
+		}
+		switch r.Intn(25) {
+		case 0:
 			tx.Change = func(p *peertest.Parts) { p.Envelope = func(e *commonpb.Envelope) { e.Signature[8]++ } }
+		case 1:
+			tx.Change = func(p *peertest.Parts) { p.Channel.TxId = protoutil.TxID([]byte("nonce"), []byte("somebody")) }
 		}
 		raw, _ := w.Make(tx)
 		made = append(made, raw)
 		return raw
 	}
+}
+
+// unmarked leaves out the mark of what is deleted, as other endorsers may: a write of nothing is a delete all the same.
+func unmarked(results []byte) []byte {
+	var all rwsetpb.TxReadWriteSet
+	if err := proto.Unmarshal(results, &all); err != nil {
+		panic(err)
+	}
+	for _, ns := range all.NsRwset {
+		var kv kvrwsetpb.KVRWSet
+		if err := proto.Unmarshal(ns.Rwset, &kv); err != nil {
+			panic(err)
+		}
+		for _, w := range kv.Writes {
+			w.IsDelete = false
+		}
+		var err error
+		if ns.Rwset, err = proto.Marshal(&kv); err != nil {
+			panic(err)
+		}
+	}
+	out, err := proto.Marshal(&all)
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
 func randomCalls(r *rand.Rand, s *rwset.Simulator, ns string) {
@@ -111,6 +147,7 @@ func TestFastAndSlowAgree(t *testing.T) {
 			for _, code := range []Code{
 				valid, peerpb.TxValidationCode_MVCC_READ_CONFLICT, peerpb.TxValidationCode_PHANTOM_READ_CONFLICT, peerpb.TxValidationCode_DUPLICATE_TXID,
 				peerpb.TxValidationCode_ENDORSEMENT_POLICY_FAILURE, peerpb.TxValidationCode_BAD_CREATOR_SIGNATURE,
+				peerpb.TxValidationCode_BAD_PROPOSAL_TXID,
 			} {
 				require.Positive(t, seen[code], "the history must show %s to mean anything", code)
 			}
