@@ -1,0 +1,138 @@
+// Package bft is what the protocols that order under liars have in common: groups and
+// their quorums, entries, checkpoints, and the shape of a core. A core is pure: inputs
+// in, effects out, no clock, no goroutine, no disk, no network.
+package bft
+
+import (
+	"time"
+)
+
+// ID names a replica for as long as the channel lives; 0 is nobody.
+type ID = uint64
+
+// Time is a replica's own monotonic clock, since any fixed moment.
+type Time = time.Duration
+
+// Core is one replica's part in a protocol.
+type Core interface {
+	// Step takes one input and says what follows from it. Time never goes back.
+	Step(now Time, in Input) Effects
+	// Records is all that New needs to go on from here, in place of all records before.
+	Records() []Record
+	// View says where the replica stands.
+	View() View
+}
+
+// Input is Submit, Received, Tick, Synced or Fetched.
+type Input interface{ input() }
+
+// Submit is a transaction that a client has handed to this replica.
+type Submit struct{ Tx []byte }
+
+// Received is a message of another replica. The link vouches for From.
+type Received struct {
+	From    ID
+	Message Message
+}
+
+// Tick says that time has passed: Effects.Deadline was reached.
+type Tick struct{}
+
+// Synced answers an Ordered with Sync: the state up to Seq is durable and has this digest.
+// Members are who orders after it, ascending; they count where the entry was a configuration.
+type Synced struct {
+	Seq     uint64
+	State   Digest
+	Members []ID
+}
+
+// Fetched answers a Fetch: the state is now that of the certificate at Seq, durably.
+type Fetched struct{ Seq uint64 }
+
+func (Submit) input()   {}
+func (Received) input() {}
+func (Tick) input()     {}
+func (Synced) input()   {}
+func (Fetched) input()  {}
+
+// Message is what replicas send each other. Whoever has one must not change it.
+type Message interface {
+	// Kind is the message's name, as metrics and scripts spell it.
+	Kind() string
+}
+
+// Record is what a replica must not forget.
+type Record interface{ Kind() string }
+
+// Effects is what follows from a step, in this order: Persist, then everything else. What a step
+// sends or applies must wait for the records of all steps before it as well.
+type Effects struct {
+	Persist []Record
+	Send    []Outgoing
+	Apply   []Ordered
+	Fetch   *Fetch    // replaces an earlier one that is still under way
+	Refused []Refusal // of what was submitted here
+	// Deadline is when Tick is due; 0: never.
+	Deadline Time
+	// Fault says why this replica must stop: more than f replicas lie, or its own state is damaged.
+	Fault error
+}
+
+// Outgoing is a message for one replica.
+type Outgoing struct {
+	To      ID
+	Message Message
+}
+
+// Ordered is an entry of the common order. The first has sequence number 1, and none is left out.
+type Ordered struct {
+	Seq   uint64
+	Entry *Entry // nil: nothing to apply, only to sync
+	// Sync asks for a Synced about the state right after this entry.
+	Sync bool
+}
+
+// State is where the state machine stands when a replica starts.
+type State struct {
+	Applied uint64 // the last entry that is durably applied
+	Closed  bool   // it is a configuration
+}
+
+// Fetch asks for the state that a certificate vouches for, which any correct one among From has.
+type Fetch struct {
+	Certificate Certificate
+	From        []ID
+}
+
+// Refusal says why a submitted transaction was not taken.
+type Refusal struct {
+	Tx     Digest
+	Reason error
+}
+
+// View is where a replica stands, for metrics and status.
+type View struct {
+	Group      Group
+	View       uint64
+	Leader     ID
+	Active     bool // false: it waits for a new view
+	Applied    uint64
+	Stable     uint64 // sequence number of the stable checkpoint
+	Last       uint64 // highest sequence number that it has accepted
+	Held       int    // sequence numbers that it keeps votes or entries of
+	Pending    int    // transactions that wait to be ordered
+	Suspicions uint64 // views that it has given up since it started
+}
+
+// Oracle is what a core asks about signatures and transactions. The answers depend on
+// nothing but the arguments, except for Known.
+type Oracle interface {
+	// Sign signs as this replica.
+	Sign(data []byte) []byte
+	// Verify reports whether a replica has signed data.
+	Verify(by ID, data, signature []byte) bool
+	// Check reports whether a client has signed the transaction, and whether it is a configuration.
+	Check(tx []byte) (config, ok bool)
+	// Known reports whether the state has this transaction already.
+	Known(tx Digest) bool
+}

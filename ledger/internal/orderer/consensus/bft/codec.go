@@ -1,0 +1,193 @@
+package bft
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// ErrEncoding is what a message or record that cannot be read wraps.
+var ErrEncoding = errors.New("malformed")
+
+// Writer spells values the one way in which they are signed, sent and stored.
+type Writer struct{ Bytes []byte }
+
+// Uint appends a number.
+func (w *Writer) Uint(v uint64) { w.Bytes = binary.AppendUvarint(w.Bytes, v) }
+
+// Bool appends a flag.
+func (w *Writer) Bool(v bool) {
+	if v {
+		w.Uint(1)
+	} else {
+		w.Uint(0)
+	}
+}
+
+// Chunk appends bytes and how many they are.
+func (w *Writer) Chunk(b []byte) {
+	w.Uint(uint64(len(b)))
+	w.Bytes = append(w.Bytes, b...)
+}
+
+// Digest appends a digest.
+func (w *Writer) Digest(d Digest) { w.Bytes = append(w.Bytes, d[:]...) }
+
+// Entry appends an entry, or that there is none.
+func (w *Writer) Entry(e *Entry) {
+	w.Bool(e != nil)
+	if e == nil {
+		return
+	}
+	w.Bool(e.Config)
+	w.Uint(uint64(len(e.Txs)))
+	for _, tx := range e.Txs {
+		w.Chunk(tx)
+	}
+}
+
+// Group appends a group.
+func (w *Writer) Group(g Group) {
+	w.Uint(g.Epoch)
+	w.Uint(uint64(len(g.Members)))
+	for _, id := range g.Members {
+		w.Uint(id)
+	}
+}
+
+// Signatures appends signatures.
+func (w *Writer) Signatures(s []Signature) {
+	w.Uint(uint64(len(s)))
+	for _, one := range s {
+		w.Uint(one.By)
+		w.Chunk(one.Bytes)
+	}
+}
+
+// Checkpoint appends a checkpoint.
+func (w *Writer) Checkpoint(c Checkpoint) {
+	w.Uint(c.Epoch)
+	w.Uint(c.Seq)
+	w.Digest(c.State)
+	w.Group(c.Next)
+}
+
+// Certificate appends a certificate.
+func (w *Writer) Certificate(c Certificate) {
+	w.Checkpoint(c.Checkpoint)
+	w.Signatures(c.Signatures)
+}
+
+// Reader reads what a Writer has written. After an error every value is zero, and Err says so.
+// Chunks are parts of what is read.
+type Reader struct {
+	rest []byte
+	err  error
+}
+
+// NewReader reads raw.
+func NewReader(raw []byte) *Reader { return &Reader{rest: raw} }
+
+// Err is the first error; bytes that are left over are one.
+func (r *Reader) Err() error {
+	if r.err == nil && len(r.rest) > 0 {
+		return ErrEncoding
+	}
+	return r.err
+}
+
+func (r *Reader) fail() { r.err, r.rest = ErrEncoding, nil }
+
+// Uint reads a number. It has one spelling only.
+func (r *Reader) Uint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 || n > 1 && r.rest[n-1] == 0 {
+		r.fail()
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+// Bool reads a flag.
+func (r *Reader) Bool() bool {
+	v := r.Uint()
+	if v > 1 {
+		r.fail()
+	}
+	return v == 1
+}
+
+// Chunk reads bytes.
+func (r *Reader) Chunk() []byte { return r.take(r.Uint()) }
+
+func (r *Reader) take(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.fail()
+		return nil
+	}
+	chunk := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return chunk
+}
+
+// Count reads how many items follow, each of which takes at least a byte.
+func (r *Reader) Count() int {
+	n := r.Uint()
+	if n > uint64(len(r.rest)) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+// Digest reads a digest.
+func (r *Reader) Digest() (d Digest) {
+	copy(d[:], r.take(uint64(len(d))))
+	return d
+}
+
+// Entry reads an entry.
+func (r *Reader) Entry() *Entry {
+	if !r.Bool() {
+		return nil
+	}
+	e := &Entry{Config: r.Bool()}
+	if n := r.Count(); n > 0 {
+		e.Txs = make([][]byte, n)
+	}
+	for i := range e.Txs {
+		e.Txs[i] = r.Chunk()
+	}
+	return e
+}
+
+// Group reads a group. Its members ascend.
+func (r *Reader) Group() Group {
+	g := Group{Epoch: r.Uint()}
+	for range r.Count() {
+		id := r.Uint()
+		if n := len(g.Members); n > 0 && g.Members[n-1] >= id {
+			r.fail()
+		}
+		g.Members = append(g.Members, id)
+	}
+	return g
+}
+
+// Signatures reads signatures.
+func (r *Reader) Signatures() (s []Signature) {
+	for range r.Count() {
+		s = append(s, Signature{By: r.Uint(), Bytes: r.Chunk()})
+	}
+	return s
+}
+
+// Checkpoint reads a checkpoint.
+func (r *Reader) Checkpoint() Checkpoint {
+	return Checkpoint{Epoch: r.Uint(), Seq: r.Uint(), State: r.Digest(), Next: r.Group()}
+}
+
+// Certificate reads a certificate.
+func (r *Reader) Certificate() Certificate {
+	return Certificate{Checkpoint: r.Checkpoint(), Signatures: r.Signatures()}
+}

@@ -1,0 +1,67 @@
+package bft
+
+import "slices"
+
+// Group is who orders during an epoch. Each configuration entry ends one.
+type Group struct {
+	Epoch   uint64
+	Members []ID // ascending
+}
+
+// Faulty is f: how many members may lie.
+func (g Group) Faulty() int { return (len(g.Members) - 1) / 3 }
+
+// Quorum is how many votes decide. Any two quorums share a correct member.
+func (g Group) Quorum() int { return (len(g.Members)+g.Faulty())/2 + 1 }
+
+// Weak is f+1: one of so many is correct.
+func (g Group) Weak() int { return g.Faulty() + 1 }
+
+// Index is the member's place, -1 for others.
+func (g Group) Index(id ID) int {
+	if at, ok := slices.BinarySearch(g.Members, id); ok {
+		return at
+	}
+	return -1
+}
+
+// Leader is who leads a view.
+func (g Group) Leader(view uint64) ID {
+	if len(g.Members) == 0 {
+		return 0
+	}
+	return g.Members[view%uint64(len(g.Members))]
+}
+
+// Equal reports whether both are the same.
+func (g Group) Equal(other Group) bool {
+	return g.Epoch == other.Epoch && slices.Equal(g.Members, other.Members)
+}
+
+// Signature is a replica's.
+type Signature struct {
+	By    ID
+	Bytes []byte
+}
+
+// Checkpoint is a statement about the state after an entry.
+type Checkpoint struct {
+	Epoch uint64 // whose members vote on it
+	Seq   uint64
+	State Digest
+	Next  Group // who orders after Seq; of a later epoch where the entry was a configuration
+}
+
+// Equal reports whether both state the same.
+func (c Checkpoint) Equal(other Checkpoint) bool {
+	return c.Epoch == other.Epoch && c.Seq == other.Seq && c.State == other.State && c.Next.Equal(other.Next)
+}
+
+// Ends reports whether the checkpoint ends its epoch.
+func (c Checkpoint) Ends() bool { return c.Next.Epoch != c.Epoch }
+
+// Certificate is a checkpoint with the signatures of a quorum. The one at sequence number 0 needs none.
+type Certificate struct {
+	Checkpoint
+	Signatures []Signature
+}

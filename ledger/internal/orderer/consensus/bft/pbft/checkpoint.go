@@ -1,0 +1,218 @@
+package pbft
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+
+// checkpointVotes are a member's latest, ascending.
+type checkpointVotes []checkpointVote
+
+type checkpointVote struct {
+	bft.Checkpoint
+	signature []byte
+}
+
+// keptVotes is how many checkpoints of a member are remembered: a window has few.
+const keptVotes = 4
+
+func (v *checkpointVotes) add(vote checkpointVote) {
+	at := 0
+	for ; at < len(*v) && (*v)[at].Seq <= vote.Seq; at++ {
+		if (*v)[at].Seq == vote.Seq {
+			return
+		}
+	}
+	*v = append(*v, checkpointVote{})
+	copy((*v)[at+1:], (*v)[at:])
+	(*v)[at] = vote
+	if len(*v) > keptVotes {
+		*v = (*v)[1:]
+	}
+}
+
+// synced vouches for a state that is durable.
+func (c *Core) synced(in bft.Synced) {
+	cp := bft.Checkpoint{Epoch: c.group.Epoch, Seq: in.Seq, State: in.State, Next: c.group}
+	if c.closed && in.Seq == c.applied {
+		cp.Next = bft.Group{Epoch: c.group.Epoch + 1, Members: in.Members}
+	}
+	if in.Seq <= c.start.Seq || in.Seq > c.applied {
+		return // of an epoch before
+	}
+	if in.Seq <= c.stable.Seq {
+		if in.Seq == c.stable.Seq && !cp.Equal(c.stable.Checkpoint) {
+			c.fault("the state after entry %d is %s, a quorum has %s", in.Seq, cp.State, c.stable.State)
+		}
+		return
+	}
+	c.own = append(c.own, cp)
+	c.persist(&VoteRecord{Checkpoint: cp})
+	if at := c.group.Index(c.cfg.ID); at >= 0 {
+		signature := c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))
+		c.votes[at].add(checkpointVote{cp, signature})
+		c.broadcast(&CheckpointVote{Checkpoint: cp, Signature: signature})
+		c.checkStable(cp)
+	}
+	if !c.rules.stableFirst && cp.Ends() && c.closed {
+		c.stable = bft.Certificate{Checkpoint: cp}
+		c.enter()
+	}
+}
+
+func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
+	cp := m.Checkpoint
+	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq {
+		return
+	}
+	if !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp), m.Signature) {
+		return
+	}
+	c.votes[c.group.Index(from)].add(checkpointVote{cp, m.Signature})
+	c.checkStable(cp)
+}
+
+// checkStable makes a certificate where a quorum vouches for the same.
+func (c *Core) checkStable(cp bft.Checkpoint) {
+	var signatures []bft.Signature
+	for at, votes := range c.votes {
+		for _, v := range votes {
+			if v.Checkpoint.Equal(cp) || !c.rules.sameState && v.Seq == cp.Seq {
+				signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
+			}
+		}
+	}
+	if len(signatures) >= c.rules.quorum(c.group) {
+		c.adopt(bft.Certificate{Checkpoint: cp, Signatures: signatures})
+	}
+}
+
+// adopt takes a verified certificate of this epoch.
+func (c *Core) adopt(cert bft.Certificate) {
+	if cert.Seq <= c.stable.Seq {
+		return
+	}
+	for _, cp := range c.own {
+		if cp.Seq == cert.Seq && !cp.Equal(cert.Checkpoint) {
+			c.fault("the state after entry %d is %s, a quorum has %s", cp.Seq, cp.State, cert.State)
+			return
+		}
+	}
+	c.stable = cert
+	c.persist(&StableRecord{Certificate: cert})
+	for len(c.own) > 0 && c.own[0].Seq <= cert.Seq {
+		c.own = c.own[1:]
+	}
+	c.collect()
+	switch {
+	case c.fetching != 0 && cert.Seq > c.fetching+c.cfg.Window:
+		c.fetch() // what was fetched until then would be too old
+	case c.fetching == 0 && c.applied < cert.Seq && c.behind == 0:
+		c.behind = c.now + c.cfg.Resend // most often the entries are under way
+	}
+	c.enterNext()
+}
+
+// collect forgets the slots that nobody needs: they are applied here and durable at a quorum.
+func (c *Core) collect() {
+	for floor := c.floor(); c.settled < floor; c.settled++ {
+		if len(c.slots) == 0 {
+			c.settled = floor
+			break
+		}
+		delete(c.slots, c.settled+1)
+	}
+	if c.applied >= c.stable.Seq {
+		c.behind = 0
+	}
+}
+
+// enterNext begins the next epoch once the end of this one is stable and applied.
+func (c *Core) enterNext() {
+	if c.closed && c.stable.Seq == c.applied && c.stable.Ends() && c.stable.Epoch == c.group.Epoch {
+		c.enter()
+	}
+}
+
+// enter begins the epoch that the stable checkpoint opens. Whatever the one before has left above
+// the checkpoint was never decided there, because its configuration was the last entry.
+func (c *Core) enter() {
+	c.ends = append(c.ends, c.stable)
+	c.start, c.group = c.stable, c.stable.Next
+	c.view, c.active, c.base, c.next, c.closing = 0, true, c.stable.Seq, c.stable.Seq+1, 0
+	c.closed, c.own, c.attempts, c.last = false, nil, 0, c.stable.Seq
+	clear(c.slots)
+	c.settled = c.stable.Seq
+	c.resetEpoch()
+	c.pending.reshelve()
+	c.head = head{}
+	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: 0, Active: true, Base: c.base})
+	c.statusAt = c.now
+	if c.member() {
+		c.forward()
+	}
+}
+
+// onProof takes certificates: of this epoch, then of those after it.
+func (c *Core) onProof(m *Proof) {
+	// All are verified before any counts.
+	g := c.group
+	var fresh []bft.Certificate
+	for _, cert := range m.Certificates {
+		if cert.Epoch < g.Epoch {
+			continue
+		}
+		if cert.Epoch != g.Epoch || !c.properNext(g, cert.Checkpoint) || !c.signedBy(g, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures) {
+			return
+		}
+		fresh = append(fresh, cert)
+		g = cert.Next
+	}
+	for _, cert := range fresh {
+		if cert.Epoch != c.group.Epoch {
+			// The end of the epoch before is stable and not applied here: there is more to fetch than this.
+			c.enter()
+		}
+		c.adopt(cert)
+	}
+	if len(fresh) > 1 && c.applied < c.stable.Seq {
+		c.fetch()
+	}
+}
+
+// properNext reports whether the checkpoint leaves the group, or is followed by the next epoch.
+func (c *Core) properNext(g bft.Group, cp bft.Checkpoint) bool {
+	return cp.Next.Equal(g) || cp.Next.Epoch == g.Epoch+1
+}
+
+// fetch gives up applying entries up to the stable checkpoint, and asks for the state there.
+func (c *Core) fetch() {
+	c.behind = 0
+	if c.fetching == c.stable.Seq {
+		return
+	}
+	cert := c.stable
+	if cert.Ends() && cert.Epoch == c.group.Epoch {
+		c.enter()
+	}
+	var from []bft.ID
+	for _, s := range cert.Signatures {
+		if s.By != c.cfg.ID {
+			from = append(from, s.By)
+		}
+	}
+	c.fetching = cert.Seq
+	c.out.Fetch = &bft.Fetch{Certificate: cert, From: from}
+	c.collect()
+}
+
+func (c *Core) fetched(seq uint64) {
+	if seq != c.fetching {
+		return
+	}
+	c.fetching, c.applied, c.closed = 0, seq, false
+	c.last = max(c.last, seq)
+	c.attempts = 0
+	c.pending.drop(c.oracle.Known)
+	c.collect()
+	if c.applied < c.stable.Seq {
+		c.behind = c.now + c.cfg.Resend
+	}
+}

@@ -1,0 +1,243 @@
+package pbft
+
+import (
+	"fmt"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// The first byte of each message and record.
+const (
+	kindRequest = iota + 1
+	kindPrePrepare
+	kindPrepare
+	kindCommit
+	kindCheckpointVote
+	kindProof
+	kindViewChange
+	kindNewView
+	kindStatus
+	kindWant
+	kindHave
+	kindViewRecord
+	kindAcceptRecord
+	kindPreparedRecord
+	kindStableRecord
+	kindVoteRecord
+)
+
+// Encode spells a message of this package.
+func Encode(m bft.Message) []byte {
+	w := &bft.Writer{}
+	switch m := m.(type) {
+	case *Request:
+		w.Uint(kindRequest)
+		w.Uint(uint64(len(m.Txs)))
+		for _, tx := range m.Txs {
+			w.Chunk(tx)
+		}
+	case *PrePrepare:
+		w.Bytes = make([]byte, 0, 128+m.Entry.Size()+8*len(m.Entry.Txs))
+		w.Uint(kindPrePrepare)
+		place(w, m.Epoch, m.View, m.Seq)
+		w.Entry(m.Entry)
+		w.Chunk(m.Signature)
+	case *Prepare:
+		w.Uint(kindPrepare)
+		place(w, m.Epoch, m.View, m.Seq)
+		w.Digest(m.Digest)
+		w.Chunk(m.Signature)
+	case *Commit:
+		w.Uint(kindCommit)
+		place(w, m.Epoch, m.View, m.Seq)
+		w.Digest(m.Digest)
+	case *CheckpointVote:
+		w.Uint(kindCheckpointVote)
+		w.Checkpoint(m.Checkpoint)
+		w.Chunk(m.Signature)
+	case *Proof:
+		w.Uint(kindProof)
+		w.Uint(uint64(len(m.Certificates)))
+		for _, c := range m.Certificates {
+			w.Certificate(c)
+		}
+	case *ViewChange:
+		w.Uint(kindViewChange)
+		m.body(w)
+		w.Chunk(m.Signature)
+	case *NewView:
+		w.Uint(kindNewView)
+		m.body(w)
+		w.Chunk(m.Signature)
+	case *Status:
+		w.Uint(kindStatus)
+		place(w, m.Epoch, m.View, m.Stable)
+		w.Uint(m.Applied)
+		w.Bool(m.Active)
+		w.Uint(m.Seen)
+	case *Want:
+		w.Uint(kindWant)
+		w.Uint(m.Epoch)
+		w.Uint(m.Seq)
+		w.Digest(m.Digest)
+	case *Have:
+		w.Uint(kindHave)
+		w.Uint(m.Epoch)
+		w.Uint(m.Seq)
+		w.Entry(m.Entry)
+	default:
+		panic(fmt.Sprintf("pbft: no message: %T", m))
+	}
+	return w.Bytes
+}
+
+func place(w *bft.Writer, epoch, view, seq uint64) {
+	w.Uint(epoch)
+	w.Uint(view)
+	w.Uint(seq)
+}
+
+func (m *ViewChange) body(w *bft.Writer) {
+	w.Uint(m.Epoch)
+	w.Uint(m.View)
+	w.Certificate(m.Stable)
+	w.Uint(uint64(len(m.Prepared)))
+	for _, p := range m.Prepared {
+		p.write(w)
+	}
+	w.Uint(m.Replica)
+}
+
+func (m *NewView) body(w *bft.Writer) {
+	w.Uint(m.Epoch)
+	w.Uint(m.View)
+	w.Uint(uint64(len(m.Changes)))
+	for _, c := range m.Changes {
+		c.body(w)
+		w.Chunk(c.Signature)
+	}
+}
+
+func (p *Prepared) write(w *bft.Writer) {
+	w.Uint(p.View)
+	w.Uint(p.Seq)
+	w.Digest(p.Digest)
+	w.Signatures(p.Signatures)
+}
+
+// Decode reads a message. Its chunks are parts of raw.
+func Decode(raw []byte) (bft.Message, error) {
+	r := bft.NewReader(raw)
+	var m bft.Message
+	switch kind := r.Uint(); kind {
+	case kindRequest:
+		request := &Request{}
+		for range r.Count() {
+			request.Txs = append(request.Txs, r.Chunk())
+		}
+		m = request
+	case kindPrePrepare:
+		p := &PrePrepare{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Entry: r.Entry(), Signature: r.Chunk()}
+		if p.Entry == nil {
+			return nil, fmt.Errorf("%w: a proposal of nothing", bft.ErrEncoding)
+		}
+		m = p
+	case kindPrepare:
+		m = &Prepare{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Digest: r.Digest(), Signature: r.Chunk()}
+	case kindCommit:
+		m = &Commit{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Digest: r.Digest()}
+	case kindCheckpointVote:
+		m = &CheckpointVote{Checkpoint: r.Checkpoint(), Signature: r.Chunk()}
+	case kindProof:
+		proof := &Proof{}
+		for range r.Count() {
+			proof.Certificates = append(proof.Certificates, r.Certificate())
+		}
+		m = proof
+	case kindViewChange:
+		m = readViewChange(r)
+	case kindNewView:
+		v := &NewView{Epoch: r.Uint(), View: r.Uint()}
+		for range r.Count() {
+			v.Changes = append(v.Changes, readViewChange(r))
+		}
+		v.Signature = r.Chunk()
+		m = v
+	case kindStatus:
+		m = &Status{Epoch: r.Uint(), View: r.Uint(), Stable: r.Uint(), Applied: r.Uint(), Active: r.Bool(), Seen: r.Uint()}
+	case kindWant:
+		m = &Want{Epoch: r.Uint(), Seq: r.Uint(), Digest: r.Digest()}
+	case kindHave:
+		have := &Have{Epoch: r.Uint(), Seq: r.Uint(), Entry: r.Entry()}
+		if have.Entry == nil {
+			return nil, fmt.Errorf("%w: an answer without an entry", bft.ErrEncoding)
+		}
+		m = have
+	default:
+		return nil, fmt.Errorf("%w: message of kind %d", bft.ErrEncoding, kind)
+	}
+	return m, r.Err()
+}
+
+func readViewChange(r *bft.Reader) *ViewChange {
+	m := &ViewChange{Epoch: r.Uint(), View: r.Uint(), Stable: r.Certificate()}
+	for range r.Count() {
+		m.Prepared = append(m.Prepared, readPrepared(r))
+	}
+	m.Replica, m.Signature = r.Uint(), r.Chunk()
+	return m
+}
+
+func readPrepared(r *bft.Reader) Prepared {
+	return Prepared{View: r.Uint(), Seq: r.Uint(), Digest: r.Digest(), Signatures: r.Signatures()}
+}
+
+// EncodeRecord spells a record of this package.
+func EncodeRecord(record bft.Record) []byte {
+	w := &bft.Writer{}
+	switch record := record.(type) {
+	case *ViewRecord:
+		w.Uint(kindViewRecord)
+		place(w, record.Epoch, record.View, record.Base)
+		w.Bool(record.Active)
+	case *AcceptRecord:
+		w.Uint(kindAcceptRecord)
+		place(w, record.Epoch, record.View, record.Seq)
+		w.Digest(record.Digest)
+		w.Entry(record.Entry)
+	case *PreparedRecord:
+		w.Uint(kindPreparedRecord)
+		w.Uint(record.Epoch)
+		record.Prepared.write(w)
+	case *StableRecord:
+		w.Uint(kindStableRecord)
+		w.Certificate(record.Certificate)
+	case *VoteRecord:
+		w.Uint(kindVoteRecord)
+		w.Checkpoint(record.Checkpoint)
+	default:
+		panic(fmt.Sprintf("pbft: no record: %T", record))
+	}
+	return w.Bytes
+}
+
+// DecodeRecord reads a record. Its chunks are parts of raw.
+func DecodeRecord(raw []byte) (bft.Record, error) {
+	r := bft.NewReader(raw)
+	var record bft.Record
+	switch kind := r.Uint(); kind {
+	case kindViewRecord:
+		record = &ViewRecord{Epoch: r.Uint(), View: r.Uint(), Base: r.Uint(), Active: r.Bool()}
+	case kindAcceptRecord:
+		record = &AcceptRecord{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Digest: r.Digest(), Entry: r.Entry()}
+	case kindPreparedRecord:
+		record = &PreparedRecord{Epoch: r.Uint(), Prepared: readPrepared(r)}
+	case kindStableRecord:
+		record = &StableRecord{Certificate: r.Certificate()}
+	case kindVoteRecord:
+		record = &VoteRecord{Checkpoint: r.Checkpoint()}
+	default:
+		return nil, fmt.Errorf("%w: record of kind %d", bft.ErrEncoding, kind)
+	}
+	return record, r.Err()
+}

@@ -1,0 +1,214 @@
+// Package pbft is Practical Byzantine Fault Tolerance (Castro and Liskov, OSDI 1999, with
+// signatures) as a pure core: pre-prepare, prepare, commit over a window of overlapping
+// instances, checkpoints, view changes, and epochs that configuration entries end.
+package pbft
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// ErrOverload is why a transaction is refused while too many wait.
+var ErrOverload = errors.New("RESOURCE_EXHAUSTED: too many transactions wait to be ordered")
+
+// ErrInvalid is why a transaction is refused that no client has signed.
+var ErrInvalid = errors.New("no client's signature")
+
+// Config is how a replica takes part. All replicas of a channel have the same Domain, Group,
+// Interval and Window.
+type Config struct {
+	ID     bft.ID
+	Domain string    // what signatures are for: the channel's name
+	Group  bft.Group // of the channel's first epoch
+
+	Interval uint64 // entries from one checkpoint to the next
+	Window   uint64 // entries beyond the stable checkpoint that may be under way; at least twice Interval
+	Overlap  uint64 // entries that a leader has under way at once; what arrives meanwhile makes the next larger
+
+	BatchTxs   int // of an entry; a proposal with more is refused
+	BatchBytes int // of an entry, unless it holds a single transaction
+
+	// Pending is how many transactions may wait per replica that has brought them, PendingBytes how large they may be.
+	Pending      int
+	PendingBytes int
+
+	Timeout    bft.Time // that the oldest transaction may wait before the leader is given up
+	MaxTimeout bft.Time // that it doubles up to
+	Resend     bft.Time // between two messages of one's status while something is missing
+}
+
+// Core is one replica. It is made by New, and driven by Step alone.
+type Core struct {
+	cfg    Config
+	rules  rules
+	oracle bft.Oracle
+	now    bft.Time
+	out    bft.Effects
+
+	group   bft.Group
+	start   bft.Certificate   // that the epoch began with
+	ends    []bft.Certificate // of the epochs before, by epoch
+	view    uint64
+	active  bool
+	base    uint64 // sequence numbers up to it are settled by the new view; proposals begin after it
+	next    uint64 // the next sequence number that this leader gives
+	closing uint64 // sequence number of a configuration that is accepted in this view; 0: none
+
+	slots    map[uint64]*slot
+	applied  uint64
+	closed   bool // the entry at applied is a configuration, whose checkpoint is not stable yet
+	last     uint64
+	stable   bft.Certificate
+	settled  uint64   // slots up to it are forgotten
+	fetching uint64   // sequence number of the certificate that is being fetched; 0: none
+	behind   bft.Time // when to fetch what is stable and not applied; 0: it is applied
+
+	pending  pending
+	votes    []checkpointVotes // by member
+	own      []bft.Checkpoint  // that this replica has vouched for, above stable, ascending
+	changes  []*ViewChange     // by member: the latest
+	newView  *NewView          // of the view that is active, where we have it
+	quorumAt bft.Time          // when the wait for a new view began; 0: too few have left the view before
+	attempts uint              // views given up in a row
+	head     head
+
+	statusAt   bft.Time
+	replied    map[bft.ID]bft.Time
+	asked      uint64 // counts requests for entries, so that each goes to another replica
+	suspicions uint64
+	resync     bool // the state at applied is to be asked for again
+}
+
+// New starts a replica that has kept records.
+func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
+	return newCore(cfg, oracle, state, records, sound())
+}
+
+func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record, r rules) *Core {
+	c := &Core{
+		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
+		slots: map[uint64]*slot{}, replied: map[bft.ID]bft.Time{}, applied: state.Applied, closed: state.Closed, last: state.Applied,
+	}
+	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
+	c.pending.init(cfg)
+	c.resetEpoch()
+	c.restore(records)
+	return c
+}
+
+// resetEpoch forgets what belongs to an epoch's members.
+func (c *Core) resetEpoch() {
+	n := len(c.group.Members)
+	c.votes, c.changes = make([]checkpointVotes, n), make([]*ViewChange, n)
+	c.newView, c.quorumAt = nil, 0
+}
+
+// Step implements bft.Core.
+func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
+	c.now, c.out = max(now, c.now), bft.Effects{}
+	if c.resync {
+		c.resync = false
+		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: c.applied, Sync: true})
+	}
+	switch in := in.(type) {
+	case bft.Submit:
+		c.submit(in.Tx)
+	case bft.Received:
+		c.receive(in.From, in.Message)
+	case bft.Synced:
+		c.synced(in)
+	case bft.Fetched:
+		c.fetched(in.Seq)
+	case bft.Tick:
+	}
+	c.applyDecided()
+	c.propose()
+	c.watch()
+	c.out.Deadline = c.deadline()
+	return c.out
+}
+
+// View implements bft.Core.
+func (c *Core) View() bft.View {
+	return bft.View{
+		Group: c.group, View: c.view, Leader: c.group.Leader(c.view), Active: c.active, Applied: c.applied,
+		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots), Pending: c.pending.len(), Suspicions: c.suspicions,
+	}
+}
+
+func (c *Core) receive(from bft.ID, m bft.Message) {
+	// Those who left the group, or are not in it yet, may ask and bring proofs; votes are the members'.
+	switch m := m.(type) {
+	case *Status:
+		c.onStatus(from, m)
+		return
+	case *Proof:
+		c.onProof(m)
+		return
+	}
+	if c.group.Index(from) < 0 || from == c.cfg.ID {
+		return
+	}
+	switch m := m.(type) {
+	case *Request:
+		c.onRequest(from, m)
+	case *PrePrepare:
+		c.onPrePrepare(from, m)
+	case *Prepare:
+		c.onPrepare(from, m)
+	case *Commit:
+		c.onCommit(from, m)
+	case *CheckpointVote:
+		c.onCheckpointVote(from, m)
+	case *ViewChange:
+		c.onViewChange(m)
+	case *NewView:
+		c.onNewView(m)
+	case *Want:
+		c.onWant(from, m)
+	case *Have:
+		c.onHave(m)
+	}
+}
+
+func (c *Core) member() bool { return c.group.Index(c.cfg.ID) >= 0 }
+
+func (c *Core) leads() bool { return c.active && c.group.Leader(c.view) == c.cfg.ID }
+
+func (c *Core) send(to bft.ID, m bft.Message) {
+	if to != c.cfg.ID {
+		c.out.Send = append(c.out.Send, bft.Outgoing{To: to, Message: m})
+	}
+}
+
+func (c *Core) broadcast(m bft.Message) {
+	for _, id := range c.group.Members {
+		c.send(id, m)
+	}
+}
+
+func (c *Core) persist(r bft.Record) { c.out.Persist = append(c.out.Persist, r) }
+
+func (c *Core) fault(format string, args ...any) {
+	if c.out.Fault == nil {
+		c.out.Fault = fmt.Errorf("pbft: "+format, args...)
+	}
+}
+
+// signedBy reports whether the signatures are of at least quorum different members of g.
+func (c *Core) signedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
+	if len(signatures) < c.rules.quorum(g) || len(signatures) > len(g.Members) {
+		return false
+	}
+	seen := make([]bool, len(g.Members))
+	for _, s := range signatures {
+		at := g.Index(s.By)
+		if at < 0 || seen[at] || !c.oracle.Verify(s.By, statement, s.Bytes) {
+			return false
+		}
+		seen[at] = true
+	}
+	return true
+}

@@ -1,0 +1,141 @@
+package pbft
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+
+// Request hands transactions on: to the leader, or to all when the leader takes long.
+type Request struct{ Txs [][]byte }
+
+// PrePrepare is the leader's proposal, and its vote for it.
+type PrePrepare struct {
+	Epoch, View, Seq uint64
+	Entry            *bft.Entry
+	Signature        []byte // of the same statement as a Prepare's
+}
+
+// Prepare is a vote: this replica votes for nothing else at Seq in View.
+type Prepare struct {
+	Epoch, View, Seq uint64
+	Digest           bft.Digest
+	Signature        []byte
+}
+
+// Commit says that the sender holds a quorum of votes, durably. It never becomes part of a
+// proof, so that the link's word for its sender is enough.
+type Commit struct {
+	Epoch, View, Seq uint64
+	Digest           bft.Digest
+}
+
+// CheckpointVote is the sender's signature of a checkpoint that it holds durably.
+type CheckpointVote struct {
+	Checkpoint bft.Checkpoint
+	Signature  []byte
+}
+
+// Proof brings certificates of checkpoints to one who is behind: the ends of the epochs that it
+// has not seen, then the newest.
+type Proof struct{ Certificates []bft.Certificate }
+
+// Prepared is a quorum of votes for one digest: nothing else can be decided at Seq in View.
+type Prepared struct {
+	View, Seq  uint64
+	Digest     bft.Digest
+	Signatures []bft.Signature
+}
+
+// ViewChange says that the replica has left all views before View, and what it holds prepared there.
+type ViewChange struct {
+	Epoch, View uint64
+	Stable      bft.Certificate
+	Prepared    []Prepared // by ascending Seq, above Stable
+	Replica     bft.ID
+	Signature   []byte
+}
+
+// NewView is the view changes of a quorum. What the view begins with follows from them, so that
+// every replica finds it for itself and there is no claim of the leader to compare.
+type NewView struct {
+	Epoch, View uint64
+	Changes     []*ViewChange
+	Signature   []byte // the leader's
+}
+
+// Status says where a replica stands, so that others send what it misses.
+type Status struct {
+	Epoch, View     uint64
+	Active          bool
+	Stable, Applied uint64
+	// Seen has a bit for each of the 64 sequence numbers after Applied that is accepted in View.
+	Seen uint64
+}
+
+// Want asks for the entry of a digest.
+type Want struct {
+	Epoch, Seq uint64
+	Digest     bft.Digest
+}
+
+// Have answers a Want.
+type Have struct {
+	Epoch, Seq uint64
+	Entry      *bft.Entry
+}
+
+// Kind implements bft.Message; so do those below.
+func (*Request) Kind() string        { return "request" }
+func (*PrePrepare) Kind() string     { return "pre-prepare" }
+func (*Prepare) Kind() string        { return "prepare" }
+func (*Commit) Kind() string         { return "commit" }
+func (*CheckpointVote) Kind() string { return "checkpoint" }
+func (*Proof) Kind() string          { return "proof" }
+func (*ViewChange) Kind() string     { return "view-change" }
+func (*NewView) Kind() string        { return "new-view" }
+func (*Status) Kind() string         { return "status" }
+func (*Want) Kind() string           { return "want" }
+func (*Have) Kind() string           { return "have" }
+
+// Each signed statement begins with what it is, so that none passes for another.
+const (
+	signedPrepare    = 1
+	signedCheckpoint = 2
+	signedViewChange = 3
+	signedNewView    = 4
+)
+
+func statement(domain string, kind uint64) *bft.Writer {
+	w := &bft.Writer{Bytes: make([]byte, 0, 128)}
+	w.Uint(kind)
+	w.Chunk([]byte(domain))
+	return w
+}
+
+// PrepareStatement is what a PrePrepare and a Prepare sign. The domain is the channel's name.
+func PrepareStatement(domain string, epoch, view, seq uint64, digest bft.Digest) []byte {
+	w := statement(domain, signedPrepare)
+	w.Uint(epoch)
+	w.Uint(view)
+	w.Uint(seq)
+	w.Digest(digest)
+	return w.Bytes
+}
+
+// CheckpointStatement is what a CheckpointVote signs.
+func CheckpointStatement(domain string, c bft.Checkpoint) []byte {
+	w := statement(domain, signedCheckpoint)
+	w.Checkpoint(c)
+	return w.Bytes
+}
+
+// Statement is what the replica signs.
+func (m *ViewChange) Statement(domain string) []byte {
+	w := statement(domain, signedViewChange)
+	m.body(w)
+	return w.Bytes
+}
+
+// Statement is what the leader signs.
+func (m *NewView) Statement(domain string) []byte {
+	w := statement(domain, signedNewView)
+	m.body(w)
+	return w.Bytes
+}

@@ -1,0 +1,308 @@
+package pbft
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+
+// slot is what a replica knows of one sequence number.
+type slot struct {
+	// What is accepted in the current view. Its entry may still be missing where a new view named it.
+	accepted bool
+	view     uint64
+	digest   bft.Digest
+	entry    *bft.Entry
+
+	prepares []vote // by member, of the current view
+	commits  []vote // by member, each one's latest
+	again    int    // votes that came more than once
+
+	prepared      *Prepared // of the latest view
+	preparedEntry *bft.Entry
+
+	decided      bool
+	decision     bft.Digest
+	decidedEntry *bft.Entry
+
+	left    *bft.Entry // what was accepted in the latest view that was left
+	leftAs  bft.Digest
+	fetched map[bft.Digest]*bft.Entry // for a new view that this replica is to lead
+}
+
+// vote is a member's.
+type vote struct {
+	cast      bool
+	view      uint64
+	digest    bft.Digest
+	signature []byte
+}
+
+// body is the entry of a digest, where the slot has it.
+func (s *slot) body(d bft.Digest) *bft.Entry {
+	switch {
+	case d == bft.NullDigest:
+		return &bft.Entry{}
+	case s.accepted && s.entry != nil && s.digest == d:
+		return s.entry
+	case s.prepared != nil && s.prepared.Digest == d:
+		return s.preparedEntry
+	case s.decided && s.decision == d:
+		return s.decidedEntry
+	case s.left != nil && s.leftAs == d:
+		return s.left
+	}
+	return s.fetched[d]
+}
+
+// floor is the sequence number above which slots are kept.
+func (c *Core) floor() uint64 {
+	if c.fetching != 0 {
+		return c.fetching
+	}
+	return min(c.applied, c.stable.Seq)
+}
+
+// slot makes room for a sequence number; nil: it is outside of the window.
+func (c *Core) slot(seq uint64) *slot {
+	if seq == 0 || c.rules.lowMark && seq <= c.floor() || c.rules.highMark && seq > c.stable.Seq+c.cfg.Window {
+		return nil
+	}
+	s := c.slots[seq]
+	if s == nil {
+		s = &slot{prepares: make([]vote, len(c.group.Members)), commits: make([]vote, len(c.group.Members))}
+		c.slots[seq] = s
+	}
+	return s
+}
+
+// propose makes entries of what waits, as long as this replica leads and may have more under way.
+func (c *Core) propose() {
+	for c.leads() && c.closing == 0 && !c.closed && c.fetching == 0 {
+		c.next = max(c.next, c.base+1, c.stable.Seq+1)
+		if c.next > c.stable.Seq+c.cfg.Window || c.next > c.applied+c.cfg.Overlap {
+			return
+		}
+		entry := c.pending.batch(c.oracle)
+		if entry == nil {
+			return
+		}
+		seq := c.next
+		c.next++
+		s := c.slot(seq)
+		if s == nil {
+			return
+		}
+		c.accept(seq, s, entry.Digest(), entry)
+		c.broadcast(&PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: entry, Signature: s.prepares[c.group.Index(c.cfg.ID)].signature})
+		c.checkPrepared(seq, s)
+	}
+}
+
+func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
+	if m.Epoch != c.group.Epoch || m.View != c.view || !c.active || !c.member() || m.Seq <= c.base {
+		return
+	}
+	if c.rules.onlyLeader && from != c.group.Leader(c.view) {
+		return
+	}
+	s := c.slot(m.Seq)
+	if s == nil || s.accepted && c.rules.firstProposal || !c.proper(m.Entry) {
+		return
+	}
+	digest := m.Entry.Digest()
+	if c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
+		return
+	}
+	at := c.group.Index(from)
+	if s.prepares[at].cast && s.prepares[at].digest != digest && c.rules.firstProposal {
+		return // the leader's vote is for another one
+	}
+	s.prepares[at] = vote{cast: true, view: m.View, digest: digest, signature: m.Signature}
+	c.accept(m.Seq, s, digest, m.Entry)
+	c.vote(m.Seq, s)
+	c.checkPrepared(m.Seq, s)
+}
+
+// proper reports whether a leader may propose the entry.
+func (c *Core) proper(e *bft.Entry) bool {
+	if !c.rules.signedClients {
+		return true
+	}
+	if len(e.Txs) == 0 || e.Config && len(e.Txs) > 1 || len(e.Txs) > c.cfg.BatchTxs || len(e.Txs) > 1 && e.Size() > c.cfg.BatchBytes {
+		return false
+	}
+	for _, tx := range e.Txs {
+		if config, ok := c.oracle.Check(tx); !ok || config != e.Config {
+			return false
+		}
+	}
+	return true
+}
+
+// accept takes an entry for a sequence number in this view, durably, and signs the vote for it.
+func (c *Core) accept(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) {
+	s.accepted, s.view, s.digest, s.entry = true, c.view, digest, entry
+	c.last = max(c.last, seq)
+	if c.rules.durableAccept {
+		c.persist(&AcceptRecord{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: digest, Entry: entry})
+	}
+	if entry == nil {
+		return
+	}
+	if s.decided && s.decision == digest {
+		s.decidedEntry = entry
+	}
+	if entry.Config {
+		c.closing = seq
+	}
+	c.pending.proposed(entry)
+	c.castOwn(seq, s)
+}
+
+// castOwn is this replica's vote for what it has accepted.
+func (c *Core) castOwn(seq uint64, s *slot) {
+	if at := c.group.Index(c.cfg.ID); at >= 0 {
+		signature := c.oracle.Sign(PrepareStatement(c.cfg.Domain, c.group.Epoch, c.view, seq, s.digest))
+		s.prepares[at] = vote{cast: true, view: c.view, digest: s.digest, signature: signature}
+	}
+}
+
+// vote tells the others of this replica's vote.
+func (c *Core) vote(seq uint64, s *slot) {
+	if at := c.group.Index(c.cfg.ID); at >= 0 {
+		c.broadcast(&Prepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: s.digest, Signature: s.prepares[at].signature})
+	}
+}
+
+func (c *Core) onPrepare(from bft.ID, m *Prepare) {
+	// Votes for a view whose beginning has not come yet are kept: they overtake it.
+	if m.Epoch != c.group.Epoch || m.View != c.view {
+		return
+	}
+	s := c.slot(m.Seq)
+	if s == nil {
+		return
+	}
+	at := c.group.Index(from)
+	if s.prepares[at].cast {
+		s.again++
+		c.checkPrepared(m.Seq, s)
+		return
+	}
+	if c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.Digest), m.Signature) {
+		return
+	}
+	s.prepares[at] = vote{cast: true, view: m.View, digest: m.Digest, signature: m.Signature}
+	c.checkPrepared(m.Seq, s)
+}
+
+// checkPrepared commits to what a quorum has voted for.
+func (c *Core) checkPrepared(seq uint64, s *slot) {
+	if !s.accepted || s.view != c.view || s.entry == nil || s.prepared != nil && s.prepared.View == c.view {
+		return
+	}
+	var signatures []bft.Signature
+	for at, v := range s.prepares {
+		if v.cast && (v.digest == s.digest || !c.rules.sameDigest) {
+			signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
+		}
+	}
+	votes := len(signatures)
+	if !c.rules.onceEach {
+		votes += s.again
+	}
+	if votes < c.rules.quorum(c.group) {
+		return
+	}
+	s.prepared, s.preparedEntry = &Prepared{View: c.view, Seq: seq, Digest: s.digest, Signatures: signatures}, s.entry
+	if c.rules.durablePrepared {
+		c.persist(&PreparedRecord{Epoch: c.group.Epoch, Prepared: *s.prepared})
+	}
+	if at := c.group.Index(c.cfg.ID); at >= 0 {
+		s.commits[at] = vote{cast: true, view: c.view, digest: s.digest}
+		c.broadcast(&Commit{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: s.digest})
+	}
+	c.checkDecided(seq, s)
+}
+
+// onCommit counts in any view: what a quorum has committed to is decided, whoever leads by then.
+func (c *Core) onCommit(from bft.ID, m *Commit) {
+	if m.Epoch != c.group.Epoch {
+		return
+	}
+	s := c.slot(m.Seq)
+	if s == nil {
+		return
+	}
+	at := c.group.Index(from)
+	if old := s.commits[at]; old.cast && m.View <= old.view {
+		if m.View == old.view {
+			s.again++
+		}
+	} else {
+		s.commits[at] = vote{cast: true, view: m.View, digest: m.Digest}
+	}
+	c.checkDecided(m.Seq, s)
+}
+
+func (c *Core) checkDecided(seq uint64, s *slot) {
+	if s.decided {
+		return
+	}
+	for i := range s.commits {
+		if !s.commits[i].cast {
+			continue
+		}
+		votes := 0
+		for j := range s.commits {
+			v := &s.commits[j]
+			if v.cast && (v.view == s.commits[i].view && v.digest == s.commits[i].digest || !c.rules.sameDigest) {
+				votes++
+			}
+		}
+		if !c.rules.onceEach {
+			votes += s.again
+		}
+		if votes >= c.rules.quorum(c.group) {
+			body := s.body(s.commits[i].digest)
+			s.decided, s.decision, s.decidedEntry = true, s.commits[i].digest, body
+			c.last = max(c.last, seq)
+			if body == nil {
+				c.want(seq, s.decision)
+			}
+			return
+		}
+	}
+}
+
+// applyDecided hands entries to the state machine, each after the one before.
+func (c *Core) applyDecided() {
+	if c.fetching != 0 || c.closed {
+		return
+	}
+	for {
+		seq := c.applied + 1
+		if !c.rules.inOrder {
+			for seq < c.last && !c.ready(seq) {
+				seq++
+			}
+		}
+		if !c.ready(seq) {
+			return
+		}
+		s := c.slots[seq]
+		c.applied = seq
+		c.attempts = 0
+		c.last = max(c.last, seq)
+		c.pending.ordered(s.decidedEntry)
+		c.closed = s.decidedEntry.Config
+		sync := c.closed || seq%c.cfg.Interval == 0
+		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: seq, Entry: s.decidedEntry, Sync: sync})
+		c.collect()
+		if c.enterNext(); c.closed {
+			return
+		}
+	}
+}
+
+func (c *Core) ready(seq uint64) bool {
+	s := c.slots[seq]
+	return s != nil && s.decided && s.decidedEntry != nil
+}

@@ -1,0 +1,147 @@
+package pbft
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+
+// ViewRecord: the replica is in this view, and has left those before.
+type ViewRecord struct {
+	Epoch, View uint64
+	Active      bool
+	Base        uint64 // sequence numbers up to it are settled by the view's beginning
+}
+
+// AcceptRecord: the replica votes for this digest. A nil entry is still to be fetched: no vote has left for it.
+type AcceptRecord struct {
+	Epoch, View, Seq uint64
+	Digest           bft.Digest
+	Entry            *bft.Entry
+}
+
+// PreparedRecord: the replica has committed to this.
+type PreparedRecord struct {
+	Epoch uint64
+	Prepared
+}
+
+// StableRecord: all records of entries up to the certificate's are obsolete.
+type StableRecord struct{ Certificate bft.Certificate }
+
+// VoteRecord: the replica has vouched for this state.
+type VoteRecord struct{ Checkpoint bft.Checkpoint }
+
+// Kind implements bft.Record; so do those below.
+func (*ViewRecord) Kind() string     { return "view" }
+func (*AcceptRecord) Kind() string   { return "accept" }
+func (*PreparedRecord) Kind() string { return "prepared" }
+func (*StableRecord) Kind() string   { return "stable" }
+func (*VoteRecord) Kind() string     { return "vote" }
+
+// restore takes up where the records end.
+func (c *Core) restore(records []bft.Record) {
+	closed, applied := c.closed, c.applied
+	for _, r := range records {
+		c.replay(r)
+	}
+	c.applied = applied
+	// The configuration that the state ends with has opened its epoch already.
+	c.closed = closed && c.applied > c.start.Seq
+	c.settled = c.floor()
+	for seq := range c.slots {
+		if seq <= c.settled {
+			delete(c.slots, seq)
+		}
+	}
+	c.last = max(c.last, c.applied)
+	if c.applied < c.stable.Seq {
+		c.behind = 1
+	}
+	for len(c.own) > 0 && c.own[0].Seq <= c.stable.Seq {
+		c.own = c.own[1:]
+	}
+	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.applied
+	c.resync = !vouched && c.applied > c.stable.Seq && (c.closed || c.applied%c.cfg.Interval == 0)
+	if at := c.group.Index(c.cfg.ID); at >= 0 {
+		for _, cp := range c.own {
+			c.votes[at].add(checkpointVote{cp, c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))})
+		}
+		if !c.active {
+			c.changes[at] = c.viewChange()
+		}
+	}
+	c.enterNext()
+	c.out = bft.Effects{}
+}
+
+func (c *Core) replay(r bft.Record) {
+	switch r := r.(type) {
+	case *StableRecord:
+		c.stable = r.Certificate
+	case *ViewRecord:
+		if r.Epoch != c.group.Epoch {
+			c.enter()
+			return
+		}
+		c.turn(r.View)
+		c.active, c.base, c.next = r.Active, r.Base, r.Base+1
+		c.last = r.Base
+	case *AcceptRecord:
+		s := c.slot(r.Seq)
+		if s == nil || r.Epoch != c.group.Epoch {
+			return
+		}
+		s.accepted, s.view, s.digest, s.entry = true, r.View, r.Digest, r.Entry
+		c.last, c.next = max(c.last, r.Seq), max(c.next, r.Seq+1)
+		if r.Entry != nil {
+			if r.Entry.Config {
+				c.closing = r.Seq
+			}
+			if r.View == c.view {
+				c.castOwn(r.Seq, s)
+			}
+		}
+	case *PreparedRecord:
+		s := c.slot(r.Seq)
+		if s == nil || r.Epoch != c.group.Epoch {
+			return
+		}
+		prepared := r.Prepared
+		body := s.body(r.Digest)
+		s.prepared, s.preparedEntry = &prepared, body
+		if at := c.group.Index(c.cfg.ID); at >= 0 {
+			s.commits[at] = vote{cast: true, view: r.View, digest: r.Digest}
+		}
+	case *VoteRecord:
+		if r.Checkpoint.Epoch == c.group.Epoch {
+			c.own = append(c.own, r.Checkpoint)
+		}
+	}
+}
+
+// Records implements bft.Core.
+func (c *Core) Records() []bft.Record {
+	var records []bft.Record
+	for _, end := range c.ends {
+		records = append(records, &StableRecord{Certificate: end}, &ViewRecord{Epoch: end.Next.Epoch, Active: true, Base: end.Seq})
+	}
+	if c.stable.Seq > c.start.Seq {
+		records = append(records, &StableRecord{Certificate: c.stable})
+	}
+	for _, cp := range c.own {
+		records = append(records, &VoteRecord{Checkpoint: cp})
+	}
+	// What is prepared was accepted in its own view.
+	epoch := c.group.Epoch
+	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
+		if s := c.slots[seq]; s != nil && s.prepared != nil {
+			records = append(records,
+				&AcceptRecord{Epoch: epoch, View: s.prepared.View, Seq: seq, Digest: s.prepared.Digest, Entry: s.preparedEntry},
+				&PreparedRecord{Epoch: epoch, Prepared: *s.prepared})
+		}
+	}
+	records = append(records, &ViewRecord{Epoch: epoch, View: c.view, Active: c.active, Base: c.base})
+	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
+		if s := c.slots[seq]; s != nil && s.accepted {
+			records = append(records, &AcceptRecord{Epoch: epoch, View: s.view, Seq: seq, Digest: s.digest, Entry: s.entry})
+		}
+	}
+	return records
+}

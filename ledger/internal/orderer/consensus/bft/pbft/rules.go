@@ -1,0 +1,44 @@
+package pbft
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+
+// rules are what the protocol's safety and liveness rest on, each under a name. A core always has
+// sound's; tests alter one at a time, to show that they would find a core without it.
+type rules struct {
+	quorum func(bft.Group) int // votes that decide
+	weak   func(bft.Group) int // of which one is a correct replica's
+
+	onlyLeader      bool // proposals come from the leader of the view
+	firstProposal   bool // of two proposals for a sequence number the first counts
+	signedVotes     bool // a vote's signature is verified
+	sameDigest      bool // votes count for the digest that they name
+	onceEach        bool // a replica's vote counts once
+	signedClients   bool // a proposal's transactions are checked
+	lowMark         bool // messages for what is forgotten are dropped
+	highMark        bool // so are those beyond the window
+	inOrder         bool // entries are applied without gaps
+	signedChanges   bool // the signatures of view changes are verified
+	provenPrepared  bool // so are those of what they hold prepared
+	enoughChanges   bool // a new view takes a quorum of them
+	distinctChanges bool // of different replicas
+	newestPrepared  bool // of what was prepared at a sequence number the latest view's counts
+	bodyOfDigest    bool // a fetched entry is that of the digest
+	sameState       bool // checkpoints count together only where they state the same
+	stableFirst     bool // a new membership counts after a stable checkpoint
+	durableAccept   bool // a vote is recorded
+	durablePrepared bool // so is what a commit promises
+	durableView     bool // and that a view was left
+	durableState    bool // a checkpoint is vouched for once the state is durable
+	forwardOnly     bool // views never go back
+	doubling        bool // timeouts double
+}
+
+func sound() rules {
+	return rules{
+		quorum: bft.Group.Quorum, weak: bft.Group.Weak,
+		onlyLeader: true, firstProposal: true, signedVotes: true, sameDigest: true, onceEach: true, signedClients: true,
+		lowMark: true, highMark: true, inOrder: true, signedChanges: true, provenPrepared: true, enoughChanges: true, distinctChanges: true,
+		newestPrepared: true, bodyOfDigest: true, sameState: true, stableFirst: true, durableAccept: true,
+		durablePrepared: true, durableView: true, durableState: true, forwardOnly: true, doubling: true,
+	}
+}

@@ -1,0 +1,189 @@
+package pbft
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+
+const (
+	// idleResends is how much less often an idle replica tells its status.
+	idleResends = 8
+	// resent is for how many entries one answer to a status brings votes.
+	resent = 16
+	// strangers is how many replicas outside of the group are answered.
+	strangers = 64
+)
+
+// sendStatus tells where this replica stands, and asks again for what it misses.
+func (c *Core) sendStatus() {
+	wait := c.cfg.Resend
+	if c.active && c.pending.len() == 0 && c.last <= c.applied && c.behind == 0 && c.fetching == 0 && !c.closed && len(c.own) == 0 {
+		wait *= idleResends
+	}
+	c.statusAt = c.now + wait
+	m := &Status{Epoch: c.group.Epoch, View: c.view, Active: c.active, Stable: c.stable.Seq, Applied: c.applied}
+	for i := range uint64(64) {
+		if s := c.slots[c.applied+1+i]; s != nil && s.accepted && s.entry != nil {
+			m.Seen |= 1 << i
+		}
+	}
+	c.broadcast(m)
+	for seq := c.floor() + 1; seq <= c.last; seq++ {
+		s := c.slots[seq]
+		if s == nil {
+			continue
+		}
+		if s.accepted && s.entry == nil {
+			c.want(seq, s.digest)
+		}
+		if s.decided && s.decidedEntry == nil {
+			c.want(seq, s.decision)
+		}
+	}
+	c.countChanges()
+}
+
+// want asks another replica each time.
+func (c *Core) want(seq uint64, digest bft.Digest) {
+	m := &Want{Epoch: c.group.Epoch, Seq: seq, Digest: digest}
+	for range c.group.Members {
+		to := c.group.Leader(c.view + c.asked)
+		c.asked++
+		if to != c.cfg.ID {
+			c.send(to, m)
+			return
+		}
+	}
+}
+
+func (c *Core) onWant(from bft.ID, m *Want) {
+	if m.Epoch != c.group.Epoch {
+		return
+	}
+	if s := c.slots[m.Seq]; s != nil {
+		if body := s.body(m.Digest); body != nil {
+			c.send(from, &Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
+		}
+	}
+}
+
+func (c *Core) onHave(m *Have) {
+	s := c.slots[m.Seq]
+	if m.Epoch != c.group.Epoch || s == nil {
+		return
+	}
+	digest := m.Entry.Digest()
+	if s.decided && s.decidedEntry == nil && (s.decision == digest || !c.rules.bodyOfDigest) {
+		s.decidedEntry = m.Entry
+	}
+	if s.accepted && s.entry == nil && (s.digest == digest || !c.rules.bodyOfDigest) {
+		c.accept(m.Seq, s, s.digest, m.Entry)
+		c.vote(m.Seq, s)
+		c.checkPrepared(m.Seq, s)
+	}
+	if !c.active && c.group.Leader(c.view) == c.cfg.ID && s.body(digest) == nil && c.named(m.Seq, digest) {
+		if s.fetched == nil {
+			s.fetched = map[bft.Digest]*bft.Entry{}
+		}
+		s.fetched[digest] = m.Entry
+		c.countChanges()
+	}
+}
+
+// named reports whether a view change holds the digest prepared.
+func (c *Core) named(seq uint64, digest bft.Digest) bool {
+	for _, m := range c.changes {
+		if m == nil {
+			continue
+		}
+		for i := range m.Prepared {
+			if m.Prepared[i].Seq == seq && m.Prepared[i].Digest == digest {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// onStatus sends what the other one misses.
+func (c *Core) onStatus(from bft.ID, m *Status) {
+	if last, has := c.replied[from]; has && c.now < last+c.cfg.Resend/2 || !has && len(c.replied) >= strangers && c.group.Index(from) < 0 {
+		return
+	}
+	c.replied[from] = c.now
+	if m.Epoch < c.group.Epoch || m.Epoch == c.group.Epoch && m.Stable < c.stable.Seq {
+		c.send(from, c.proof(m.Epoch))
+	}
+	if m.Epoch != c.group.Epoch || c.group.Index(from) < 0 || !c.member() {
+		return
+	}
+	switch {
+	case !c.active && m.View <= c.view:
+		if own := c.changes[c.group.Index(c.cfg.ID)]; own != nil {
+			c.send(from, own)
+		}
+	case c.active && c.newView != nil && (m.View < c.view || m.View == c.view && !m.Active):
+		c.send(from, c.newView)
+	}
+	for _, cp := range c.own {
+		if cp.Seq > m.Stable {
+			c.send(from, &CheckpointVote{Checkpoint: cp, Signature: c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))})
+		}
+	}
+	c.resend(from, m)
+}
+
+// proof is what one in that epoch needs to believe the stable checkpoint.
+func (c *Core) proof(epoch uint64) *Proof {
+	m := &Proof{}
+	for _, end := range c.ends {
+		if end.Epoch >= epoch {
+			m.Certificates = append(m.Certificates, end)
+		}
+	}
+	if c.stable.Seq > c.start.Seq {
+		m.Certificates = append(m.Certificates, c.stable)
+	}
+	return m
+}
+
+// resend repeats this replica's votes for entries that the other one has not applied.
+func (c *Core) resend(to bft.ID, m *Status) {
+	at := c.group.Index(c.cfg.ID)
+	together := c.active && m.Active && m.View == c.view
+	for i := range uint64(resent) {
+		seq := m.Applied + 1 + i
+		s := c.slots[seq]
+		if s == nil {
+			continue
+		}
+		if together && s.accepted && s.entry != nil {
+			if v := s.prepares[at]; c.leads() && seq > c.base && m.Seen&(1<<i) == 0 {
+				c.send(to, &PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: s.entry, Signature: v.signature})
+			} else {
+				c.send(to, &Prepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: s.digest, Signature: v.signature})
+			}
+		}
+		if v := s.commits[at]; v.cast {
+			c.send(to, &Commit{Epoch: c.group.Epoch, View: v.view, Seq: seq, Digest: v.digest})
+		}
+	}
+}
+
+// deadline is when time alone asks for something next.
+func (c *Core) deadline() bft.Time {
+	at := c.statusAt
+	switch {
+	case c.head.waits && !c.head.told && c.pending.len() > 0:
+		at = min(at, c.head.since+c.timeout()/2)
+	case c.head.waits:
+		at = min(at, c.head.since+c.timeout())
+	}
+	if !c.active && c.quorumAt != 0 {
+		at = min(at, c.quorumAt+c.timeout())
+	}
+	if c.behind != 0 {
+		at = min(at, c.behind)
+	}
+	if own := c.pending.own.Front(); own != nil && c.member() {
+		at = min(at, own.Value.(*item).relayAt)
+	}
+	return max(at, c.now+1)
+}

@@ -1,0 +1,203 @@
+// Package sim runs replicas of a protocol's core in one goroutine under a virtual clock: messages
+// are lost, delayed, repeated and overtaken, replicas crash and lose what was not durable, clocks
+// differ, and up to f replicas lie. The same seed gives the same run.
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// Protocol makes what runs.
+type Protocol struct {
+	// New starts a replica; group is that of the first epoch.
+	New func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core
+	// Liar makes a replica lie; nil: none of this protocol's can.
+	Liar func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) Liar
+	// HeldAtMost bounds View.Held, PendingAtMost View.Pending.
+	HeldAtMost, PendingAtMost int
+	// Bound is how long after the faults all that was submitted is applied everywhere.
+	Bound time.Duration
+}
+
+// Liar stands between a replica that follows the protocol and its links.
+type Liar interface {
+	// Says is what leaves in place of a message.
+	Says(out bft.Outgoing) []bft.Outgoing
+	// Hears is told of what arrives, and may say more.
+	Hears(from bft.ID, m bft.Message) []bft.Outgoing
+	// Schemes is what it says by itself, from time to time.
+	Schemes() []bft.Outgoing
+}
+
+// world is one run.
+type world struct {
+	protocol Protocol
+	plan     plan
+	rng      *rand.Rand
+	now      time.Duration
+	events   events
+	count    uint64 // of events, which orders those of one moment
+	nodes    []*node
+	group    bft.Group // of the first epoch
+
+	order     []bft.Digest // the state's digest after each entry, as the first correct replica has it
+	entries   []*bft.Entry
+	submitted map[bft.Digest]*client
+	clients   []*client
+	members   []bft.ID // after the last entry in order
+
+	steps int
+	err   error
+	trace func(format string, args ...any)
+}
+
+// client is one transaction's.
+type client struct {
+	tx     []byte
+	digest bft.Digest
+	done   bool
+}
+
+// event is something that is to happen.
+type event struct {
+	at      time.Duration
+	number  uint64
+	node    *node
+	life    int // of the node; another one: it has crashed since
+	message bft.Message
+	from    bft.ID
+	do      func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].number < e[j].number
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+
+// Push implements heap.Interface.
+func (e *events) Push(x any) { *e = append(*e, x.(event)) }
+
+// Pop implements heap.Interface.
+func (e *events) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	(*e)[last] = event{}
+	*e = (*e)[:last]
+	return x
+}
+
+func (w *world) at(at time.Duration, e event) {
+	w.count++
+	e.at, e.number = at, w.count
+	if e.node != nil {
+		e.life = e.node.life
+	}
+	heap.Push(&w.events, e)
+}
+
+func (w *world) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf("at %s: "+format, append([]any{w.now}, args...)...)
+	}
+}
+
+func (w *world) note(format string, args ...any) {
+	if w.trace != nil {
+		w.trace("%12s "+format, append([]any{w.now}, args...)...)
+	}
+}
+
+// run lets the plan happen, and then waits until all is applied.
+func (w *world) run() error {
+	for w.err == nil && len(w.events) > 0 {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		if w.now > w.plan.heal && w.settled() {
+			return nil
+		}
+		if w.now > w.plan.heal+w.protocol.Bound {
+			w.fail("not live: %s", w.standing())
+			break
+		}
+		if e.node != nil && e.node.life != e.life {
+			continue
+		}
+		switch {
+		case e.message != nil:
+			e.node.receive(e.from, e.message)
+		case e.do != nil:
+			e.do()
+		}
+	}
+	return w.err
+}
+
+// settled reports whether all correct members have all that was submitted.
+func (w *world) settled() bool {
+	for _, c := range w.clients {
+		if !c.done {
+			return false
+		}
+	}
+	for _, id := range w.members {
+		n := w.nodes[id-1]
+		if n.liar == nil && (!n.up || len(n.state) < len(w.order)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) standing() string {
+	text := ""
+	left := 0
+	for _, c := range w.clients {
+		if !c.done {
+			left++
+		}
+	}
+	for _, n := range w.nodes {
+		if n.core == nil {
+			continue
+		}
+		v := n.core.View()
+		text += fmt.Sprintf("; %d", n.id)
+		if n.liar != nil {
+			text += " lies"
+		}
+		text += fmt.Sprintf(" in view %d.%d active %t applied %d stable %d last %d pending %d", v.Group.Epoch, v.View, v.Active, v.Applied, v.Stable, v.Last, v.Pending)
+	}
+	return fmt.Sprintf("%d transactions left, %d entries%s", left, len(w.order), text)
+}
+
+// applied compares what a correct replica applies with what the others have.
+func (w *world) applied(n *node, seq uint64, entry *bft.Entry, state bft.Digest) {
+	if seq <= uint64(len(w.order)) {
+		if w.order[seq-1] != state {
+			w.fail("%d applies another entry %d: %q, where the first had %q", n.id, seq, entry.Txs, w.entries[seq-1].Txs)
+		}
+		return
+	}
+	w.note("%d is the first to apply %d: %q", n.id, seq, entry.Txs)
+	w.order, w.entries = append(w.order, state), append(w.entries, entry)
+	for _, tx := range entry.Txs {
+		c := w.submitted[bft.TxDigest(tx)]
+		if c == nil {
+			w.fail("%d applies %q, which no client has submitted", n.id, tx)
+			return
+		}
+		c.done = true
+	}
+	if entry.Config {
+		w.members = membersOf(entry.Txs[0], w.members)
+		w.plan.joins(w, w.members)
+	}
+}
