@@ -102,8 +102,8 @@ func (c *Core) adopt(cert bft.Certificate) {
 	}
 	c.collect()
 	switch {
-	case c.fetching != 0 && cert.Seq > c.fetching+c.cfg.Window:
-		c.fetch() // what was fetched until then would be too old
+	case cert.Seq > max(c.applied, c.fetching)+c.cfg.Window:
+		c.fetch() // nobody sends again what is so far behind, and what is kept here stays bounded
 	case c.fetching == 0 && c.applied < cert.Seq && c.behind == 0:
 		c.behind = c.now + c.cfg.Resend // most often the entries are under way
 	}

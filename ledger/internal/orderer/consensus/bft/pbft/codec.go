@@ -51,6 +51,7 @@ func Encode(m bft.Message) []byte {
 		w.Uint(kindCommit)
 		place(w, m.Epoch, m.View, m.Seq)
 		w.Digest(m.Digest)
+		w.Bool(m.Decided)
 	case *CheckpointVote:
 		w.Uint(kindCheckpointVote)
 		w.Checkpoint(m.Checkpoint)
@@ -73,6 +74,7 @@ func Encode(m bft.Message) []byte {
 		w.Uint(kindStatus)
 		place(w, m.Epoch, m.View, m.Stable)
 		w.Uint(m.Applied)
+		w.Uint(m.Last)
 		w.Bool(m.Active)
 		w.Uint(m.Seen)
 	case *Want:
@@ -145,7 +147,7 @@ func Decode(raw []byte) (bft.Message, error) {
 	case kindPrepare:
 		m = &Prepare{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Digest: r.Digest(), Signature: r.Chunk()}
 	case kindCommit:
-		m = &Commit{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Digest: r.Digest()}
+		m = &Commit{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Digest: r.Digest(), Decided: r.Bool()}
 	case kindCheckpointVote:
 		m = &CheckpointVote{Checkpoint: r.Checkpoint(), Signature: r.Chunk()}
 	case kindProof:
@@ -164,7 +166,7 @@ func Decode(raw []byte) (bft.Message, error) {
 		v.Signature = r.Chunk()
 		m = v
 	case kindStatus:
-		m = &Status{Epoch: r.Uint(), View: r.Uint(), Stable: r.Uint(), Applied: r.Uint(), Active: r.Bool(), Seen: r.Uint()}
+		m = &Status{Epoch: r.Uint(), View: r.Uint(), Stable: r.Uint(), Applied: r.Uint(), Last: r.Uint(), Active: r.Bool(), Seen: r.Uint()}
 	case kindWant:
 		m = &Want{Epoch: r.Uint(), Seq: r.Uint(), Digest: r.Digest()}
 	case kindHave:

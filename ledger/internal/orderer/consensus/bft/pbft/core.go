@@ -24,7 +24,7 @@ type Config struct {
 	Group  bft.Group // of the channel's first epoch
 
 	Interval uint64 // entries from one checkpoint to the next
-	Window   uint64 // entries beyond the stable checkpoint that may be under way; at least twice Interval
+	Window   uint64 // entries beyond the stable checkpoint that may be under way: Interval times two or more
 	Overlap  uint64 // entries that a leader has under way at once; what arrives meanwhile makes the next larger
 
 	BatchTxs   int // of an entry; a proposal with more is refused
@@ -73,6 +73,7 @@ type Core struct {
 	quorumAt bft.Time          // when the wait for a new view began; 0: too few have left the view before
 	attempts uint              // views given up in a row
 	head     head
+	leaderAt bft.Time // when watchLeader has something to do; 0: it waits for nothing
 
 	statusAt   bft.Time
 	replied    map[bft.ID]bft.Time

@@ -24,6 +24,8 @@ type Prepare struct {
 type Commit struct {
 	Epoch, View, Seq uint64
 	Digest           bft.Digest
+	// Decided says that the sender knows of a quorum of commits, in whichever view.
+	Decided bool
 }
 
 // CheckpointVote is the sender's signature of a checkpoint that it holds durably.
@@ -65,6 +67,7 @@ type Status struct {
 	Epoch, View     uint64
 	Active          bool
 	Stable, Applied uint64
+	Last            uint64 // the highest that it has accepted
 	// Seen has a bit for each of the 64 sequence numbers after Applied that is accepted in View.
 	Seen uint64
 }

@@ -12,6 +12,7 @@ type slot struct {
 
 	prepares []vote // by member, of the current view
 	commits  []vote // by member, each one's latest
+	told     []vote // by member: what it says is decided
 	again    int    // votes that came more than once
 
 	prepared      *Prepared // of the latest view
@@ -66,7 +67,7 @@ func (c *Core) slot(seq uint64) *slot {
 	}
 	s := c.slots[seq]
 	if s == nil {
-		s = &slot{prepares: make([]vote, len(c.group.Members)), commits: make([]vote, len(c.group.Members))}
+		s = &slot{prepares: make([]vote, len(c.group.Members)), commits: make([]vote, len(c.group.Members)), told: make([]vote, len(c.group.Members))}
 		c.slots[seq] = s
 	}
 	return s
@@ -232,6 +233,13 @@ func (c *Core) onCommit(from bft.ID, m *Commit) {
 		return
 	}
 	at := c.group.Index(from)
+	if m.Decided {
+		if !s.told[at].cast {
+			s.told[at] = vote{cast: true, digest: m.Digest}
+			c.checkTold(m.Seq, s, m.Digest)
+		}
+		return
+	}
 	if old := s.commits[at]; old.cast && m.View <= old.view {
 		if m.View == old.view {
 			s.again++
@@ -261,14 +269,32 @@ func (c *Core) checkDecided(seq uint64, s *slot) {
 			votes += s.again
 		}
 		if votes >= c.rules.quorum(c.group) {
-			body := s.body(s.commits[i].digest)
-			s.decided, s.decision, s.decidedEntry = true, s.commits[i].digest, body
-			c.last = max(c.last, seq)
-			if body == nil {
-				c.want(seq, s.decision)
-			}
+			c.decide(seq, s, s.commits[i].digest)
 			return
 		}
+	}
+}
+
+// checkTold believes f+1 replicas that say what is decided: one of them is correct. It brings on one who has
+// left the view in which the others go on, where a liar has made up their quorum and now keeps still.
+func (c *Core) checkTold(seq uint64, s *slot, digest bft.Digest) {
+	votes := 0
+	for _, v := range s.told {
+		if v.cast && v.digest == digest {
+			votes++
+		}
+	}
+	if !s.decided && votes >= c.rules.weak(c.group) {
+		c.decide(seq, s, digest)
+	}
+}
+
+func (c *Core) decide(seq uint64, s *slot, digest bft.Digest) {
+	body := s.body(digest)
+	s.decided, s.decision, s.decidedEntry = true, digest, body
+	c.last = max(c.last, seq)
+	if body == nil {
+		c.want(seq, digest)
 	}
 }
 
@@ -293,7 +319,7 @@ func (c *Core) applyDecided() {
 		c.last = max(c.last, seq)
 		c.pending.ordered(s.decidedEntry)
 		c.closed = s.decidedEntry.Config
-		sync := c.closed || seq%c.cfg.Interval == 0
+		sync := c.closed || c.boundary(seq)
 		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: seq, Entry: s.decidedEntry, Sync: sync})
 		c.collect()
 		if c.enterNext(); c.closed {
@@ -301,6 +327,10 @@ func (c *Core) applyDecided() {
 		}
 	}
 }
+
+// boundary reports whether a checkpoint is due after the entry. The last entry of a full window is one, so that the
+// window always moves on, even where replicas have crashed before they could vouch for the others.
+func (c *Core) boundary(seq uint64) bool { return (seq-c.start.Seq)%c.cfg.Interval == 0 }
 
 func (c *Core) ready(seq uint64) bool {
 	s := c.slots[seq]

@@ -58,7 +58,7 @@ func (c *Core) restore(records []bft.Record) {
 		c.own = c.own[1:]
 	}
 	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.applied
-	c.resync = !vouched && c.applied > c.stable.Seq && (c.closed || c.applied%c.cfg.Interval == 0)
+	c.resync = !vouched && c.applied > c.stable.Seq && (c.closed || c.boundary(c.applied))
 	if at := c.group.Index(c.cfg.ID); at >= 0 {
 		for _, cp := range c.own {
 			c.votes[at].add(checkpointVote{cp, c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))})

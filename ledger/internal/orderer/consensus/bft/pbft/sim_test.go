@@ -9,6 +9,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft/liar"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/sim"
 )
 
@@ -18,12 +19,15 @@ func protocol() sim.Protocol {
 		New: func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
 			return pbft.New(simConfig(id, group), oracle, state, records)
 		},
+		Liar: func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) sim.Liar {
+			return liar.New(rng, liar.Config{ID: id, Domain: "ch", Group: group, Window: simWindow}, oracle)
+		},
 		HeldAtMost: 2*simWindow + 1, PendingAtMost: 16 * simPending, Bound: 2 * time.Minute,
 	}
 }
 
 const (
-	simWindow  = 8
+	simWindow  = 9
 	simPending = 64
 )
 

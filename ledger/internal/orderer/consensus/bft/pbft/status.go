@@ -13,12 +13,11 @@ const (
 
 // sendStatus tells where this replica stands, and asks again for what it misses.
 func (c *Core) sendStatus() {
-	wait := c.cfg.Resend
-	if c.active && c.pending.len() == 0 && c.last <= c.applied && c.behind == 0 && c.fetching == 0 && !c.closed && len(c.own) == 0 {
-		wait *= idleResends
+	c.statusAt = c.now + c.cfg.Resend
+	if !c.busy() {
+		c.statusAt += (idleResends - 1) * c.cfg.Resend
 	}
-	c.statusAt = c.now + wait
-	m := &Status{Epoch: c.group.Epoch, View: c.view, Active: c.active, Stable: c.stable.Seq, Applied: c.applied}
+	m := &Status{Epoch: c.group.Epoch, View: c.view, Active: c.active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
 	for i := range uint64(64) {
 		if s := c.slots[c.applied+1+i]; s != nil && s.accepted && s.entry != nil {
 			m.Seen |= 1 << i
@@ -38,6 +37,11 @@ func (c *Core) sendStatus() {
 		}
 	}
 	c.countChanges()
+}
+
+// busy reports whether the replica waits for something that messages of others would bring.
+func (c *Core) busy() bool {
+	return !c.active || c.pending.len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0
 }
 
 // want asks another replica each time.
@@ -108,6 +112,9 @@ func (c *Core) onStatus(from bft.ID, m *Status) {
 		return
 	}
 	c.replied[from] = c.now
+	if m.Epoch > c.group.Epoch || m.Epoch == c.group.Epoch && (m.View > c.view || m.Last > c.last || m.Stable > c.stable.Seq) {
+		c.statusAt = min(c.statusAt, c.now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
+	}
 	if m.Epoch < c.group.Epoch || m.Epoch == c.group.Epoch && m.Stable < c.stable.Seq {
 		c.send(from, c.proof(m.Epoch))
 	}
@@ -161,6 +168,9 @@ func (c *Core) resend(to bft.ID, m *Status) {
 				c.send(to, &Prepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: s.digest, Signature: v.signature})
 			}
 		}
+		if s.decided {
+			c.send(to, &Commit{Epoch: c.group.Epoch, Seq: seq, Digest: s.decision, Decided: true})
+		}
 		if v := s.commits[at]; v.cast {
 			c.send(to, &Commit{Epoch: c.group.Epoch, View: v.view, Seq: seq, Digest: v.digest})
 		}
@@ -170,14 +180,8 @@ func (c *Core) resend(to bft.ID, m *Status) {
 // deadline is when time alone asks for something next.
 func (c *Core) deadline() bft.Time {
 	at := c.statusAt
-	switch {
-	case c.head.waits && !c.head.told && c.pending.len() > 0:
-		at = min(at, c.head.since+c.timeout()/2)
-	case c.head.waits:
-		at = min(at, c.head.since+c.timeout())
-	}
-	if !c.active && c.quorumAt != 0 {
-		at = min(at, c.quorumAt+c.timeout())
+	if c.leaderAt != 0 {
+		at = min(at, c.leaderAt)
 	}
 	if c.behind != 0 {
 		at = min(at, c.behind)

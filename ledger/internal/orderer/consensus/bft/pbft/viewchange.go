@@ -34,20 +34,30 @@ func (c *Core) watch() {
 	if c.member() {
 		c.relay()
 	}
+	if at := c.now + c.cfg.Resend; c.statusAt > at && c.busy() {
+		c.statusAt = at
+	}
 	if c.now >= c.statusAt {
 		c.sendStatus()
 	}
 }
 
 func (c *Core) watchLeader() {
+	c.leaderAt = 0
 	if !c.member() || c.closed || c.fetching != 0 {
 		c.head = head{}
 		return
 	}
 	if !c.active {
 		c.head = head{}
-		if c.quorumAt != 0 && c.now >= c.quorumAt+c.timeout() {
+		if c.quorumAt == 0 {
+			return
+		}
+		if c.now >= c.quorumAt+c.timeout() {
 			c.leave(c.view + 1)
+		}
+		if !c.active && c.quorumAt != 0 {
+			c.leaderAt = c.quorumAt + c.timeout()
 		}
 		return
 	}
@@ -65,13 +75,19 @@ func (c *Core) watchLeader() {
 	if !c.head.waits {
 		return
 	}
-	if it := c.pending.oldest(); it != nil && !c.head.told && c.now >= c.head.since+c.timeout()/2 {
+	if it := c.pending.oldest(); it != nil && !c.head.told {
+		if c.now < c.head.since+c.timeout()/2 {
+			c.leaderAt = c.head.since + c.timeout()/2
+			return
+		}
 		// A liar may have brought it here and kept it from the leader.
 		c.head.told = true
 		c.send(c.group.Leader(c.view), &Request{Txs: [][]byte{it.tx}})
 	}
-	if c.now >= c.head.since+c.timeout() {
+	c.leaderAt = c.head.since + c.timeout()
+	if c.now >= c.leaderAt {
 		c.leave(c.view + 1)
+		c.leaderAt = 0
 	}
 }
 

@@ -56,6 +56,9 @@ type world struct {
 	trace func(format string, args ...any)
 }
 
+// mostSteps is far more than a run takes.
+const mostSteps = 500_000
+
 // client is one transaction's.
 type client struct {
 	tx     []byte
@@ -120,6 +123,9 @@ func (w *world) run() error {
 	for w.err == nil && len(w.events) > 0 {
 		e := heap.Pop(&w.events).(event)
 		w.now = e.at
+		if w.steps > mostSteps {
+			w.fail("%d steps: the replicas keep each other busy; %s", w.steps, w.standing())
+		}
 		if w.now > w.plan.heal && w.settled() {
 			return nil
 		}
