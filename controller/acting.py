@@ -167,7 +167,7 @@ class Actor:
             names = "its" if whose[0] == cgroup else f"{whose[0]}'s"
             problems.append(f"somebody else has changed {names} share: left alone")
         share = self._effective(cgroup, placement)
-        return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None)
+        return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None, bool(whose))
 
     def leave(self, above: Iterable[str], own: Collection[str]) -> None:
         """Let go of groups above components that are not looked at any more.

@@ -12,12 +12,16 @@ from qioi.model import MAX_SHARES, Decision
 
 
 class InForce(Struct, frozen=True):
-    """What holds for one component: shares in v1 units at the level that counts, and what is wrong, if anything."""
+    """What holds for one component: shares in v1 units at the level that counts, and what is wrong, if anything.
+
+    ``foreign``: somebody else has changed a share that is to be moved for it, so that nothing is moved.
+    """
 
     share: int
     original: int
     placement: Placement
     problem: str | None = None
+    foreign: bool = False
 
 
 class Want(Struct, frozen=True):

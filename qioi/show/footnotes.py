@@ -6,9 +6,44 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from qioi.show.trouble import TroubleKind
+
+#: What is said of a trouble, by its kind: what is seen, what follows from it, and what helps.
+TROUBLES = {
+    TroubleKind.NO_COMMIT_LINES: (
+        "its log is followed and has no line on a commit, although it works: does it log at WARN? Fabric tells commits "
+        "at INFO (FABRIC_LOGGING_SPEC); a `metrics_url` tells them as well"
+    ),
+    TroubleKind.NEVER_COMMITS: (
+        "its components work, and no commit of it was ever seen, so that nothing is raised for it: are its peers' logs "
+        "the right ones, and at INFO?"
+    ),
+    TroubleKind.NO_THREADS: (
+        "no thread is seen in its control group: either nothing runs there, or the daemon does not see the host's "
+        "processes; in a container it needs `--pid host` (hostPID)"
+    ),
+    TroubleKind.NO_SCHEDULING: (
+        "it uses CPU time, and the kernel tells nothing of its waiting (/proc/PID/schedstat): is CONFIG_SCHEDSTATS on, "
+        "or the kernel parameter delayacct?"
+    ),
+    TroubleKind.AT_CEILING: (
+        "it waits behind foreign work with all the shares that it may have: a higher `ceiling` would raise it further"
+    ),
+    TroubleKind.FOREIGN_SHARE: "somebody else has changed its share, which is left alone: nothing is raised for it",
+    TroubleKind.NOTHING_OURS: "somebody else has changed the share of every component: this host protects nothing",
+}
+
+
+def trouble(document: dict[str, Any]) -> str:
+    """Say what one trouble is."""
+    return f"{document['about'] or 'host'}: not protected: {TROUBLES[TroubleKind(document['kind'])]}"
+
 
 def footnotes(document: dict[str, Any]) -> Iterator[str]:
     """Say what is wrong with what is found, read and configured; a daemon of an older version says less."""
+    for one in document.get("troubles", ()):
+        if one["kind"] in set(TroubleKind):  # a daemon of a later version may know more
+            yield trouble(one)
     for about, problem in document.get("problems", {}).items():
         yield f"{about}: {problem}"
     for one in document["sources"]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from qioi.controller.findings.bottleneck import Kind
+from qioi.show import trouble
 from qioi.show.cluster import kubernetes_metrics
 from qioi.show.snapshot import ChannelState, ComponentState, Snapshot
 
@@ -126,6 +128,9 @@ class SnapshotCollector:
                     [([], configuration.loaded)])  # fmt: skip
         yield gauge("qioi_discovery_problems", "What could not be found or told, as `qioi status` says it", [],
                     [([], len(snapshot.problems))])  # fmt: skip
+        troubled = Counter(one.kind for one in snapshot.troubles)
+        yield gauge("qioi_unprotected", "Components and channels that are not protected, by the trouble", ["kind"],
+                    (([str(kind)], troubled[kind]) for kind in trouble.TroubleKind))  # fmt: skip
         yield gauge("qioi_dry_run", "Whether nothing is written", [], [([], float(snapshot.dry_run))])
         yield gauge("qioi_host_io_pressure_ratio", "Part of the time in which somebody on the host waited for I/O", [],
                     [([], snapshot.io_pressure)])  # fmt: skip

@@ -6,14 +6,19 @@ import logging
 import time
 from collections.abc import Callable
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.laws.thresholds import parse as parse_threshold
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model.names import few
 from qioi.show.explain import ACCEPTED, explain
+from qioi.show.footnotes import trouble
 from qioi.show.http import TEXT, Query, RefusedError, Routes, StalledError, is_loopback
 from qioi.show.metrics import CONTENT_TYPE, Meter, render
 from qioi.show.snapshot import Snapshot, encode
+from qioi.show.troubles import Lasting, find
 
 log = logging.getLogger("qioi")
 
@@ -38,10 +43,24 @@ class Publisher:
         self._thresholds = thresholds
         self._hierarchy = hierarchy
         self._meter = Meter()
+        self._lasting = Lasting()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest."""
+        return self._snapshot
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Replace it; readers have the old one or the new one, never a mixture."""
-        self._snapshot = snapshot
+        """Replace it, with the troubles that last; readers have the old one or the new one, never a mixture."""
+        before = self._snapshot.troubles
+        self._lasting, troubles = self._lasting.step(self._clock(), find(snapshot))
+        self._snapshot = snapshot = replace(snapshot, troubles=troubles)
+        for one in troubles:
+            if one not in before:
+                log.warning("%s", trouble(to_builtins(one)))
+        for one in before:
+            if one not in troubles:
+                log.info("%s: over: %s", one.about or "host", one.kind)
         self._published = self._clock()
         self._meter.observe(snapshot)
 

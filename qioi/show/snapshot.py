@@ -15,9 +15,10 @@ from qioi.controller.laws.learned import Evidence
 from qioi.controller.levels.cap import Held
 from qioi.controller.levels.placement import Placement
 from qioi.controller.slicing import SliceState
-from qioi.model import HostLoad, Working
+from qioi.model import Foreigner, HostLoad, Working
 from qioi.monitor.logs.watched import SourceState
 from qioi.show.cluster import KubernetesState
+from qioi.show.trouble import Trouble
 
 NOT_LOOKED_AT = Bottleneck()
 NO_SLICES = SliceState()
@@ -51,7 +52,8 @@ class ComponentState(Struct, frozen=True):
 
     ``previous`` was in force when the decision was made, ``wanted`` is what it asks for: it differs
     from ``share`` in a dry run, and where a write failed or was not ours to make.
-    ``problem`` is ``None`` while all is well.
+    ``problem`` is ``None`` while all is well. ``threads`` is how many are seen in its control group. ``foreign``:
+    somebody else has changed a share that is to be moved for it, so that nothing is moved.
     """
 
     name: str
@@ -70,6 +72,8 @@ class ComponentState(Struct, frozen=True):
     working: Working | None = None
     problem: str | None = None
     placement: Placement | None = None
+    threads: int | None = None
+    foreign: bool = False
 
 
 class ConfigState(Struct, frozen=True):
@@ -113,6 +117,8 @@ class Snapshot(Struct, frozen=True):
     sources: tuple[SourceState, ...] = ()
     problems: Mapping[str, str] = field(default_factory=dict)
     host: HostLoad | None = None
+    foreigners: tuple[Foreigner, ...] = ()  # groups of nobody's component that use the most CPU, the most first
+    troubles: tuple[Trouble, ...] = ()  # for which something is not protected
     slices: SliceState = NO_SLICES
     idle_groups: tuple[str, ...] = ()  # best-effort neighbours that are idle by our doing
     boosts: Held | None = None  # only where there is a cap

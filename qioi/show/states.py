@@ -51,13 +51,15 @@ def component_state(one: Component, period: Period, decision: Decision | None, o
         decision.shares if decision else force.share,
         delay.delay if delay else None,
         delay.waiting_share if delay else None,
-        delay.run / delay.interval if delay and delay.interval > 0 else None,
+        delay.cores if delay and delay.interval > 0 else None,
         reason,
         decision.channel if decision else None,
         decision.error if decision else None,
         decision.working if decision else None,
         outcomes.problems.get(name, force.problem),
         force.placement,
+        delay.threads if delay else None,
+        force.foreign,
     )
 
 

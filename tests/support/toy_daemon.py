@@ -37,6 +37,7 @@ class ToyInstruments:
         self.age = 0.1
         self.ages: dict[str, float] = {}  # of channels that have one of their own
         self.waits: dict[str, tuple[float, float]] = {}  # run and wait in seconds per second
+        self.threads = 15  # of each component
         self.host = HostLoad(0.0, 0.9)
         self.stalls = Stalls(0.0)
         self.slicer: AnySlicer = NoSlicer()
@@ -91,7 +92,10 @@ class ToyChannels(ToyPart):
 
 class ToyDelays(ToyPart):
     def read(self, now: float) -> dict[str, DelayReading]:
-        return {name: DelayReading(name, run, wait, 100, 1.0) for name, (run, wait) in self.toy.waits.items()}
+        return {
+            name: DelayReading(name, run, wait, 100, 1.0, self.toy.threads)
+            for name, (run, wait) in self.toy.waits.items()
+        }
 
 
 class ToyHost(ToyPart):
