@@ -21,6 +21,7 @@ from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, Lab, NodeStatus
 from qioi.lab.options import RUNTIMES, LabOptions, Runtime
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.lab.site import PATIENCE
+from qioi.lab.systems import SYSTEMS
 from qioi.processes.errors import LabError
 
 directory_option = click.option(
@@ -64,11 +65,21 @@ def command() -> None:
 @click.option("--peers-per-org", type=click.IntRange(1, 20), default=2, show_default=True, help="Peers of each.")
 @click.option("--orderers", type=click.IntRange(1, 9), default=3, show_default=True, help="Orderers.")
 @click.option(
+    "--system",
+    type=click.Choice([*SYSTEMS]),
+    default="ledger",
+    show_default=True,
+    help="The bundled ledger, or real Hyperledger Fabric from --binaries.",
+)
+@click.option(
+    "--binaries",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of Fabric's release archive, unpacked: bin/, config/, builders/.",
+)
+@click.option(
     "--mode",
     type=click.Choice(["stream", "block"]),
-    default="stream",
-    show_default=True,
-    help="Commit transactions one by one, or in blocks as Fabric does.",
+    help="Commit transactions one by one, or in blocks as Fabric does [default: stream; of fabric: block].",
 )
 @click.option(
     "--consenter",
@@ -103,7 +114,9 @@ def up(
     orgs: int,
     peers_per_org: int,
     orderers: int,
-    mode: str,
+    system: str,
+    binaries: Path | None,
+    mode: str | None,
     consenter: str,
     channels: tuple[str, ...],
     chaincodes: tuple[str, ...],
@@ -117,7 +130,19 @@ def up(
     configuration finds them. DOCKER_HOST names an engine's socket that is not Docker's default.
     """
     extra = tuple(text for chaincode in chaincodes for text in ("--chaincode", chaincode))
-    options = LabOptions(orgs, peers_per_org, orderers, mode, consenter, base_port, channels, extra, runtime)
+    options = LabOptions(
+        orgs=orgs,
+        peers_per_org=peers_per_org,
+        orderers=orderers,
+        mode=mode or ("stream" if system == "ledger" else "block"),
+        consenter=consenter,
+        base_port=base_port,
+        channels=channels,
+        extra=extra,
+        runtime=runtime,
+        system=system,
+        binaries=binaries,
+    )
     with one_line_errors():
         lab = Lab(directory)
         network = lab.up(options, timeout=timeout, say=click.echo)

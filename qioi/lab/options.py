@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 #: How a lab's programs run: as processes, or as containers of a real engine.
@@ -12,7 +13,10 @@ RUNTIMES: tuple[Runtime, ...] = ("process", "docker")
 
 @dataclass(frozen=True, slots=True)
 class LabOptions:
-    """The network's size and kind, and how it runs. ``extra`` are further flags of ``qioi-ledger init``."""
+    """The network's size and kind, and how it runs.
+
+    ``extra`` are further flags of ``qioi-ledger init``; ``binaries`` is the folder of a system that is not fetched.
+    """
 
     orgs: int = 2
     peers_per_org: int = 2
@@ -24,6 +28,7 @@ class LabOptions:
     extra: tuple[str, ...] = ()
     runtime: Runtime = "process"
     system: str = "ledger"
+    binaries: Path | None = None
 
     def arguments(self) -> list[str]:
         """Format them as flags of ``qioi-ledger init``."""

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from qioi.lab.options import LabOptions
+from qioi.lab.systems.fabric import FabricSystem
 from qioi.lab.systems.ledger import LedgerSystem
 from qioi.lab.systems.system import System
 
 #: How each system is made, by the name that ``--system`` takes.
 SYSTEMS: dict[str, Callable[[Path, LabOptions], System]] = {
     "ledger": LedgerSystem,
+    "fabric": FabricSystem,
 }
 #: Groups whose names begin so are killed when a lab goes down: asked to end, they wait for each other in vain.
 KILLED = LedgerSystem.KILLED
