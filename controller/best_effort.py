@@ -50,6 +50,11 @@ class BestEffort:
         self._last: float | None = None
         self._said: set[str] = set()
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups that are idle by our doing."""
+        return self._guard.groups
+
     def step(self, now: float, waits: bool, disturbed: bool, components: Iterable[str]) -> tuple[str, ...]:
         """Do one period's work; give the groups that are idle by our doing.
 

@@ -22,6 +22,7 @@ from qioi.monitor.logs.watched import Channels, LogChannels
 from qioi.monitor.metrics.endpoints import MeteredChannels
 from qioi.monitor.scheduler.delays import CgroupDelays
 from qioi.monitor.scheduler.early_looks import EarlyLooks
+from qioi.monitor.scheduler.foreign_groups import ForeignGroups
 from qioi.monitor.scheduler.host import HostWatch
 from qioi.monitor.scheduler.pinned import PinnedComponents
 from qioi.monitor.scheduler.stalls import StallWatch
@@ -41,15 +42,18 @@ def make_instruments(
     slicer = choose_slices(config, hierarchy, cleanup)
     patterns = () if config.dry_run else config.best_effort
     own = own_cgroup(hierarchy.version)
+    idle = cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy, own))
+    foreign = ForeignGroups(accounts, hierarchy.mount, files, made_idle=lambda: idle.groups)
+    pinned = PinnedComponents(config.components, hierarchy.mount)
     return Instruments(
         channels,
         delays,
-        HostWatch(files=files, sudden=looks.sudden, pinned=PinnedComponents(config.components, hierarchy.mount)),
+        HostWatch(files=files, sudden=looks.sudden, idle_seconds=foreign.idle_seconds, pinned=pinned),
         StallWatch(hierarchy.mount, files=files),
-        LevelWatch(accounts),
+        LevelWatch(accounts, foreign),
         Capper(guard, hierarchy, accounts),
         slicer,
-        cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy, own)),
+        idle,
         files,
     )
 

@@ -119,6 +119,8 @@ class Daemon:
     def report(self, before: Snapshot, period: Period, decisions: Decisions, outcomes: Outcomes) -> Snapshot:
         """Say what is new, and put everything into one value."""
         after = self._reporter.report(before, period, decisions, outcomes)
+        disturbed = decisions.findings.disturbed or decisions.findings.waits
+        foreigners = self._observer.foreigners(period.now) if disturbed else ()
         sources = self._observer.sources()
         self._reporter.hear(sources)
         for name, group in self._roster.retaken(period.now, self._actor.guard):
@@ -126,7 +128,7 @@ class Daemon:
             self._controller.forget(name)
         after = self._roster.tell(period.now, after, outcomes.made)
         self._observer.end()
-        return replace(after, sources=sources, loop=time.monotonic() - period.now)
+        return replace(after, sources=sources, foreigners=foreigners, loop=time.monotonic() - period.now)
 
     # ---- who is there
 

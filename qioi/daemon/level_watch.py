@@ -7,15 +7,17 @@ from collections.abc import Collection, Iterable, Mapping
 
 from qioi.controller.levels.placement import Levels, Placement
 from qioi.kernel.accounts import Accounts
-from qioi.model import Component, DelayReading
+from qioi.model import Component, DelayReading, Foreigner
+from qioi.monitor.scheduler.foreign_groups import ForeignGroups
 from qioi.monitor.scheduler.usage import GroupUsage
 
 
 class LevelWatch:
     """Reads the groups' usage, and has the levels found."""
 
-    def __init__(self, accounts: Accounts) -> None:
-        self._usage = GroupUsage(accounts)
+    def __init__(self, accounts: Accounts, foreign: ForeignGroups | None = None) -> None:
+        """Begin; without ``foreign`` no foreign group is named."""
+        self._usage = GroupUsage(accounts, foreign)
         self._levels = Levels()
 
     def read(
@@ -26,3 +28,7 @@ class LevelWatch:
         groups = tuple([one.cgroup for one in components])
         used = self._usage.read(now, components, delays, self._levels.branches(groups))
         return self._levels.step(now, groups, used, os.cpu_count() or 1, raised)
+
+    def foreigners(self, now: float) -> tuple[Foreigner, ...]:
+        """Name the foreign groups that use the most CPUs, the most first; to be asked while somebody is disturbed."""
+        return self._usage.foreigners(now)

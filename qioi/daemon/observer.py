@@ -10,7 +10,7 @@ from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.period import Period
 from qioi.controller.policy import Policy
 from qioi.daemon.instruments import Instruments
-from qioi.model import Component
+from qioi.model import Component, Foreigner
 from qioi.model.groups import chain
 from qioi.monitor.logs.watched import SourceState
 
@@ -60,6 +60,10 @@ class Observer:
     def seen(self) -> tuple[str, ...]:
         """Name the channels that commits were seen of."""
         return self._instruments.channels.seen()
+
+    def foreigners(self, now: float) -> tuple[Foreigner, ...]:
+        """Name the foreign groups that use the most CPUs, the most first; to be asked while somebody is disturbed."""
+        return self._instruments.levels.foreigners(now)
 
     def sources(self) -> tuple[SourceState, ...]:
         """Say how each log and endpoint is doing."""

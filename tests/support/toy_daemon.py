@@ -21,7 +21,7 @@ from qioi.daemon.daemon import Daemon
 from qioi.daemon.instruments import Instruments
 from qioi.kernel.accounts import Accounts
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.model import ChannelReading, Component, DelayReading, HostLoad, LeaderChange, Stalls
+from qioi.model import ChannelReading, Component, DelayReading, Foreigner, HostLoad, LeaderChange, Stalls
 from qioi.monitor.logs.watched import SourceState
 from qioi.monitor.scheduler.host import HostWatch
 from qioi.roster import FixedRoster
@@ -45,6 +45,7 @@ class ToyInstruments:
         self.host_watch: HostWatch | None = None  # a real one, in place of ``host``
         self.elections: list[LeaderChange] = []
         self.used: dict[str, float] = {}  # CPUs by group
+        self.foreigners: tuple[Foreigner, ...] = ()
         self.sources: Callable[[], list[SourceState]] = list
 
     def as_instruments(self, guard: Guard, hierarchy: Hierarchy) -> Instruments:
@@ -121,6 +122,9 @@ class ToyLevels(ToyPart):
         self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], raised: Iterable[str]
     ) -> dict[str, Placement]:
         return self.levels.step(now, [one.cgroup for one in components], self.toy.used, 2, raised)
+
+    def foreigners(self, now: float) -> tuple[Foreigner, ...]:
+        return self.toy.foreigners
 
 
 class ToyRoster(FixedRoster):
