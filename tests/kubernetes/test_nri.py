@@ -23,6 +23,7 @@ from qioi.discovery.records import NoRecordError, RecordError
 from qioi.discovery.weights import Conversion, linear, quadratic
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.kubernetes.actuators import NriNames
+from qioi.model import Owner
 
 MEGABYTE = 1 << 20
 
@@ -175,12 +176,12 @@ def test_a_conversion_that_could_not_be_told_is_looked_for_again(tmp_path: Path)
     group.mkdir(parents=True)
     names = NriNames("/run/plugin.sock", hierarchy)
 
-    def name(request: str, shares: int) -> str:
+    def name(request: str, shares: int) -> Owner | None:
         (group / hierarchy.file).write_text(str(linear(shares)))
         return names(container, "pod/container", request)
 
-    assert name("2", 1024) == ""
-    assert name("2", 5000) == ""  # this may be ours
+    assert name("2", 1024) is None
+    assert name("2", 5000) is None  # this may be ours
     assert name("3", 3072) == nri_owner("/run/plugin.sock", "a" * 64, "linear", 3072)
     assert name("3", 5000) == nri_owner("/run/plugin.sock", "a" * 64, "linear", 3072)
     names.keep_only(set())
