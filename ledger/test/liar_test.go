@@ -1,0 +1,157 @@
+package test
+
+import (
+	"crypto/tls"
+	"hash/fnv"
+	"net"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// lie makes of what an orderer has sent to a peer what the liar sends in its place.
+type lie func([]*streampb.Item) []*streampb.Item
+
+// liar stands in an orderer's place, with its certificate, and hands on to a peer what another one sends, but for its lie.
+type liar struct {
+	streampb.UnimplementedStreamServer
+	upstream streampb.StreamClient
+	lie      func() lie // one for each stream
+	lied     atomic.Int64
+}
+
+func (l *liar) Follow(request *commonpb.Envelope, to streampb.Stream_FollowServer) error {
+	from, err := l.upstream.Follow(to.Context(), request) // the peer has signed it
+	if err != nil {
+		return err
+	}
+	for lie := l.lie(); ; {
+		batch, err := from.Recv()
+		if err != nil {
+			return err
+		}
+		items := lie(batch.Items)
+		if !slices.Equal(items, batch.Items) {
+			l.lied.Add(1)
+		}
+		if len(items) == 0 {
+			continue
+		}
+		if err := to.Send(&streampb.Batch{Items: items}); err != nil { // it names no leader: peers are to stay
+			return err
+		}
+	}
+}
+
+// lies are the same on each stream.
+var lies = map[string]struct {
+	lie    func() lie
+	reason string // the peer logs it
+}{
+	"two transactions as one": {
+		lie: func() lie {
+			var first []byte
+			return func(items []*streampb.Item) (out []*streampb.Item) {
+				for _, item := range items {
+					switch tx := item.GetTx(); {
+					case tx == nil: // a seal
+						if first != nil {
+							out = append(out, &streampb.Item{Kind: &streampb.Item_Tx{Tx: first}})
+						}
+						out, first = append(out, item), nil
+					case first == nil:
+						first = tx
+					default:
+						out = append(out, &streampb.Item{Kind: &streampb.Item_Tx{Tx: slices.Concat(first, tx)}})
+						first = nil
+					}
+				}
+				return out
+			}
+		},
+		reason: "is not followed any more",
+	},
+	"no seal": {
+		lie: func() lie {
+			return func(items []*streampb.Item) (out []*streampb.Item) {
+				return slices.DeleteFunc(slices.Clone(items), func(item *streampb.Item) bool { return item.GetSeal() != nil })
+			}
+		},
+		reason: "should have been sealed before",
+	},
+	"nothing after a while": {
+		lie: func() lie {
+			left := 200
+			return func(items []*streampb.Item) []*streampb.Item {
+				n := min(left, len(items))
+				left -= n
+				return items[:n]
+			}
+		},
+		reason: "it withholds block",
+	},
+}
+
+// firstFollowed is the orderer that a peer asks first (package follow).
+func (g *grid) firstFollowed(peer string) string {
+	addresses := map[string]string{}
+	var sorted []string
+	for _, name := range g.named("orderer") {
+		addresses[g.node(name).Address] = name
+		sorted = append(sorted, g.node(name).Address)
+	}
+	slices.Sort(sorted)
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(peer))
+	return addresses[sorted[int(h.Sum32()&0xffff)%len(sorted)]]
+}
+
+// replace has a liar serve in the place of an orderer.
+func (g *grid) replace(orderer string, l *liar) {
+	g.t.Helper()
+	cfg, err := nodeconfig.Load(g.path(g.node(orderer).Config), nodeconfig.RoleOrderer)
+	require.NoError(g.t, err)
+	certificate, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+	require.NoError(g.t, err)
+	_ = g.kill(orderer, syscall.SIGKILL)
+	listener, err := net.Listen("tcp", g.node(orderer).Address)
+	require.NoError(g.t, err)
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})))
+	streampb.RegisterStreamServer(server, l)
+	go func() { _ = server.Serve(listener) }()
+	g.t.Cleanup(server.Stop)
+}
+
+// TestALyingOrderer takes the place of the one that a peer asks first. The peer finds it out under load, goes on with the
+// others, and in the end has what the other peer has, and all that clients were told.
+func TestALyingOrderer(t *testing.T) {
+	for name, c := range lies {
+		t.Run(name, func(t *testing.T) {
+			const victim = "peer0-org1"
+			g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv)
+			w := g.load("--chaincode", "kv", "--clients", "8", "--value-size", "100")
+			g.progress(victim, 30)
+			_ = g.kill(victim, syscall.SIGTERM)
+			place := g.firstFollowed(victim)
+			honest := slices.DeleteFunc(g.named("orderer"), func(name string) bool { return name == place })
+			l := &liar{upstream: streampb.NewStreamClient(g.user().dial(honest[0])), lie: c.lie}
+			g.replace(place, l)
+			g.progress("peer0-org2", 300)
+			g.start(victim)
+			g.awaitLog(victim, c.reason)
+			g.progress(victim, 300)
+			g.agree(w.stop())
+			assert.Positive(t, l.lied.Load())
+		})
+	}
+}
