@@ -1,6 +1,6 @@
 // Package follow receives a channel's transactions from the orderers: from one at
 // a time, the leader where it is known, as soon as they are ordered, and from the next one
-// where that one fails. The chain checks what is received; this package only fetches it, each position once.
+// where that one fails or withholds. The chain checks what is received; this package only fetches it, each position once.
 package follow
 
 import (
