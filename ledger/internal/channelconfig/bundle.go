@@ -41,12 +41,16 @@ type Bundle struct {
 
 // Orderer is how the channel is ordered.
 type Orderer struct {
-	// ConsensusType is the kind of consenter: Solo, Raft or Kafka. It stays as it is while a channel lives.
+	// ConsensusType is the kind of consenter: Solo, Raft, Kafka or BFT. It stays as it is while a channel lives.
 	ConsensusType string
 	// Consenters are the orderers that agree on the order, where the kind has any; the others follow them.
 	Consenters []*etcdraftpb.Consenter
 	// Raft holds the settings of Raft.
 	Raft RaftOptions
+	// BFT holds the settings of consenters of which some may lie, and Identities whose signatures count, by the
+	// consenter's number.
+	BFT        BFTOptions
+	Identities map[uint32][]byte
 	// KafkaBrokers are the host:port of the brokers to begin with, of Kafka.
 	KafkaBrokers []string
 	// MaxMessageCount is the transactions of a block in block mode.

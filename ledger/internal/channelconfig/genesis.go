@@ -26,6 +26,8 @@ type Genesis struct {
 	ChannelID     string
 	ConsensusType string
 	Consenters    []*etcdraftpb.Consenter
+	// Identities are whose signatures count, of the same consenters, where some of them may lie.
+	Identities []GenesisIdentity
 	// RaftOptions are Raft's settings as they are on the wire.
 	RaftOptions          *etcdraftpb.Options
 	KafkaBrokers         []string
@@ -40,6 +42,12 @@ type Genesis struct {
 	OrdererOrgs     []GenesisOrg
 	ApplicationOrgs []GenesisOrg
 	Chaincodes      []GenesisChaincode
+}
+
+// GenesisIdentity is a consenter's certificate, PEM, with which it signs.
+type GenesisIdentity struct {
+	MSPID string
+	Cert  []byte
 }
 
 // GenesisOrg is an organisation of a new channel. Certificates are PEM.
@@ -137,6 +145,9 @@ func (g *Genesis) ordererGroup() (*commonpb.ConfigGroup, error) {
 	setCapability(group)
 	setMetaPolicies(group)
 	setMeta(group, policyBlocks, policyWriters, commonpb.ImplicitMetaPolicy_ANY)
+	if how.blocks != nil {
+		setPolicy(group, policyBlocks, commonpb.Policy_SIGNATURE, how.blocks(g))
+	}
 	for _, org := range g.OrdererOrgs {
 		sub, err := org.group(identity.Orderer)
 		if err != nil {

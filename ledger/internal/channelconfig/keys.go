@@ -17,6 +17,7 @@ const (
 	keyAnchorPeers    = "AnchorPeers"
 	keyConsensusType  = "ConsensusType"
 	keyKafkaBrokers   = "KafkaBrokers"
+	keyOrderers       = "Orderers"
 	keyBatchSize      = "BatchSize"
 	keyBatchTimeout   = "BatchTimeout"
 	keyMode           = "QioiMode"

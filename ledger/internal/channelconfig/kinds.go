@@ -18,6 +18,7 @@ const (
 	Solo  = "solo"
 	Raft  = "etcdraft"
 	Kafka = "kafka"
+	BFT   = "BFT"
 )
 
 // consensusType is what of the orderers' group belongs to one consensus type.
@@ -26,6 +27,8 @@ type consensusType struct {
 	decode func(o *Orderer, group *commonpb.ConfigGroup, metadata []byte) error
 	// encode writes it, and gives the metadata.
 	encode func(g *Genesis, group *commonpb.ConfigGroup) (metadata []byte)
+	// blocks is the policy BlockValidation; nil: any orderer's signature will do.
+	blocks func(g *Genesis) *commonpb.SignaturePolicyEnvelope
 }
 
 var consensusTypes = map[string]consensusType{
@@ -46,6 +49,7 @@ var consensusTypes = map[string]consensusType{
 			return nil
 		},
 	},
+	BFT: {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters},
 }
 
 func unknownType(name string) error {

@@ -42,7 +42,7 @@ func quorum(n int) int {
 
 // VerifySeal says why the orderers that have signed a block's header are not those who may, or not enough of them.
 func (b *Bundle) VerifySeal(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error {
-	return protoutil.VerifyBlock(header, metadata, b.MSP, atLeast{b.Orderer.Trust().Seals, b.Policy(BlockValidation)})
+	return protoutil.VerifyBlock(header, metadata, b.MSP, atLeast{b.Orderer.Trust().Seals, b.Policy(BlockValidation)}, b.Orderer.Identities)
 }
 
 // atLeast is a policy that so many must satisfy together.

@@ -43,6 +43,16 @@ func (i *Identity) Same(other *Identity) bool {
 	return i.digest == other.digest && i.MSPID == other.MSPID
 }
 
+// IsOf reports whether it is this certificate of this organisation.
+func (i *Identity) IsOf(mspID string, digest [sha256.Size]byte) bool {
+	return i.digest == digest && i.MSPID == mspID
+}
+
+// CertificateDigest is what tells certificates apart, whoever wrote their signature.
+func CertificateDigest(cert *x509.Certificate) [sha256.Size]byte {
+	return sha256.Sum256(cert.RawTBSCertificate)
+}
+
 // Verify checks that sig is the low-S signature of this identity over sha256(msg).
 func (i *Identity) Verify(msg, sig []byte) error { return i.key.verify(msg, sig) }
 

@@ -3,7 +3,6 @@ package identity
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -201,7 +200,7 @@ func (m *Manager) verify(serialized []byte) (*Identity, error) {
 	if cert.IsCA {
 		return nil, fmt.Errorf("%w: %q is an authority, not a member, of %s", ErrUntrusted, cert.Subject.CommonName, wire.Mspid)
 	}
-	id := &Identity{MSPID: wire.Mspid, Cert: cert, digest: sha256.Sum256(cert.RawTBSCertificate)}
+	id := &Identity{MSPID: wire.Mspid, Cert: cert, digest: CertificateDigest(cert)}
 	id.key = &publicKey{ecdsa: cert.PublicKey.(*ecdsa.PublicKey)} // parseCertificate accepts nothing else
 	chains, err := id.chain(o)
 	if err != nil {

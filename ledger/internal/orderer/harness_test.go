@@ -121,6 +121,13 @@ func (c *testCluster) start(i int) (stop func()) {
 // spawn runs an orderer as a process of its own; end sends it a signal and waits.
 func (c *testCluster) spawn(i int) (end func(os.Signal)) {
 	c.t.Helper()
+	end, _ = c.spawnProcess(i)
+	return end
+}
+
+// spawnProcess says which process it is as well.
+func (c *testCluster) spawnProcess(i int) (end func(os.Signal), pid int) {
+	c.t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), processEnv+"="+c.config(i))
 	cmd.Stderr = c.logFile(i)
@@ -135,7 +142,7 @@ func (c *testCluster) spawn(i int) (end func(os.Signal)) {
 		_ = cmd.Wait() // after a SIGKILL it says so
 	}
 	c.t.Cleanup(func() { end(syscall.SIGKILL) })
-	return end
+	return end, cmd.Process.Pid
 }
 
 func (c *testCluster) logFile(i int) *os.File {

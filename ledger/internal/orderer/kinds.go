@@ -3,6 +3,7 @@ package orderer
 import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/replica"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
 )
@@ -12,4 +13,5 @@ var kinds = map[string]*consensus.Kind{
 	channelconfig.Raft:  &etcdraft.Raft,
 	channelconfig.Solo:  &etcdraft.Solo,
 	channelconfig.Kafka: &kafka.Kind,
+	channelconfig.BFT:   &replica.PBFT,
 }

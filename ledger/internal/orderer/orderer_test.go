@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/qioi/qioi/ledger/internal/ca"
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -64,7 +63,7 @@ func TestOneClientThroughEveryOrderer(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, blocks, 4)
 		for n, b := range blocks[1:] {
-			require.NoError(t, protoutil.VerifyBlock(b.Header, b.Metadata, bundle.MSP, bundle.Policy(channelconfig.BlockValidation)))
+			require.NoError(t, bundle.VerifySeal(b.Header, b.Metadata))
 			assert.Equal(t, protoutil.BlockHeaderHash(blocks[n].Header), b.Header.PreviousHash)
 			assert.Len(t, b.Data.Data, 4)
 		}

@@ -1,9 +1,12 @@
 // Package policy says who must have signed: Fabric's signature policies (nested
-// AND, OR and OutOf over roles of organisations), compiled once and evaluated
+// AND, OR and OutOf over roles of organisations and single identities), compiled once and evaluated
 // against verified identities. Each identity counts once.
 package policy
 
 import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
 )
 
 // Bounds of a policy. Fabric's own are far smaller in practice.
@@ -33,11 +37,23 @@ type Evaluator interface {
 type Principal struct {
 	MSPID string
 	Role  identity.Role
+	// Certificate is the digest of the only certificate that will do; zero: whichever has the role.
+	Certificate [sha256.Size]byte
 }
 
-func (p Principal) String() string { return p.MSPID + "." + p.Role.String() }
+func (p Principal) String() string {
+	if p.single() {
+		return fmt.Sprintf("%s:%x", p.MSPID, p.Certificate[:4])
+	}
+	return p.MSPID + "." + p.Role.String()
+}
+
+func (p Principal) single() bool { return p.Certificate != [sha256.Size]byte{} }
 
 func (p Principal) matches(id *identity.Identity) bool {
+	if p.single() {
+		return id.IsOf(p.MSPID, p.Certificate)
+	}
 	return id.MSPID == p.MSPID && id.HasRole(p.Role)
 }
 
@@ -55,7 +71,7 @@ type node struct {
 }
 
 // Compile errs, with ErrMalformed, on a policy that is nested too deeply, refers
-// to principals that it does not list, or uses anything but roles.
+// to principals that it does not list, or uses anything but roles and identities.
 func Compile(env *commonpb.SignaturePolicyEnvelope) (*Policy, error) {
 	if env.GetVersion() != 0 {
 		return nil, fmt.Errorf("%w: version %d, only 0 is accepted", ErrMalformed, env.Version)
@@ -106,8 +122,12 @@ func (p *Policy) compile(rule *commonpb.SignaturePolicy, depth int, rules *int) 
 }
 
 func principalOf(wire *commonpb.MSPPrincipal) (Principal, error) {
-	if c := wire.GetPrincipalClassification(); c != commonpb.MSPPrincipal_ROLE {
-		return Principal{}, fmt.Errorf("%w: principal of class %s, only ROLE is accepted", ErrMalformed, c)
+	switch c := wire.GetPrincipalClassification(); c {
+	case commonpb.MSPPrincipal_ROLE:
+	case commonpb.MSPPrincipal_IDENTITY:
+		return identityOf(wire.Principal)
+	default:
+		return Principal{}, fmt.Errorf("%w: principal of class %s, only ROLE and IDENTITY are accepted", ErrMalformed, c)
 	}
 	var role commonpb.MSPRole
 	if err := proto.Unmarshal(wire.Principal, &role); err != nil {
@@ -118,6 +138,23 @@ func principalOf(wire *commonpb.MSPPrincipal) (Principal, error) {
 		return Principal{}, fmt.Errorf("%w: principal %q of role %d", ErrMalformed, role.MspIdentifier, role.Role)
 	}
 	return Principal{MSPID: role.MspIdentifier, Role: ours}, nil
+}
+
+// identityOf is the principal of one identity.
+func identityOf(serialized []byte) (Principal, error) {
+	var wire msppb.SerializedIdentity
+	if err := proto.Unmarshal(serialized, &wire); err != nil || wire.Mspid == "" {
+		return Principal{}, fmt.Errorf("%w: principal is not a SerializedIdentity", ErrMalformed)
+	}
+	block, _ := pem.Decode(wire.IdBytes)
+	if block == nil {
+		return Principal{}, fmt.Errorf("%w: an identity without a certificate", ErrMalformed)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return Principal{}, fmt.Errorf("%w: an identity's certificate: %w", ErrMalformed, err)
+	}
+	return Principal{MSPID: wire.Mspid, Certificate: identity.CertificateDigest(cert)}, nil
 }
 
 // CheckOrganisations refuses a policy that names an organisation other than the known ones: no member of

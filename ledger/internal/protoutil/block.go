@@ -69,8 +69,7 @@ func (d *DataHasher) Reset() { d.h.Reset() }
 // orderers do: the signature covers the number of the last configuration block
 // and the consenter's metadata besides the header.
 func SignBlock(signer Signer, header *commonpb.BlockHeader, lastConfig uint64, consenterMetadata []byte) (*commonpb.BlockMetadata, error) {
-	last := &commonpb.LastConfig{Index: lastConfig}
-	value, err := proto.Marshal(&commonpb.OrdererBlockMetadata{LastConfig: last, ConsenterMetadata: consenterMetadata})
+	value, err := blockValue(lastConfig, consenterMetadata)
 	if err != nil {
 		return nil, err
 	}
@@ -86,14 +85,71 @@ func SignBlock(signer Signer, header *commonpb.BlockHeader, lastConfig uint64, c
 	if err != nil {
 		return nil, fmt.Errorf("sign block %d: %w", header.Number, err)
 	}
-	signed, err := proto.Marshal(&commonpb.Metadata{
-		Value:      value,
-		Signatures: []*commonpb.MetadataSignature{{SignatureHeader: sigHeader, Signature: signature}},
-	})
+	return blockMetadata(value, lastConfig, []*commonpb.MetadataSignature{{SignatureHeader: sigHeader, Signature: signature}})
+}
+
+func blockValue(lastConfig uint64, consenterMetadata []byte) ([]byte, error) {
+	return proto.Marshal(&commonpb.OrdererBlockMetadata{LastConfig: &commonpb.LastConfig{Index: lastConfig}, ConsenterMetadata: consenterMetadata})
+}
+
+// SignAsConsenter is the signature of a consenter that the configuration gives a number.
+func SignAsConsenter(signer Signer, number uint32, header *commonpb.BlockHeader, lastConfig uint64, consenterMetadata []byte) (*commonpb.MetadataSignature, error) {
+	value, err := blockValue(lastConfig, consenterMetadata)
 	if err != nil {
 		return nil, err
 	}
-	lastValue, err := proto.Marshal(last)
+	nonce, err := NewNonce()
+	if err != nil {
+		return nil, err
+	}
+	identifier, err := proto.Marshal(&commonpb.IdentifierHeader{Identifier: number, Nonce: nonce})
+	if err != nil {
+		return nil, err
+	}
+	signature, err := signer.Sign(concat(value, identifier, BlockHeaderBytes(header)))
+	return &commonpb.MetadataSignature{IdentifierHeader: identifier, Signature: signature}, err
+}
+
+// CheckConsenter verifies a signature that SignAsConsenter has made, and says whose it is.
+func CheckConsenter(
+	s *commonpb.MetadataSignature, header *commonpb.BlockHeader, lastConfig uint64, consenterMetadata []byte, mgr *identity.Manager, named map[uint32][]byte,
+) (uint32, error) {
+	var ih commonpb.IdentifierHeader
+	if err := Unmarshal(s.GetIdentifierHeader(), &ih); err != nil {
+		return 0, err
+	}
+	value, err := blockValue(lastConfig, consenterMetadata)
+	if err != nil {
+		return 0, err
+	}
+	if len(s.GetSignatureHeader()) > 0 || ih.Identifier == 0 {
+		return 0, fmt.Errorf("%w: a signature without a consenter's number", ErrBlockSignature)
+	}
+	_, err = verifyMetadataSignature(s, value, BlockHeaderBytes(header), mgr, named)
+	return ih.Identifier, err
+}
+
+// SignedBlock is the metadata of a block with these signatures.
+func SignedBlock(lastConfig uint64, consenterMetadata []byte, signatures []*commonpb.MetadataSignature) (*commonpb.BlockMetadata, error) {
+	value, err := blockValue(lastConfig, consenterMetadata)
+	if err != nil {
+		return nil, err
+	}
+	return blockMetadata(value, lastConfig, signatures)
+}
+
+// BlockSignatures are those that a block carries.
+func BlockSignatures(metadata *commonpb.BlockMetadata) ([]*commonpb.MetadataSignature, error) {
+	signed, err := signedMetadata(metadata)
+	return signed.GetSignatures(), err
+}
+
+func blockMetadata(value []byte, lastConfig uint64, signatures []*commonpb.MetadataSignature) (*commonpb.BlockMetadata, error) {
+	signed, err := proto.Marshal(&commonpb.Metadata{Value: value, Signatures: signatures})
+	if err != nil {
+		return nil, err
+	}
+	lastValue, err := proto.Marshal(&commonpb.LastConfig{Index: lastConfig})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +165,9 @@ func SignBlock(signer Signer, header *commonpb.BlockHeader, lastConfig uint64, c
 
 // VerifyBlock checks that the orderers that signed the header satisfy the policy
 // (BlockValidation). The time of signing is not known, so expiry is not looked at.
-func VerifyBlock(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata, mgr *identity.Manager, pol policy.Evaluator) error {
+//
+// Named are the serialized identities of the consenters that the configuration gives numbers, if it does.
+func VerifyBlock(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata, mgr *identity.Manager, pol policy.Evaluator, named map[uint32][]byte) error {
 	signed, err := signedMetadata(metadata)
 	if err != nil {
 		return fmt.Errorf("%w of block %d: %w", ErrBlockSignature, header.GetNumber(), err)
@@ -121,7 +179,7 @@ func VerifyBlock(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata,
 	var signers []*identity.Identity
 	var reason error
 	for _, s := range signed.Signatures {
-		id, err := verifyMetadataSignature(s, signed.Value, headerBytes, mgr)
+		id, err := verifyMetadataSignature(s, signed.Value, headerBytes, mgr, named)
 		if err != nil {
 			reason = err
 			continue
@@ -137,7 +195,20 @@ func VerifyBlock(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata,
 	return fmt.Errorf("%w of block %d: %d of %d are valid: %w", ErrBlockSignature, header.GetNumber(), len(signers), len(signed.Signatures), reason)
 }
 
-func verifyMetadataSignature(s *commonpb.MetadataSignature, value, headerBytes []byte, mgr *identity.Manager) (*identity.Identity, error) {
+func verifyMetadataSignature(
+	s *commonpb.MetadataSignature, value, headerBytes []byte, mgr *identity.Manager, named map[uint32][]byte,
+) (*identity.Identity, error) {
+	if len(s.GetSignatureHeader()) == 0 && len(s.GetIdentifierHeader()) > 0 {
+		var ih commonpb.IdentifierHeader
+		if err := Unmarshal(s.IdentifierHeader, &ih); err != nil {
+			return nil, err
+		}
+		id, err := mgr.DeserializeUndated(named[ih.Identifier])
+		if err != nil {
+			return nil, fmt.Errorf("consenter %d: %w", ih.Identifier, err)
+		}
+		return id, id.Verify(concat(value, s.IdentifierHeader, headerBytes), s.Signature)
+	}
 	var sh commonpb.SignatureHeader
 	if err := Unmarshal(s.GetSignatureHeader(), &sh); err != nil {
 		return nil, err

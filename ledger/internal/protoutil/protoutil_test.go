@@ -128,7 +128,7 @@ func TestBlockSignature(t *testing.T) {
 	header := &commonpb.BlockHeader{Number: 7, PreviousHash: []byte("p"), DataHash: []byte("d")}
 	metadata, err := SignBlock(signers[0], header, 3, []byte("raft"))
 	require.NoError(t, err)
-	require.NoError(t, VerifyBlock(header, metadata, m, pol))
+	require.NoError(t, VerifyBlock(header, metadata, m, pol, nil))
 	last, consenter, err := OrdererMetadata(metadata)
 	require.NoError(t, err)
 	assert.Equal(t, uint64(3), last)
@@ -136,15 +136,15 @@ func TestBlockSignature(t *testing.T) {
 
 	changed := proto.Clone(header).(*commonpb.BlockHeader)
 	changed.Number++
-	require.ErrorIs(t, VerifyBlock(changed, metadata, m, pol), identity.ErrSignature)
-	require.ErrorIs(t, VerifyBlock(header, &commonpb.BlockMetadata{}, m, pol), ErrBlockSignature)
-	require.ErrorIs(t, VerifyBlock(header, nil, m, pol), ErrBlockSignature)
+	require.ErrorIs(t, VerifyBlock(changed, metadata, m, pol, nil), identity.ErrSignature)
+	require.ErrorIs(t, VerifyBlock(header, &commonpb.BlockMetadata{}, m, pol, nil), ErrBlockSignature)
+	require.ErrorIs(t, VerifyBlock(header, nil, m, pol, nil), ErrBlockSignature)
 
 	client, err := SignBlock(signers[1], header, 3, nil)
 	require.NoError(t, err)
-	require.ErrorContains(t, VerifyBlock(header, client, m, pol), "policy")
+	require.ErrorContains(t, VerifyBlock(header, client, m, pol, nil), "policy")
 	foreign, _ := fixture(t)
-	require.ErrorIs(t, VerifyBlock(header, metadata, foreign, pol), identity.ErrUntrusted)
+	require.ErrorIs(t, VerifyBlock(header, metadata, foreign, pol, nil), identity.ErrUntrusted)
 }
 
 func FuzzParseEnvelope(f *testing.F) {

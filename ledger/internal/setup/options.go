@@ -98,6 +98,7 @@ var consenters = map[string]consenter{
 	"raft":  {consensusType: channelconfig.Raft, grows: true},
 	"solo":  {consensusType: channelconfig.Solo, alone: true},
 	"kafka": {consensusType: channelconfig.Kafka, brokers: 3},
+	"bft":   {consensusType: channelconfig.BFT},
 }
 
 var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block}
@@ -121,7 +122,7 @@ func (o *Options) validate() error {
 	_, knownMode := modes[o.Mode]
 	found.If(!knownMode, "--mode %q: stream and block are accepted", o.Mode)
 	how, known := consenters[o.Consenter]
-	found.If(!known, "--consenter %q: raft, solo and kafka are accepted", o.Consenter)
+	found.If(!known, "--consenter %q: raft, solo, kafka and bft are accepted", o.Consenter)
 	found.If(how.alone && o.Orderers != 1, "--consenter %s --orderers %d: %[1]s is one orderer", o.Consenter, o.Orderers)
 	found.If(o.Brokers > 0 && how.brokers == 0, "--brokers %d: only --consenter kafka has brokers", o.Brokers)
 	found.If(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),

@@ -73,6 +73,7 @@ type builder struct {
 	ordererOrg   channelconfig.GenesisOrg
 	applications []channelconfig.GenesisOrg
 	consenters   []*etcdraftpb.Consenter
+	identities   []channelconfig.GenesisIdentity // of the consenters
 }
 
 func (b *builder) organisation(msp, domain, home string) (*organisation, error) {
@@ -102,6 +103,11 @@ func (b *builder) orderers() error {
 			return err
 		}
 		b.consenters = append(b.consenters, &etcdraftpb.Consenter{Host: known, Port: uint32(number), ClientTlsCert: tlsCert, ServerTlsCert: tlsCert})
+		signs, err := b.folder.read(certFile(n.home, n.fqdn))
+		if err != nil {
+			return err
+		}
+		b.identities = append(b.identities, channelconfig.GenesisIdentity{MSPID: ordererMSP, Cert: signs})
 	}
 	if _, err := org.user("Admin", "admin"); err != nil {
 		return err
@@ -176,7 +182,7 @@ func (b *builder) channels(chaincodes []channelconfig.GenesisChaincode) error {
 	o := b.options
 	for _, name := range o.Channels {
 		block, err := channelconfig.NewGenesis(channelconfig.Genesis{
-			ChannelID: name, ConsensusType: consenters[o.Consenter].consensusType, Consenters: b.consenters, KafkaBrokers: addresses(b.plan.brokers),
+			ChannelID: name, ConsensusType: consenters[o.Consenter].consensusType, Consenters: b.consenters, Identities: b.identities, KafkaBrokers: addresses(b.plan.brokers),
 			RaftOptions: &etcdraftpb.Options{
 				TickInterval: o.RaftTick.String(), ElectionTick: o.ElectionTicks, HeartbeatTick: 1,
 				MaxInflightBlocks: 5, SnapshotIntervalSize: o.SnapshotBytes,

@@ -255,7 +255,7 @@ func (x Policy_PolicyType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Policy_PolicyType.Descriptor instead.
 func (Policy_PolicyType) EnumDescriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{27, 0}
+	return file_common_proto_rawDescGZIP(), []int{30, 0}
 }
 
 type ImplicitMetaPolicy_Rule int32
@@ -304,7 +304,7 @@ func (x ImplicitMetaPolicy_Rule) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ImplicitMetaPolicy_Rule.Descriptor instead.
 func (ImplicitMetaPolicy_Rule) EnumDescriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{30, 0}
+	return file_common_proto_rawDescGZIP(), []int{33, 0}
 }
 
 type MSPPrincipal_Classification int32
@@ -353,7 +353,7 @@ func (x MSPPrincipal_Classification) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MSPPrincipal_Classification.Descriptor instead.
 func (MSPPrincipal_Classification) EnumDescriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{31, 0}
+	return file_common_proto_rawDescGZIP(), []int{34, 0}
 }
 
 type MSPRole_MSPRoleType int32
@@ -408,7 +408,7 @@ func (x MSPRole_MSPRoleType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MSPRole_MSPRoleType.Descriptor instead.
 func (MSPRole_MSPRoleType) EnumDescriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{32, 0}
+	return file_common_proto_rawDescGZIP(), []int{35, 0}
 }
 
 type LastConfig struct {
@@ -559,13 +559,14 @@ func (x *Metadata) GetSignatures() []*MetadataSignature {
 	return nil
 }
 
-// MetadataSignature signs value, then signature_header, then the ASN.1 block header.
+// MetadataSignature signs value, then signature_header or else identifier_header, then the ASN.1 block header.
 type MetadataSignature struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	SignatureHeader []byte                 `protobuf:"bytes,1,opt,name=signature_header,json=signatureHeader,proto3" json:"signature_header,omitempty"`
-	Signature       []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	SignatureHeader  []byte                 `protobuf:"bytes,1,opt,name=signature_header,json=signatureHeader,proto3" json:"signature_header,omitempty"`
+	Signature        []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	IdentifierHeader []byte                 `protobuf:"bytes,3,opt,name=identifier_header,json=identifierHeader,proto3" json:"identifier_header,omitempty"` // of a consenter that the configuration gives a number, in place of signature_header
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *MetadataSignature) Reset() {
@@ -612,6 +613,202 @@ func (x *MetadataSignature) GetSignature() []byte {
 	return nil
 }
 
+func (x *MetadataSignature) GetIdentifierHeader() []byte {
+	if x != nil {
+		return x.IdentifierHeader
+	}
+	return nil
+}
+
+type IdentifierHeader struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Identifier    uint32                 `protobuf:"varint,1,opt,name=identifier,proto3" json:"identifier,omitempty"`
+	Nonce         []byte                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IdentifierHeader) Reset() {
+	*x = IdentifierHeader{}
+	mi := &file_common_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IdentifierHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IdentifierHeader) ProtoMessage() {}
+
+func (x *IdentifierHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_common_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IdentifierHeader.ProtoReflect.Descriptor instead.
+func (*IdentifierHeader) Descriptor() ([]byte, []int) {
+	return file_common_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *IdentifierHeader) GetIdentifier() uint32 {
+	if x != nil {
+		return x.Identifier
+	}
+	return 0
+}
+
+func (x *IdentifierHeader) GetNonce() []byte {
+	if x != nil {
+		return x.Nonce
+	}
+	return nil
+}
+
+// Orderers is the value of that name in the orderers' group: the consenters of a channel that tolerates liars.
+type Orderers struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	ConsenterMapping []*Consenter           `protobuf:"bytes,1,rep,name=consenter_mapping,json=consenterMapping,proto3" json:"consenter_mapping,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Orderers) Reset() {
+	*x = Orderers{}
+	mi := &file_common_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Orderers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Orderers) ProtoMessage() {}
+
+func (x *Orderers) ProtoReflect() protoreflect.Message {
+	mi := &file_common_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Orderers.ProtoReflect.Descriptor instead.
+func (*Orderers) Descriptor() ([]byte, []int) {
+	return file_common_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Orderers) GetConsenterMapping() []*Consenter {
+	if x != nil {
+		return x.ConsenterMapping
+	}
+	return nil
+}
+
+type Consenter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Port          uint32                 `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
+	MspId         string                 `protobuf:"bytes,4,opt,name=msp_id,json=mspId,proto3" json:"msp_id,omitempty"`
+	Identity      []byte                 `protobuf:"bytes,5,opt,name=identity,proto3" json:"identity,omitempty"` // its certificate, PEM
+	ClientTlsCert []byte                 `protobuf:"bytes,6,opt,name=client_tls_cert,json=clientTlsCert,proto3" json:"client_tls_cert,omitempty"`
+	ServerTlsCert []byte                 `protobuf:"bytes,7,opt,name=server_tls_cert,json=serverTlsCert,proto3" json:"server_tls_cert,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Consenter) Reset() {
+	*x = Consenter{}
+	mi := &file_common_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Consenter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Consenter) ProtoMessage() {}
+
+func (x *Consenter) ProtoReflect() protoreflect.Message {
+	mi := &file_common_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Consenter.ProtoReflect.Descriptor instead.
+func (*Consenter) Descriptor() ([]byte, []int) {
+	return file_common_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Consenter) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Consenter) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Consenter) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Consenter) GetMspId() string {
+	if x != nil {
+		return x.MspId
+	}
+	return ""
+}
+
+func (x *Consenter) GetIdentity() []byte {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *Consenter) GetClientTlsCert() []byte {
+	if x != nil {
+		return x.ClientTlsCert
+	}
+	return nil
+}
+
+func (x *Consenter) GetServerTlsCert() []byte {
+	if x != nil {
+		return x.ServerTlsCert
+	}
+	return nil
+}
+
 type Header struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ChannelHeader   []byte                 `protobuf:"bytes,1,opt,name=channel_header,json=channelHeader,proto3" json:"channel_header,omitempty"`
@@ -622,7 +819,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_common_proto_msgTypes[4]
+	mi := &file_common_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +831,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[4]
+	mi := &file_common_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +844,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{4}
+	return file_common_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Header) GetChannelHeader() []byte {
@@ -680,7 +877,7 @@ type ChannelHeader struct {
 
 func (x *ChannelHeader) Reset() {
 	*x = ChannelHeader{}
-	mi := &file_common_proto_msgTypes[5]
+	mi := &file_common_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -692,7 +889,7 @@ func (x *ChannelHeader) String() string {
 func (*ChannelHeader) ProtoMessage() {}
 
 func (x *ChannelHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[5]
+	mi := &file_common_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -705,7 +902,7 @@ func (x *ChannelHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelHeader.ProtoReflect.Descriptor instead.
 func (*ChannelHeader) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{5}
+	return file_common_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ChannelHeader) GetType() int32 {
@@ -774,7 +971,7 @@ type SignatureHeader struct {
 
 func (x *SignatureHeader) Reset() {
 	*x = SignatureHeader{}
-	mi := &file_common_proto_msgTypes[6]
+	mi := &file_common_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +983,7 @@ func (x *SignatureHeader) String() string {
 func (*SignatureHeader) ProtoMessage() {}
 
 func (x *SignatureHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[6]
+	mi := &file_common_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +996,7 @@ func (x *SignatureHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignatureHeader.ProtoReflect.Descriptor instead.
 func (*SignatureHeader) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{6}
+	return file_common_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SignatureHeader) GetCreator() []byte {
@@ -826,7 +1023,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_common_proto_msgTypes[7]
+	mi := &file_common_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +1035,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[7]
+	mi := &file_common_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +1048,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{7}
+	return file_common_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Payload) GetHeader() *Header {
@@ -878,7 +1075,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_common_proto_msgTypes[8]
+	mi := &file_common_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1087,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[8]
+	mi := &file_common_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1100,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{8}
+	return file_common_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Envelope) GetPayload() []byte {
@@ -931,7 +1128,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_common_proto_msgTypes[9]
+	mi := &file_common_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1140,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[9]
+	mi := &file_common_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1153,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{9}
+	return file_common_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Block) GetHeader() *BlockHeader {
@@ -991,7 +1188,7 @@ type BlockHeader struct {
 
 func (x *BlockHeader) Reset() {
 	*x = BlockHeader{}
-	mi := &file_common_proto_msgTypes[10]
+	mi := &file_common_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1200,7 @@ func (x *BlockHeader) String() string {
 func (*BlockHeader) ProtoMessage() {}
 
 func (x *BlockHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[10]
+	mi := &file_common_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1213,7 @@ func (x *BlockHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockHeader.ProtoReflect.Descriptor instead.
 func (*BlockHeader) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{10}
+	return file_common_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BlockHeader) GetNumber() uint64 {
@@ -1049,7 +1246,7 @@ type BlockData struct {
 
 func (x *BlockData) Reset() {
 	*x = BlockData{}
-	mi := &file_common_proto_msgTypes[11]
+	mi := &file_common_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1258,7 @@ func (x *BlockData) String() string {
 func (*BlockData) ProtoMessage() {}
 
 func (x *BlockData) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[11]
+	mi := &file_common_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1271,7 @@ func (x *BlockData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockData.ProtoReflect.Descriptor instead.
 func (*BlockData) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{11}
+	return file_common_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BlockData) GetData() [][]byte {
@@ -1093,7 +1290,7 @@ type BlockMetadata struct {
 
 func (x *BlockMetadata) Reset() {
 	*x = BlockMetadata{}
-	mi := &file_common_proto_msgTypes[12]
+	mi := &file_common_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1302,7 @@ func (x *BlockMetadata) String() string {
 func (*BlockMetadata) ProtoMessage() {}
 
 func (x *BlockMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[12]
+	mi := &file_common_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1315,7 @@ func (x *BlockMetadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockMetadata.ProtoReflect.Descriptor instead.
 func (*BlockMetadata) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{12}
+	return file_common_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BlockMetadata) GetMetadata() [][]byte {
@@ -1139,7 +1336,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_common_proto_msgTypes[13]
+	mi := &file_common_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1348,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[13]
+	mi := &file_common_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1361,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{13}
+	return file_common_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Config) GetSequence() uint64 {
@@ -1191,7 +1388,7 @@ type ConfigEnvelope struct {
 
 func (x *ConfigEnvelope) Reset() {
 	*x = ConfigEnvelope{}
-	mi := &file_common_proto_msgTypes[14]
+	mi := &file_common_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1400,7 @@ func (x *ConfigEnvelope) String() string {
 func (*ConfigEnvelope) ProtoMessage() {}
 
 func (x *ConfigEnvelope) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[14]
+	mi := &file_common_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1413,7 @@ func (x *ConfigEnvelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigEnvelope.ProtoReflect.Descriptor instead.
 func (*ConfigEnvelope) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{14}
+	return file_common_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ConfigEnvelope) GetConfig() *Config {
@@ -1243,7 +1440,7 @@ type ConfigUpdateEnvelope struct {
 
 func (x *ConfigUpdateEnvelope) Reset() {
 	*x = ConfigUpdateEnvelope{}
-	mi := &file_common_proto_msgTypes[15]
+	mi := &file_common_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1452,7 @@ func (x *ConfigUpdateEnvelope) String() string {
 func (*ConfigUpdateEnvelope) ProtoMessage() {}
 
 func (x *ConfigUpdateEnvelope) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[15]
+	mi := &file_common_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1465,7 @@ func (x *ConfigUpdateEnvelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigUpdateEnvelope.ProtoReflect.Descriptor instead.
 func (*ConfigUpdateEnvelope) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{15}
+	return file_common_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ConfigUpdateEnvelope) GetConfigUpdate() []byte {
@@ -1296,7 +1493,7 @@ type ConfigUpdate struct {
 
 func (x *ConfigUpdate) Reset() {
 	*x = ConfigUpdate{}
-	mi := &file_common_proto_msgTypes[16]
+	mi := &file_common_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1505,7 @@ func (x *ConfigUpdate) String() string {
 func (*ConfigUpdate) ProtoMessage() {}
 
 func (x *ConfigUpdate) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[16]
+	mi := &file_common_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1518,7 @@ func (x *ConfigUpdate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigUpdate.ProtoReflect.Descriptor instead.
 func (*ConfigUpdate) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{16}
+	return file_common_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ConfigUpdate) GetChannelId() string {
@@ -1355,7 +1552,7 @@ type ConfigSignature struct {
 
 func (x *ConfigSignature) Reset() {
 	*x = ConfigSignature{}
-	mi := &file_common_proto_msgTypes[17]
+	mi := &file_common_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1564,7 @@ func (x *ConfigSignature) String() string {
 func (*ConfigSignature) ProtoMessage() {}
 
 func (x *ConfigSignature) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[17]
+	mi := &file_common_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1577,7 @@ func (x *ConfigSignature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSignature.ProtoReflect.Descriptor instead.
 func (*ConfigSignature) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{17}
+	return file_common_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ConfigSignature) GetSignatureHeader() []byte {
@@ -1410,7 +1607,7 @@ type ConfigGroup struct {
 
 func (x *ConfigGroup) Reset() {
 	*x = ConfigGroup{}
-	mi := &file_common_proto_msgTypes[18]
+	mi := &file_common_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1619,7 @@ func (x *ConfigGroup) String() string {
 func (*ConfigGroup) ProtoMessage() {}
 
 func (x *ConfigGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[18]
+	mi := &file_common_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1632,7 @@ func (x *ConfigGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigGroup.ProtoReflect.Descriptor instead.
 func (*ConfigGroup) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{18}
+	return file_common_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ConfigGroup) GetVersion() uint64 {
@@ -1484,7 +1681,7 @@ type ConfigValue struct {
 
 func (x *ConfigValue) Reset() {
 	*x = ConfigValue{}
-	mi := &file_common_proto_msgTypes[19]
+	mi := &file_common_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1693,7 @@ func (x *ConfigValue) String() string {
 func (*ConfigValue) ProtoMessage() {}
 
 func (x *ConfigValue) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[19]
+	mi := &file_common_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1706,7 @@ func (x *ConfigValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigValue.ProtoReflect.Descriptor instead.
 func (*ConfigValue) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{19}
+	return file_common_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ConfigValue) GetVersion() uint64 {
@@ -1544,7 +1741,7 @@ type ConfigPolicy struct {
 
 func (x *ConfigPolicy) Reset() {
 	*x = ConfigPolicy{}
-	mi := &file_common_proto_msgTypes[20]
+	mi := &file_common_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +1753,7 @@ func (x *ConfigPolicy) String() string {
 func (*ConfigPolicy) ProtoMessage() {}
 
 func (x *ConfigPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[20]
+	mi := &file_common_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +1766,7 @@ func (x *ConfigPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigPolicy.ProtoReflect.Descriptor instead.
 func (*ConfigPolicy) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{20}
+	return file_common_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConfigPolicy) GetVersion() uint64 {
@@ -1602,7 +1799,7 @@ type HashingAlgorithm struct {
 
 func (x *HashingAlgorithm) Reset() {
 	*x = HashingAlgorithm{}
-	mi := &file_common_proto_msgTypes[21]
+	mi := &file_common_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1811,7 @@ func (x *HashingAlgorithm) String() string {
 func (*HashingAlgorithm) ProtoMessage() {}
 
 func (x *HashingAlgorithm) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[21]
+	mi := &file_common_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1824,7 @@ func (x *HashingAlgorithm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HashingAlgorithm.ProtoReflect.Descriptor instead.
 func (*HashingAlgorithm) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{21}
+	return file_common_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HashingAlgorithm) GetName() string {
@@ -1646,7 +1843,7 @@ type BlockDataHashingStructure struct {
 
 func (x *BlockDataHashingStructure) Reset() {
 	*x = BlockDataHashingStructure{}
-	mi := &file_common_proto_msgTypes[22]
+	mi := &file_common_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1855,7 @@ func (x *BlockDataHashingStructure) String() string {
 func (*BlockDataHashingStructure) ProtoMessage() {}
 
 func (x *BlockDataHashingStructure) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[22]
+	mi := &file_common_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1868,7 @@ func (x *BlockDataHashingStructure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockDataHashingStructure.ProtoReflect.Descriptor instead.
 func (*BlockDataHashingStructure) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{22}
+	return file_common_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BlockDataHashingStructure) GetWidth() uint32 {
@@ -1690,7 +1887,7 @@ type OrdererAddresses struct {
 
 func (x *OrdererAddresses) Reset() {
 	*x = OrdererAddresses{}
-	mi := &file_common_proto_msgTypes[23]
+	mi := &file_common_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +1899,7 @@ func (x *OrdererAddresses) String() string {
 func (*OrdererAddresses) ProtoMessage() {}
 
 func (x *OrdererAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[23]
+	mi := &file_common_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +1912,7 @@ func (x *OrdererAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrdererAddresses.ProtoReflect.Descriptor instead.
 func (*OrdererAddresses) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{23}
+	return file_common_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OrdererAddresses) GetAddresses() []string {
@@ -1734,7 +1931,7 @@ type Capabilities struct {
 
 func (x *Capabilities) Reset() {
 	*x = Capabilities{}
-	mi := &file_common_proto_msgTypes[24]
+	mi := &file_common_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1943,7 @@ func (x *Capabilities) String() string {
 func (*Capabilities) ProtoMessage() {}
 
 func (x *Capabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[24]
+	mi := &file_common_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1956,7 @@ func (x *Capabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capabilities.ProtoReflect.Descriptor instead.
 func (*Capabilities) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{24}
+	return file_common_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Capabilities) GetCapabilities() map[string]*Capability {
@@ -1777,7 +1974,7 @@ type Capability struct {
 
 func (x *Capability) Reset() {
 	*x = Capability{}
-	mi := &file_common_proto_msgTypes[25]
+	mi := &file_common_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +1986,7 @@ func (x *Capability) String() string {
 func (*Capability) ProtoMessage() {}
 
 func (x *Capability) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[25]
+	mi := &file_common_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +1999,7 @@ func (x *Capability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capability.ProtoReflect.Descriptor instead.
 func (*Capability) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{25}
+	return file_common_proto_rawDescGZIP(), []int{28}
 }
 
 type BlockchainInfo struct {
@@ -1816,7 +2013,7 @@ type BlockchainInfo struct {
 
 func (x *BlockchainInfo) Reset() {
 	*x = BlockchainInfo{}
-	mi := &file_common_proto_msgTypes[26]
+	mi := &file_common_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +2025,7 @@ func (x *BlockchainInfo) String() string {
 func (*BlockchainInfo) ProtoMessage() {}
 
 func (x *BlockchainInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[26]
+	mi := &file_common_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +2038,7 @@ func (x *BlockchainInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockchainInfo.ProtoReflect.Descriptor instead.
 func (*BlockchainInfo) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{26}
+	return file_common_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BlockchainInfo) GetHeight() uint64 {
@@ -1875,7 +2072,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_common_proto_msgTypes[27]
+	mi := &file_common_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2084,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[27]
+	mi := &file_common_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2097,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{27}
+	return file_common_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Policy) GetType() int32 {
@@ -1928,7 +2125,7 @@ type SignaturePolicyEnvelope struct {
 
 func (x *SignaturePolicyEnvelope) Reset() {
 	*x = SignaturePolicyEnvelope{}
-	mi := &file_common_proto_msgTypes[28]
+	mi := &file_common_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2137,7 @@ func (x *SignaturePolicyEnvelope) String() string {
 func (*SignaturePolicyEnvelope) ProtoMessage() {}
 
 func (x *SignaturePolicyEnvelope) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[28]
+	mi := &file_common_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2150,7 @@ func (x *SignaturePolicyEnvelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignaturePolicyEnvelope.ProtoReflect.Descriptor instead.
 func (*SignaturePolicyEnvelope) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{28}
+	return file_common_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SignaturePolicyEnvelope) GetVersion() int32 {
@@ -1990,7 +2187,7 @@ type SignaturePolicy struct {
 
 func (x *SignaturePolicy) Reset() {
 	*x = SignaturePolicy{}
-	mi := &file_common_proto_msgTypes[29]
+	mi := &file_common_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2199,7 @@ func (x *SignaturePolicy) String() string {
 func (*SignaturePolicy) ProtoMessage() {}
 
 func (x *SignaturePolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[29]
+	mi := &file_common_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2212,7 @@ func (x *SignaturePolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignaturePolicy.ProtoReflect.Descriptor instead.
 func (*SignaturePolicy) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{29}
+	return file_common_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SignaturePolicy) GetType() isSignaturePolicy_Type {
@@ -2069,7 +2266,7 @@ type ImplicitMetaPolicy struct {
 
 func (x *ImplicitMetaPolicy) Reset() {
 	*x = ImplicitMetaPolicy{}
-	mi := &file_common_proto_msgTypes[30]
+	mi := &file_common_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2278,7 @@ func (x *ImplicitMetaPolicy) String() string {
 func (*ImplicitMetaPolicy) ProtoMessage() {}
 
 func (x *ImplicitMetaPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[30]
+	mi := &file_common_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2291,7 @@ func (x *ImplicitMetaPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImplicitMetaPolicy.ProtoReflect.Descriptor instead.
 func (*ImplicitMetaPolicy) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{30}
+	return file_common_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ImplicitMetaPolicy) GetSubPolicy() string {
@@ -2121,7 +2318,7 @@ type MSPPrincipal struct {
 
 func (x *MSPPrincipal) Reset() {
 	*x = MSPPrincipal{}
-	mi := &file_common_proto_msgTypes[31]
+	mi := &file_common_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2330,7 @@ func (x *MSPPrincipal) String() string {
 func (*MSPPrincipal) ProtoMessage() {}
 
 func (x *MSPPrincipal) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[31]
+	mi := &file_common_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2343,7 @@ func (x *MSPPrincipal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MSPPrincipal.ProtoReflect.Descriptor instead.
 func (*MSPPrincipal) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{31}
+	return file_common_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MSPPrincipal) GetPrincipalClassification() MSPPrincipal_Classification {
@@ -2173,7 +2370,7 @@ type MSPRole struct {
 
 func (x *MSPRole) Reset() {
 	*x = MSPRole{}
-	mi := &file_common_proto_msgTypes[32]
+	mi := &file_common_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2382,7 @@ func (x *MSPRole) String() string {
 func (*MSPRole) ProtoMessage() {}
 
 func (x *MSPRole) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[32]
+	mi := &file_common_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2395,7 @@ func (x *MSPRole) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MSPRole.ProtoReflect.Descriptor instead.
 func (*MSPRole) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{32}
+	return file_common_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MSPRole) GetMspIdentifier() string {
@@ -2225,7 +2422,7 @@ type SignaturePolicy_NOutOf struct {
 
 func (x *SignaturePolicy_NOutOf) Reset() {
 	*x = SignaturePolicy_NOutOf{}
-	mi := &file_common_proto_msgTypes[37]
+	mi := &file_common_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2434,7 @@ func (x *SignaturePolicy_NOutOf) String() string {
 func (*SignaturePolicy_NOutOf) ProtoMessage() {}
 
 func (x *SignaturePolicy_NOutOf) ProtoReflect() protoreflect.Message {
-	mi := &file_common_proto_msgTypes[37]
+	mi := &file_common_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2447,7 @@ func (x *SignaturePolicy_NOutOf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignaturePolicy_NOutOf.ProtoReflect.Descriptor instead.
 func (*SignaturePolicy_NOutOf) Descriptor() ([]byte, []int) {
-	return file_common_proto_rawDescGZIP(), []int{29, 0}
+	return file_common_proto_rawDescGZIP(), []int{32, 0}
 }
 
 func (x *SignaturePolicy_NOutOf) GetN() int32 {
@@ -2283,10 +2480,26 @@ const file_common_proto_rawDesc = "" +
 	"\x05value\x18\x01 \x01(\fR\x05value\x129\n" +
 	"\n" +
 	"signatures\x18\x02 \x03(\v2\x19.common.MetadataSignatureR\n" +
-	"signatures\"\\\n" +
+	"signatures\"\x89\x01\n" +
 	"\x11MetadataSignature\x12)\n" +
 	"\x10signature_header\x18\x01 \x01(\fR\x0fsignatureHeader\x12\x1c\n" +
-	"\tsignature\x18\x02 \x01(\fR\tsignature\"Z\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\x12+\n" +
+	"\x11identifier_header\x18\x03 \x01(\fR\x10identifierHeader\"H\n" +
+	"\x10IdentifierHeader\x12\x1e\n" +
+	"\n" +
+	"identifier\x18\x01 \x01(\rR\n" +
+	"identifier\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\fR\x05nonce\"J\n" +
+	"\bOrderers\x12>\n" +
+	"\x11consenter_mapping\x18\x01 \x03(\v2\x11.common.ConsenterR\x10consenterMapping\"\xc6\x01\n" +
+	"\tConsenter\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x03 \x01(\rR\x04port\x12\x15\n" +
+	"\x06msp_id\x18\x04 \x01(\tR\x05mspId\x12\x1a\n" +
+	"\bidentity\x18\x05 \x01(\fR\bidentity\x12&\n" +
+	"\x0fclient_tls_cert\x18\x06 \x01(\fR\rclientTlsCert\x12&\n" +
+	"\x0fserver_tls_cert\x18\a \x01(\fR\rserverTlsCert\"Z\n" +
 	"\x06Header\x12%\n" +
 	"\x0echannel_header\x18\x01 \x01(\fR\rchannelHeader\x12)\n" +
 	"\x10signature_header\x18\x02 \x01(\fR\x0fsignatureHeader\"\x83\x02\n" +
@@ -2471,7 +2684,7 @@ func file_common_proto_rawDescGZIP() []byte {
 }
 
 var file_common_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_common_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_common_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_common_proto_goTypes = []any{
 	(Status)(0),                       // 0: common.Status
 	(HeaderType)(0),                   // 1: common.HeaderType
@@ -2484,77 +2697,81 @@ var file_common_proto_goTypes = []any{
 	(*OrdererBlockMetadata)(nil),      // 8: common.OrdererBlockMetadata
 	(*Metadata)(nil),                  // 9: common.Metadata
 	(*MetadataSignature)(nil),         // 10: common.MetadataSignature
-	(*Header)(nil),                    // 11: common.Header
-	(*ChannelHeader)(nil),             // 12: common.ChannelHeader
-	(*SignatureHeader)(nil),           // 13: common.SignatureHeader
-	(*Payload)(nil),                   // 14: common.Payload
-	(*Envelope)(nil),                  // 15: common.Envelope
-	(*Block)(nil),                     // 16: common.Block
-	(*BlockHeader)(nil),               // 17: common.BlockHeader
-	(*BlockData)(nil),                 // 18: common.BlockData
-	(*BlockMetadata)(nil),             // 19: common.BlockMetadata
-	(*Config)(nil),                    // 20: common.Config
-	(*ConfigEnvelope)(nil),            // 21: common.ConfigEnvelope
-	(*ConfigUpdateEnvelope)(nil),      // 22: common.ConfigUpdateEnvelope
-	(*ConfigUpdate)(nil),              // 23: common.ConfigUpdate
-	(*ConfigSignature)(nil),           // 24: common.ConfigSignature
-	(*ConfigGroup)(nil),               // 25: common.ConfigGroup
-	(*ConfigValue)(nil),               // 26: common.ConfigValue
-	(*ConfigPolicy)(nil),              // 27: common.ConfigPolicy
-	(*HashingAlgorithm)(nil),          // 28: common.HashingAlgorithm
-	(*BlockDataHashingStructure)(nil), // 29: common.BlockDataHashingStructure
-	(*OrdererAddresses)(nil),          // 30: common.OrdererAddresses
-	(*Capabilities)(nil),              // 31: common.Capabilities
-	(*Capability)(nil),                // 32: common.Capability
-	(*BlockchainInfo)(nil),            // 33: common.BlockchainInfo
-	(*Policy)(nil),                    // 34: common.Policy
-	(*SignaturePolicyEnvelope)(nil),   // 35: common.SignaturePolicyEnvelope
-	(*SignaturePolicy)(nil),           // 36: common.SignaturePolicy
-	(*ImplicitMetaPolicy)(nil),        // 37: common.ImplicitMetaPolicy
-	(*MSPPrincipal)(nil),              // 38: common.MSPPrincipal
-	(*MSPRole)(nil),                   // 39: common.MSPRole
-	nil,                               // 40: common.ConfigGroup.GroupsEntry
-	nil,                               // 41: common.ConfigGroup.ValuesEntry
-	nil,                               // 42: common.ConfigGroup.PoliciesEntry
-	nil,                               // 43: common.Capabilities.CapabilitiesEntry
-	(*SignaturePolicy_NOutOf)(nil),    // 44: common.SignaturePolicy.NOutOf
-	(*timestamppb.Timestamp)(nil),     // 45: google.protobuf.Timestamp
+	(*IdentifierHeader)(nil),          // 11: common.IdentifierHeader
+	(*Orderers)(nil),                  // 12: common.Orderers
+	(*Consenter)(nil),                 // 13: common.Consenter
+	(*Header)(nil),                    // 14: common.Header
+	(*ChannelHeader)(nil),             // 15: common.ChannelHeader
+	(*SignatureHeader)(nil),           // 16: common.SignatureHeader
+	(*Payload)(nil),                   // 17: common.Payload
+	(*Envelope)(nil),                  // 18: common.Envelope
+	(*Block)(nil),                     // 19: common.Block
+	(*BlockHeader)(nil),               // 20: common.BlockHeader
+	(*BlockData)(nil),                 // 21: common.BlockData
+	(*BlockMetadata)(nil),             // 22: common.BlockMetadata
+	(*Config)(nil),                    // 23: common.Config
+	(*ConfigEnvelope)(nil),            // 24: common.ConfigEnvelope
+	(*ConfigUpdateEnvelope)(nil),      // 25: common.ConfigUpdateEnvelope
+	(*ConfigUpdate)(nil),              // 26: common.ConfigUpdate
+	(*ConfigSignature)(nil),           // 27: common.ConfigSignature
+	(*ConfigGroup)(nil),               // 28: common.ConfigGroup
+	(*ConfigValue)(nil),               // 29: common.ConfigValue
+	(*ConfigPolicy)(nil),              // 30: common.ConfigPolicy
+	(*HashingAlgorithm)(nil),          // 31: common.HashingAlgorithm
+	(*BlockDataHashingStructure)(nil), // 32: common.BlockDataHashingStructure
+	(*OrdererAddresses)(nil),          // 33: common.OrdererAddresses
+	(*Capabilities)(nil),              // 34: common.Capabilities
+	(*Capability)(nil),                // 35: common.Capability
+	(*BlockchainInfo)(nil),            // 36: common.BlockchainInfo
+	(*Policy)(nil),                    // 37: common.Policy
+	(*SignaturePolicyEnvelope)(nil),   // 38: common.SignaturePolicyEnvelope
+	(*SignaturePolicy)(nil),           // 39: common.SignaturePolicy
+	(*ImplicitMetaPolicy)(nil),        // 40: common.ImplicitMetaPolicy
+	(*MSPPrincipal)(nil),              // 41: common.MSPPrincipal
+	(*MSPRole)(nil),                   // 42: common.MSPRole
+	nil,                               // 43: common.ConfigGroup.GroupsEntry
+	nil,                               // 44: common.ConfigGroup.ValuesEntry
+	nil,                               // 45: common.ConfigGroup.PoliciesEntry
+	nil,                               // 46: common.Capabilities.CapabilitiesEntry
+	(*SignaturePolicy_NOutOf)(nil),    // 47: common.SignaturePolicy.NOutOf
+	(*timestamppb.Timestamp)(nil),     // 48: google.protobuf.Timestamp
 }
 var file_common_proto_depIdxs = []int32{
 	7,  // 0: common.OrdererBlockMetadata.last_config:type_name -> common.LastConfig
 	10, // 1: common.Metadata.signatures:type_name -> common.MetadataSignature
-	45, // 2: common.ChannelHeader.timestamp:type_name -> google.protobuf.Timestamp
-	11, // 3: common.Payload.header:type_name -> common.Header
-	17, // 4: common.Block.header:type_name -> common.BlockHeader
-	18, // 5: common.Block.data:type_name -> common.BlockData
-	19, // 6: common.Block.metadata:type_name -> common.BlockMetadata
-	25, // 7: common.Config.channel_group:type_name -> common.ConfigGroup
-	20, // 8: common.ConfigEnvelope.config:type_name -> common.Config
-	15, // 9: common.ConfigEnvelope.last_update:type_name -> common.Envelope
-	24, // 10: common.ConfigUpdateEnvelope.signatures:type_name -> common.ConfigSignature
-	25, // 11: common.ConfigUpdate.read_set:type_name -> common.ConfigGroup
-	25, // 12: common.ConfigUpdate.write_set:type_name -> common.ConfigGroup
-	40, // 13: common.ConfigGroup.groups:type_name -> common.ConfigGroup.GroupsEntry
-	41, // 14: common.ConfigGroup.values:type_name -> common.ConfigGroup.ValuesEntry
-	42, // 15: common.ConfigGroup.policies:type_name -> common.ConfigGroup.PoliciesEntry
-	34, // 16: common.ConfigPolicy.policy:type_name -> common.Policy
-	43, // 17: common.Capabilities.capabilities:type_name -> common.Capabilities.CapabilitiesEntry
-	36, // 18: common.SignaturePolicyEnvelope.rule:type_name -> common.SignaturePolicy
-	38, // 19: common.SignaturePolicyEnvelope.identities:type_name -> common.MSPPrincipal
-	44, // 20: common.SignaturePolicy.n_out_of:type_name -> common.SignaturePolicy.NOutOf
-	4,  // 21: common.ImplicitMetaPolicy.rule:type_name -> common.ImplicitMetaPolicy.Rule
-	5,  // 22: common.MSPPrincipal.principal_classification:type_name -> common.MSPPrincipal.Classification
-	6,  // 23: common.MSPRole.role:type_name -> common.MSPRole.MSPRoleType
-	25, // 24: common.ConfigGroup.GroupsEntry.value:type_name -> common.ConfigGroup
-	26, // 25: common.ConfigGroup.ValuesEntry.value:type_name -> common.ConfigValue
-	27, // 26: common.ConfigGroup.PoliciesEntry.value:type_name -> common.ConfigPolicy
-	32, // 27: common.Capabilities.CapabilitiesEntry.value:type_name -> common.Capability
-	36, // 28: common.SignaturePolicy.NOutOf.rules:type_name -> common.SignaturePolicy
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	13, // 2: common.Orderers.consenter_mapping:type_name -> common.Consenter
+	48, // 3: common.ChannelHeader.timestamp:type_name -> google.protobuf.Timestamp
+	14, // 4: common.Payload.header:type_name -> common.Header
+	20, // 5: common.Block.header:type_name -> common.BlockHeader
+	21, // 6: common.Block.data:type_name -> common.BlockData
+	22, // 7: common.Block.metadata:type_name -> common.BlockMetadata
+	28, // 8: common.Config.channel_group:type_name -> common.ConfigGroup
+	23, // 9: common.ConfigEnvelope.config:type_name -> common.Config
+	18, // 10: common.ConfigEnvelope.last_update:type_name -> common.Envelope
+	27, // 11: common.ConfigUpdateEnvelope.signatures:type_name -> common.ConfigSignature
+	28, // 12: common.ConfigUpdate.read_set:type_name -> common.ConfigGroup
+	28, // 13: common.ConfigUpdate.write_set:type_name -> common.ConfigGroup
+	43, // 14: common.ConfigGroup.groups:type_name -> common.ConfigGroup.GroupsEntry
+	44, // 15: common.ConfigGroup.values:type_name -> common.ConfigGroup.ValuesEntry
+	45, // 16: common.ConfigGroup.policies:type_name -> common.ConfigGroup.PoliciesEntry
+	37, // 17: common.ConfigPolicy.policy:type_name -> common.Policy
+	46, // 18: common.Capabilities.capabilities:type_name -> common.Capabilities.CapabilitiesEntry
+	39, // 19: common.SignaturePolicyEnvelope.rule:type_name -> common.SignaturePolicy
+	41, // 20: common.SignaturePolicyEnvelope.identities:type_name -> common.MSPPrincipal
+	47, // 21: common.SignaturePolicy.n_out_of:type_name -> common.SignaturePolicy.NOutOf
+	4,  // 22: common.ImplicitMetaPolicy.rule:type_name -> common.ImplicitMetaPolicy.Rule
+	5,  // 23: common.MSPPrincipal.principal_classification:type_name -> common.MSPPrincipal.Classification
+	6,  // 24: common.MSPRole.role:type_name -> common.MSPRole.MSPRoleType
+	28, // 25: common.ConfigGroup.GroupsEntry.value:type_name -> common.ConfigGroup
+	29, // 26: common.ConfigGroup.ValuesEntry.value:type_name -> common.ConfigValue
+	30, // 27: common.ConfigGroup.PoliciesEntry.value:type_name -> common.ConfigPolicy
+	35, // 28: common.Capabilities.CapabilitiesEntry.value:type_name -> common.Capability
+	39, // 29: common.SignaturePolicy.NOutOf.rules:type_name -> common.SignaturePolicy
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_common_proto_init() }
@@ -2562,7 +2779,7 @@ func file_common_proto_init() {
 	if File_common_proto != nil {
 		return
 	}
-	file_common_proto_msgTypes[29].OneofWrappers = []any{
+	file_common_proto_msgTypes[32].OneofWrappers = []any{
 		(*SignaturePolicy_SignedBy)(nil),
 		(*SignaturePolicy_NOutOf_)(nil),
 	}
@@ -2572,7 +2789,7 @@ func file_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_common_proto_rawDesc), len(file_common_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   38,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

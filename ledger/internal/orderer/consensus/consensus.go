@@ -89,6 +89,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -166,6 +167,8 @@ type Host interface {
 	Height() uint64
 	// From is where an external log is to be read from, to compare the last block with it. Applying.
 	From() chain.Applied
+	// Block reads a sealed block. Any goroutine may ask.
+	Block(number uint64) (*commonpb.Block, error)
 	// Open is the block that is not sealed yet, and how many transactions it has. Applying.
 	Open() (number uint64, txs int)
 	// Sync makes durable all that was applied before it. It may run beside Apply.

@@ -4,6 +4,7 @@
 package bft
 
 import (
+	"errors"
 	"time"
 )
 
@@ -103,6 +104,9 @@ type Fetch struct {
 	Certificate Certificate
 	From        []ID
 }
+
+// ErrOverload is why a transaction is refused while too many wait.
+var ErrOverload = errors.New("too many transactions wait to be ordered")
 
 // Refusal says why a submitted transaction was not taken.
 type Refusal struct {

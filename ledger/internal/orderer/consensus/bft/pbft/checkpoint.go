@@ -152,7 +152,8 @@ func (c *Core) enter() {
 
 // onProof takes certificates: of this epoch, then of those after it.
 func (c *Core) onProof(m *Proof) {
-	// All are verified before any counts.
+	// Certificates of an epoch whose members' keys come with a configuration that is still to be fetched cannot be
+	// verified yet: those before them count.
 	g := c.group
 	var fresh []bft.Certificate
 	for _, cert := range m.Certificates {
@@ -160,7 +161,7 @@ func (c *Core) onProof(m *Proof) {
 			continue
 		}
 		if cert.Epoch != g.Epoch || !c.properNext(g, cert.Checkpoint) || !c.signedBy(g, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures) {
-			return
+			break
 		}
 		fresh = append(fresh, cert)
 		g = cert.Next

@@ -10,9 +10,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
-// ErrOverload is why a transaction is refused while too many wait.
-var ErrOverload = errors.New("RESOURCE_EXHAUSTED: too many transactions wait to be ordered")
-
 // ErrInvalid is why a transaction is refused that no client has signed.
 var ErrInvalid = errors.New("no client's signature")
 

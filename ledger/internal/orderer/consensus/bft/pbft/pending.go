@@ -160,7 +160,7 @@ func (c *Core) submit(tx []byte) {
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: ErrInvalid})
 	case c.pending.byID[digest] != nil || c.oracle.Known(digest):
 	case !c.pending.add(&item{tx: tx, digest: digest, config: config, from: c.cfg.ID, relayAt: c.now + c.cfg.Timeout/2}):
-		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: ErrOverload})
+		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
 	case !c.leads():
 		c.send(c.group.Leader(c.view), &Request{Txs: [][]byte{tx}})
 	}

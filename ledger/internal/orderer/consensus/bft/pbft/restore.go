@@ -145,3 +145,14 @@ func (c *Core) Records() []bft.Record {
 	}
 	return records
 }
+
+// CheckpointOf is what a record says of a state; stable: a quorum says so.
+func CheckpointOf(r bft.Record) (cp bft.Checkpoint, stable, is bool) {
+	switch r := r.(type) {
+	case *StableRecord:
+		return r.Certificate.Checkpoint, true, true
+	case *VoteRecord:
+		return r.Checkpoint, false, true
+	}
+	return cp, false, false
+}

@@ -1,0 +1,85 @@
+package channelconfig
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
+	"github.com/qioi/qioi/ledger/pb/smartbftpb"
+)
+
+// BFTOptions are the settings of consenters of which some may lie.
+type BFTOptions struct {
+	// ViewChangeTimeout is how long the oldest transaction may wait for the leader; 2 s is suggested, Fabric has 20.
+	ViewChangeTimeout time.Duration
+	// BatchTxs and BatchBytes bound what is proposed at once; 512 and 1 MiB are suggested.
+	BatchTxs   int
+	BatchBytes int
+}
+
+// defaults are what NewGenesis writes.
+var bftDefaults = smartbftpb.Options{RequestBatchMaxCount: 512, RequestBatchMaxBytes: 1 << 20, ViewChangeTimeout: "2s"}
+
+// Quorum is how many of n consenters decide, of which (n-1)/3 may lie: as Fabric computes it.
+func Quorum(n int) int { return (n+(n-1)/3)/2 + 1 }
+
+func decodeBFT(o *Orderer, group *commonpb.ConfigGroup, metadata []byte) error {
+	var orderers commonpb.Orderers
+	if err := get(group, keyOrderers, &orderers); err != nil {
+		return err
+	}
+	if len(orderers.ConsenterMapping) == 0 {
+		return fmt.Errorf("%s: at least one consenter is accepted", keyOrderers)
+	}
+	var opts smartbftpb.Options
+	if err := protoutil.Unmarshal(metadata, &opts); err != nil {
+		return err
+	}
+	timeout, err := positiveDuration("view_change_timeout", opts.ViewChangeTimeout)
+	if err != nil {
+		return err
+	}
+	if opts.RequestBatchMaxCount == 0 || opts.RequestBatchMaxBytes == 0 || opts.RequestBatchMaxCount > 1<<20 || opts.RequestBatchMaxBytes > 1<<30 {
+		return fmt.Errorf("request_batch_max_count %d, request_batch_max_bytes %d: values above 0 are accepted", opts.RequestBatchMaxCount, opts.RequestBatchMaxBytes)
+	}
+	o.BFT = BFTOptions{ViewChangeTimeout: timeout, BatchTxs: int(opts.RequestBatchMaxCount), BatchBytes: int(opts.RequestBatchMaxBytes)}
+	o.Identities = map[uint32][]byte{}
+	for _, c := range orderers.ConsenterMapping {
+		if o.Identities[c.Id] != nil || c.Id == 0 {
+			return fmt.Errorf("%s: consenter %d: distinct numbers above 0 are accepted", keyOrderers, c.Id)
+		}
+		o.Identities[c.Id] = mustMarshal(&msppb.SerializedIdentity{Mspid: c.MspId, IdBytes: c.Identity})
+		o.Consenters = append(o.Consenters, &etcdraftpb.Consenter{Host: c.Host, Port: c.Port, ClientTlsCert: c.ClientTlsCert, ServerTlsCert: c.ServerTlsCert})
+	}
+	return nil
+}
+
+func encodeBFT(g *Genesis, group *commonpb.ConfigGroup) []byte {
+	orderers := &commonpb.Orderers{}
+	for i, c := range g.Consenters {
+		orderers.ConsenterMapping = append(orderers.ConsenterMapping, &commonpb.Consenter{
+			Id: uint32(i) + 1, Host: c.Host, Port: c.Port, ClientTlsCert: c.ClientTlsCert, ServerTlsCert: c.ServerTlsCert,
+			MspId: g.Identities[i].MSPID, Identity: g.Identities[i].Cert,
+		})
+	}
+	set(group, keyOrderers, orderers)
+	return mustMarshal(&bftDefaults)
+}
+
+// quorumOfConsenters is Fabric's policy for the blocks of consenters of which some may lie: a quorum of them, each named by
+// its certificate.
+func quorumOfConsenters(g *Genesis) *commonpb.SignaturePolicyEnvelope {
+	out := &commonpb.SignaturePolicy_NOutOf{N: int32(Quorum(len(g.Identities)))}
+	env := &commonpb.SignaturePolicyEnvelope{Rule: &commonpb.SignaturePolicy{Type: &commonpb.SignaturePolicy_NOutOf_{NOutOf: out}}}
+	for i, id := range g.Identities {
+		out.Rules = append(out.Rules, &commonpb.SignaturePolicy{Type: &commonpb.SignaturePolicy_SignedBy{SignedBy: int32(i)}})
+		env.Identities = append(env.Identities, &commonpb.MSPPrincipal{
+			PrincipalClassification: commonpb.MSPPrincipal_IDENTITY,
+			Principal:               mustMarshal(&msppb.SerializedIdentity{Mspid: id.MSPID, IdBytes: id.Cert}),
+		})
+	}
+	return env
+}

@@ -1,0 +1,160 @@
+package orderer
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+func bftOf(orderers int) func(*setup.Options) {
+	return func(o *setup.Options) {
+		o.Consenter, o.Orderers = "bft", orderers
+		o.Mode, o.MaxMessageCount, o.BatchTimeout = "block", 4, 200*time.Millisecond
+		o.VirtualBlockTxs, o.VirtualBlockInterval = 4, 200*time.Millisecond
+	}
+}
+
+// TestReplicasSealTheSameBlocks: whichever orderer a client asks, and each block carries the signatures of a quorum.
+func TestReplicasSealTheSameBlocks(t *testing.T) {
+	for _, mode := range []string{"block", "stream"} {
+		for _, orderers := range []int{4, 5} {
+			t.Run(fmt.Sprintf("%s of %d", mode, orderers), func(t *testing.T) {
+				c := newCluster(t, func(o *setup.Options) { bftOf(orderers)(o); o.Mode = mode })
+				for i := range orderers {
+					c.start(i)
+				}
+				var want []string
+				for i := range 12 {
+					text := fmt.Sprintf("tx%d", i)
+					c.orderAt(i%orderers, text)
+					want = append(want, text)
+				}
+				_, bundle, err := nodeconfig.Channel{Name: ch, Genesis: c.dir + "/channels/" + ch + ".block"}.GenesisBlock()
+				require.NoError(t, err)
+				var first []*commonpb.Block
+				for i := range orderers {
+					assert.Equal(t, want, c.texts(i, ch, &streampb.Position{Block: 1}, len(want)))
+					blocks, err := c.blocks(i, ch, 0, 3)
+					require.NoError(t, err)
+					require.Len(t, blocks, 4)
+					for _, b := range blocks[1:] {
+						require.NoError(t, bundle.VerifySeal(b.Header, b.Metadata))
+						signatures, err := protoutil.BlockSignatures(b.Metadata)
+						require.NoError(t, err)
+						require.Len(t, signatures, map[int]int{4: 3, 5: 4}[orderers])
+					}
+					if first == nil {
+						first = blocks
+					}
+					for n := range blocks {
+						assert.True(t, proto.Equal(first[n].Header, blocks[n].Header), "block %d", n)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestABlockNeedsAQuorum of consenters, each by itself.
+func TestABlockNeedsAQuorum(t *testing.T) {
+	c := newCluster(t, bftOf(4))
+	for i := range 4 {
+		c.start(i)
+	}
+	c.orderAt(0, "tx")
+	blocks, err := c.blocks(0, ch, 1, 1)
+	require.NoError(t, err)
+	_, bundle, err := nodeconfig.Channel{Name: ch, Genesis: c.dir + "/channels/" + ch + ".block"}.GenesisBlock()
+	require.NoError(t, err)
+	b := blocks[0]
+	lastConfig, consenter, err := protoutil.OrdererMetadata(b.Metadata)
+	require.NoError(t, err)
+	signatures, err := protoutil.BlockSignatures(b.Metadata)
+	require.NoError(t, err)
+	verify := func(signatures ...*commonpb.MetadataSignature) error {
+		metadata, err := protoutil.SignedBlock(lastConfig, consenter, signatures)
+		require.NoError(t, err)
+		return bundle.VerifySeal(b.Header, metadata)
+	}
+	require.NoError(t, verify(signatures...))
+	require.ErrorIs(t, verify(signatures[:2]...), protoutil.ErrBlockSignature)
+	require.ErrorIs(t, verify(signatures[0], signatures[1], signatures[1]), protoutil.ErrBlockSignature)
+	renamed := proto.Clone(signatures[2]).(*commonpb.MetadataSignature)
+	renamed.IdentifierHeader, err = proto.Marshal(&commonpb.IdentifierHeader{Identifier: 99})
+	require.NoError(t, err)
+	require.ErrorIs(t, verify(signatures[0], signatures[1], renamed), protoutil.ErrBlockSignature)
+}
+
+// TestReplicasGoOnWithoutTheirLeader: killed, or frozen. None of what clients were told is lost, and the one that was
+// away has the same blocks in the end.
+func TestReplicasGoOnWithoutTheirLeader(t *testing.T) {
+	c := newCluster(t, bftOf(4))
+	var end [4]func(os.Signal)
+	var pids [4]int
+	for i := range 4 {
+		end[i], pids[i] = c.spawnProcess(i)
+	}
+	var told []string
+	order := func(i int, text string) {
+		c.orderAt(i, text)
+		told = append(told, text)
+	}
+	order(1, "before")
+
+	end[0](syscall.SIGKILL) // it leads the first view
+	since := time.Now()
+	order(1, "after a kill")
+	t.Logf("back after %s", time.Since(since))
+	for i := range 20 {
+		order(1+i%3, fmt.Sprintf("without it %d", i))
+	}
+	end[0], pids[0] = c.spawnProcess(0)
+	order(0, "it is back")
+
+	require.NoError(t, syscall.Kill(pids[1], syscall.SIGSTOP)) // it leads the second
+	since = time.Now()
+	order(2, "frozen")
+	t.Logf("back after %s", time.Since(since))
+	for i := range 20 {
+		order([]int{0, 2, 3}[i%3], fmt.Sprintf("frozen %d", i))
+	}
+	require.NoError(t, syscall.Kill(pids[1], syscall.SIGCONT))
+	order(1, "thawed")
+
+	for i := range 4 {
+		require.ElementsMatch(t, told, distinct(c.texts(i, ch, &streampb.Position{Block: 1}, len(told))))
+	}
+	for i := range 4 {
+		end[i](syscall.SIGTERM)
+	}
+	hashes, _ := c.chainOnDisk(0, ch)
+	for i := range 4 {
+		other, _ := c.chainOnDisk(i, ch)
+		n := min(len(hashes), len(other))
+		require.Equal(t, hashes[:n], other[:n], "orderer %d", i)
+	}
+}
+
+// distinct leaves out what a client has sent twice, because it was not answered in time.
+func distinct(texts []string) (out []string) {
+	seen := map[string]bool{}
+	for _, text := range texts {
+		if !seen[text] {
+			seen[text] = true
+			out = append(out, text)
+		}
+	}
+	return out
+}

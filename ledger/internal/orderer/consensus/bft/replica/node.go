@@ -1,0 +1,346 @@
+// Package replica runs the core of a protocol that tolerates liars as a consenter: one goroutine steps the core, one
+// makes its votes durable and sends them, one applies.
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/votelog"
+)
+
+var log = ops.Logger("orderer.consensus.bft")
+
+// Protocol is what the package needs to know of one.
+type Protocol struct {
+	New          func(bft.Oracle, bft.State, []bft.Record) bft.Core
+	Encode       func(bft.Message) []byte
+	Decode       func([]byte) (bft.Message, error)
+	EncodeRecord func(bft.Record) []byte
+	DecodeRecord func([]byte) (bft.Record, error)
+	// Checkpoint is what a record says of a state, and whether the record ends what came before it.
+	Checkpoint func(bft.Record) (cp bft.Checkpoint, stable, is bool)
+}
+
+// Bounds of queues.
+const (
+	queuedMessages = 4096
+	// batched is how many inputs the core is given before what follows from them goes to the disk.
+	batched = 64
+	// compactBytes is the size of the log of votes at which it is begun anew, at the next stable checkpoint.
+	compactBytes = 64 << 20
+)
+
+// Node is one orderer's part in a channel's consensus.
+type Node struct {
+	settings consensus.Settings
+	host     consensus.Host
+	protocol Protocol
+	log      *votelog.Log
+	records  [][]byte // until Run
+	oracle   *oracle
+	seals    *seals
+
+	intake     *consensus.Intake
+	messages   chan bft.Received
+	inputs     chan bft.Input // of the applier
+	disk       *queue[bft.Effects]
+	work       *queue[work]
+	saturation ops.Saturation
+	view       atomic.Pointer[bft.View]
+	logged     atomic.Int64 // bytes of the log of votes
+
+	// Of the goroutine that steps:
+	core     bft.Core
+	began    time.Time
+	deadline *time.Timer
+	leader   uint64
+	wasIn    bool // it has been a member
+	replaced bool // the log is being begun anew
+}
+
+// work is for the goroutine that applies.
+type work struct {
+	apply  []bft.Ordered
+	fetch  *bft.Fetch
+	leader *uint64
+}
+
+// Open recovers the votes; Run takes part.
+func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, error) {
+	l, records, err := votelog.Open(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{
+		settings: s, host: host, protocol: protocol, log: l, records: records,
+		intake: consensus.NewIntake(), messages: make(chan bft.Received, queuedMessages), inputs: make(chan bft.Input, queuedMessages),
+		disk: newQueue[bft.Effects](), work: newQueue[work](), deadline: consensus.StoppedTimer(),
+	}
+	n.oracle = newOracle(s, host)
+	n.seals = newSeals(n)
+	host.SealBy(n.seals)
+	n.view.Store(&bft.View{})
+	n.register()
+	return n, nil
+}
+
+// Leader implements consensus.Consenter.
+func (n *Node) Leader() uint64 {
+	if v := n.view.Load(); v.Active {
+		return v.Leader
+	}
+	return 0
+}
+
+// Queued implements consensus.Consenter.
+func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), len(n.messages) }
+
+// Busy implements consensus.Consenter.
+func (n *Node) Busy() float64 { return n.saturation.Seconds() }
+
+// Submit implements consensus.Consenter: whoever leads, this orderer brings the transaction to it.
+func (n *Node) Submit(p consensus.Proposal) error { return n.intake.Put(p) }
+
+// Unreachable implements consensus.Consenter. The protocol finds out by itself.
+func (n *Node) Unreachable(uint64) {}
+
+// What a payload begins with.
+const (
+	payloadCore = 1
+	payloadSeal = 2
+)
+
+// Step implements consensus.Consenter. When too many messages wait one is lost: they are sent again.
+func (n *Node) Step(from uint64, payload []byte) error {
+	var wrapped wrapperspb.BytesValue
+	if err := proto.Unmarshal(payload, &wrapped); err != nil {
+		return status.Error(codes.InvalidArgument, "not a replica's message")
+	}
+	r := bft.NewReader(wrapped.Value)
+	kind, sender, body := r.Uint(), r.Uint(), r.Chunk()
+	if r.Err() != nil {
+		return status.Error(codes.InvalidArgument, "not a replica's message")
+	}
+	if from != 0 && sender != from {
+		return status.Errorf(codes.PermissionDenied, "message from %d on the stream of consenter %d", sender, from)
+	}
+	if !n.host.Knows(sender) {
+		return nil
+	}
+	switch kind {
+	case payloadSeal:
+		n.seals.receive(sender, body)
+		return nil
+	case payloadCore:
+	default:
+		return status.Errorf(codes.InvalidArgument, "message of kind %d", kind)
+	}
+	m, err := n.protocol.Decode(body)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	select {
+	case n.messages <- bft.Received{From: sender, Message: m}:
+	default:
+	}
+	return nil
+}
+
+func (n *Node) transmit(to uint64, kind uint64, body []byte) {
+	w := &bft.Writer{Bytes: make([]byte, 0, len(body)+16)}
+	w.Uint(kind)
+	w.Uint(n.settings.ID)
+	w.Chunk(body)
+	n.host.Send(to, consensus.Message{Payload: wrapperspb.Bytes(w.Bytes)})
+}
+
+// Run implements consensus.Consenter.
+func (n *Node) Run(ctx context.Context) error {
+	defer func() { _ = n.log.Close() }() // what it had to say has been said by Append
+	if err := n.start(); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	stop := context.AfterFunc(ctx, func() {
+		n.disk.close()
+		n.work.close()
+	})
+	defer stop()
+	group.Go(func() error { return n.write(ctx) })
+	group.Go(func() error { return n.applyAll(ctx) })
+	group.Go(func() error { return n.step(ctx) })
+	err := group.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// start gives the core its votes, and where the ledger stands.
+func (n *Node) start() error {
+	records := make([]bft.Record, len(n.records))
+	for i, raw := range n.records {
+		var err error
+		if records[i], err = n.protocol.DecodeRecord(raw); err != nil {
+			return fmt.Errorf("record %d of %s: %w", i, n.settings.Dir, err)
+		}
+	}
+	n.records = nil
+	n.oracle.learn()
+	n.seals.skip(n.host.Height())
+	state, err := n.standing(records)
+	if err != nil {
+		return err
+	}
+	n.core = n.protocol.New(n.oracle, state, records)
+	n.began = time.Now()
+	return nil
+}
+
+// standing is which entry the ledger ends with. A checkpoint that has the same state tells exactly; without one the last
+// block's entry is applied again, which the ledger knows how to skip.
+func (n *Node) standing(records []bft.Record) (bft.State, error) {
+	var state bft.State
+	if at := n.host.Applied(); at.Index > 0 {
+		state.Applied = at.Index - 1
+	}
+	now, err := n.stateOf(n.host.Height())
+	if err != nil {
+		return state, err
+	}
+	for _, r := range records {
+		if cp, _, is := n.protocol.Checkpoint(r); is && cp.State == now && cp.Seq >= state.Applied {
+			state = bft.State{Applied: cp.Seq, Closed: cp.Ends()}
+		}
+	}
+	return state, nil
+}
+
+// step gives the core what comes, until ctx ends.
+func (n *Node) step(ctx context.Context) error {
+	n.take(bft.Tick{})
+	n.saturation.Work()
+	for {
+		if err := n.publish(); err != nil {
+			return err
+		}
+		n.saturation.Wait()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case m := <-n.messages:
+			n.saturation.Work()
+			n.take(m)
+			for range min(len(n.messages), batched) {
+				n.take(<-n.messages)
+			}
+		case p := <-n.intake.C():
+			n.saturation.Work()
+			n.submit(p)
+		case in := <-n.inputs:
+			n.saturation.Work()
+			n.take(in)
+		case <-n.deadline.C:
+			n.saturation.Work()
+			n.take(bft.Tick{})
+		}
+	}
+}
+
+// submit takes a transaction that the orderer has checked, and those that wait behind it.
+func (n *Node) submit(p consensus.Proposal) {
+	n.intake.Taken(p)
+	for waits, taken := true, 0; waits; taken++ {
+		digest := bft.TxDigest(p.Tx)
+		n.oracle.checked(digest, p.Config)
+		if n.oracle.Known(digest) {
+			p.Settle(nil)
+		} else {
+			for _, r := range n.take(bft.Submit{Tx: p.Tx}).Refused {
+				p.Settle(refusal(r.Reason))
+			}
+		}
+		if taken == batched {
+			return
+		}
+		p, waits = n.intake.Next()
+	}
+}
+
+// refusal is the reason as the orderer's clients know it.
+func refusal(reason error) error {
+	if errors.Is(reason, bft.ErrOverload) {
+		return consensus.ErrOverload
+	}
+	return reason
+}
+
+// take steps the core, and has done what follows.
+func (n *Node) take(in bft.Input) bft.Effects {
+	e := n.core.Step(time.Since(n.began)+1, in)
+	for _, o := range e.Apply {
+		n.oracle.applied(o.Entry)
+	}
+	if n.logged.Load() < compactBytes {
+		n.replaced = false
+	} else if !n.replaced && n.endsOthers(e.Persist) {
+		// The records of this step are among those that take the place of all.
+		n.replaced = true
+		e.Persist = append([]bft.Record{replace{}}, n.core.Records()...)
+	}
+	n.disk.put(e)
+	if e.Deadline != 0 {
+		n.deadline.Reset(max(0, e.Deadline-time.Since(n.began)-1))
+	}
+	return e
+}
+
+// replace stands before records that take the place of all before.
+type replace struct{}
+
+// Kind implements bft.Record.
+func (replace) Kind() string { return "replace" }
+
+func (n *Node) endsOthers(records []bft.Record) bool {
+	for _, r := range records {
+		if _, stable, _ := n.protocol.Checkpoint(r); stable {
+			return true
+		}
+	}
+	return false
+}
+
+// publish tells others in this process where the replica stands.
+func (n *Node) publish() error {
+	v := n.core.View()
+	before := n.view.Swap(&v)
+	if leader := n.Leader(); leader != n.leader {
+		if v.View != before.View || v.Group.Epoch != before.Group.Epoch {
+			log.Infof("[channel: %s] epoch %d, view %d: %d leads", n.settings.Channel, v.Group.Epoch, v.View, leader)
+		}
+		n.leader = leader
+		n.work.put(work{leader: &leader})
+	}
+	if v.Suspicions != before.Suspicions {
+		log.Warnf("[channel: %s] the leader of the view before %d is given up: it takes too long", n.settings.Channel, v.View)
+	}
+	in := v.Group.Index(n.settings.ID) >= 0
+	if n.wasIn && !in {
+		return consensus.ErrRemoved
+	}
+	n.wasIn = n.wasIn || in
+	return nil
+}

@@ -1,0 +1,46 @@
+package replica
+
+import "sync"
+
+// queue hands things from one goroutine to another, which takes all that wait. What bounds it is the protocol's window.
+type queue[T any] struct {
+	mu     sync.Mutex
+	filled *sync.Cond
+	items  []T
+	closed bool
+}
+
+func newQueue[T any]() *queue[T] {
+	q := &queue[T]{}
+	q.filled = sync.NewCond(&q.mu)
+	return q
+}
+
+func (q *queue[T]) put(item T) {
+	q.mu.Lock()
+	q.items = append(q.items, item)
+	q.mu.Unlock()
+	q.filled.Signal()
+}
+
+// take waits for items; none: the queue is closed.
+func (q *queue[T]) take() []T {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.items) == 0 && !q.closed {
+		q.filled.Wait()
+	}
+	if q.closed {
+		return nil
+	}
+	items := q.items
+	q.items = nil
+	return items
+}
+
+func (q *queue[T]) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.filled.Broadcast()
+}

@@ -1,0 +1,194 @@
+package replica
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// seals gathers a quorum of signatures for each block. Each replica closes the same block by itself, signs it, and sends
+// its signature to the others. One that has its quorum answers whoever still asks.
+type seals struct {
+	n   *Node
+	ctx context.Context // of Run; set before the first block
+
+	mu     sync.Mutex
+	open   *sealing
+	early  map[uint64]map[uint64]*commonpb.MetadataSignature // of blocks not closed here yet, by member
+	sealed uint64                                            // blocks below it are sealed
+}
+
+// sealing is a block that waits for signatures.
+type sealing struct {
+	header     *commonpb.BlockHeader
+	lastConfig uint64
+	consenter  []byte
+	bundle     *channelconfig.Bundle
+	by         map[uint32]*commonpb.MetadataSignature
+	enough     chan struct{}
+}
+
+const (
+	// askAgain is after how long a replica repeats its signature, which others take for a question.
+	askAgain = 500 * time.Millisecond
+	// earlyBlocks is how many blocks ahead of this replica a member's signatures are kept for.
+	earlyBlocks = 1024
+)
+
+func newSeals(n *Node) *seals {
+	return &seals{n: n, early: map[uint64]map[uint64]*commonpb.MetadataSignature{}}
+}
+
+// skip says how many blocks there are: others may have sealed them.
+func (s *seals) skip(height uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sealed = height
+}
+
+// Seal implements chain.Sealer.
+func (s *seals) Seal(header *commonpb.BlockHeader, lastConfig uint64, consenter []byte) (*commonpb.BlockMetadata, error) {
+	own, err := protoutil.SignAsConsenter(s.n.settings.Signer, uint32(s.n.settings.ID), header, lastConfig, consenter)
+	if err != nil {
+		return nil, err
+	}
+	o := &sealing{
+		header: header, lastConfig: lastConfig, consenter: consenter, bundle: s.n.settings.Bundle(),
+		by: map[uint32]*commonpb.MetadataSignature{}, enough: make(chan struct{}),
+	}
+	s.begin(o, own)
+	members := s.n.host.Members()
+	question := sealMessage(header.Number, own)
+	for {
+		for _, id := range members {
+			if id != s.n.settings.ID {
+				s.n.transmit(id, payloadSeal, question)
+			}
+		}
+		select {
+		case <-o.enough:
+			return s.end(o)
+		case <-s.ctx.Done():
+			return nil, s.ctx.Err()
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+func (s *seals) begin(o *sealing, own *commonpb.MetadataSignature) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open, s.sealed = o, o.header.Number
+	s.count(own)
+	for _, signature := range s.early[o.header.Number] {
+		s.count(signature)
+	}
+	for number := range s.early {
+		if number <= o.header.Number {
+			delete(s.early, number)
+		}
+	}
+}
+
+// count takes a signature of the open block, if it is one. The caller holds the lock.
+func (s *seals) count(signature *commonpb.MetadataSignature) {
+	o := s.open
+	if len(o.by) >= s.quorum(o) {
+		return
+	}
+	by, err := protoutil.CheckConsenter(signature, o.header, o.lastConfig, o.consenter, o.bundle.MSP, o.bundle.Orderer.Identities)
+	if err != nil {
+		log.Debugf("[channel: %s] a signature of block [%d]: %s", s.n.settings.Channel, o.header.Number, err)
+		return
+	}
+	if o.by[by] == nil {
+		o.by[by] = signature
+		if len(o.by) == s.quorum(o) {
+			close(o.enough)
+		}
+	}
+}
+
+func (s *seals) quorum(o *sealing) int { return channelconfig.Quorum(len(o.bundle.Orderer.Consenters)) }
+
+func (s *seals) end(o *sealing) (*commonpb.BlockMetadata, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open, s.sealed = nil, o.header.Number+1
+	var signatures []*commonpb.MetadataSignature
+	for number := uint32(0); len(signatures) < len(o.by); number++ {
+		if signature := o.by[number]; signature != nil {
+			signatures = append(signatures, signature)
+		}
+	}
+	return protoutil.SignedBlock(o.lastConfig, o.consenter, signatures)
+}
+
+// receive takes signatures of another member.
+func (s *seals) receive(from uint64, raw []byte) {
+	number, signatures, err := readSeal(raw)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.open != nil && number == s.open.header.Number:
+		for _, signature := range signatures {
+			s.count(signature)
+		}
+	case number < s.sealed && len(signatures) == 1:
+		s.answer(from, number)
+	case number >= s.sealed && number < s.sealed+earlyBlocks && len(signatures) == 1:
+		if s.early[number] == nil {
+			s.early[number] = map[uint64]*commonpb.MetadataSignature{}
+		}
+		s.early[number][from] = signatures[0]
+	}
+}
+
+// answer sends all signatures of a block to a member that lacks some. An answer of several is never answered.
+func (s *seals) answer(to, number uint64) {
+	block, err := s.n.host.Block(number)
+	if err != nil {
+		return // it is being written
+	}
+	signatures, err := protoutil.BlockSignatures(block.Metadata)
+	if err == nil && len(signatures) > 1 {
+		s.n.transmit(to, payloadSeal, sealMessage(number, signatures...))
+	}
+}
+
+func sealMessage(number uint64, signatures ...*commonpb.MetadataSignature) []byte {
+	w := &bft.Writer{}
+	w.Uint(number)
+	w.Uint(uint64(len(signatures)))
+	for _, signature := range signatures {
+		raw, err := proto.Marshal(signature)
+		if err != nil {
+			panic(err) // two fields of bytes
+		}
+		w.Chunk(raw)
+	}
+	return w.Bytes
+}
+
+func readSeal(raw []byte) (number uint64, signatures []*commonpb.MetadataSignature, err error) {
+	r := bft.NewReader(raw)
+	number = r.Uint()
+	for range r.Count() {
+		signature := &commonpb.MetadataSignature{}
+		if err := protoutil.Unmarshal(r.Chunk(), signature); err != nil {
+			return 0, nil, err
+		}
+		signatures = append(signatures, signature)
+	}
+	return number, signatures, r.Err()
+}

@@ -1,0 +1,195 @@
+// Package votelog keeps what a replica must not forget: a file of records, one write and one sync for as many as wait.
+package votelog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/qioi/qioi/ledger/internal/durable"
+)
+
+const (
+	name = "votes"
+	// frameHead is the length of what follows it, its checksum, and the number of the frame in its file.
+	frameHead = 4 + 4 + 4
+	// ahead is how much of the file is allocated at a time: a sync need not touch the file's own metadata then.
+	ahead = 16 << 20
+	// most bounds a frame when it is read.
+	most = 1 << 30
+)
+
+// ErrDamaged is told of a log whose end is not how a crash leaves it: votes may be missing.
+var ErrDamaged = errors.New("damaged log of votes")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Log is the file that is open. It is of one goroutine.
+type Log struct {
+	dir       string
+	file      *os.File
+	end       int64 // of the frames
+	allocated int64
+	frames    uint32
+	buf       []byte
+}
+
+// Open reads the log in dir, or begins one. What a crash has left half written was never reported as durable, and is
+// cut off.
+func Open(dir string) (*Log, [][]byte, error) {
+	if err := durable.MakeDir(dir); err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if err := durable.Replace(dir, name, nil, func(*durable.Writer) error { return nil }); err != nil {
+			return nil, nil, err
+		}
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &Log{dir: dir}
+	records, err := l.read(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return l, records, l.reopen()
+}
+
+// reopen writes on where the frames end.
+func (l *Log) reopen() error {
+	file, err := os.OpenFile(filepath.Join(l.dir, name), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	l.file, l.allocated = file, l.end
+	if err := file.Truncate(l.end); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return nil
+}
+
+func (l *Log) read(raw []byte) (records [][]byte, err error) {
+	for {
+		body, size := frameAt(raw[l.end:], l.frames)
+		if body == nil {
+			break
+		}
+		for len(body) > 0 {
+			n, used := binary.Uvarint(body)
+			if used <= 0 || n > uint64(len(body)-used) {
+				return nil, ErrDamaged
+			}
+			records = append(records, body[used:used+int(n):used+int(n)])
+			body = body[used+int(n):]
+		}
+		l.end += size
+		l.frames++
+	}
+	// The frame that a crash cut short is the last: a later one would have been written after it was durable.
+	for at := l.end + 1; at+frameHead < int64(len(raw)); at++ {
+		if binary.LittleEndian.Uint32(raw[at+8:]) != l.frames+1 {
+			continue
+		}
+		if body, _ := frameAt(raw[at:], l.frames+1); body != nil {
+			return nil, fmt.Errorf("%w: frame %d is unreadable, the one after it is not", ErrDamaged, l.frames)
+		}
+	}
+	return records, nil
+}
+
+// frameAt is the frame of that number at the beginning of raw, and its size; nil: there is none, or not all of it.
+func frameAt(raw []byte, number uint32) (body []byte, size int64) {
+	if len(raw) < frameHead {
+		return nil, 0
+	}
+	length := binary.LittleEndian.Uint32(raw)
+	if length == 0 || length > most || int(length) > len(raw)-frameHead || binary.LittleEndian.Uint32(raw[8:]) != number {
+		return nil, 0
+	}
+	body = raw[frameHead : frameHead+int(length)]
+	if crc32.Update(crc32.Checksum(raw[8:frameHead], castagnoli), castagnoli, body) != binary.LittleEndian.Uint32(raw[4:]) {
+		return nil, 0
+	}
+	return body, frameHead + int64(length)
+}
+
+func appendFrame(buf []byte, number uint32, records [][]byte) []byte {
+	head := len(buf)
+	buf = append(buf, make([]byte, frameHead)...)
+	for _, r := range records {
+		buf = binary.AppendUvarint(buf, uint64(len(r)))
+		buf = append(buf, r...)
+	}
+	frame := buf[head:]
+	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-frameHead))
+	binary.LittleEndian.PutUint32(frame[8:], number)
+	binary.LittleEndian.PutUint32(frame[4:], crc32.Checksum(frame[8:], castagnoli))
+	return buf
+}
+
+// Append makes records durable, all of them or none.
+func (l *Log) Append(records [][]byte) error {
+	if len(records) == 0 {
+		return nil
+	}
+	l.buf = appendFrame(l.buf[:0], l.frames, records)
+	if need := l.end + int64(len(l.buf)); need > l.allocated {
+		l.allocated = need + ahead
+		// Where the file system cannot, the file grows with each write.
+		_ = unix.Fallocate(int(l.file.Fd()), 0, 0, l.allocated)
+	}
+	if _, err := l.file.WriteAt(l.buf, l.end); err != nil {
+		return err
+	}
+	if err := unix.Fdatasync(int(l.file.Fd())); err != nil {
+		return err
+	}
+	l.end += int64(len(l.buf))
+	l.frames++
+	return nil
+}
+
+// Replace begins the log anew with these records in place of all before.
+func (l *Log) Replace(records [][]byte) error {
+	l.end, l.frames = 0, 0
+	err := durable.Replace(l.dir, name, nil, func(w *durable.Writer) error {
+		for len(records) > 0 {
+			n, size := 0, 0
+			for n < len(records) && (n == 0 || size < ahead) {
+				size += len(records[n])
+				n++
+			}
+			frame := appendFrame(nil, l.frames, records[:n])
+			records = records[n:]
+			l.frames++
+			l.end += int64(len(frame))
+			if _, err := w.Write(frame); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, l.Close(), l.reopen())
+}
+
+// Size is how many bytes a restart would read.
+func (l *Log) Size() int64 { return l.end }
+
+// Close releases the file.
+func (l *Log) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}
+
+var _ io.Closer = (*Log)(nil)

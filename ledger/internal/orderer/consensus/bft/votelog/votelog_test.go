@@ -1,0 +1,83 @@
+package votelog
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func open(t *testing.T, dir string) (*Log, []string) {
+	l, records, err := Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	var texts []string
+	for _, r := range records {
+		texts = append(texts, string(r))
+	}
+	return l, texts
+}
+
+func texts(words ...string) (records [][]byte) {
+	for _, w := range words {
+		records = append(records, []byte(w))
+	}
+	return records
+}
+
+func TestRecordsOutliveAKill(t *testing.T) {
+	dir := t.TempDir()
+	l, got := open(t, dir)
+	require.Empty(t, got)
+	require.NoError(t, l.Append(texts("a", "", "bc")))
+	require.NoError(t, l.Append(nil))
+	require.NoError(t, l.Append(texts("d")))
+	l, got = open(t, dir)
+	require.Equal(t, []string{"a", "", "bc", "d"}, got)
+	require.NoError(t, l.Replace(texts("x", "y")))
+	require.NoError(t, l.Append(texts("z")))
+	l, got = open(t, dir)
+	require.Equal(t, []string{"x", "y", "z"}, got)
+	require.NoError(t, l.Replace(nil))
+	_, got = open(t, dir)
+	require.Empty(t, got)
+}
+
+// TestTornWrites: wherever a crash has cut the last write off, what was durable before it is there, and the log goes on.
+func TestTornWrites(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := open(t, dir)
+	require.NoError(t, l.Append(texts("first", "second")))
+	before := l.Size()
+	require.NoError(t, l.Append(texts("third")))
+	whole := l.Size()
+	raw, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	for cut := before; cut < whole; cut++ {
+		torn := append([]byte{}, raw[:whole]...)
+		clear(torn[cut:])
+		at := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(at, name), append(torn, make([]byte, 100)...), 0o600))
+		l, got := open(t, at)
+		require.Equal(t, []string{"first", "second"}, got, cut)
+		require.NoError(t, l.Append(texts("again")))
+		_, got = open(t, at)
+		require.Equal(t, []string{"first", "second", "again"}, got, cut)
+	}
+}
+
+// TestDamageIsNotTakenForACrash: forgotten votes could be cast again.
+func TestDamageIsNotTakenForACrash(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := open(t, dir)
+	require.NoError(t, l.Append(texts("first")))
+	require.NoError(t, l.Append(texts("second")))
+	require.NoError(t, l.Append(texts("third")))
+	raw, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	raw[frameHead+2] ^= 1
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
+	_, _, err = Open(dir)
+	require.ErrorIs(t, err, ErrDamaged)
+}
