@@ -83,10 +83,11 @@ def command() -> None:
 )
 @click.option(
     "--consenter",
-    type=click.Choice(["raft", "solo", "kafka"]),
+    type=click.Choice(["raft", "solo", "kafka", "bft"]),
     default="raft",
     show_default=True,
-    help="Who orders; kafka: three Apache Kafka brokers, which it fetches once (`make kafka`) and starts.",
+    help="Who orders; kafka: three Apache Kafka brokers, which it fetches once (`make kafka`) and starts; "
+    "bft: four orderers or more, of which fewer than a third may lie.",
 )
 @click.option("--channel", "channels", multiple=True, default=("mychannel",), show_default=True, help="Repeatable.")
 @click.option(

@@ -91,6 +91,7 @@ type consenter struct {
 	consensusType string
 	alone         bool // alone is whether there is one orderer
 	grows         bool // grows is whether orderers are added to those that the network began with
+	least         int  // least is how many orderers there are at least
 	brokers       int  // brokers is how many are placed by default, of which one may fail; 0: it has none
 }
 
@@ -98,7 +99,7 @@ var consenters = map[string]consenter{
 	"raft":  {consensusType: channelconfig.Raft, grows: true},
 	"solo":  {consensusType: channelconfig.Solo, alone: true},
 	"kafka": {consensusType: channelconfig.Kafka, brokers: 3},
-	"bft":   {consensusType: channelconfig.BFT},
+	"bft":   {consensusType: channelconfig.BFT, least: 4},
 }
 
 var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block}
@@ -124,6 +125,7 @@ func (o *Options) validate() error {
 	how, known := consenters[o.Consenter]
 	found.If(!known, "--consenter %q: raft, solo, kafka and bft are accepted", o.Consenter)
 	found.If(how.alone && o.Orderers != 1, "--consenter %s --orderers %d: %[1]s is one orderer", o.Consenter, o.Orderers)
+	found.If(o.Orderers < how.least, "--consenter %s --orderers %d: %d to 25 are accepted, of which fewer than a third may lie", o.Consenter, o.Orderers, how.least)
 	found.If(o.Brokers > 0 && how.brokers == 0, "--brokers %d: only --consenter kafka has brokers", o.Brokers)
 	found.If(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),
 		"--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
