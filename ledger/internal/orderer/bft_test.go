@@ -104,7 +104,7 @@ func TestReplicasGoOnWithoutTheirLeader(t *testing.T) {
 	var end [4]func(os.Signal)
 	var pids [4]int
 	for i := range 4 {
-		end[i], pids[i] = c.spawnProcess(i)
+		end[i], pids[i] = c.spawnProcess(i, nil)
 	}
 	var told []string
 	order := func(i int, text string) {
@@ -120,7 +120,7 @@ func TestReplicasGoOnWithoutTheirLeader(t *testing.T) {
 	for i := range 20 {
 		order(1+i%3, fmt.Sprintf("without it %d", i))
 	}
-	end[0], pids[0] = c.spawnProcess(0)
+	end[0], pids[0] = c.spawnProcess(0, nil)
 	order(0, "it is back")
 
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGSTOP)) // it leads the second

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
@@ -37,6 +38,9 @@ const processEnv = "QIOI_TEST_ORDERER"
 
 func TestMain(m *testing.M) {
 	if config := os.Getenv(processEnv); config != "" {
+		if os.Getenv(liarEnv) != "" {
+			kinds[channelconfig.BFT] = &lying
+		}
 		if err := runProcess(config); err != nil {
 			fmt.Fprintln(os.Stderr, "Error:", err)
 			os.Exit(1)
@@ -121,15 +125,15 @@ func (c *testCluster) start(i int) (stop func()) {
 // spawn runs an orderer as a process of its own; end sends it a signal and waits.
 func (c *testCluster) spawn(i int) (end func(os.Signal)) {
 	c.t.Helper()
-	end, _ = c.spawnProcess(i)
+	end, _ = c.spawnProcess(i, nil)
 	return end
 }
 
-// spawnProcess says which process it is as well.
-func (c *testCluster) spawnProcess(i int) (end func(os.Signal), pid int) {
+// spawnProcess says which process it is as well, and gives it more of an environment.
+func (c *testCluster) spawnProcess(i int, env []string) (end func(os.Signal), pid int) {
 	c.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), processEnv+"="+c.config(i))
+	cmd.Env = append(append(os.Environ(), processEnv+"="+c.config(i)), env...)
 	cmd.Stderr = c.logFile(i)
 	require.NoError(c.t, cmd.Start())
 	ended := false

@@ -13,15 +13,20 @@ import (
 var PBFT = consensus.Kind{
 	Log: chain.RaftLog, Folder: "bft",
 	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
-		cfg := configOf(s)
-		return Open(s, host, Protocol{
-			New: func(o bft.Oracle, state bft.State, records []bft.Record) bft.Core {
-				return pbft.New(cfg, o, state, records)
-			},
-			Encode: pbft.Encode, Decode: pbft.Decode, EncodeRecord: pbft.EncodeRecord, DecodeRecord: pbft.DecodeRecord,
-			Checkpoint: pbft.CheckpointOf,
-		})
+		return Open(s, host, ProtocolOfPBFT(s))
 	},
+}
+
+// ProtocolOfPBFT is PBFT as a channel's configuration has it.
+func ProtocolOfPBFT(s consensus.Settings) Protocol {
+	cfg := configOf(s)
+	return Protocol{
+		New: func(o bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+			return pbft.New(cfg, o, state, records)
+		},
+		Encode: pbft.Encode, Decode: pbft.Decode, EncodeRecord: pbft.EncodeRecord, DecodeRecord: pbft.DecodeRecord,
+		Checkpoint: pbft.CheckpointOf,
+	}
 }
 
 // interval and window bound what a replica keeps: a window of the largest entries is half a gigabyte, one of the usual

@@ -1,0 +1,115 @@
+package orderer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft/liar"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/replica"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// liarEnv has a process lie about the order.
+const liarEnv = "QIOI_TEST_LIAR"
+
+// lying is PBFT by a replica with every bad habit.
+var lying = consensus.Kind{
+	Log: replica.PBFT.Log, Folder: replica.PBFT.Folder,
+	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
+		honest := replica.ProtocolOfPBFT(s)
+		protocol := honest
+		protocol.New = func(o bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+			group := bft.Group{}
+			for id := range s.Founders {
+				group.Members = append(group.Members, id+1)
+			}
+			cfg := liar.Config{ID: s.ID, Domain: s.Channel, Group: group, Window: 512, Every: true}
+			return &lyingCore{Core: honest.New(o, state, records), liar: liar.New(rand.New(rand.NewPCG(1, 1)), cfg, o)}
+		}
+		return replica.Open(s, host, protocol)
+	},
+}
+
+// lyingCore has a liar say what the core would.
+type lyingCore struct {
+	bft.Core
+	liar    *liar.Liar
+	schemes bft.Time
+}
+
+const schemesEvery = 300 * time.Millisecond
+
+func (l *lyingCore) Step(now bft.Time, in bft.Input) bft.Effects {
+	e := l.Core.Step(now, in)
+	honest := e.Send
+	e.Send, e.Fault = nil, nil
+	for _, out := range honest {
+		e.Send = append(e.Send, l.liar.Says(out)...)
+	}
+	if m, is := in.(bft.Received); is {
+		e.Send = append(e.Send, l.liar.Hears(m.From, m.Message)...)
+	}
+	if now >= l.schemes {
+		l.schemes = now + schemesEvery
+		e.Send = append(e.Send, l.liar.Schemes()...)
+	}
+	if e.Deadline == 0 || e.Deadline > l.schemes {
+		e.Deadline = l.schemes
+	}
+	return e
+}
+
+// TestOneOfFourLies: real processes, of which one equivocates, withholds, forges, repeats, floods and asks for ever new
+// views. The others order what clients give them, and have the same blocks; the liar is killed and lies again.
+func TestOneOfFourLies(t *testing.T) {
+	for liar := range 2 { // the leader of the first view, and of the second
+		t.Run(fmt.Sprintf("orderer %d", liar+1), func(t *testing.T) {
+			c := newCluster(t, bftOf(4))
+			var end [4]func(os.Signal)
+			lies := []string{liarEnv + "=1"}
+			var honest []int
+			for i := range 4 {
+				if i == liar {
+					end[i], _ = c.spawnProcess(i, lies)
+					continue
+				}
+				honest = append(honest, i)
+				end[i], _ = c.spawnProcess(i, nil)
+			}
+			var told []string
+			for n := range 60 {
+				text := fmt.Sprint("tx", n)
+				c.orderAt(honest[n%3], text)
+				told = append(told, text)
+				if n == 30 {
+					end[liar](syscall.SIGKILL)
+					end[liar], _ = c.spawnProcess(liar, lies)
+				}
+			}
+			for _, i := range honest {
+				c.texts(i, ch, &streampb.Position{Block: 1}, len(told)) // it comes to have as many
+			}
+			for _, i := range honest {
+				end[i](syscall.SIGTERM)
+			}
+			first, texts := c.chainOnDisk(honest[0], ch)
+			for _, i := range honest {
+				hashes, others := c.chainOnDisk(i, ch)
+				n := min(len(first), len(hashes))
+				require.Equal(t, first[:n], hashes[:n], "orderer %d", i+1)
+				if len(others) > len(texts) {
+					texts = others
+				}
+			}
+			require.Subset(t, texts, told, "nothing that a client was told is lost")
+		})
+	}
+}
