@@ -39,7 +39,9 @@
 //     hold. A part of the open block that it still has must be what the log brings again: else Apply errs
 //     (chain.ErrOtherLog), and the node stops. So an entry that was applied once is final, whatever a later view says.
 //   - An orderer that was away for longer than the log reaches back fetches sealed blocks: Host.CatchUp. It checks their
-//     hashes and their signatures against the policy BlockValidation, nothing else.
+//     hashes and their signatures against the policy BlockValidation, nothing else. The hash of a sealed block's header
+//     (Host.Block) stands for all before it, so it is what members can agree on as a checkpoint; the block's metadata
+//     has its place in the log.
 //
 // # When a client is answered
 //
@@ -165,6 +167,8 @@ type Host interface {
 	// Applied is how far the log is in sealed blocks, and Height their number, the genesis block included. Applying.
 	Applied() chain.Applied
 	Height() uint64
+	// Block reads a sealed block. Any goroutine may ask.
+	Block(number uint64) (*commonpb.Block, error)
 	// From is where an external log is to be read from, to compare the last block with it. Applying.
 	From() chain.Applied
 	// Block reads a sealed block. Any goroutine may ask.
