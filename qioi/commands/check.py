@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import psutil
 
 from qioi.commands.failing import fail
 from qioi.commands.options import DEFAULT_CONFIG
@@ -30,6 +31,8 @@ from qioi.show.http import BusyError, UnreachableError, get_json, serve_tcp
 
 #: Seconds that all that is asked for components has together.
 PATIENCE = 5.0
+#: The process id of the kernel's thread that makes all others, in the host's own PID namespace.
+KTHREADD = 2
 #: Components named in one line.
 NAMED = 20
 
@@ -98,7 +101,8 @@ def host_facts(hierarchy: Hierarchy) -> dict[str, Any]:
         libcgroup = str(error)
     return {
         "kernel": os.uname().release,
-        "cpus": os.cpu_count(),
+        "cpus": psutil.cpu_count(),
+        "processes": processes(),
         "cpu controller": f"cgroup v{hierarchy.version} at {hierarchy.mount} ({hierarchy.file})",
         "libcgroup": libcgroup,
         "schedstat": "readable" if os.access("/proc/self/schedstat", os.R_OK) else "missing (CONFIG_SCHED_INFO)",
@@ -107,6 +111,17 @@ def host_facts(hierarchy: Hierarchy) -> dict[str, Any]:
         "cpu.idle": idle(hierarchy),
         "root": os.geteuid() == 0,
     }
+
+
+def processes() -> str:
+    """Say whose processes are seen: components' threads are those of the host."""
+    try:
+        whole = psutil.Process(KTHREADD).name() == "kthreadd"
+    except psutil.Error:
+        whole = False
+    if whole:
+        return "those of the host"
+    return "those of this PID namespace only: components outside of it need `--pid host` (hostPID)"
 
 
 def slices() -> str:
