@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "top": ("qioi.commands.top", "Watch a running daemon live."),
     "explain": ("qioi.commands.explain", "Show how one component's share was decided."),
     "threshold": ("qioi.commands.threshold", "Set what a channel is owed, or have it learned."),
+    "mine": ("qioi.commands.mine", "Call a control group your own: no neighbour, but a client."),
     "profile": ("qioi.commands.profile", "Time slices, scheduling delays and context switches, by perf."),
     "check": ("qioi.commands.check", "Check a configuration and what this host offers."),
     "restore": ("qioi.commands.restore", "Put back every value that a dead daemon left changed."),

@@ -13,11 +13,13 @@ from qioi.controller.acting import NO_OTHER_LEVER, Change, OtherLever
 from qioi.controller.guard.guard import Guard
 from qioi.controller.policy import Policy
 from qioi.discovery.base import Discovery, Found, join
+from qioi.discovery.mine import OwnGroups
 from qioi.discovery.owners import EngineOwners
 from qioi.model import Component, Owner
 from qioi.settings.config import Config, PolicyConfig, policy
 from qioi.show.snapshot import Snapshot
 
+NOTHING_FOUND = Found()
 #: Channels that are taken on because commits of them were seen; names come from log lines, so they are bounded.
 MAX_SEEN = 64
 
@@ -65,30 +67,56 @@ class Roster(Protocol):
         """Name groups, each with its component, whose foreign value is to be taken for a new original."""
         return ()
 
+    def take_as_mine(self, group: str) -> tuple[str, ...] | None:
+        """Take a group for the operator's own until the next start; ``None``: this roster has no such groups.
+
+        May be called from any thread. Give the patterns of all such groups.
+        """
+        return None
+
     def tell(self, now: float, snapshot: Snapshot, made: Iterable[Change]) -> Snapshot:
         """Pass on what came of a period; give the snapshot with what this roster knows beside."""
         return snapshot
 
 
 class FixedRoster(Roster):
-    """The list that stands in the configuration."""
+    """The list that stands in the configuration, and the groups that the operator has called ``own``."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, own: OwnGroups | None = None) -> None:
+        self._own = own
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:
         """Go on with another list."""
+        self._config, self._found = config, NOTHING_FOUND
         self._listing = Listing(config.components, config.policies)
 
     def listing(self, seen: tuple[str, ...]) -> Listing:
-        """Give the list."""
+        """Give the list, with the groups that are there."""
+        found = self._own.found() if self._own is not None else NOTHING_FOUND
+        if found is not self._found:
+            self._found = found
+            components = join((Found(self._config.components), found)).components
+            self._listing = Listing(components, self._config.policies)
         return self._listing
+
+    def problems(self) -> Mapping[str, str]:
+        """Say which of the operator's own groups are not there."""
+        return self._found.problems
+
+    def take_as_mine(self, group: str) -> tuple[str, ...] | None:
+        """Take a group in."""
+        return self._own.add(group) if self._own is not None else None
 
 
 class FoundRoster(Roster):
     """What is found by a discovery, added to what the configuration lists."""
 
-    def __init__(self, config: Config, discovery: Discovery, records: EngineOwners | None) -> None:
+    def __init__(
+        self, config: Config, discovery: Discovery, records: EngineOwners | None, own: OwnGroups | None = None
+    ) -> None:
+        """Begin; ``own`` is the part of the discovery that knows the operator's own groups."""
+        self._own = own
         self._config = config
         self._discovery = discovery
         self._records = records
@@ -107,6 +135,10 @@ class FoundRoster(Roster):
             self._found, self._seen = found, seen
             self._listing = merge(self._config, found, seen)
         return self._listing
+
+    def take_as_mine(self, group: str) -> tuple[str, ...] | None:
+        """Take a group in."""
+        return self._own.add(group) if self._own is not None else None
 
     def problems(self) -> Mapping[str, str]:
         """Say what the discovery says, and which record of an owner could not be changed."""

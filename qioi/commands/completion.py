@@ -45,13 +45,13 @@ def command(context: click.Context, shell: str, install: bool) -> None:
         click.echo("zsh looks there if ~/.zshrc says, before compinit: fpath+=~/.zfunc")
 
 
-def watched(context: click.Context, kind: str, begun: str) -> list[CompletionItem]:
+def watched(context: click.Context, kind: str, begun: str, key: str = "name") -> list[CompletionItem]:
     """Name the components or channels of the daemon that the command would ask; none where it does not answer."""
     names: list[str] = []
     with contextlib.suppress(UnreachableError, ConfigError):
         socket, config = context.params.get("socket"), context.params.get("config")
         where = socket or places(config)[1]
-        names = [one["name"] for one in get_json(where, "/status")[kind]]
+        names = [one[key] for one in get_json(where, "/status").get(kind, ())]
     return [CompletionItem(name) for name in names if name.startswith(begun)]
 
 
@@ -63,3 +63,8 @@ def components(context: click.Context, _parameter: click.Parameter, begun: str) 
 def channels(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete a channel's name."""
     return watched(context, "channels", begun)
+
+
+def foreigners(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the path of a foreign control group."""
+    return watched(context, "foreigners", begun, "group")

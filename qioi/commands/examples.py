@@ -8,6 +8,7 @@ EXAMPLES = {
     "top": ("qioi top", "qioi top --interval 0.5"),
     "explain": ("qioi explain peer0-org1", "qioi explain peer0-org1 --output json | jq .levels"),
     "threshold": ("qioi threshold mychannel 400", "qioi threshold mychannel auto"),
+    "mine": ("qioi mine system.slice/caliper.service",),
     "profile": (
         "qioi profile --seconds 5",
         "qioi profile --cgroup peer0=system.slice/peer0.service --cgroup others='batch.slice/*' --output json",

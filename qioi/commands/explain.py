@@ -36,34 +36,11 @@ def command(component: str, config: Path | None, socket: Path | None, output: st
 
 def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Say everything in one line each, the way of the decision from top to bottom."""
-    inputs, result = document["inputs"], document["result"]
+    result = document["result"]
     early = f"; decided before its turn: {document['early']}" if document.get("early") else ""
     yield "component", f"{document['component']} ({document['role']}){early}"
-    yield (
-        "inputs",
-        (
-            f"channel {inputs['channel'] or '-'}: A {value(inputs['throughput'], '{:.1f} tps')}, "
-            f"T {value(inputs['threshold'], '{:.1f} tps')} ({inputs['threshold_source'] or 'none'}), "
-            f"last commit {value(inputs['commit_age'], '{:.1f} s ago')}"
-        ),
-    )
-    if inputs["evidence"]:
-        yield "", f"T is learned from {evidence(inputs['evidence'])}"
-    delay = None if inputs["delay"] is None else 1000 * inputs["delay"]
-    yield (
-        "",
-        (
-            f"delay {value(delay, '{:.2f} ms')} per slice, waiting {value(inputs['waiting_share'], '{:.0%}')} "
-            f"of runnable time, {value(inputs['cores'], '{:.2f}')} cores"
-        ),
-    )
-    yield (
-        "",
-        (
-            f"host {value(inputs['host_idle'], '{:.0%}')} idle, {value(inputs['host_foreign'], '{:.0%}')} foreign, "
-            f"I/O waited for {value(inputs['io_pressure'], '{:.0%}')} of the time"
-        ),
-    )
+    for number, text in enumerate(seen(document["inputs"])):
+        yield "" if number else "inputs", text
     if document["bottleneck"]:
         yield "bottleneck", document["bottleneck"]["text"]
     leadership = document["leadership"]
@@ -103,6 +80,28 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "acts at", f"{by}{', '.join(document['acted_at'])}: {document['level_reason'] or '-'}"
     for number, level in enumerate(document["levels"]):
         yield "" if number else "level", describe(level)
+
+
+def seen(inputs: dict[str, Any]) -> Iterator[str]:
+    """Say what the decision rests on."""
+    yield (
+        f"channel {inputs['channel'] or '-'}: A {value(inputs['throughput'], '{:.1f} tps')}, "
+        f"T {value(inputs['threshold'], '{:.1f} tps')} ({inputs['threshold_source'] or 'none'}), "
+        f"last commit {value(inputs['commit_age'], '{:.1f} s ago')}"
+    )
+    if inputs["evidence"]:
+        yield f"T is learned from {evidence(inputs['evidence'])}"
+    delay = None if inputs["delay"] is None else 1000 * inputs["delay"]
+    yield (
+        f"delay {value(delay, '{:.2f} ms')} per slice, waiting {value(inputs['waiting_share'], '{:.0%}')} "
+        f"of runnable time, {value(inputs['cores'], '{:.2f}')} cores"
+    )
+    yield (
+        f"host {value(inputs['host_idle'], '{:.0%}')} idle, {value(inputs['host_foreign'], '{:.0%}')} foreign, "
+        f"I/O waited for {value(inputs['io_pressure'], '{:.0%}')} of the time"
+    )
+    for one in inputs.get("foreigners", ()):
+        yield f"foreign: {one['group']} uses {one['cores']:.2f} CPUs: {', '.join(one['processes']) or 'none seen'}"
 
 
 def describe(level: dict[str, Any]) -> str:

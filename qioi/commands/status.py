@@ -111,6 +111,9 @@ def surroundings(document: dict[str, Any]) -> Iterator[str]:
     if document["host"]:
         host = document["host"]
         yield f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger"
+    if document.get("foreigners"):
+        groups = ", ".join(f"{one['group']} {one['cores']:.2f} CPUs" for one in document["foreigners"])
+        yield f"Foreign work: {groups}; `qioi mine GROUP` says that one is yours"
     if document["kubernetes"]:
         cluster = document["kubernetes"]
         yield f"Kubernetes node {cluster['node']}; actuator {cluster['actuator']}"

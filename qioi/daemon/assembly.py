@@ -15,6 +15,7 @@ from qioi.daemon.instruments import Instruments
 from qioi.daemon.level_watch import LevelWatch
 from qioi.daemon.own import own_cgroup
 from qioi.daemon.site import Host, StartError
+from qioi.discovery.mine import OwnGroups
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.accounts import Accounts, find_accounts
 from qioi.kernel.hierarchy import Hierarchy
@@ -67,14 +68,15 @@ def make_roster(
         return cluster_roster(config, config.kubernetes, guard, keeper, hierarchy, cleanup)
     channels = MeteredChannels(LogChannels(config.components, config.policies), config.components)
     cleanup.callback(channels.close)
+    own = OwnGroups(hierarchy.mount, config.mine)
     if not config.discovers:
-        return FixedRoster(config), channels
+        return FixedRoster(config, own), channels
     try:
-        discovery = watch(config, hierarchy, owned=keeper is not None, owners=guard.owners())
+        discovery = watch(config, hierarchy, own, owned=keeper is not None, owners=guard.owners())
     except UnwatchableError as error:
         raise StartError(str(error)) from None
     cleanup.callback(discovery.close)
-    return FoundRoster(config, discovery, keeper), channels
+    return FoundRoster(config, discovery, keeper, own), channels
 
 
 def cluster_roster(

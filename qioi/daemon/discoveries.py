@@ -38,7 +38,7 @@ def libraries(config: Config) -> Iterable[str]:
             yield f"{config.file}: {section}: {words} is not installed: pip install 'qioi[{extra}]'"
 
 
-def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable[Owner]) -> Discovery:
+def watch(config: Config, hierarchy: Hierarchy, own: OwnGroups, *, owned: bool, owners: Iterable[Owner]) -> Discovery:
     """Begin to watch. ``owned``: shares are told to those who keep a record of them; ``owners``: kept from before."""
     missing = list(libraries(config))
     if missing:
@@ -60,14 +60,13 @@ def watch(config: Config, hierarchy: Hierarchy, *, owned: bool, owners: Iterable
         parts.append(ContainerdDiscovery(tasks.state, hierarchy.version, tasks.rules(), fabric=tasks.fabric))
     if config.systemd is not None:
         parts.append(UnitDiscovery(hierarchy, config.systemd.rules(), owned=owned, owners=owners))
-    if config.mine:
-        parts.append(OwnGroups(hierarchy.mount, config.mine))
-    return Together(*parts)
+    return Together(*parts, own)
 
 
 def look(config: Config, hierarchy: Hierarchy, seconds: float) -> Found:
     """Say what would be found now; whoever does not answer within ``seconds`` is among the problems."""
-    discovery = watch(config, hierarchy, owned=False, owners=())
+    own = OwnGroups(hierarchy.mount, config.mine)
+    discovery = watch(config, hierarchy, own, owned=False, owners=())
     deadline = time.monotonic() + seconds
     try:
         while not discovery.found().complete:

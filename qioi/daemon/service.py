@@ -60,7 +60,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
                 config, guard, make_instruments(config, host, channels, looks, guard, cleanup), roster, kept
             )
             first = daemon.blank(access.name, hierarchy.version)
-            publisher = Publisher(first, hierarchy, daemon.thresholds)
+            publisher = Publisher(first, hierarchy, daemon.thresholds, roster.take_as_mine)
             serve(config, publisher, cleanup)
             log.info("%s", banner(config, hierarchy, access))
             reloader = Reloader(config, load, lambda new: absent(new, hierarchy, access), daemon, notifier)

@@ -6,6 +6,7 @@ from the loop, now and then: to list a few folders costs microseconds.
 
 from __future__ import annotations
 
+import glob
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,6 +30,14 @@ class OwnGroups:
         self._every = every
         self._next = 0.0
         self._found = Found()
+
+    def add(self, group: str) -> tuple[str, ...]:
+        """Take one group in, from the next look on; from any thread. Give all patterns."""
+        pattern = glob.escape(group)
+        if pattern not in self._patterns:
+            self._patterns += (pattern,)
+        self._next = 0.0
+        return self._patterns
 
     def found(self) -> Found:
         """Look, if it is time to, and give what is there."""

@@ -11,6 +11,7 @@ from msgspec import to_builtins
 from qioi.controller.levels.placement import Placement
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model.names import few
+from qioi.show.foreign import busiest, folder_of
 from qioi.show.snapshot import ComponentState, Snapshot
 
 #: Siblings named at one level; the rest is summed up.
@@ -45,6 +46,10 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "cores": state.cores,
             "host_idle": snapshot.host.idle if snapshot.host else None,
             "host_foreign": snapshot.host.foreign if snapshot.host else None,
+            "foreigners": [
+                {"group": one.group, "cores": one.cores, "processes": busiest(folder_of(one.group, hierarchy))}
+                for one in snapshot.foreigners
+            ],
             "io_pressure": snapshot.io_pressure,
         },
         "bottleneck": to_builtins(channel.bottleneck) if channel else None,

@@ -53,6 +53,11 @@ OPERATIONS = {
         (("channel", "its name in /status"), ("tps", "transactions per second, or `auto` to have it learned")),
         "Message",
     ),
+    "POST /mine": Operation(
+        "Take a foreign control group for the operator's own, until the daemon's next start; on the Unix socket only",
+        (("group", "its path below the CPU controller's mount, as in /status"),),
+        "Message",
+    ),
     "GET /openapi.json": Operation("This document", schema="OpenAPI"),
     "GET /metrics": Operation("Metrics in Prometheus' text format"),
     "GET /healthz": Operation("Whether the daemon's loop runs: OK", refusal=(503, "For how long it has not")),
@@ -89,6 +94,10 @@ def explanation() -> Schema:
             cores=OPTIONAL_NUMBER,
             host_idle=OPTIONAL_NUMBER,
             host_foreign=OPTIONAL_NUMBER,
+            foreigners={
+                "type": "array",
+                "items": record(group=TEXT, cores=NUMBER, processes={"type": "array", "items": TEXT}),
+            },
             io_pressure=OPTIONAL_NUMBER,
         ),
         bottleneck=optional(reference("Bottleneck")),

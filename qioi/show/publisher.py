@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from qioi.kernel.hierarchy import Hierarchy
 from qioi.model.names import few
 from qioi.show.explain import ACCEPTED, explain
 from qioi.show.footnotes import trouble
+from qioi.show.foreign import why_not_mine
 from qioi.show.http import TEXT, Query, RefusedError, Routes, StalledError, is_loopback
 from qioi.show.metrics import CONTENT_TYPE, Meter, render
 from qioi.show.snapshot import Snapshot, encode
@@ -35,12 +37,14 @@ class Publisher:
         snapshot: Snapshot,
         hierarchy: Hierarchy,
         thresholds: Thresholds,
+        take_as_mine: Callable[[str], tuple[str, ...] | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._snapshot = snapshot
         self._clock = clock
         self._published = clock()
         self._thresholds = thresholds
+        self._take_as_mine = take_as_mine
         self._hierarchy = hierarchy
         self._meter = Meter()
         self._lasting = Lasting()
@@ -70,6 +74,7 @@ class Publisher:
             "GET /status": (JSON, lambda _: encode(self._snapshot)),
             "GET /explain": (JSON, self._explain),
             "POST /threshold": (JSON, self._order),
+            "POST /mine": (JSON, self._mine),
             "GET /openapi.json": (JSON, self._describe),
             "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot, self._meter)),
             "GET /healthz": (TEXT, self._health),
@@ -109,6 +114,24 @@ class Publisher:
         what = "is learned from now on" if value is None else f"is {value:g} tps"
         log.info("threshold of channel %s, over the socket: %s", channel, what)
         return encode({"message": f"{channel}: the threshold {what}, from the next period on"})
+
+    def _mine(self, query: Query) -> bytes:
+        """Take a foreign group for the operator's own."""
+        group = query.get("group", "")
+        problem = why_not_mine(group, self._snapshot, self._hierarchy)
+        if problem is not None:
+            named = few((one.group for one in self._snapshot.foreigners), ACCEPTED)
+            such = f", such as {named}" if named else ""
+            raise RefusedError(f"group {group!r}: {problem}: accepted is a foreign group{such}")
+        patterns = self._take_as_mine(group)
+        if patterns is None:
+            raise RefusedError("on Kubernetes a client is a pod that a policy names as such, not a group")
+        log.info("group %s, over the socket: the operator's own", group)
+        message = (
+            f"{group}: counts as a client of the ledger and not as foreign work, until the daemon's next start. "
+            f"This line in {self._snapshot.configuration.file} makes it last:\nmine: {json.dumps(patterns)}"
+        )
+        return encode({"message": message})
 
     def _describe(self, query: Query) -> bytes:
         from qioi.show.openapi import document  # the schemas take memory: only where somebody asks for them

@@ -212,8 +212,11 @@ def sparkline_room(width: int) -> int:
 
 
 def notes(document: dict[str, Any]) -> list[Text]:
-    """Say what is wrong elsewhere, and where shares are not what the files say."""
-    return [line(text, style="") for text in raised_above(document)] + [line(text) for text in footnotes(document)]
+    """Say who the neighbours are, what is wrong elsewhere, and where shares are not what the files say."""
+    groups = ", ".join(f"{one['group']} {one['cores']:.2f}" for one in document.get("foreigners", ()))
+    foreign = [line(f"Foreign work, in CPUs: {groups}", style="")] if groups else []
+    raised = [line(text, style="") for text in raised_above(document)]
+    return foreign + raised + [line(text) for text in footnotes(document)]
 
 
 def line(text: str, style: str = "red") -> Text:

@@ -18,7 +18,7 @@ from qioi.show.publisher import STALLED, Publisher
 def test_a_loop_that_hangs_is_told(tmp_path: Path) -> None:
     snapshot = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}}).run(1)
     now = 100.0
-    publisher = Publisher(snapshot, find_hierarchy(), Thresholds({}), lambda: now)
+    publisher = Publisher(snapshot, find_hierarchy(), Thresholds({}), lambda _: None, lambda: now)
 
     def asked() -> tuple[int, bytes]:
         with closing(http.client.HTTPConnection(*address, timeout=PATIENCE)) as connection:

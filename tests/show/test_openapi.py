@@ -43,6 +43,9 @@ def test_every_answer_is_as_described(site: Site, threshold: object) -> None:
     site.component("peer0")
     site.component("client0", "client")
     site.changes = {"channels": {"red": {"threshold": threshold}}, "metrics": {"port": port}}
+    other = f"{site.parent}/other"
+    site.hierarchy.folder(other).mkdir()
+    values = {**VALUES, "group": other}
     daemon = site.start()
     site.commit_until(lambda: (site.status() or {})["channels"][0]["throughput"] is not None)
     document = json.loads(call(UnixConnection(site.socket), "GET", "/openapi.json")[2])
@@ -51,7 +54,7 @@ def test_every_answer_is_as_described(site: Site, threshold: object) -> None:
     tried = []
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            query = "&".join(f"{one['name']}={VALUES[one['name']]}" for one in operation["parameters"])
+            query = "&".join(f"{one['name']}={values[one['name']]}" for one in operation["parameters"])
             whole = call(UnixConnection(site.socket), method.upper(), f"{path}?{query}")
             assert whole[0] == 200, whole
             validate(document, operation, whole)

@@ -29,7 +29,7 @@ def answers(folder: Path) -> dict[str, Any]:
     site.toy.used = {"": 2.0, "docker": 1.0, "docker/p": 0.1, "docker/c": 0.2}
     site.toy.tps = {"red": 50.0, "blue": 20.0}
     site.toy.waits = {"peer0": (0.1, 0.9), "client0": (0.2, 0.0)}
-    publisher = Publisher(site.snapshot, site.hierarchy, Thresholds(site.config.policies))
+    publisher = Publisher(site.snapshot, site.hierarchy, Thresholds(site.config.policies), lambda _: None)
     publisher.publish(site.run(3))
     routes = publisher.routes()
     asked = {

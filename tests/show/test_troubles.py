@@ -112,7 +112,9 @@ def test_a_peer_whose_commits_are_not_seen_is_told_and_well_again(
 ) -> None:
     caplog.set_level("INFO")
     site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
-    publisher = Publisher(site.snapshot, site.hierarchy, Thresholds(site.config.policies), clock=lambda: site.now)
+    publisher = Publisher(
+        site.snapshot, site.hierarchy, Thresholds(site.config.policies), lambda _: None, clock=lambda: site.now
+    )
     site.toy.waits = {"peer0": (0.4, 0.3)}
     site.toy.sources = lambda: [replace(LOG, commits=0)]
 

@@ -1,0 +1,29 @@
+"""``qioi mine``: that a control group is no neighbour, by word of whoever runs the ledger's service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qioi.commands.completion import foreigners
+from qioi.commands.failing import fail
+from qioi.commands.options import config_option, socket_of, socket_option
+from qioi.show.http import RefusedError, UnreachableError, request_json
+
+
+@click.command()
+@click.argument("group", shell_complete=foreigners)
+@config_option
+@socket_option
+def command(group: str, config: Path | None, socket: Path | None) -> None:
+    """Call a control GROUP your own: a client of the ledger, against which no share is raised.
+
+    `qioi status` names the foreign groups that use the most CPU time. It holds until the daemon's next start; the line
+    that makes it last is printed.
+    """
+    try:
+        answer = request_json(socket or socket_of(config), "POST", "/mine", {"group": group})
+    except (UnreachableError, RefusedError) as error:
+        fail(str(error))
+    click.echo(answer["message"])

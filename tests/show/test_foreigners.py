@@ -1,0 +1,118 @@
+"""Against whom shares are raised: named where an operator looks, and taken out of it at a word."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from msgspec.structs import replace
+from rich.console import Console
+from running import Site, end
+from toy_daemon import ToySite, peer
+from waiting import DIES_WITH_TEST, until
+
+from qioi.commands.explain import lines
+from qioi.commands.status import show
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Foreigner
+from qioi.show.explain import explain
+from qioi.show.foreign import busiest, folder_of, why_not_mine
+from qioi.show.top import History, view
+
+BATCH = (Foreigner("batch", 1.25), Foreigner("/", 0.5))
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> ToySite:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
+    site.group("batch/inner")
+    site.snapshot = replace(site.run(1), foreigners=BATCH)
+    return site
+
+
+@pytest.fixture
+def pids() -> Iterator[list[int]]:
+    """Two sleepers and one that has used CPU time."""
+    code = ["import time; time.sleep(1e6)"] * 2 + ["sum(range(10**7)); print(flush=True); import time; time.sleep(1e6)"]
+    started = [subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", one], stdout=subprocess.PIPE) for one in code]
+    assert started[2].stdout is not None
+    started[2].stdout.readline()
+    until(lambda: all("python" in Path(f"/proc/{one.pid}/comm").read_text() for one in started))
+    yield [one.pid for one in started]
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+def test_status_top_and_explain_name_them(toy: ToySite, capsys: pytest.CaptureFixture[str]) -> None:
+    document = toy.snapshot.document()
+    show(document)
+    assert "Foreign work: batch 1.25 CPUs, / 0.50 CPUs; `qioi mine GROUP`" in capsys.readouterr().out
+    console = Console(width=140, record=True, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
+    console.print(view(document, History(), 140))
+    assert "Foreign work, in CPUs: batch 1.25, / 0.50" in console.export_text()
+    explained = explain(toy.snapshot, "peer0", toy.hierarchy)
+    assert ("", "foreign: batch uses 1.25 CPUs: none seen") in list(lines(json.loads(json.dumps(explained))))
+
+
+def test_programs_are_named_by_the_cpu_time_that_they_used(toy: ToySite, pids: list[int]) -> None:
+    folder = toy.hierarchy.mount / "batch"
+    (folder / "cgroup.procs").write_text("0\n")  # one of another PID namespace
+    (folder / "inner/cgroup.procs").write_text("".join(f"{pid}\n" for pid in (*pids, 2**30)))
+    (name,) = busiest(folder)
+    assert name.startswith("python")
+    assert name.endswith("(3)")
+    (folder / "cgroup.procs").write_text(f"{os.getpid()}\n")  # its own come first
+    assert not busiest(folder)[0].endswith(")")
+    assert busiest(folder / "gone") == []
+
+
+def test_the_root_group_is_the_mount_itself(tmp_path: Path) -> None:
+    assert folder_of("/", Hierarchy(2, tmp_path)) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("group", "problem"),
+    [
+        ("batch", None),
+        ("batch/inner", None),
+        ("docker/p", "component peer0 is in it"),
+        ("docker", "component peer0 is in it"),
+        ("docker/p/inner", "it is part of component peer0"),
+        *((one, "no such control group") for one in ("", "/", "none", "../cgroup", "batch/../batch", "/batch", "a\0b")),
+    ],
+)
+def test_what_an_operator_may_call_his_own(toy: ToySite, group: str, problem: str | None) -> None:
+    toy.group("docker/p/inner")
+    assert why_not_mine(group, toy.snapshot, toy.hierarchy) == problem
+
+
+@pytest.mark.slow
+def test_a_group_that_is_called_mine_is_a_client_and_stays_one_by_the_printed_line(site: Site) -> None:
+    site.component("peer0")
+    group = f"{site.parent}/load[1]"
+    site.hierarchy.folder(group).mkdir()
+
+    def is_client() -> bool:
+        return ("client", group) in [(one["role"], one["cgroup"]) for one in (site.status() or {})["components"]]
+
+    daemon = site.start()
+    assert not is_client()
+    done = site.qioi("mine", group, "--socket", str(site.socket))
+    assert done.returncode == 0, done.stderr
+    until(is_client)
+    refused = site.qioi("mine", f"{site.parent}/peer0", "-c", str(site.folder / "qioi.yaml"))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "component peer0 is in it" in refused.stderr
+    assert end(daemon)[0] == 0
+    site.changes = yaml.safe_load(done.stdout.splitlines()[-1])
+    assert list(site.changes) == ["mine"]
+    daemon = site.start()
+    until(is_client)
+    assert end(daemon)[0] == 0
