@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 from deciding import decide as decide_once
+from msgspec.structs import replace
 
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.proportional import Proportional
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import Want
 from qioi.controller.policy import Controller, Policy
 from qioi.model import ChannelReading, Component, Decision, DelayReading, HostLoad, Role
 
@@ -220,3 +223,18 @@ def test_a_policy_that_is_changed_does_not_take_over_what_another_one_has_asked_
 def test_where_a_share_rests(found: int, default: int | None, ceiling: int, rest: int) -> None:
     controller = Controller({"red": Policy("red", "adaptive", default=default, ceiling=ceiling)})
     assert controller.rest("red", found) == rest
+
+
+def test_a_law_does_not_wind_up_what_it_was_not_given() -> None:
+    shares = {}
+    for given in (1500, None):
+        controller, one = Controller({"red": Policy("red", "adaptive", 100.0)}), component("a", Role.PEER, "red")
+        asked = decide(controller, one, red=50)
+        assert asked is not None
+        want = Want(asked, one.cgroup, Placement((one.cgroup,), ""))
+        less = Want(replace(asked, shares=given or asked.shares), one.cgroup, want.placement)
+        controller.limit_all((want,), (less,))
+        after = decide(controller, one, now=2.0, share=less.decision.shares, red=50)
+        assert after is not None
+        shares[given] = after.shares
+    assert 1500 <= shares[1500] < (shares[None] or 0)

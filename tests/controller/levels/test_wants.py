@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from toy_wants import Tree, want
 
 from qioi.controller.levels.wants import groups_of
