@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import NamedTuple, Protocol
 
 from qioi.controller.announce import Said, news
@@ -111,6 +112,27 @@ class Actor:
         self._stuck: set[str] = set()  # those of them that could not be put back, and that was said
         self._looked_at: set[str] = set()  # groups above components that are held
         self._news: dict[str, Said | None] = {}
+        self._orders: SimpleQueue[str] = SimpleQueue()
+
+    def take_up(self, component: str) -> None:
+        """Have a component's groups taken up again that somebody else has changed, in the next period, from any thread.
+
+        What they have then is their original.
+        """
+        self._orders.put(component)
+
+    def _ordered(self) -> set[str]:
+        """Name the components that are to be taken up again."""
+        names = set()
+        while not self._orders.empty():
+            names.add(self._orders.get())
+        return names
+
+    def _take_up(self, groups: Iterable[str]) -> None:
+        for group in groups:
+            if self._guard.is_foreign(group):
+                self._guard.take_up(group)
+                log.info("%s: taken up again: what it was found with is %d now", group, self._guard.found(group))
 
     def go_on(self, above: Iterable[str]) -> None:
         """Take groups above components over that a daemon before this one has left raised on purpose."""
@@ -132,10 +154,13 @@ class Actor:
         gone = []
         above: dict[str, str | None] = {}  # most components have these in common
         own = set()
+        ordered = self._ordered()
         for one in components:
             own.add(one.cgroup)
             placement = placements.get(one.cgroup) or Placement((one.cgroup,), "not looked at yet")
             try:
+                if one.name in ordered:
+                    self._take_up(dict.fromkeys((one.cgroup, *placement.groups)))
                 forces[one.name] = self._other.in_force(one, self.look(one.cgroup, one.owner, placement, above))
             except CgroupGoneError as error:
                 absent[one.name] = str(error)
@@ -162,12 +187,18 @@ class Actor:
                     above[group] = self._look_above(group)
                 if (problem := above[group]) is not None:
                     problems.append(problem)
-        whose = [group for group in (cgroup, *placement.groups) if guard.is_foreign(group)]
+        whose = [group for group in dict.fromkeys((cgroup, *placement.groups)) if guard.is_foreign(group)]
         if whose:
             names = "its" if whose[0] == cgroup else f"{whose[0]}'s"
-            problems.append(f"somebody else has changed {names} share: left alone")
+            pause = guard.pause(whose[0])
+            problems.append(
+                f"somebody else has changed {names} share: left alone"
+                if pause is None
+                else f"somebody else has put {names} original back: left alone for {pause:g} s"
+            )
+        taken = tuple(group for group in whose if guard.pause(group) is None)
         share = self._effective(cgroup, placement)
-        return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None, bool(whose))
+        return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None, taken)
 
     def leave(self, above: Iterable[str], own: Collection[str]) -> None:
         """Let go of groups above components that are not looked at any more.

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("qioi.commands.status", "Show what a running daemon sees and does."),
     "top": ("qioi.commands.top", "Watch a running daemon live."),
     "explain": ("qioi.commands.explain", "Show how one component's share was decided."),
+    "adopt": ("qioi.commands.adopt", "Take up a component whose share somebody else has changed."),
     "threshold": ("qioi.commands.threshold", "Set what a channel is owed, or have it learned."),
     "mine": ("qioi.commands.mine", "Call a control group your own: no neighbour, but a client."),
     "profile": ("qioi.commands.profile", "Time slices, scheduling delays and context switches, by perf."),

@@ -5,6 +5,9 @@ How a share is written and put back is the writer's business (writer.py).
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -30,10 +33,11 @@ class Guard(Writer[str]):
         journal: Journal,
         owners: Owners | None = None,
         files: KernelFiles | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with nothing held; ``files``, of a kernel's control groups only, make looking cheap."""
         self._shares = Shares(hierarchy, access, files)
-        super().__init__(self._shares, journal, owners)
+        super().__init__(self._shares, journal, owners, clock=clock)
 
     def hold(self, path: str, owner: Owner | None = None) -> int:
         """Take a group into care; return the share it was found with. Writes nothing in it.
@@ -97,7 +101,10 @@ class Guard(Writer[str]):
         entry = self._held[path]
         self._last.pop(path, None)
         current = self._shares.look(path, cast(GroupId, entry.identity))
-        if current != entry.original and path not in self._foreign and not self._changed(entry):
+        if path in self._foreign:
+            if current == entry.original and self._foreign[path] == math.inf:
+                self._rest(path)
+        elif current != entry.original and not self._changed(entry):
             entry = self._held[path] = replace(entry, original=self._shares.original(path, current))
         shares = self._last[path] = self._shares.shown(current, entry.original)
         return shares
@@ -123,6 +130,11 @@ class Guard(Writer[str]):
                 pass
         self.drop(path)
         return True
+
+    def take_up(self, path: str) -> None:
+        """Take a group up again that somebody else has changed: what it has now is its original from now on."""
+        self.drop(path)
+        self.hold(path)
 
     def adopt(self, entry: Entry) -> bool:
         """Go on with a group that a daemon before this one has left changed; say whether it is still so, or may be."""

@@ -1,7 +1,8 @@
 """The one writer: compare, journal, write, read back, and put back, for every lever alike.
 
 Every change is compare-and-set: journalled first, made only if the value is still the one that was left there (or
-found), and read back. A value that somebody else has changed since is left alone from then on.
+found), and read back. A value that somebody else has changed since is left alone from then on. Who writes the original
+back, as configuration management does, has released the place and not taken it: it may be set again after a pause.
 
 A place may have an owner with a record of its own (owners.py). Then what is ours may come back by the owner's
 doing: late, or in a new group of the same container. Such values count as ours as long as they are on record.
@@ -9,7 +10,9 @@ doing: late, or in a new group of the same container. Such values count as ours 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Generic, cast
 
@@ -21,12 +24,22 @@ from qioi.controller.levers.lever import Identity, Lever, Place
 from qioi.kernel.errors import KernelError
 from qioi.model import Owner
 
+#: Seconds for which a place is left alone whose original somebody else has put back. It doubles, up to the longest,
+#: each time that this happens within :data:`CALM` pauses of the time before.
+PAUSE, LONGEST, CALM = 60.0, 3600.0, 10
+
 
 class Writer(Generic[Place]):
     """Holds places: what was found there, and what of ours is in force there now."""
 
     def __init__(
-        self, lever: Lever[Place], journal: Journal, owners: Owners | None = None, *, durable: bool = True
+        self,
+        lever: Lever[Place],
+        journal: Journal,
+        owners: Owners | None = None,
+        *,
+        durable: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begin with nothing held. Not ``durable``: nothing outlives a crash of the host, so no disk is waited for."""
         self._lever = lever
@@ -36,7 +49,9 @@ class Writer(Generic[Place]):
         self._held: dict[Place, Entry] = {}
         self._former: dict[Owner, Entry] = {}  # groups that are gone, while the record is not put back
         self._last: dict[Place, int] = {}  # shares as they were last seen, in v1 units
-        self._foreign: set[Place] = set()
+        self._foreign: dict[Place, float] = {}  # left alone, and until when
+        self._pauses: dict[Place, tuple[float, float]] = {}  # the last one, and when it began
+        self._clock = clock
         self._recorded: set[tuple[str, Identity, int, Owner | None]] = set()
 
     # ---- what is held
@@ -67,7 +82,8 @@ class Writer(Generic[Place]):
         if entry is not None and entry.owner is not None and self._changed(entry):
             entry = self._former[entry.owner] = replace(entry, ours=self._ours(entry))
             self._owners.release(entry)
-        self._foreign.discard(place)
+        self._foreign.pop(place, None)
+        self._pauses.pop(place, None)
 
     def held(self) -> Mapping[Place, Entry]:
         """Give all that is held."""
@@ -78,8 +94,16 @@ class Writer(Generic[Place]):
         return place in self._held
 
     def is_foreign(self, place: Place) -> bool:
-        """Whether somebody else has changed the value since, so that it is left alone."""
-        return place in self._foreign
+        """Whether somebody else has changed the value since, so that it is left alone, for good or for now."""
+        until = self._foreign.get(place)
+        if until is None or self._clock() < until:
+            return until is not None
+        del self._foreign[place]
+        return False
+
+    def pause(self, place: Place) -> float | None:
+        """Give for how many seconds a place is left alone whose original was put back; ``None`` for all others."""
+        return self._pauses[place][0] if math.isfinite(self._foreign.get(place, math.inf)) else None
 
     def changed(self) -> tuple[Place, ...]:
         """Name the places where something of ours is, or may be."""
@@ -120,16 +144,20 @@ class Writer(Generic[Place]):
         """Note the intent to write, or the outcome where nothing is to be written."""
         entry, lever = self._held[place], self._lever
         if lever.costly:
-            if place not in self._foreign:
+            if not self.is_foreign(place):
                 intents[place] = replace(entry, ours=(*(entry.ours[-2:] or (entry.original,)), wanted))
             return
         lever.check(place, entry.identity)
         current = lever.read(place)
         ours = self._ours(entry)
-        if not self._changed(entry) and place not in self._foreign:
+        if self.is_foreign(place):
+            shown = self._see(place, entry, current)
+            outcomes.append(Outcome(entry.path, Result.FOREIGN, shown, f"somebody else has set {current}: left alone"))
+            return
+        if not self._changed(entry):
             # Not touched by us yet: as found now.
             entry = self._held[place] = replace(entry, original=lever.original(place, current))
-        elif place in self._foreign or not self._expected(entry, current, ours):
+        elif not self._expected(entry, current, ours):
             outcomes.append(self._leave_alone(place, entry, current, f"somebody else has set {current}: left alone"))
             return
         target = lever.raw(wanted, entry.original)
@@ -178,12 +206,22 @@ class Writer(Generic[Place]):
         return Outcome(entry.path, Result.FOREIGN, None, f"somebody else has set {current} meanwhile: looked at anew")
 
     def _leave_alone(self, place: Place, entry: Entry, current: int, why: str) -> Outcome:
-        """Take a place for somebody else's from now on."""
-        self._foreign.add(place)
+        """Take a place for somebody else's from now on, or for one that was released."""
+        self._foreign[place] = math.inf
+        if current == entry.original and self._lever.released:
+            why = f"somebody else has put its original back: left alone for {self._rest(place):g} s"
         self._held[place] = replace(entry, ours=())
         if entry.owner:
             self._owners.leave(entry.owner)
         return Outcome(entry.path, Result.FOREIGN, self._see(place, entry, current), why)
+
+    def _rest(self, place: Place) -> float:
+        """Leave a place alone for a while, and give for how many seconds."""
+        now, (pause, since) = self._clock(), self._pauses.get(place, (0.0, -math.inf))
+        pause = min(LONGEST, 2 * pause) if now - since < CALM * pause else PAUSE
+        self._pauses[place] = pause, now
+        self._foreign[place] = now + pause
+        return pause
 
     def _see(self, place: Place, entry: Entry, current: int) -> int | None:
         """Note what is in force, in v1 units, where it is a share."""
@@ -200,7 +238,7 @@ class Writer(Generic[Place]):
         entries = [replace(held, ours=self._ours(held))] if held else []
         outcomes, left = restore_entries(self._lever, entries)
         if outcomes and outcomes[0].result is Result.FOREIGN:
-            self._foreign.add(place)
+            self._foreign[place] = math.inf
         if not left:
             self.drop(place)
         return outcomes[0] if outcomes else None

@@ -14,14 +14,14 @@ from qioi.model import MAX_SHARES, Decision
 class InForce(Struct, frozen=True):
     """What holds for one component: shares in v1 units at the level that counts, and what is wrong, if anything.
 
-    ``foreign``: somebody else has changed a share that is to be moved for it, so that nothing is moved.
+    ``taken`` are the groups it is acted at whose shares somebody else has changed: they are left alone for good.
     """
 
     share: int
     original: int
     placement: Placement
     problem: str | None = None
-    foreign: bool = False
+    taken: tuple[str, ...] = ()
 
 
 class Want(Struct, frozen=True):

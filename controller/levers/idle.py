@@ -30,6 +30,7 @@ class Idle(GroupLever):
 
     file = FILE
     undone = "nothing is made idle"
+    released = False
 
     def __init__(self, hierarchy: Hierarchy, access: Access) -> None:
         super().__init__(hierarchy)

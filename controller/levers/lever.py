@@ -49,6 +49,8 @@ class Lever(ABC, Generic[Place]):
     file: str
     #: What is said where the journal can't be written.
     undone: ClassVar[str] = "nothing is written"
+    #: Who writes the original back has released it; otherwise he has ended what we do, and it is left alone for good.
+    released: ClassVar[bool] = True
     #: Reading is dear, and no disk is waited for: a value is compared only right before it is written.
     costly: ClassVar[bool] = False
 

@@ -7,6 +7,7 @@ EXAMPLES = {
     "status": ("qioi status", "qioi status --output json | jq '.components[] | {name, share}'"),
     "top": ("qioi top", "qioi top --interval 0.5"),
     "explain": ("qioi explain peer0-org1", "qioi explain peer0-org1 --output json | jq .levels"),
+    "adopt": ("qioi adopt peer0", "qioi adopt peer0 --socket /run/qioi/other.sock"),
     "threshold": ("qioi threshold mychannel 400", "qioi threshold mychannel auto"),
     "mine": ("qioi mine system.slice/caliper.service",),
     "profile": (

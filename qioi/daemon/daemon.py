@@ -177,6 +177,10 @@ class Daemon:
         self._controller.forget(name)
         self._reporter.forget(name)
 
+    def take_up(self, name: str) -> None:
+        """Take a component up again whose share somebody else has changed; from any thread."""
+        self._actor.take_up(name)
+
     def count_early(self) -> None:
         """Count a period that began before its turn."""
         self._reporter.count_periods(early=1)

@@ -29,7 +29,7 @@ from qioi.monitor.scheduler.early_looks import EarlyLooks
 from qioi.settings.config import Config
 from qioi.settings.sections import DISCOVERIES
 from qioi.show.http import BusyError, serve_tcp, serve_unix
-from qioi.show.publisher import Publisher
+from qioi.show.publisher import Orders, Publisher
 
 log = logging.getLogger("qioi")
 
@@ -60,7 +60,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
                 config, guard, make_instruments(config, host, channels, looks, guard, cleanup), roster, kept
             )
             first = daemon.blank(access.name, hierarchy.version)
-            publisher = Publisher(first, hierarchy, daemon.thresholds, roster.take_as_mine)
+            orders = Orders(daemon.thresholds, roster.take_as_mine, daemon.take_up)
+            publisher = Publisher(first, hierarchy, orders)
             serve(config, publisher, cleanup)
             log.info("%s", banner(config, hierarchy, access))
             reloader = Reloader(config, load, lambda new: absent(new, hierarchy, access), daemon, notifier)

@@ -182,6 +182,8 @@ def component_metrics(components: tuple[ComponentState, ...]) -> Iterator[Metric
                 (([c.name, c.role], c.cores) for c in components))  # fmt: skip
     acted = (([c.name, c.role, group], 1.0) for c in components if c.placement for group in c.placement.groups)
     yield gauge("qioi_component_acted_at", "1 for a control group at which it is raised", [*label, "group"], acted)
+    yield gauge("qioi_component_taken", "Whether somebody else has changed its share, so that it is left alone", label,
+                (([c.name, c.role], float(bool(c.taken))) for c in components))  # fmt: skip
     yield gauge("qioi_component_up", "Whether its control group is there and ours to change", label,
                 (([c.name, c.role], float(c.problem is None)) for c in components))  # fmt: skip
 

@@ -58,6 +58,12 @@ OPERATIONS = {
         (("group", "its path below the CPU controller's mount, as in /status"),),
         "Message",
     ),
+    "POST /adopt": Operation(
+        "Take up a component again whose share somebody else has changed, which is its original from then on; "
+        "on the Unix socket only",
+        (("component", "its name in /status"),),
+        "Message",
+    ),
     "GET /openapi.json": Operation("This document", schema="OpenAPI"),
     "GET /metrics": Operation("Metrics in Prometheus' text format"),
     "GET /healthz": Operation("Whether the daemon's loop runs: OK", refusal=(503, "For how long it has not")),

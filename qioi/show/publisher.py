@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -29,6 +30,19 @@ JSON = "application/json"
 STALLED = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What an operator may order over the socket; each takes effect in the loop's next period.
+
+    ``take_as_mine`` has a foreign group counted as a client; it gives the patterns that do so for good, or ``None``
+    where that is said otherwise. ``take_up`` has a component moved again whose share somebody else has changed.
+    """
+
+    thresholds: Thresholds
+    take_as_mine: Callable[[str], tuple[str, ...] | None]
+    take_up: Callable[[str], None]
+
+
 class Publisher:
     """The newest snapshot, for those who ask over HTTP."""
 
@@ -36,15 +50,13 @@ class Publisher:
         self,
         snapshot: Snapshot,
         hierarchy: Hierarchy,
-        thresholds: Thresholds,
-        take_as_mine: Callable[[str], tuple[str, ...] | None],
+        orders: Orders,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._snapshot = snapshot
         self._clock = clock
         self._published = clock()
-        self._thresholds = thresholds
-        self._take_as_mine = take_as_mine
+        self._orders = orders
         self._hierarchy = hierarchy
         self._meter = Meter()
         self._lasting = Lasting()
@@ -75,6 +87,7 @@ class Publisher:
             "GET /explain": (JSON, self._explain),
             "POST /threshold": (JSON, self._order),
             "POST /mine": (JSON, self._mine),
+            "POST /adopt": (JSON, self._adopt),
             "GET /openapi.json": (JSON, self._describe),
             "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot, self._meter)),
             "GET /healthz": (TEXT, self._health),
@@ -110,7 +123,7 @@ class Publisher:
             value = parse_threshold(query.get("tps", ""))
         except ValueError as error:
             raise RefusedError(f"threshold {error}") from None
-        self._thresholds.order(channel, value)
+        self._orders.thresholds.order(channel, value)
         what = "is learned from now on" if value is None else f"is {value:g} tps"
         log.info("threshold of channel %s, over the socket: %s", channel, what)
         return encode({"message": f"{channel}: the threshold {what}, from the next period on"})
@@ -123,7 +136,7 @@ class Publisher:
             named = few((one.group for one in self._snapshot.foreigners), ACCEPTED)
             such = f", such as {named}" if named else ""
             raise RefusedError(f"group {group!r}: {problem}: accepted is a foreign group{such}")
-        patterns = self._take_as_mine(group)
+        patterns = self._orders.take_as_mine(group)
         if patterns is None:
             raise RefusedError("on Kubernetes a client is a pod that a policy names as such, not a group")
         log.info("group %s, over the socket: the operator's own", group)
@@ -132,6 +145,14 @@ class Publisher:
             f"This line in {self._snapshot.configuration.file} makes it last:\nmine: {json.dumps(patterns)}"
         )
         return encode({"message": message})
+
+    def _adopt(self, query: Query) -> bytes:
+        name, known = query.get("component", ""), [one.name for one in self._snapshot.components]
+        if name not in known:
+            raise RefusedError(f"component {name!r}: not watched: accepted are {few(known, ACCEPTED)}")
+        self._orders.take_up(name)
+        log.info("%s is to be taken up again, over the socket", name)
+        return encode({"message": f"{name}: taken up again from the next period on, with what it has as its original"})
 
     def _describe(self, query: Query) -> bytes:
         from qioi.show.openapi import document  # the schemas take memory: only where somebody asks for them

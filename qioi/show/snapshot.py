@@ -52,8 +52,8 @@ class ComponentState(Struct, frozen=True):
 
     ``previous`` was in force when the decision was made, ``wanted`` is what it asks for: it differs
     from ``share`` in a dry run, and where a write failed or was not ours to make.
-    ``problem`` is ``None`` while all is well. ``threads`` is how many are seen in its control group. ``foreign``:
-    somebody else has changed a share that is to be moved for it, so that nothing is moved.
+    ``problem`` is ``None`` while all is well. ``threads`` is how many are seen in its control group. ``taken`` are the
+    groups it is acted at that somebody else has changed, so that they are left alone for good.
     """
 
     name: str
@@ -73,7 +73,7 @@ class ComponentState(Struct, frozen=True):
     problem: str | None = None
     placement: Placement | None = None
     threads: int | None = None
-    foreign: bool = False
+    taken: tuple[str, ...] = ()
 
 
 class ConfigState(Struct, frozen=True):

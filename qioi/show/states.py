@@ -59,7 +59,7 @@ def component_state(one: Component, period: Period, decision: Decision | None, o
         outcomes.problems.get(name, force.problem),
         force.placement,
         delay.threads if delay else None,
-        force.foreign,
+        force.taken,
     )
 
 

@@ -36,7 +36,7 @@ def of_component(one: ComponentState) -> Iterator[TroubleKind]:
         yield TroubleKind.NO_THREADS
     elif one.threads and one.delay is None and works(one):  # nothing was ever put on a CPU, and yet it has used one
         yield TroubleKind.NO_SCHEDULING
-    if one.foreign:
+    if one.taken:
         yield TroubleKind.FOREIGN_SHARE
     if is_at_ceiling(one):
         yield TroubleKind.AT_CEILING
@@ -86,7 +86,7 @@ def works(one: ComponentState) -> bool:
 def is_nothing_ours(components: Iterable[ComponentState]) -> bool:
     """Whether somebody else has changed the shares of all components that a policy raises."""
     raised = [one for one in components if one.working is not None]
-    return bool(raised) and all(one.foreign for one in raised)
+    return bool(raised) and all(one.taken for one in raised)
 
 
 class Lasting(Struct, frozen=True):

@@ -12,13 +12,14 @@ from waiting import PATIENCE
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.show.http import serve_tcp
-from qioi.show.publisher import STALLED, Publisher
+from qioi.show.publisher import STALLED, Orders, Publisher
 
 
 def test_a_loop_that_hangs_is_told(tmp_path: Path) -> None:
     snapshot = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}}).run(1)
     now = 100.0
-    publisher = Publisher(snapshot, find_hierarchy(), Thresholds({}), lambda _: None, lambda: now)
+    orders = Orders(Thresholds({}), lambda _: None, print)
+    publisher = Publisher(snapshot, find_hierarchy(), orders, lambda: now)
 
     def asked() -> tuple[int, bytes]:
         with closing(http.client.HTTPConnection(*address, timeout=PATIENCE)) as connection:

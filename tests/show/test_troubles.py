@@ -16,7 +16,7 @@ from qioi.model import Working
 from qioi.monitor.logs.watched import SourceState
 from qioi.show.footnotes import TROUBLES, footnotes
 from qioi.show.metrics import render
-from qioi.show.publisher import Publisher
+from qioi.show.publisher import Orders, Publisher
 from qioi.show.snapshot import ChannelState, ComponentState, ConfigState, Snapshot
 from qioi.show.trouble import Trouble
 from qioi.show.trouble import TroubleKind as K
@@ -79,10 +79,10 @@ def well(**changes: Any) -> ComponentState:
         (snapshot(well(share=16384, waiting_share=0.1, working=LIMIT)), {}),  # it is enough
         (snapshot(well(share=8192, waiting_share=0.6, working=LIMIT)), {}),  # on its way
         (snapshot(well(share=16384, waiting_share=0.6, working=None)), {}),
-        (snapshot(well(foreign=True), well(name="peer1")), {K.FOREIGN_SHARE: "peer0"}),
-        (snapshot(well(foreign=True)), {K.FOREIGN_SHARE: "peer0", K.NOTHING_OURS: ""}),
+        (snapshot(well(taken=("docker/p",)), well(name="peer1")), {K.FOREIGN_SHARE: "peer0"}),
+        (snapshot(well(taken=("docker/p",))), {K.FOREIGN_SHARE: "peer0", K.NOTHING_OURS: ""}),
         (
-            snapshot(well(foreign=True), well(name="client0", working=None)),
+            snapshot(well(taken=("docker/p",)), well(name="client0", working=None)),
             {K.FOREIGN_SHARE: "peer0", K.NOTHING_OURS: ""},
         ),
         (snapshot(well(working=None)), {}),
@@ -112,9 +112,8 @@ def test_a_peer_whose_commits_are_not_seen_is_told_and_well_again(
 ) -> None:
     caplog.set_level("INFO")
     site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
-    publisher = Publisher(
-        site.snapshot, site.hierarchy, Thresholds(site.config.policies), lambda _: None, clock=lambda: site.now
-    )
+    orders = Orders(Thresholds(site.config.policies), lambda _: None, print)
+    publisher = Publisher(site.snapshot, site.hierarchy, orders, clock=lambda: site.now)
     site.toy.waits = {"peer0": (0.4, 0.3)}
     site.toy.sources = lambda: [replace(LOG, commits=0)]
 

@@ -148,11 +148,11 @@ class ToySite:
         (folder / "qioi.yaml").write_text(yaml.safe_dump(document))
         (folder / "state").mkdir()
         self.config = load_config(folder / "qioi.yaml")
-        self.guard = Guard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state"))
+        self.guard = Guard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state"), clock=lambda: self.now)
         idle = IdleGuard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state", name="idle"))
         self.toy.best_effort = BestEffort(self.config.best_effort, idle, self.hierarchy)
-        self.restart()
         self.now = 100.0
+        self.restart()
 
     def restart(self) -> None:
         """Make the daemon's loop anew, with the instruments as they are now."""

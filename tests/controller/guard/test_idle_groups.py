@@ -221,3 +221,14 @@ def test_a_held_group_that_cannot_be_looked_at_stays_held(idle: Idle, monkeypatc
         patch.setattr(lever.Idle, "identity", refuse)
         assert [one.result for one in idle.guard.make_idle([])] == []
     assert idle.guard.groups == (path,)
+
+
+@pytest.mark.parametrize("host", ["files on a fake of v2"], indirect=True)
+def test_an_ordinary_group_that_somebody_else_ends_is_left_alone_for_good(idle: Idle) -> None:
+    path = idle.make("a", 100)  # so that it has its original again by the kernel's doing
+    idle.guard.make_idle([path])
+    idle.file(path).write_text("0")
+    assert [one.result for one in idle.guard.make_idle([path])] == [Result.FOREIGN]
+    idle.guard._writer._clock = lambda: 1e9
+    assert idle.guard.make_idle([path]) == []
+    assert idle.state(path) == (0, 100)

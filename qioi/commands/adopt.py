@@ -1,0 +1,28 @@
+"""``qioi adopt``: take up a component again whose share somebody else has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qioi.commands.completion import components
+from qioi.commands.failing import fail
+from qioi.commands.options import config_option, socket_of, socket_option
+from qioi.show.http import RefusedError, UnreachableError, request_json
+
+
+@click.command()
+@click.argument("name", shell_complete=components)
+@config_option
+@socket_option
+def command(name: str, config: Path | None, socket: Path | None) -> None:
+    """Take up component NAME again whose share somebody else has changed, so that it may be raised.
+
+    The share that it has now is its original from then on: the daemon goes back to that one.
+    """
+    try:
+        answer = request_json(socket or socket_of(config), "POST", "/adopt", {"component": name})
+    except (UnreachableError, RefusedError) as error:
+        fail(str(error))
+    click.echo(answer["message"])
