@@ -26,6 +26,7 @@ from qioi.lab.demo import demo_directory
 from qioi.lab.machine import machine
 from qioi.lab.options import RUNTIMES, Runtime
 from qioi.lab.report import needs_plots
+from qioi.lab.systems import SYSTEMS
 from qioi.processes.errors import LabError
 
 #: Where runs go by default, each into a folder of its own, with an index over all.
@@ -90,7 +91,7 @@ class Asked:
     seed: int
     smoke: bool
     base_port: int
-    runtime: Runtime | None
+    networks: dict[str, str]
     directory: Path
 
 
@@ -116,6 +117,12 @@ class Asked:
 @click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
 @click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Of every network, in place of the file's.")
+@click.option("--system", type=click.Choice([*SYSTEMS]), help="Of every network, in place of the file's.")
+@click.option(
+    "--binaries",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of Fabric's release archive, unpacked, for --system fabric.",
+)
 @click.option(
     "--dir",
     "folder",
@@ -136,6 +143,8 @@ def run(
     smoke: bool,
     base_port: int,
     runtime: Runtime | None,
+    system: str | None,
+    binaries: Path | None,
     folder: Path | None,
 ) -> None:
     """Run experiments (by name, `all`, or a file of yours) and write report.html.
@@ -146,6 +155,7 @@ def run(
     if output is not None and resume is not None:
         raise click.UsageError("--output and --resume exclude each other")
     directory = (resume or output or RESULTS / time.strftime("%Y%m%d-%H%M%S")).resolve()
+    networks = {"runtime": runtime, "system": system, "binaries": str(binaries.resolve()) if binaries else None}
     asked = Asked(
         directory,
         resume is not None,
@@ -158,7 +168,7 @@ def run(
         seed,
         smoke,
         base_port,
-        runtime,
+        {key: value for key, value in networks.items() if value is not None},
         folder or demo_directory(MEMORY, DISK),
     )
     console = Console()
@@ -193,9 +203,8 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     """Lay one experiment out."""
     cores = machine().cores
     spec = only(spec, asked.loads, asked.arms)
-    if asked.runtime is not None:
-        networks = {name: one.model_copy(update={"runtime": asked.runtime}) for name, one in spec.networks.items()}
-        spec = spec.model_copy(update={"networks": networks})
+    if asked.networks:
+        spec = catalogue.with_networks(spec, asked.networks)
     if asked.smoke:
         return make_smoke(spec, cores)
     given = {"duration": asked.duration, "warmup": asked.warmup}

@@ -6,9 +6,11 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from qioi.experiment.errors import SpecError
 from qioi.experiment.metrics import known_metric, known_series
-from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, LoadSpec
+from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, LoadSpec, NetworkSpec
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
 from qioi.processes.errors import LabError
 from qioi.settings import config
@@ -49,6 +51,20 @@ def load(path: Path) -> ExperimentSpec:
     if problems:
         raise SpecError(problems)
     return spec
+
+
+def with_networks(spec: ExperimentSpec, changes: Mapping[str, str]) -> ExperimentSpec:
+    """Give an experiment with these keys in all of its networks; SpecError where a network cannot have them."""
+    networks: dict[str, NetworkSpec] = {}
+    problems: list[str] = []
+    for name, network in spec.networks.items():
+        try:
+            networks[name] = NetworkSpec(**{**network.model_dump(), **changes})
+        except ValidationError as error:
+            problems += [f"{spec.name}: networks.{name}: {one['msg']}" for one in error.errors()]
+    if problems:
+        raise SpecError(problems)
+    return spec.model_copy(update={"networks": networks})
 
 
 def check(spec: ExperimentSpec) -> Iterator[str]:

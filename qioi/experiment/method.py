@@ -8,6 +8,8 @@ from qioi.experiment.scale import RULE
 from qioi.experiment.spec import ExperimentSpec, Timing
 from qioi.experiment.summary import Summary
 
+#: How the page names a system that is not the bundled ledger.
+SYSTEMS = {"ledger": "", "fabric": "real Hyperledger Fabric, "}
 #: Seconds that the backlog of the neighbours' arrival may take to go, in an open loop (docs/experiments.md).
 SETTLED = 12.0
 
@@ -16,7 +18,7 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
     """Say how it was measured."""
     spec, timing = summary.spec, summary.plan.cells[0].timing
     networks = "; ".join(
-        f"{network.title or name}: {counted(network.orgs * network.peers_per_org, 'peer')}, "
+        f"{network.title or name}: {SYSTEMS[network.system]}{counted(network.orgs * network.peers_per_org, 'peer')}, "
         f"{counted(network.orderers, 'orderer')}, "
         f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}"
         for name, network in spec.networks.items()

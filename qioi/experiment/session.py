@@ -27,7 +27,8 @@ from qioi.lab.network import Network
 from qioi.lab.npm import find_node
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import uninterrupted
-from qioi.lab.systems import kafka
+from qioi.lab.site import silent
+from qioi.lab.systems import SYSTEMS
 from qioi.monitor.profile.perf import ProfileError, perf_binary
 from qioi.processes.errors import BusyError, LabError
 
@@ -49,9 +50,7 @@ def check_host(plans: Iterable[Plan]) -> None:
                 LabEngine(engine_socket()).close()
             if cell.load.driver == "caliper":
                 find_node()
-            if cell.network.consenter == "kafka":
-                kafka.find_java()
-                kafka.install()
+            SYSTEMS[cell.network.system](Path(), lab_options(cell.network, 1)).install(silent)
             if cell.timing.profile:
                 perf_binary()
         except (LabError, ProfileError) as error:
@@ -246,4 +245,6 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
         channels=tuple(spec.channels),
         extra=tuple(extra),
         runtime=spec.runtime,
+        system=spec.system,
+        binaries=Path(spec.binaries) if spec.binaries is not None else None,
     )

@@ -59,11 +59,14 @@ class Strict(BaseModel):
 class NetworkSpec(Strict):
     """The ledger. ``messages`` and ``timeout`` (seconds) cut blocks in block mode.
 
+    ``system`` is what runs: the bundled ledger, or real Fabric from the folder ``binaries`` (see qioi.lab.systems).
     ``workers`` check a channel's signatures, on as many threads of the peer. ``runtime`` is how its nodes, its load
     client and its neighbours run: as processes, or as containers of a real engine.
     """
 
     title: str = ""
+    system: Literal["ledger", "fabric"] = "ledger"
+    binaries: str | None = None
     runtime: Runtime = "process"
     mode: Literal["stream", "block"] = "stream"
     consenter: Literal["raft", "solo", "kafka", "bft"] = "raft"
@@ -80,6 +83,8 @@ class NetworkSpec(Strict):
     def _blocks_are_of_block_mode(self) -> Self:
         if self.mode == "stream" and (self.messages is not None or self.timeout is not None):
             raise ValueError("messages and timeout are of mode block")
+        if self.system == "fabric" and (self.mode, self.consenter, self.workers) != ("block", "raft", None):
+            raise ValueError("system fabric has mode block and consenter raft only, and no workers")
         return self
 
 

@@ -138,3 +138,21 @@ def test_all_that_a_host_lacks_is_said_before_anything_starts(monkeypatch: pytes
     for command in ("apt-get install sysbench", "nodejs", "make spark", "apt-get install linux-perf", "stress-ng"):
         assert command in text
     assert text.count("apt-get install sysbench") == 1
+
+
+def test_a_system_replaces_the_files_where_its_networks_allow_it() -> None:
+    fabric = catalogue.with_networks(catalogue.find("fig_8"), {"system": "fabric", "binaries": "/fabric"})
+    assert {(one.system, one.binaries, one.messages) for one in fabric.networks.values()} == {
+        ("fabric", "/fabric", 500)
+    }
+    with pytest.raises(SpecError) as refused:
+        catalogue.with_networks(catalogue.find("laws"), {"system": "fabric"})
+    assert refused.value.problems == (
+        "laws: networks.stream: Value error, system fabric has mode block and consenter raft only, and no workers",
+    )
+
+
+def test_a_host_without_a_systems_programs_is_refused_before_anything_starts() -> None:
+    plan = make_plan(catalogue.with_networks(catalogue.find("fig_8"), {"system": "fabric"}), 2)
+    with pytest.raises(LabError, match="system fabric: no binaries"):
+        check_host([plan])
