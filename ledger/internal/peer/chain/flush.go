@@ -43,10 +43,11 @@ func (p *pipeline) flush(ctx context.Context) error {
 		took := time.Since(start)
 		storage += took
 		p.busy[stageFlush].Add(took)
-		if tell := p.tellable(group); len(tell) > 0 {
+		tell := p.tellable(group)
+		if len(tell) > 0 {
 			keys = p.publish(tell, keys[:0], &storage)
-			clear(tell)
 		}
+		p.told(len(tell))
 		clear(group)
 		p.bytes.Release(weight)
 	}
@@ -58,13 +59,22 @@ func (p *pipeline) tellable(group []done) []done {
 	if len(p.held) == 0 && !group[len(group)-1].holds {
 		return group
 	}
-	all := settled(append(p.held, group...))
-	n := len(all)
-	for n > 0 && all[n-1].holds {
+	p.held = settled(append(p.held, group...))
+	n := len(p.held)
+	for n > 0 && p.held[n-1].holds {
 		n--
 	}
-	p.held = append([]done(nil), all[n:]...)
-	return all[:n]
+	return p.held[:n]
+}
+
+// told keeps of what is held all but the first n.
+func (p *pipeline) told(n int) {
+	if len(p.held) == 0 {
+		return
+	}
+	left := copy(p.held, p.held[n:])
+	clear(p.held[left:])
+	p.held = p.held[:left]
 }
 
 func (p *pipeline) write(group []done) error {
