@@ -82,3 +82,54 @@ func TestReplicasAfterAPowerCut(t *testing.T) {
 	report := g.agree(append(told, g.commits("--chaincode", "kv")...))
 	assert.False(t, strings.Contains(strings.Join(report.Verdicts, "\n"), "BAD_PAYLOAD"))
 }
+
+// TestReplicasChangeUnderLoad adds a fifth orderer, kills one of the old ones and the leader, gives one another
+// certificate, removes one, and the leader, while clients write.
+func TestReplicasChangeUnderLoad(t *testing.T) {
+	g := newGrid(t, bft...)
+	w := g.load("--chaincode", "kv", "--clients", "6", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
+	g.progress("peer0-org1", 50)
+	fifth := g.addOrderer()
+	g.awaitLog(fifth, "is not one of the 4 consenters and follows them")
+	assert.Contains(t, g.config("add-consenter", fifth), "configuration 1 is in force")
+	assert.Len(t, g.members(), 5)
+	g.progress("peer0-org1", 20)
+	g.together()
+
+	// Four of five are needed, so the new one counts.
+	_ = g.kill("orderer3", syscall.SIGKILL)
+	g.recovers("peer0-org1", "one of the old ones is killed")
+	g.start("orderer3")
+	g.awaitReady("orderer3")
+	g.together()
+	_ = g.kill("orderer1", syscall.SIGKILL) // it leads the epoch's first view
+	g.recovers("peer0-org1", "the leader is killed")
+	g.start("orderer1")
+	g.awaitReady("orderer1")
+	g.together()
+
+	g.must("renew-tls", "--dir", g.dir, "orderer2")
+	_ = g.kill("orderer2", syscall.SIGTERM)
+	g.start("orderer2")
+	g.awaitReady("orderer2")
+	assert.Contains(t, g.config("rotate-consenter", "orderer2"), "configuration 2 is in force")
+	g.together()
+	g.progress("peer0-org1", 20)
+
+	assert.Contains(t, g.config("remove-consenter", "orderer1"), "configuration 3 is in force")
+	g.awaitLog("orderer1", "is no longer a consenter and follows")
+	g.recovers("peer0-org1", "the leader has left")
+	assert.Len(t, g.members(), 4)
+	_ = g.kill("orderer4", syscall.SIGKILL)
+	g.recovers("peer0-org1", "one of the four is killed")
+	g.start("orderer4")
+	g.awaitReady("orderer4")
+
+	told := w.stop()
+	require.NotEmpty(t, told)
+	g.level("orderer1", "orderer2")
+	g.level("orderer4", "orderer2")
+	report := g.agree(told)
+	t.Logf("told %d, ledger: %v", len(told), report.Codes)
+	g.sameOrder()
+}

@@ -2,6 +2,8 @@ package channelconfig
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -51,6 +53,7 @@ func decodeBFT(o *Orderer, group *commonpb.ConfigGroup, metadata []byte) error {
 		if o.Identities[c.Id] != nil || c.Id == 0 {
 			return fmt.Errorf("%s: consenter %d: distinct numbers above 0 are accepted", keyOrderers, c.Id)
 		}
+		o.Numbers = append(o.Numbers, c.Id)
 		o.Identities[c.Id] = mustMarshal(&msppb.SerializedIdentity{Mspid: c.MspId, IdBytes: c.Identity})
 		o.Consenters = append(o.Consenters, &etcdraftpb.Consenter{Host: c.Host, Port: c.Port, ClientTlsCert: c.ClientTlsCert, ServerTlsCert: c.ServerTlsCert})
 	}
@@ -69,12 +72,60 @@ func encodeBFT(g *Genesis, group *commonpb.ConfigGroup) []byte {
 	return mustMarshal(&bftDefaults)
 }
 
+// patchBFT adds, removes or changes a consenter, and has the policy for blocks name those that there are then.
+func patchBFT(orderer *commonpb.ConfigGroup, c *ConsenterPatch, fresh *etcdraftpb.Consenter) error {
+	var orderers commonpb.Orderers
+	if err := get(orderer, keyOrderers, &orderers); err != nil {
+		return err
+	}
+	all := orderers.ConsenterMapping
+	at := slices.IndexFunc(all, func(old *commonpb.Consenter) bool { return old.Host == fresh.Host && old.Port == fresh.Port })
+	if err := c.fits(at >= 0); err != nil {
+		return err
+	}
+	last := uint32(0)
+	for _, old := range all {
+		last = max(last, old.Id)
+	}
+	next := &commonpb.Consenter{
+		Id: last + 1, Host: fresh.Host, Port: fresh.Port, ClientTlsCert: fresh.ClientTlsCert, ServerTlsCert: fresh.ServerTlsCert,
+		MspId: c.MSPID, Identity: []byte(c.Identity),
+	}
+	switch {
+	case c.Remove:
+		all = slices.Delete(all, at, at+1)
+	case at >= 0:
+		next.Id, next.MspId = all[at].Id, all[at].MspId
+		if c.Identity == "" {
+			next.Identity = all[at].Identity
+		}
+		all[at] = next
+	default:
+		if next.MspId == "" && len(orderer.Groups) == 1 {
+			next.MspId = slices.Collect(maps.Keys(orderer.Groups))[0]
+		}
+		if c.Identity == "" {
+			return fmt.Errorf("%w: consenter %s: identity, the certificate that it signs with, is missing", ErrInvalid, c.Address)
+		}
+		all = append(all, next)
+	}
+	var identities []GenesisIdentity
+	for _, one := range all {
+		identities = append(identities, GenesisIdentity{MSPID: one.MspId, Cert: one.Identity})
+	}
+	set(orderer, keyOrderers, &commonpb.Orderers{ConsenterMapping: all})
+	setPolicy(orderer, policyBlocks, commonpb.Policy_SIGNATURE, quorumOf(identities))
+	return nil
+}
+
 // quorumOfConsenters is Fabric's policy for the blocks of consenters of which some may lie: a quorum of them, each named by
 // its certificate.
-func quorumOfConsenters(g *Genesis) *commonpb.SignaturePolicyEnvelope {
-	out := &commonpb.SignaturePolicy_NOutOf{N: int32(Quorum(len(g.Identities)))}
+func quorumOfConsenters(g *Genesis) *commonpb.SignaturePolicyEnvelope { return quorumOf(g.Identities) }
+
+func quorumOf(identities []GenesisIdentity) *commonpb.SignaturePolicyEnvelope {
+	out := &commonpb.SignaturePolicy_NOutOf{N: int32(Quorum(len(identities)))}
 	env := &commonpb.SignaturePolicyEnvelope{Rule: &commonpb.SignaturePolicy{Type: &commonpb.SignaturePolicy_NOutOf_{NOutOf: out}}}
-	for i, id := range g.Identities {
+	for i, id := range identities {
 		out.Rules = append(out.Rules, &commonpb.SignaturePolicy{Type: &commonpb.SignaturePolicy_SignedBy{SignedBy: int32(i)}})
 		env.Identities = append(env.Identities, &commonpb.MSPPrincipal{
 			PrincipalClassification: commonpb.MSPPrincipal_IDENTITY,

@@ -51,6 +51,8 @@ type Orderer struct {
 	// consenter's number.
 	BFT        BFTOptions
 	Identities map[uint32][]byte
+	// Numbers are those of Consenters, in the same order, where the configuration gives them numbers.
+	Numbers []uint32
 	// KafkaBrokers are the host:port of the brokers to begin with, of Kafka.
 	KafkaBrokers []string
 	// MaxMessageCount is the transactions of a block in block mode.

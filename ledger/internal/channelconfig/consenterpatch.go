@@ -20,9 +20,11 @@ type ConsenterPatch struct {
 	TLSCert       string `yaml:"tls_cert"`
 	ClientTLSCert string `yaml:"client_tls_cert"`
 	// MSPID is its organisation; it may be left out where the channel has one organisation of orderers.
-	MSPID  string `yaml:"msp_id"`
-	Remove bool   `yaml:"remove"`
-	Rotate bool   `yaml:"rotate"` // it must be there already
+	MSPID string `yaml:"msp_id"`
+	// Identity is the certificate that it signs with, PEM, where the channel's consenters may lie.
+	Identity string `yaml:"identity"`
+	Remove   bool   `yaml:"remove"`
+	Rotate   bool   `yaml:"rotate"` // it must be there already
 }
 
 // consenters changes both who orders and the addresses at which peers and clients find orderers.
@@ -35,11 +37,14 @@ func (p *Patch) consenters(orderer *commonpb.ConfigGroup) error {
 	if err := get(orderer, keyConsensusType, &kind); err != nil {
 		return err
 	}
-	if kind.Type != Raft {
-		return fmt.Errorf("%w: consenters: the channel is ordered by %s; %s is accepted", ErrInvalid, kind.Type, Raft)
-	}
-	if err := protoutil.Unmarshal(kind.Metadata, &metadata); err != nil {
-		return err
+	switch kind.Type {
+	case BFT:
+	case Raft:
+		if err := protoutil.Unmarshal(kind.Metadata, &metadata); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%w: consenters: the channel is ordered by %s; %s and %s are accepted", ErrInvalid, kind.Type, Raft, BFT)
 	}
 	for _, c := range p.Consenters {
 		host, port, err := net.SplitHostPort(c.Address)
@@ -52,25 +57,43 @@ func (p *Patch) consenters(orderer *commonpb.ConfigGroup) error {
 		if c.ClientTLSCert != "" {
 			fresh.ClientTlsCert = []byte(c.ClientTLSCert)
 		}
-		switch {
-		case (c.Remove || c.Rotate) && at < 0:
-			return fmt.Errorf("%w: consenter %s: one that the channel has is accepted", ErrInvalid, c.Address)
-		case c.Remove:
-			metadata.Consenters = slices.Delete(metadata.Consenters, at, at+1)
-		case at >= 0 && !c.Rotate:
-			return fmt.Errorf("%w: consenter %s: the channel has it already (rotate: true gives it other certificates)", ErrInvalid, c.Address)
-		case at >= 0:
-			metadata.Consenters[at] = fresh
+		if kind.Type == BFT {
+			err = patchBFT(orderer, &c, fresh)
+		} else if err = c.fits(at >= 0); err == nil {
+			switch {
+			case c.Remove:
+				metadata.Consenters = slices.Delete(metadata.Consenters, at, at+1)
+			case at >= 0:
+				metadata.Consenters[at] = fresh
+			default:
+				metadata.Consenters = append(metadata.Consenters, fresh)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if c.Rotate {
 			continue // its address stays known
-		default:
-			metadata.Consenters = append(metadata.Consenters, fresh)
 		}
 		if err := c.endpoint(orderer); err != nil {
 			return err
 		}
 	}
-	kind.Metadata = mustMarshal(&metadata)
-	set(orderer, keyConsensusType, &kind)
+	if kind.Type == Raft {
+		kind.Metadata = mustMarshal(&metadata)
+		set(orderer, keyConsensusType, &kind)
+	}
+	return nil
+}
+
+// fits says why a consenter that is there, or is not, cannot be changed so.
+func (c *ConsenterPatch) fits(there bool) error {
+	switch {
+	case (c.Remove || c.Rotate) && !there:
+		return fmt.Errorf("%w: consenter %s: one that the channel has is accepted", ErrInvalid, c.Address)
+	case there && !c.Remove && !c.Rotate:
+		return fmt.Errorf("%w: consenter %s: the channel has it already (rotate: true gives it other certificates)", ErrInvalid, c.Address)
+	}
 	return nil
 }
 

@@ -37,6 +37,7 @@ const (
 	ChannelWriters  = "/Channel/Writers"
 	ChannelAdmins   = "/Channel/Admins"
 	BlockValidation = "/Channel/Orderer/BlockValidation"
+	ordererWriters  = "/Channel/Orderer/Writers"
 	Endorsement     = "/Channel/Application/Endorsement"
 )
 

@@ -34,7 +34,7 @@ func (b *Bundle) Next(msg *protoutil.Message) (*Bundle, error) {
 	if err == nil {
 		err = orderer.Verify(msg.Envelope.Payload, msg.Envelope.Signature)
 	}
-	if err == nil && !b.Policy(BlockValidation).Evaluate([]*identity.Identity{orderer}) {
+	if err == nil && !b.isOrderer(orderer) {
 		err = fmt.Errorf("%s of %s is no orderer", orderer.Cert.Subject.CommonName, orderer.MSPID)
 	}
 	if err != nil {
@@ -114,6 +114,16 @@ func (b *Bundle) mayBecome(next *Bundle, at time.Time) error {
 		return err
 	}
 	return checkConsenters(&b.Orderer, &next.Orderer, at)
+}
+
+// isOrderer reports whether it may make a configuration of an update, which all check again. Blocks of consenters of which
+// some may lie need many signatures, configurations one.
+func (b *Bundle) isOrderer(id *identity.Identity) bool {
+	name := BlockValidation
+	if len(b.Orderer.Numbers) > 0 {
+		name = ordererWriters
+	}
+	return b.Policy(name).Evaluate([]*identity.Identity{id})
 }
 
 // updateSigners are those whose signature of the update holds.

@@ -14,7 +14,7 @@ import (
 
 // consenterFlags say what the network's folder does not.
 type consenterFlags struct {
-	tlsCert, clientTLSCert, mspID string
+	tlsCert, clientTLSCert, mspID, identity string
 }
 
 func (o *options) addConsenter() *cobra.Command {
@@ -41,6 +41,7 @@ func (o *options) certifiedConsenter(use, short string, add bool) *cobra.Command
 	}
 	cmd.Flags().StringVar(&flags.tlsCert, "tls-cert", "", "its TLS certificate, PEM (default: of the orderer of that name in the network's folder)")
 	cmd.Flags().StringVar(&flags.clientTLSCert, "client-tls-cert", "", "the one that it shows as a client, PEM (default: the same)")
+	cmd.Flags().StringVar(&flags.identity, "identity", "", "the certificate that it signs with, PEM, of --consenter bft (default: of the orderer of that name)")
 	if add {
 		cmd.Flags().StringVar(&flags.mspID, "msp-id", "", "MSP id of its organisation (default: the only one that the channel's orderers have)")
 	}
@@ -52,7 +53,7 @@ func (o *options) removeConsenter() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "remove-consenter NAME|ADDRESS", Short: "Remove an orderer from those that order", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			patch, _, err := o.named(args[0])
+			patch, _, _, err := o.named(args[0])
 			if err != nil {
 				return err
 			}
@@ -64,11 +65,12 @@ func (o *options) removeConsenter() *cobra.Command {
 	return cmd
 }
 
-// named finds an orderer by its name in the network's folder, or takes an address as it is. cert is the certificate's file, if known.
-func (o *options) named(name string) (patch channelconfig.ConsenterPatch, cert string, err error) {
+// named finds an orderer by its name in the network's folder, or takes an address as it is. tls and signs are its
+// certificates' files, if known.
+func (o *options) named(name string) (patch channelconfig.ConsenterPatch, tls, signs string, err error) {
 	f, err := openFolder(o.network)
 	if err != nil {
-		return patch, "", err
+		return patch, "", "", err
 	}
 	var known []string
 	for _, n := range f.Nodes {
@@ -80,31 +82,34 @@ func (o *options) named(name string) (patch channelconfig.ConsenterPatch, cert s
 		}
 		cfg, err := nodeconfig.Load(filepath.Join(f.dir, filepath.FromSlash(n.Config)), nodeconfig.RoleOrderer)
 		if err != nil {
-			return patch, "", err
+			return patch, "", "", err
 		}
-		if cert = cfg.TLS.Cert; cert == "" { // TLS is off; the channel names certificates all the same
-			cert = filepath.Join(filepath.Dir(cfg.Identity.Cert), "..", "..", "tls", "server.crt")
+		if tls = cfg.TLS.Cert; tls == "" { // TLS is off; the channel names certificates all the same
+			tls = filepath.Join(filepath.Dir(cfg.Identity.Cert), "..", "..", "tls", "server.crt")
 		}
-		return channelconfig.ConsenterPatch{Address: n.Address}, cert, nil
+		return channelconfig.ConsenterPatch{Address: n.Address}, tls, cfg.Identity.Cert, nil
 	}
 	if _, _, err := net.SplitHostPort(name); err != nil {
-		return patch, "", fmt.Errorf("orderer %q: one of %v, or host:port, is accepted", name, known)
+		return patch, "", "", fmt.Errorf("orderer %q: one of %v, or host:port, is accepted", name, known)
 	}
-	return channelconfig.ConsenterPatch{Address: name}, "", nil
+	return channelconfig.ConsenterPatch{Address: name}, "", "", nil
 }
 
 func (o *options) consenter(name string, flags consenterFlags) (channelconfig.ConsenterPatch, error) {
-	patch, cert, err := o.named(name)
+	patch, cert, signs, err := o.named(name)
 	if err != nil {
 		return patch, err
 	}
 	if flags.tlsCert != "" {
 		cert = flags.tlsCert
 	}
+	if flags.identity != "" {
+		signs = flags.identity
+	}
 	if cert == "" {
 		return patch, fmt.Errorf("orderer %s is not in %s: --tls-cert is missing", name, o.network)
 	}
-	for file, into := range map[string]*string{cert: &patch.TLSCert, flags.clientTLSCert: &patch.ClientTLSCert} {
+	for file, into := range map[string]*string{cert: &patch.TLSCert, flags.clientTLSCert: &patch.ClientTLSCert, signs: &patch.Identity} {
 		if file == "" {
 			continue
 		}

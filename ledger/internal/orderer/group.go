@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type group struct {
 	bundle  *channelconfig.Bundle
 	id      uint64 // this orderer's; 0: it is no consenter
 	members map[uint64]member
+	leaving []uint64                   // those of members that the configuration has removed
 	remotes map[uint64]*cluster.Remote // of the others
 }
 
@@ -63,7 +65,21 @@ func (ch *channel) regroup() {
 	default:
 		g.id = ch.ownID(g.members)
 	}
+	if before := ch.group.Load(); before != nil && ch.kind.Lingers {
+		g.keepLeaving(before)
+	}
 	ch.adopt(g)
+}
+
+// keepLeaving has the members heard that the group before had and this one has not: their votes may be needed to agree
+// on where the one ends and the other begins.
+func (g *group) keepLeaving(before *group) {
+	for id, m := range before.members {
+		if _, stays := g.members[id]; !stays && id != before.id && !slices.Contains(before.leaving, id) {
+			g.members[id] = m
+			g.leaving = append(g.leaving, id)
+		}
+	}
 }
 
 // ahead is a configuration that this orderer's log has not come to yet, and the ids of its consenters.
@@ -83,7 +99,7 @@ func (ch *channel) introduce(later *ahead) {
 	}
 	log.Infof("[channel: %s] Consenters of configuration %d are heard, as of now %d is in force here", ch.name, later.bundle.Sequence, now.bundle.Sequence)
 	ch.ahead = later
-	ch.adopt(&group{bundle: now.bundle, id: now.id, members: maps.Clone(now.members)})
+	ch.adopt(&group{bundle: now.bundle, id: now.id, members: maps.Clone(now.members), leaving: now.leaving})
 }
 
 // adopt connects to a group's members and those of a configuration ahead, and replaces the group before.

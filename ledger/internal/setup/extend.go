@@ -26,7 +26,7 @@ func AddOrderer(dir string) (*network.Node, error) {
 		return nil, err
 	}
 	if !consenters[file.Consenter].grows {
-		return nil, fmt.Errorf("%s: orderers that agree by %s: raft is accepted", dir, file.Consenter)
+		return nil, fmt.Errorf("%s: orderers that agree by %s: raft and bft are accepted", dir, file.Consenter)
 	}
 	f := folder(dir)
 	at := lastOrderer(file)

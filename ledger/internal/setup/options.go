@@ -99,7 +99,7 @@ var consenters = map[string]consenter{
 	"raft":  {consensusType: channelconfig.Raft, grows: true},
 	"solo":  {consensusType: channelconfig.Solo, alone: true},
 	"kafka": {consensusType: channelconfig.Kafka, brokers: 3},
-	"bft":   {consensusType: channelconfig.BFT, least: 4},
+	"bft":   {consensusType: channelconfig.BFT, least: 4, grows: true},
 }
 
 var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block}

@@ -115,6 +115,8 @@ type Kind struct {
 	// Patience is how long a consenter may hear of no leader before the others are asked whether it has been removed;
 	// nil: it is never removed without hearing of it.
 	Patience func(*channelconfig.Orderer) time.Duration
+	// Lingers has the members that a configuration removes heard until the next configuration.
+	Lingers bool
 	// Open recovers a consenter; it neither waits nor talks to anybody before Run.
 	Open func(Settings, Host) (Consenter, error)
 }

@@ -97,6 +97,9 @@ type Ordered struct {
 type State struct {
 	Applied uint64 // the last entry that is durably applied
 	Closed  bool   // it is a configuration
+	// Begin is the configuration that makes a replica without records a member, where the ledger came to it by itself.
+	// The ledger vouches for it, so that no epoch before has to be proven. Zero: the replica begins with the first epoch.
+	Begin Checkpoint
 }
 
 // Fetch asks for the state that a certificate vouches for, which any correct one among From has.

@@ -2,7 +2,7 @@ package bft
 
 import "slices"
 
-// Group is who orders during an epoch. Each configuration entry ends one.
+// Group is who orders during an epoch. Each configuration entry ends one, and its sequence number names the next.
 type Group struct {
 	Epoch   uint64
 	Members []ID // ascending

@@ -32,7 +32,7 @@ func (v *checkpointVotes) add(vote checkpointVote) {
 func (c *Core) synced(in bft.Synced) {
 	cp := bft.Checkpoint{Epoch: c.group.Epoch, Seq: in.Seq, State: in.State, Next: c.group}
 	if c.closed && in.Seq == c.applied {
-		cp.Next = bft.Group{Epoch: c.group.Epoch + 1, Members: in.Members}
+		cp.Next = bft.Group{Epoch: in.Seq, Members: in.Members}
 	}
 	if in.Seq <= c.start.Seq || in.Seq > c.applied {
 		return // of an epoch before
@@ -180,7 +180,7 @@ func (c *Core) onProof(m *Proof) {
 
 // properNext reports whether the checkpoint leaves the group, or is followed by the next epoch.
 func (c *Core) properNext(g bft.Group, cp bft.Checkpoint) bool {
-	return cp.Next.Equal(g) || cp.Next.Epoch == g.Epoch+1
+	return cp.Next.Equal(g) || cp.Next.Epoch == cp.Seq && cp.Seq > g.Epoch
 }
 
 // fetch gives up applying entries up to the stable checkpoint, and asks for the state there.

@@ -76,7 +76,8 @@ type Core struct {
 	replied    map[bft.ID]bft.Time
 	asked      uint64 // counts requests for entries, so that each goes to another replica
 	suspicions uint64
-	resync     bool // the state at applied is to be asked for again
+	begin      *StableRecord // that is still to be recorded
+	resync     bool          // the state at applied is to be asked for again
 }
 
 // New starts a replica that has kept records.
@@ -92,6 +93,11 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
 	c.pending.init(cfg)
 	c.resetEpoch()
+	if len(records) == 0 && state.Begin.Seq > 0 {
+		c.stable = bft.Certificate{Checkpoint: state.Begin}
+		c.enter()
+		c.begin = &StableRecord{Certificate: c.stable}
+	}
 	c.restore(records)
 	return c
 }
@@ -106,6 +112,11 @@ func (c *Core) resetEpoch() {
 // Step implements bft.Core.
 func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.now, c.out = max(now, c.now), bft.Effects{}
+	if c.begin != nil {
+		c.persist(c.begin)
+		c.persist(&ViewRecord{Epoch: c.group.Epoch, Active: true, Base: c.base})
+		c.begin = nil
+	}
 	if c.resync {
 		c.resync = false
 		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: c.applied, Sync: true})

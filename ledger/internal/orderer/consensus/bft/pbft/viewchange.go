@@ -256,7 +256,7 @@ func (c *Core) provenStable(cert bft.Certificate) bool {
 	case cert.Seq < c.start.Seq:
 		return false
 	case cert.Seq == c.start.Seq:
-		return cert.Checkpoint.Equal(c.start.Checkpoint)
+		return cert.State == c.start.State && cert.Next.Equal(c.start.Next)
 	case cert.Seq == c.stable.Seq && cert.Checkpoint.Equal(c.stable.Checkpoint):
 		return true
 	}

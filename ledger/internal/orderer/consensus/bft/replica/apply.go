@@ -101,7 +101,7 @@ func (n *Node) apply(ctx context.Context, ordered []bft.Ordered) error {
 				return err
 			}
 		}
-		n.oracle.learn()
+		n.learn()
 		if !last.Sync {
 			continue
 		}
@@ -152,7 +152,7 @@ func (n *Node) fetch(ctx context.Context, cert bft.Certificate) error {
 	if err := n.host.CatchUp(ctx, height); err != nil {
 		return err
 	}
-	n.oracle.learn()
+	n.learn()
 	n.seals.skip(n.host.Height())
 	if n.host.Height() > height {
 		return fmt.Errorf("the ledger has %d blocks, the checkpoint after entry %d has %d", n.host.Height(), cert.Seq, height)
@@ -181,4 +181,10 @@ func cutIn(tx []byte) (block uint64, is bool) {
 		return 0, false
 	}
 	return binary.BigEndian.Uint64(tx[1:]), true
+}
+
+// learn takes over who the members are, and their keys.
+func (n *Node) learn() {
+	n.oracle.learn()
+	n.seals.learn()
 }

@@ -11,7 +11,7 @@ import (
 
 // PBFT has the consenters that a channel's configuration names agree, of which fewer than a third may lie.
 var PBFT = consensus.Kind{
-	Log: chain.RaftLog, Folder: "bft",
+	Log: chain.RaftLog, Folder: "bft", Lingers: true,
 	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
 		return Open(s, host, ProtocolOfPBFT(s))
 	},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -199,7 +200,7 @@ func (n *Node) start() error {
 		}
 	}
 	n.records = nil
-	n.oracle.learn()
+	n.learn()
 	n.seals.skip(n.host.Height())
 	state, err := n.standing(records)
 	if err != nil {
@@ -214,6 +215,9 @@ func (n *Node) start() error {
 // block's entry is applied again, which the ledger knows how to skip.
 func (n *Node) standing(records []bft.Record) (bft.State, error) {
 	var state bft.State
+	if len(records) == 0 && n.settings.ID > n.settings.Founders {
+		return n.joining()
+	}
 	if at := n.host.Applied(); at.Index > 0 {
 		state.Applied = at.Index - 1
 	}
@@ -227,6 +231,16 @@ func (n *Node) standing(records []bft.Record) (bft.State, error) {
 		}
 	}
 	return state, nil
+}
+
+// joining is where a replica begins that later than the founders has become a member: it has followed the others' blocks
+// up to the configuration that says so.
+func (n *Node) joining() (bft.State, error) {
+	at := n.host.Applied()
+	state, err := n.stateOf(n.host.Height())
+	members := slices.Sorted(slices.Values(n.host.Members()))
+	begin := bft.Checkpoint{Seq: at.Index, State: state, Next: bft.Group{Epoch: at.Index, Members: members}}
+	return bft.State{Applied: at.Index, Begin: begin}, err
 }
 
 // step gives the core what comes, until ctx ends.

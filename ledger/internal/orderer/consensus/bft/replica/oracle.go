@@ -35,7 +35,7 @@ func newOracle(s consensus.Settings, host consensus.Host) *oracle {
 	return o
 }
 
-// learn takes over the consenters' keys of a configuration that has come into force. Those of members that have left
+// learn takes over the consenters' keys of a configuration that has come into force. Applying. Those of members that have left
 // stay: certificates of their time may still come.
 func (o *oracle) learn() {
 	o.learning.Lock()
@@ -49,13 +49,13 @@ func (o *oracle) learn() {
 	for id, key := range *o.keys.Load() {
 		keys[id] = key
 	}
-	for number, serialized := range bundle.Orderer.Identities {
-		key, err := bundle.MSP.DeserializeUndated(serialized)
+	for i, id := range o.host.Members() {
+		key, err := bundle.MSP.DeserializeUndated(bundle.Orderer.Identities[bundle.Orderer.Numbers[i]])
 		if err != nil {
-			log.Errorf("[channel: %s] consenter %d: %s: nothing that it signs counts", o.settings.Channel, number, err)
+			log.Errorf("[channel: %s] consenter %d: %s: nothing that it signs counts", o.settings.Channel, id, err)
 			continue
 		}
-		keys[uint64(number)] = key
+		keys[id] = key
 	}
 	o.keys.Store(&keys)
 }

@@ -19,6 +19,10 @@ type seals struct {
 	n   *Node
 	ctx context.Context // of Run; set before the first block
 
+	// Of the goroutine that applies: who signs the block that is open, which are not those of a configuration in it.
+	members []uint64
+	number  uint32 // this replica's, as the configuration has it
+
 	mu     sync.Mutex
 	open   *sealing
 	early  map[uint64]map[uint64]*commonpb.MetadataSignature // of blocks not closed here yet, by member
@@ -46,6 +50,16 @@ func newSeals(n *Node) *seals {
 	return &seals{n: n, early: map[uint64]map[uint64]*commonpb.MetadataSignature{}}
 }
 
+// learn takes over who signs from now on. Applying.
+func (s *seals) learn() {
+	s.members = s.n.host.Members()
+	for i, id := range s.members {
+		if id == s.n.settings.ID {
+			s.number = s.n.settings.Bundle().Orderer.Numbers[i]
+		}
+	}
+}
+
 // skip says how many blocks there are: others may have sealed them.
 func (s *seals) skip(height uint64) {
 	s.mu.Lock()
@@ -55,16 +69,16 @@ func (s *seals) skip(height uint64) {
 
 // Seal implements chain.Sealer.
 func (s *seals) Seal(header *commonpb.BlockHeader, lastConfig uint64, consenter []byte) (*commonpb.BlockMetadata, error) {
-	own, err := protoutil.SignAsConsenter(s.n.settings.Signer, uint32(s.n.settings.ID), header, lastConfig, consenter)
-	if err != nil {
-		return nil, err
-	}
 	o := &sealing{
 		header: header, lastConfig: lastConfig, consenter: consenter, bundle: s.n.settings.Bundle(),
 		by: map[uint32]*commonpb.MetadataSignature{}, enough: make(chan struct{}),
 	}
+	own, err := protoutil.SignAsConsenter(s.n.settings.Signer, s.number, header, lastConfig, consenter)
+	if err != nil {
+		return nil, err
+	}
+	members := s.members
 	s.begin(o, own)
-	members := s.n.host.Members()
 	question := sealMessage(header.Number, own)
 	for {
 		for _, id := range members {
