@@ -136,7 +136,11 @@ class Writer(Generic[Place]):
             self._store({**self._held, **intents})
         except OSError as error:
             why = f"journal {self._journal.file}: {error.strerror}: {self._lever.undone} without it"
-            return outcomes + [Outcome(entry.path, Result.FAILED, None, why) for entry in intents.values()]
+            # What is on the disk names the original: the way back to it needs no more.
+            back = {place: entry for place, entry in intents.items() if entry.ours[-1] == entry.original}
+            left = [entry for place, entry in intents.items() if place not in back]
+            outcomes += [Outcome(entry.path, Result.FAILED, None, why) for entry in left]
+            intents = back
         self._held.update(intents)
         return outcomes + [self._write(place, entry) for place, entry in intents.items()]
 

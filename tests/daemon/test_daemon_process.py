@@ -264,6 +264,8 @@ def test_a_full_disk_under_the_journal_means_no_write(site: Site) -> None:
         assert "nothing is written without it" in site.status()["components"][0]["problem"]  # type: ignore[index]
         (site.state / "ballast").unlink()
         site.commit_until(lambda: value(share) > 1024)
+        with pytest.raises(OSError, match="No space"):
+            (site.state / "ballast").write_bytes(b"x" * 100_000)
         assert end(process)[0] == 0
         assert value(share) == 1024
     finally:

@@ -10,6 +10,7 @@ from toy_daemon import ToySite, peer
 
 from qioi.controller.guard.writer import PAUSE
 from qioi.controller.laws.thresholds import Thresholds
+from qioi.model import HostLoad
 from qioi.show.http import RefusedError
 from qioi.show.metrics import render
 from qioi.show.publisher import Publisher
@@ -80,3 +81,20 @@ def test_a_group_above_that_somebody_else_has_set_is_adopted_with_its_component(
     site.daemon.take_up("peer0")
     site.run(2)
     assert (site.weight("g"), site.component("peer0").problem) == (450, None)
+
+
+def test_a_full_run_stops_no_way_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The neighbours go while nothing can be journalled: their CPU time is not held for the ledger until the end."""
+    site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {}})
+    site.toy.tps, site.toy.waits = {"red": 50.0}, {"peer0": (0.1, 0.9)}
+    site.run(5)
+    raised = site.weight("g/p")
+    assert raised > 100
+
+    def full(entries: object, *, durable: bool) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(site.guard._journal, "store", full)
+    site.toy.waits, site.toy.host = {"peer0": (0.1, 0.0)}, HostLoad(0.9, 0.0)
+    site.run(120)
+    assert site.weight("g/p") == 100

@@ -128,6 +128,29 @@ def test_full_disk_under_the_journal_means_no_write(
     assert results(guard.apply({path: 2048, other: 2048})) == [Result.OK, Result.OK]
 
 
+def test_a_journal_that_cannot_be_written_stops_no_way_back_to_the_original(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is on the disk names the value in force and the original: that is enough for whoever restores."""
+    guard, path = raised(host, journal)
+    other = host.make("b")
+    guard.hold(other)
+    stored, original = journal.load(), guard.raw(path, guard.found(path))
+
+    def full(entries: object, *, durable: bool) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal, "store", full)
+    outcomes = {one.path: one.result for one in guard.apply({path: guard.found(path), other: 2048})}
+    assert outcomes == {path: Result.OK, other: Result.FAILED}
+    assert (host.get(path), journal.load()) == (original, stored)
+    assert guard.changed() == ()
+    monkeypatch.undo()
+    assert results(guard.apply({path: 4096, other: 2048})) == [Result.OK, Result.OK]
+    guard.restore()
+    assert host.get(path) == original
+
+
 def test_unchanged_values_are_not_written(host: Host, journal: Journal) -> None:
     guard, path = raised(host, journal)
     stamp = journal.file.stat().st_mtime_ns
