@@ -18,6 +18,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+# Tests of this machine play several hosts, also side by side; those of the lock have a folder of their own for it.
+os.environ["QIOI_HOST_LOCK"] = ""
+
 # A shell starts what runs in the background with ctrl-C ignored, and every process below inherits that: those
 # that the tests interrupt would not hear it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

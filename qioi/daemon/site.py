@@ -11,7 +11,7 @@ from pathlib import Path
 from qioi.controller.guard.owners import Nobody, Owners
 from qioi.controller.levers.choose import choose_access
 from qioi.controller.levers.files import Access
-from qioi.daemon.lock import HostLock, LockedError
+from qioi.daemon.lock import HostLock, LockedError, TreeLock
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.files import KernelFiles, allow_files
@@ -41,10 +41,11 @@ def occupy(config: Config, cleanup: ExitStack) -> Host:
     hierarchy, access = means(config)
     prepare_state(config.state_dir)
     try:
-        lock = HostLock(config.state_dir)
+        cleanup.callback(HostLock(config.state_dir).close)
+        if not config.dry_run:  # which acts on nothing
+            cleanup.callback(TreeLock(hierarchy.mount).close)
     except LockedError as error:
         raise StartError(f"{error}; stop that one first") from None
-    cleanup.callback(lock.close)
     allow_files()
     files = KernelFiles()
     cleanup.callback(files.close)

@@ -1,0 +1,106 @@
+"""One daemon per host: whatever its state folder, and from whichever namespaces it comes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import Site, end
+
+from qioi.daemon.lock import HOST_LOCK, TreeLock, holder_of
+from qioi.kernel.hierarchy import Hierarchy
+
+LOCK = """
+import sys
+from pathlib import Path
+from qioi.daemon.lock import LockedError, TreeLock
+try:
+    TreeLock(Path(sys.argv[1]))
+    print("free")
+except LockedError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def group(real_group: tuple[Hierarchy, str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A control group that stands for the outermost one, which may be another test's."""
+    monkeypatch.delenv(HOST_LOCK)
+    hierarchy, path = real_group
+    return hierarchy.folder(path)
+
+
+def ask(group: Path, *unshare: str) -> str:
+    """Try to lock it in another process, with namespaces of its own."""
+    command = [*(("unshare", *unshare) if unshare else ()), sys.executable, "-c", LOCK, str(group)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_group_is_locked_by_one_process_and_freed_with_it(group: Path) -> None:
+    lock = TreeLock(group)
+    assert ask(group) == f"{group}: a QiOi daemon is running already on this host (pid {os.getpid()})"
+    lock.close()
+    lock.close()
+    assert ask(group) == "free"
+    assert ask(group) == "free"  # the one before has ended
+
+
+@pytest.mark.parametrize("namespaces", ["--mount", "--net", "--uts --ipc", "--pid --fork --mount-proc", "--cgroup"])
+def test_a_process_in_other_namespaces_meets_the_same_lock(group: Path, namespaces: str) -> None:
+    lock = TreeLock(group)
+    holder = "in another PID namespace, such as a container's" if "--pid" in namespaces else f"pid {os.getpid()}"
+    assert ask(group, *namespaces.split()).endswith(f"is running already on this host ({holder})")
+    lock.close()
+    assert ask(group, *namespaces.split()) == "free"
+
+
+def test_a_mount_of_the_same_hierarchy_elsewhere_is_the_same(group: Path, tmp_path: Path) -> None:
+    bind = f"mount --bind {group} {tmp_path} && exec {sys.executable} -c '{LOCK}' {tmp_path}"
+    lock = TreeLock(group)
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", bind], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{tmp_path}: a QiOi daemon is running already on this host (pid {os.getpid()})")
+    lock.close()
+
+
+def test_who_waits_for_a_lock_is_not_its_holder(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    found = os.fstat(descriptor)
+    file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    locks = tmp_path / "locks"
+    lines = [f"1: POSIX  ADVISORY  WRITE 7 {file} 0 EOF", f"2: -> FLOCK  ADVISORY  WRITE 8 {file} 0 EOF"]
+    locks.write_text("\n".join([*lines, f"2: FLOCK  ADVISORY  WRITE 9 {file} 0 EOF"]))
+    assert holder_of(descriptor, locks) == "pid 9"
+    locks.write_text("\n".join(lines))
+    assert "another PID namespace" in holder_of(descriptor, locks)
+    os.close(descriptor)
+
+
+def test_a_machine_that_plays_several_hosts_has_no_lock(tmp_path: Path) -> None:
+    for _ in range(2):
+        TreeLock(tmp_path)  # tests/conftest.py says so
+
+
+@pytest.mark.slow
+def test_a_second_daemon_is_refused_whatever_its_state_folder(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lock := site.folder / "lock").mkdir()
+    monkeypatch.setenv(HOST_LOCK, str(lock))
+    share = site.component("peer0")
+    process = site.start()
+    site.changes = {"state_dir": str(site.folder / "another"), "socket": str(site.folder / "another.sock")}
+    config = str(site.config())
+    for namespaces in ((), ("unshare", "--mount", "--net")):
+        done = subprocess.run([*namespaces, *site.command("run", "-c", config)], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (
+            1,
+            f"Error: {lock}: a QiOi daemon is running already on this host (pid {process.pid}); stop that one first\n",
+        )
+    dry = subprocess.Popen(site.command("run", "-c", config, "--dry-run"), stderr=subprocess.PIPE, text=True)
+    site.processes.append(dry)
+    site.socket = site.folder / "another.sock"
+    site.commit_until(lambda: site.status() is not None)
+    for one in (dry, process):
+        assert end(one)[0] == 0
+    assert int(share.read_text()) == 1024
