@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import socketserver
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pytest
 from toy_daemon import ToySite, peer
+from toy_engine import Engine
 from waiting import until
 
 from qioi.controller.guard.journal import Entry
@@ -26,51 +22,6 @@ from qioi.model import Component, Owner, Role
 from qioi.roster import merge
 
 STATE = {"Running": True, "Pid": 1}
-
-
-class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """As much of Docker's API as is asked for; ``facts`` are those of its containers, ``None`` where it fails."""
-
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, socket: Path, facts: dict[str, dict[str, Any] | None]) -> None:
-        self.facts = facts
-        super().__init__(str(socket), Answers)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-
-class Answers(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        assert isinstance(self.server, Engine)
-        path = self.path.partition("?")[0]
-        if path == "/version":
-            self.answer(200, {"ApiVersion": "1.41"})
-        elif path.endswith("/events"):
-            self.send_response(200)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            threading.Event().wait()
-        elif path.endswith("/containers/json"):
-            self.answer(200, [{"Id": name} for name in self.server.facts])
-        else:
-            facts = self.server.facts[path.split("/")[-2]]
-            self.answer(200 if facts else 500, facts or {"message": "driver overlay2 failed"})
-
-    def answer(self, status: int, document: object) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def address_string(self) -> str:
-        return "engine"
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 @pytest.fixture

@@ -12,18 +12,23 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from ports import free_port
 from running import Site, end
+from toy_engine import Engine
 from waiting import until
 
 from qioi.commands.check import config_facts, obstacles
+from qioi.controller.levers.eevdf import Kernel, default_slice
 from qioi.daemon.site import absent, means
 from qioi.settings.config import load_config
 
-#: Work of a component that is woken again and again, and of a neighbour.
+#: Work of components that are woken again and again, for long and for a moment, and of a neighbour.
 NAPPING = "import time\nwhile True:\n    time.sleep(0.002)\n    for i in range(20000): pass"
+NIBBLING = "import time\nwhile True:\n    time.sleep(0.001)\n    for i in range(1000): pass"
 BUSY = "while True: pass"
 #: Throughput is known after a window of 6 s, so most of these take that long.
 pytestmark = pytest.mark.slow
@@ -75,51 +80,113 @@ def test_after_a_sigkill_the_next_start_begins_with_the_original(site: Site) -> 
     assert value(share) == 1024
 
 
+class EveryLever:
+    """Components and neighbours at which shares, slices, ``cpu.idle`` and an engine's record are in force at once."""
+
+    ORIGINALS = (700, 1024, 3000)
+    CONTAINER = "ab12" * 16
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        shares = [site.component(f"peer{i}") for i in range(3)]
+        for share, original in zip(shares, self.ORIGINALS, strict=True):
+            share.write_text(str(original))
+        self.work = [site.work(f"peer{i}", code) for i, code in enumerate((NAPPING, NAPPING, NIBBLING))]
+        self.work += [site.work(f"hog{i}", BUSY) for i in range(3 * (os.cpu_count() or 1))]
+        self.idle = self.folder("hog0") / "cpu.idle"
+        self.hog = self.folder("hog0") / site.hierarchy.file
+        self.hog.write_text("3000")
+        self.idles = self.idle.exists()
+        engine = self.engine()
+        self.files = [self.folder(name) / site.hierarchy.file for name in ("", self.CONTAINER)] + shares
+        kernel = Kernel()
+        self.kernel = kernel if default_slice(kernel) is not None else None
+        site.changes = {
+            "channels": {"red": {"law": "adaptive"}},
+            "docker": {"socket": engine},
+            "slices": "required" if self.kernel else "off",
+            "slices_before_6_15": True,
+            "best_effort": [f"{site.parent}/hog0"] if self.idles else [],
+        }
+        self.found = self.now()
+
+    def folder(self, name: str) -> Path:
+        return self.site.hierarchy.folder(f"{self.site.parent}/{name}")
+
+    def engine(self) -> str:
+        """An engine with one container, an orderer that works in a group named as it."""
+        orderer = self.site.work(self.CONTAINER, NAPPING)
+        self.work.append(orderer)
+        (log := self.site.folder / "orderer.log").touch()
+        share = self.folder(self.CONTAINER) / self.site.hierarchy.file
+        share.write_text("1200")
+        facts = {
+            "Name": "/orderer0",
+            "State": {"Running": True, "Pid": orderer.pid},
+            "Config": {"Image": "hyperledger/fabric-orderer", "Labels": {}},
+            "HostConfig": {"LogConfig": {"Type": "json-file"}, "CpuShares": 1200},
+            "LogPath": str(log),
+        }
+        self.toy = Engine(self.site.folder / "docker.sock", {self.CONTAINER: facts})
+        self.toy.groups = {self.CONTAINER: share}
+        return str(self.toy.server_address)
+
+    def now(self) -> dict[str, object]:
+        """What is in force, by lever."""
+        facts = self.toy.facts[self.CONTAINER]
+        assert facts is not None
+        threads = [int(tid.name) for one in self.work for tid in Path(f"/proc/{one.pid}/task").iterdir()]
+        return {
+            "shares": [value(file) for file in self.files],
+            "cpu.idle": (value(self.idle), value(self.hog)) if self.idles else None,
+            "slices": [self.kernel.read(tid).slice for tid in threads] if self.kernel else None,
+            "record": facts["HostConfig"]["CpuShares"],
+        }
+
+    def close(self) -> None:
+        self.toy.shutdown()
+        self.toy.server_close()
+
+
 def test_killed_at_random_moments_nothing_of_ours_outlives_it(site: Site, request: pytest.FixtureRequest) -> None:
-    """Under real work that comes and goes, while it starts, recovers and acts; put back by either way, or by the next
-    start but one.
+    """Under real work that comes and goes, while it starts, recovers and acts, with every lever in force at once; put
+    back by either way, or by the next start but one.
     """
     chance = random.Random(request.config.getoption("--kills-seed"))
-    site.changes = {"channels": {"red": {"law": "adaptive"}}}
-    shares = [site.component(f"peer{i}") for i in range(3)]
-    originals = [700, 1024, 3000]
-    for share, original in zip(shares, originals, strict=True):
-        share.write_text(str(original))
-    work = [site.work(f"peer{i}", NAPPING) for i in range(3)]
-    work += [site.work(f"hog{i}", BUSY) for i in range(3 * (os.cpu_count() or 1))]
-    above = site.hierarchy.folder(site.parent) / site.hierarchy.file
-    found, raised, kills = [value(above), *originals], 0, request.config.getoption("--kills")
-
-    def now() -> list[int]:
-        return [value(file) for file in (above, *shares)]
-
-    for _ in range(kills):
-        for one in work:
-            one.send_signal(signal.SIGCONT)
-        process = site.begin()
-        stop = time.monotonic() + chance.uniform(0.0, 3.5)
-        while time.monotonic() < stop:
-            site.commit(chance.randint(1, 40))
-            if chance.random() < 0.05:
-                chance.choice(work).send_signal(chance.choice([signal.SIGSTOP, signal.SIGCONT]))
-            time.sleep(0.01)
-        assert end(process, signal.SIGKILL)[0] == -signal.SIGKILL
-        raised += now() != found
-        for one in work:
-            one.send_signal(signal.SIGSTOP)
-        put_back = chance.choice(["restore", "start", "later"])
-        if put_back == "restore":
-            assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
-            assert now() == found
-        elif put_back == "start":
-            process = site.start()  # nothing works, so it raises nothing itself
-            assert now() == found
-            end(process, signal.SIGKILL)
-    process = site.start()
-    assert now() == found
-    assert end(process)[0] == 0
-    assert not (site.state / "journal").exists()
-    assert raised > kills / 4, "most kills came when nothing was raised"
+    levers, kills = EveryLever(site), request.config.getoption("--kills")
+    in_force = dict.fromkeys(levers.found, 0)
+    with closing(levers):
+        for _ in range(kills):
+            for one in levers.work:
+                one.send_signal(signal.SIGCONT)
+            process = site.begin()
+            stop = time.monotonic() + chance.uniform(0.0, 6.5)
+            while time.monotonic() < stop:
+                site.commit(chance.randint(1, 40))
+                if chance.random() < 0.05:
+                    chance.choice(levers.work).send_signal(chance.choice([signal.SIGSTOP, signal.SIGCONT]))
+                time.sleep(0.01)
+            assert end(process, signal.SIGKILL)[0] == -signal.SIGKILL
+            for lever, state in levers.now().items():
+                in_force[lever] += state != levers.found[lever]
+            for one in levers.work:
+                one.send_signal(signal.SIGSTOP)
+            put_back = chance.choice(["restore", "start", "later"])
+            if put_back == "restore":
+                assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
+                assert levers.now() == levers.found
+            elif put_back == "start":
+                process = site.start()  # nothing works, so it raises nothing itself
+                assert levers.now() == levers.found
+                end(process, signal.SIGKILL)
+        process = site.start()
+        assert levers.now() == levers.found
+        assert end(process)[0] == 0
+        left = [name for name in ("journal", "idle", "slices", "records") if (site.state / name).exists()]
+        assert [name for name in left if name != "records" or any((site.state / name).iterdir())] == []
+    assert in_force["shares"] > kills / 4, "most kills came when nothing was raised"
+    missing = [lever for lever, state in levers.found.items() if state is not None and not in_force[lever]]
+    assert missing == [], f"in force at kills: {in_force}"
 
 
 def test_what_somebody_else_sets_is_left_alone(site: Site) -> None:

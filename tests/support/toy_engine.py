@@ -1,0 +1,71 @@
+"""As much of Docker's API as the daemon asks for, over a Unix socket, with containers that the test makes up."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+
+class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """As much of Docker's API as is asked for; ``facts`` are those of its containers, ``None`` where it fails."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, socket: Path, facts: dict[str, dict[str, Any] | None]) -> None:
+        self.facts = facts
+        self.groups: dict[str, Path] = {}  # where the shares of containers are, whose records can be updated
+        super().__init__(str(socket), Answers)
+        self.broken: list[object] = []  # those who hung up, as a daemon that is killed does
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        self.broken.append(client_address)
+
+
+class Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Engine)
+        path = self.path.partition("?")[0]
+        if path == "/version":
+            self.answer(200, {"ApiVersion": "1.41", "Components": [{"Name": "runc", "Version": "1.1.5"}]})
+        elif path.endswith("/events"):
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            threading.Event().wait()
+        elif path.endswith("/containers/json"):
+            self.answer(200, [{"Id": name} for name in self.server.facts])
+        else:
+            facts = self.server.facts[path.split("/")[-2]]
+            self.answer(200 if facts else 500, facts or {"message": "driver overlay2 failed"})
+
+    def do_POST(self) -> None:
+        """Update a container's share: on its record, and in its group."""
+        assert isinstance(self.server, Engine)
+        name = self.path.partition("?")[0].split("/")[-2]
+        shares = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["CpuShares"]
+        facts = self.server.facts[name]
+        assert facts is not None
+        facts["HostConfig"]["CpuShares"] = shares
+        self.server.groups[name].write_text(str(shares))
+        self.answer(200, {"Warnings": []})
+
+    def answer(self, status: int, document: object) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self) -> str:
+        return "engine"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
