@@ -76,6 +76,9 @@ def of_source(source: dict[str, Any]) -> Iterator[str]:
         yield f"{about}: {source['problem']}"
     if source.get("behind"):
         yield f"{about}: written faster than it is read: what is said of its channels lags behind"
+    if source.get("skipped_bytes"):
+        passed = source["skipped_bytes"] / 1e6
+        yield f"{about}: {passed:.0f} MB were passed over, as it is written faster than it is read: is it at DEBUG?"
     if source.get("lost_files"):
         yield f"{about}: {source['lost_files']} files were rotated away faster than they are read"
     skipped = source.get("skipped", {})

@@ -99,6 +99,8 @@ class SnapshotCollector:
                       (([s.component], s.truncations) for s in sources))  # fmt: skip
         yield counter("qioi_log_lost_files", "Files rotated away faster than they are read", label,
                       (([s.component], s.lost_files) for s in sources))  # fmt: skip
+        yield counter("qioi_log_skipped_bytes", "Bytes of a log passed over, as it grows too fast", label,
+                      (([s.component], s.skipped_bytes) for s in sources))  # fmt: skip
         yield gauge("qioi_log_behind", "Whether the log is written faster than it is read", label,
                     (([s.component], float(s.behind)) for s in sources))  # fmt: skip
         yield gauge("qioi_endpoint_up", "Whether the component's metrics endpoint answers", label,

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 
 from qioi.commands.status import show
@@ -112,4 +113,8 @@ def test_a_log_that_is_written_faster_than_it_is_read_is_said(tmp_path: Path) ->
     (said,) = footnotes(site.run(1).document())
     assert said.startswith("log of peer0: written faster than it is read")
     assert 'qioi_log_behind{component="peer0"} 1.0' in render(site.snapshot).decode()
+    (state,) = channels.states()
+    site.toy.sources = lambda: [replace(state, skipped_bytes=41_000_000)]
+    assert "log of peer0: 41 MB were passed over" in "\n".join(footnotes(site.run(1).document()))
+    assert 'qioi_log_skipped_bytes_total{component="peer0"} 4.1e+07' in render(site.snapshot).decode()
     channels.close()
