@@ -55,7 +55,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete from the table too: a shell asks at every touch of the tab key."""
+        """Complete from the table too: a shell asks at each press of the tab key."""
         found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -70,7 +70,7 @@ class LazyGroup(click.Group):
 def main() -> None:
     """QiOi keeps a permissioned ledger as fast beside noisy neighbours as it is alone."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a name that the terminal's encoding has not ends no command
+        sys.stdout.reconfigure(errors="replace")  # a name that the terminal cannot encode must not end a command
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from qioi.settings.config import Config, survey
 from qioi.settings.kubernetes import KubernetesConfig
 from qioi.show.http import BusyError, UnreachableError, get_json, serve_tcp
 
-#: Seconds that all that is asked for components has together.
+#: Seconds in which engines and systemd are asked for components, all together.
 PATIENCE = 5.0
 #: The process id of the kernel's thread that makes all others, in the host's own PID namespace.
 KTHREADD = 2
@@ -74,7 +74,7 @@ def tell(facts: dict[str, Any], path: Path | None, problems: list[str]) -> None:
 
 
 def meaning(config: Config, hierarchy: Hierarchy, problems: list[str]) -> dict[str, Any]:
-    """Say what a configuration means on this host; what would keep it from that is added to the problems."""
+    """Say what a configuration means on this host. What is in its way is added to ``problems``."""
     from qioi.daemon.site import absent
 
     facts = {} if problems else config_facts(config)
@@ -133,7 +133,7 @@ def slices() -> str:
 
 
 def idle(hierarchy: Hierarchy) -> str:
-    """Say whether groups can be made idle; the root group, which cannot, tells nothing of the others."""
+    """Say whether groups can be made idle. The root group cannot, so that others are looked at."""
     groups = [one.parent for one in hierarchy.mount.glob(f"*/{hierarchy.file}")]
     if not groups:
         return "not known: no control group is there to look at"
@@ -141,7 +141,7 @@ def idle(hierarchy: Hierarchy) -> str:
 
 
 def obstacles(config: Config) -> Iterator[str]:
-    """Name what a start would stumble over: slices, the state folder, the metrics port."""
+    """Name what would keep the daemon from starting: slices, the state folder, the metrics port."""
     if config.slices == "required" and not config.dry_run:
         try:
             find_slices(early=config.slices_before_6_15)
@@ -159,7 +159,7 @@ def obstacles(config: Config) -> Iterator[str]:
 
 def in_the_way(folder: Path) -> Path | None:
     """Name what keeps a folder from being made and written, if anything does."""
-    # Not Path.exists(), which raises where this user may not look.
+    # Not Path.exists(), which raises without the right to look.
     there = next(one for one in (folder, *folder.absolute().parents) if os.access(one, os.F_OK))
     return None if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else there
 
@@ -169,11 +169,11 @@ def runs(config: Config) -> bool:
     try:
         config.socket.stat()
     except PermissionError:
-        return True  # it may be there: nobody else may look
+        return True  # it may be there: this user may not look
     except OSError:
         return False
     if not os.access(config.socket, os.W_OK):
-        return True  # root's: nobody else may ask it
+        return True  # it is root's: this user may not ask it
     try:
         get_json(config.socket, "/status")
     except UnreachableError:
@@ -233,7 +233,7 @@ def cluster_facts(section: KubernetesConfig, hierarchy: Hierarchy, problems: lis
 
 
 def journal_facts(state_dir: Path, problems: list[str]) -> dict[str, Any]:
-    """Look into a journal without touching it. A damaged one is no obstacle: a start restores what can be read."""
+    """Read a journal. A damaged one does not keep the daemon from starting, which restores what can be read."""
     journal = Journal(state_dir)
     try:
         damage = journal.load().problems

@@ -12,7 +12,7 @@ from qioi.commands.options import places
 from qioi.settings.config import ConfigError
 from qioi.show.http import UnreachableError, get_json
 
-#: Where each shell looks by itself, below the home folder. zsh needs its folder to be named in fpath first.
+#: Where each shell looks for completions, below the home folder. zsh needs that folder in its fpath.
 PLACES = {
     "bash": ".local/share/bash-completion/completions/qioi",
     "zsh": ".zfunc/_qioi",
@@ -46,7 +46,7 @@ def command(context: click.Context, shell: str, install: bool) -> None:
 
 
 def watched(context: click.Context, kind: str, begun: str, key: str = "name") -> list[CompletionItem]:
-    """Name the components or channels of the daemon that the command would ask; none where it does not answer."""
+    """Name what the daemon that the command would ask watches; nothing if it does not answer."""
     names: list[str] = []
     with contextlib.suppress(UnreachableError, ConfigError):
         socket, config = context.params.get("socket"), context.params.get("config")

@@ -1,4 +1,4 @@
-"""How a command ends when it cannot do its work: clear lines on standard error, exit status 1."""
+"""Ends a command that cannot do its work: with lines on standard error and exit status 1."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ POLICIES = "isolationpolicies.qioi.io"
 @click.option("--kubeconfig", type=click.Path(), help="The file that kubectl is to read.")
 @click.pass_context
 def command(ctx: click.Context, context: str | None, kubeconfig: str | None) -> None:
-    """Show what QiOi's daemons see and do in a cluster, and put back what one that is gone has left."""
+    """Show what QiOi's daemons see and do in a cluster, and restore what a daemon that is gone has left."""
     flags = [("--context", context), ("--kubeconfig", kubeconfig)]
     ctx.obj = ["kubectl", *(part for flag, value in flags if value for part in (flag, value))]
 
@@ -86,7 +86,7 @@ def top(kubectl: list[str], namespace: str | None, every: float) -> None:
 
 @command.command()
 @namespace_option
-@click.option("--force", is_flag=True, help="Also where a daemon seems to be alive, which would raise them again.")
+@click.option("--force", is_flag=True, help="Also on nodes whose daemon seems to be alive and would raise them again.")
 @click.pass_obj
 def restore(kubectl: list[str], namespace: str | None, force: bool) -> None:
     """Put back CPU requests of pods that QiOi has left changed, where no daemon is left to do so."""
@@ -310,5 +310,5 @@ def story(one: Policy, now: datetime) -> Iterator[str]:
 
 
 def main() -> None:
-    """Be kubectl's plugin."""
+    """Run as kubectl's plugin."""
     command(prog_name="kubectl qioi")

@@ -1,4 +1,4 @@
-"""``qioi mine``: that a control group is no neighbour, by word of whoever runs the ledger's service."""
+"""``qioi mine``: declares that a control group is a client of the ledger, and no neighbour."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import click
 from qioi.commands.failing import fail
 from qioi.settings.config import STATE_DIR, Config, ConfigError, default_record_dir, load_config, survey
 
-#: What every command goes by where nobody names another one.
+#: The configuration of every command that is given no other.
 DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
 
 config_option = click.option(
@@ -44,7 +44,7 @@ def places(path: Path | None) -> tuple[Path, Path, Path]:
 
     Without any, that is /etc/qioi/qioi.yaml.
 
-    What else is wrong with the file is of no matter: the daemon may have refused it, and go on with the one before.
+    Other problems of the file do not matter: the daemon may have refused it and still run with the previous one.
     ConfigError names what keeps these from being read, unless nobody named the file.
     """
     config, problems = survey(path or DEFAULT_CONFIG)

@@ -36,7 +36,7 @@ class Target:
 
 @click.command()
 @click.option("-c", "--config", type=click.Path(path_type=Path),
-              help="The components of this configuration's daemon, or else those that it names.")  # fmt: skip
+              help="The components of this configuration's daemon; if none runs, those that it names.")  # fmt: skip
 @click.option("--socket", type=click.Path(path_type=Path),
               help="The components of the daemon behind this socket.")  # fmt: skip
 @click.option("--lab", type=click.Path(path_type=Path), help="The components of a lab: the folder of `qioi lab up`.")
@@ -97,7 +97,7 @@ def target(text: str, hierarchy: Hierarchy) -> Target:
 
 
 def of_configuration(config: Path | None, socket: Path | None, hierarchy: Hierarchy) -> list[Target]:
-    """Ask the daemon, which knows what it has found; where none answers, look for what a configuration names."""
+    """Ask the daemon for its components; if none answers, look for what the configuration names."""
     try:
         status = get_json(socket or socket_of(config), "/status")
     except UnreachableError as error:
@@ -123,7 +123,7 @@ def named_by(config: Config, hierarchy: Hierarchy) -> Iterator[Target]:
 
 
 def distinct(targets: Iterable[Target]) -> list[Target]:
-    """Refuse two targets of one name, and none at all."""
+    """Refuse two targets of one name, and an empty list."""
     kept: dict[str, Target] = {}
     for one in targets:
         if one.name in kept:

@@ -36,7 +36,7 @@ _WHY = {
 @click.command()
 @click.argument("logs", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "-c", "--config", type=click.Path(dir_okay=False, path_type=Path), help="Say what would be decided by it."
+    "-c", "--config", type=click.Path(dir_okay=False, path_type=Path), help="The configuration by which to decide."
 )
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
@@ -84,7 +84,7 @@ def command(
 
 
 def as_json(found: Replay) -> dict[str, Any]:
-    """Spell everything for programs. Times are seconds since the epoch, UTC."""
+    """Give everything as plain values for JSON. Times are seconds since the epoch, UTC."""
     return {
         "period": found.period,
         "window": found.window,
@@ -140,7 +140,7 @@ def as_json(found: Replay) -> dict[str, Any]:
 
 
 def show(found: Replay, console: Console) -> None:
-    """Spell it for people."""
+    """Give everything as lines for people."""
     console.print(_logs_table(found))
     console.print()
     if found.channels:

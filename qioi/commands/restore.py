@@ -20,8 +20,8 @@ from qioi.kernel.hierarchy import find_hierarchy
 @click.option("-c", "--config", type=click.Path(path_type=Path),
               help="Take both folders from this configuration.  [default: /etc/qioi/qioi.yaml]")  # fmt: skip
 @click.option("--state-dir", type=click.Path(path_type=Path), help="Where the journal is.")
-@click.option("--record-dir", type=click.Path(path_type=Path), help="Where it is written down what Docker was told.")
-@click.option("--unless-kept", is_flag=True, help="Leave what a daemon with `on_exit: keep` has left on purpose.")
+@click.option("--record-dir", type=click.Path(path_type=Path), help="Where the records of shares told to Docker are.")
+@click.option("--unless-kept", is_flag=True, help="Leave what a daemon with `on_exit: keep` has kept on purpose.")
 def command(config: Path | None, state_dir: Path | None, record_dir: Path | None, unless_kept: bool) -> None:
     """Put back every share that a dead daemon left changed.
 
@@ -35,7 +35,7 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
         return
     try:
         hierarchy = find_hierarchy()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o755)  # a boot has taken it away
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)  # a reboot has removed it
         lock = HostLock(folder)
     except LockedError as error:
         fail(f"{error}; stop it, and it restores by itself")

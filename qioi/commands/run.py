@@ -23,8 +23,8 @@ from qioi.settings.config import Config, ConfigError, load_config
 def command(path: Path, dry_run: bool, verbose: bool) -> None:
     """Watch the ledger and move CPU shares, until SIGTERM or ctrl-C.
 
-    SIGHUP reads the configuration again, and keeps the one in force if anything is wrong with the new one; a daemon
-    that was started on a terminal takes SIGHUP as the terminal's end, and stops.
+    SIGHUP reloads the configuration; the one in force stays if anything is wrong with the new one. A daemon that was
+    started on a terminal takes SIGHUP as the terminal's end, and stops.
 
     Every share that is changed is put back at the end, unless the configuration says `on_exit: keep`; after a crash,
     at the next start or by `qioi restore`.

@@ -18,8 +18,8 @@ from qioi.show.http import UnreachableError, get_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-#: Columns of a terminal below which the tables of `qioi top` stand in, which leave out more, and from which on there is
-#: room for what was decided beside a component's numbers.
+#: Columns of a terminal: below the first the smaller tables of `qioi top` are shown, from the second on there is room
+#: for decisions beside a component's numbers.
 NARROW, WIDE = 72, 110
 
 
@@ -107,7 +107,7 @@ def reason(component: dict[str, Any]) -> str:
 
 
 def surroundings(document: dict[str, Any]) -> Iterator[str]:
-    """Say how the host is, and what is done beside moving shares."""
+    """Say how busy the host is, and what is done beside moving shares."""
     if document["host"]:
         host = document["host"]
         yield f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger"

@@ -1,4 +1,4 @@
-"""``qioi threshold``: what a channel is owed, by word of whoever runs the ledger's service."""
+"""``qioi threshold``: sets what a channel is owed, while the daemon runs."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from qioi.show.http import UnreachableError, get_json
 def command(config: Path | None, socket: Path | None, interval: float, count: int | None) -> None:
     """Watch channels, components, shares and scheduling delays live, until ctrl-C.
 
-    A daemon that goes away is waited for.
+    It waits for a daemon that goes away.
     """
     from rich.console import Console
     from rich.live import Live

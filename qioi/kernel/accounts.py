@@ -1,7 +1,7 @@
 """CPU time of control groups, those below them included: cpuacct (v1), or cpu.stat (v2).
 
 Sources: kernel Documentation/admin-guide/cgroup-v1/cpuacct.rst, cgroup-v2.rst. On v1 the controller may be mounted
-apart; container engines and systemd keep the same paths in both. A group that is in the one only is not known.
+apart; container engines and systemd keep the same paths in both. A group that is in one of them only is not known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def find_accounts(hierarchy: Hierarchy, mountinfo: Path = MOUNTINFO) -> Path | N
 
 
 class Accounts:
-    """Reads them; ``mount`` is where they are found, ``None`` where they are not kept."""
+    """Reads CPU times; ``mount`` is where the accounts are, ``None`` where the kernel keeps none."""
 
     def __init__(self, version: int, mount: Path | None, files: KernelFiles | None = None) -> None:
         self._version = version

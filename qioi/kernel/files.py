@@ -1,7 +1,7 @@
-"""Small files of the kernel's that are read in every period, kept open: opening one takes ten times as long as reading.
+"""Keeps small files of the kernel open that are read in every period: opening one takes ten times as long as reading.
 
 A file that is kept open belongs to its control group, not to the path. Once the group is removed, reading it fails
-(ENODEV), also where another group has the path by then. Kept are at most so many; more are opened each time.
+(ENODEV), even if another group has its path. The number of files kept open is bounded; others are opened each time.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import errno
 import os
 import resource
 
-#: Bytes read at most: a page. And of a file that holds one number.
+#: Bytes read at most: a page, and of a file that holds one number.
 _CHUNK = 4096
 NUMBER = 32
-#: Files that this process may have open at most, where it has the right to that many.
+#: Files that this process asks to have open at most.
 _MOST = 65_536
-#: Sweeps between two that close files: what is read now and then only stays open.
+#: Every so many sweeps close files, so that those that are read only now and then stay open.
 _EVERY = 30
 
 
 class KernelFiles:
-    """Reads by path."""
+    """Reads small files by their paths."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most if most is not None else spare_files(4)
@@ -29,9 +29,9 @@ class KernelFiles:
         self._sweeps = 0
 
     def read(self, path: str, most: int = _CHUNK) -> bytes:
-        """Read a file, its first 4 KB or ``most`` bytes. OSError: it can't be, or is gone; the next call opens anew.
+        """Read a file's first 4 KB, or ``most`` bytes. OSError: it can't be read; the next call opens it anew.
 
-        To read one number with room for a page takes a quarter longer.
+        Reading one number with room for a page takes a quarter longer.
         """
         descriptor = self._kept.get(path)
         if descriptor is None:
@@ -60,7 +60,7 @@ class KernelFiles:
         return text
 
     def keeps(self, path: str) -> bool:
-        """Whether the file is open: the next reading is of the very group that the last one was of, or fails."""
+        """Whether the file is open: the next read is of the same group as the last one, or fails."""
         return path in self._kept
 
     def forget(self, path: str) -> None:
@@ -70,7 +70,7 @@ class KernelFiles:
             os.close(descriptor)
 
     def sweep(self) -> None:
-        """Close, now and then, what nobody has read for long. To be called once a period."""
+        """Close, every 30 sweeps, the files that were not read since. To be called once a period."""
         self._sweeps += 1
         if self._sweeps % _EVERY:
             return
@@ -90,7 +90,7 @@ def is_gone(error: OSError) -> bool:
 
 
 def allow_files() -> None:
-    """Let this process open as many files as it may be allowed to, within reason."""
+    """Raise this process's limit of open files to what it is allowed, at most 65,536."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST if hard == resource.RLIM_INFINITY else min(_MOST, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

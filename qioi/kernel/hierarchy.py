@@ -38,8 +38,8 @@ class Hierarchy:
     def raw(self, shares: int, found: int) -> int:
         """Convert v1 units into the file's own.
 
-        v1: they are the same. v2: ``shares`` stands to 1024 as the weight stands to the one that was
-        ``found``, because runtimes and systemd disagree about what weight 1024 shares are (39 or 100).
+        v1: they are the same. v2: ``shares`` is to 1024 as the weight is to the one that was ``found``, because
+        runtimes and systemd disagree about what weight 1024 shares are (39 or 100).
         """
         if self.version == 1:
             return max(MIN_SHARES, min(MAX_SHARES, shares))
@@ -57,7 +57,7 @@ class Hierarchy:
 
 
 def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
-    """Find the CPU controller. A controller that v1 has is not in v2, so v1 is looked at first."""
+    """Find the CPU controller. A controller that v1 has is not in v2, so v1 comes first. CgroupError: there is none."""
     v2: list[Path] = []
     for mount, kind, options in mounts(mountinfo):
         if kind == "cgroup" and "cpu" in options:
@@ -72,7 +72,7 @@ def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
 
 
 def mounts(mountinfo: Path) -> Iterator[tuple[Path, str, list[str]]]:
-    """Give each mount's point, kind and options; users may mount too, and name the point as they like."""
+    """Give each mount's point, kind and options. Users may mount too, so that a point may have any name."""
     for line in os.fsdecode(mountinfo.read_bytes()).split("\n"):
         left, _, right = line.partition(" - ")
         if right:

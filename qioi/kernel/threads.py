@@ -6,9 +6,9 @@ import contextlib
 import os
 from pathlib import Path
 
-#: Bytes asked for at once; the kernel gives a page or so.
+#: Bytes asked for at once; the kernel gives about a page.
 _CHUNK = 65_536
-#: How deep control groups below a component's are looked into (systemd in a container makes some).
+#: Levels of control groups below a component's that are read (systemd in a container makes some).
 MAX_DEPTH = 4
 
 

@@ -1,4 +1,4 @@
-"""What logs of peers and orderers say has happened."""
+"""Events that peers and orderers log."""
 
 from __future__ import annotations
 

@@ -26,14 +26,14 @@ class Role(StrEnum):
 
 
 class Credentials(Struct, frozen=True):
-    """Files of PEM for a TLS connection: whom to believe (``None``: the system's authorities), and who we are."""
+    """PEM files for a TLS connection: trusted authorities (``None``: the system's), our certificate and its key."""
 
     ca: str | None = None
     certificate: str | None = None
     key: str | None = None
 
 
-#: The system's authorities are believed, and nothing is shown.
+#: The system's authorities are trusted, and no certificate is shown.
 ANYBODY = Credentials()
 
 
@@ -44,9 +44,9 @@ class Component:
     ``cgroup`` is the group's path below the CPU controller's mount, without a leading slash.
     ``channels`` are the channels that it serves; empty means every channel.
     ``log`` is the file its commits are read from (peers only), ``log_format`` how that file wraps lines.
-    ``metrics_url`` is where its Prometheus metrics can be asked for, as a second source of commits, ``metrics_tls``
-    what that takes where it is https.
-    ``owner`` names who has the group's share on a record of its own (a container engine), if anybody has.
+    ``metrics_url`` is the address of its Prometheus metrics, a second source of commits, ``metrics_tls`` the
+    credentials for it if it is https.
+    ``owner`` names who keeps a record of the group's share (a container engine), if anybody does.
     ``organisation`` is whose component it is, such as a Fabric MSP's id; empty if that is not known.
     """
 

@@ -12,12 +12,12 @@ def chain(group: str) -> tuple[str, ...]:
 
 
 def parent_of(group: str) -> str:
-    """Give the group above; that of the outermost is the mount's own, which is empty."""
+    """Give the group above; above the outermost is the mount's own, which is empty."""
     return group.rpartition("/")[0]
 
 
 def branches(groups: Iterable[str]) -> dict[str, set[str]]:
-    """Give all groups above these, the mount's own among them, with those of their children that lead to these."""
+    """Give all groups above these, the mount's own included, each with those of its children that lead to these."""
     found: dict[str, set[str]] = {}
     levels = set(groups)
     while levels:

@@ -1,4 +1,4 @@
-"""Names: what a channel's may be, and how many there is room for in a line for people."""
+"""Names: what a channel may be called, and how names are put into a line for people."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable
 #: A channel's name (Fabric: configtx.validateChannelID, and what older networks have).
 CHANNEL = "[A-Za-z][A-Za-z0-9._-]{0,248}"
 _CHANNEL = re.compile(CHANNEL)
-#: Channels that are known at once. Names come from logs and metrics pages, so somebody may invent them.
+#: The most channels that are known at once: names come from logs and metrics pages, so somebody may invent them.
 MAX_CHANNELS = 1000
 
-#: Names in a line; of more than that the rest is counted.
+#: The most names in a line; the others are counted.
 FEW = 5
 
 
@@ -21,7 +21,7 @@ def is_channel(name: str) -> bool:
 
 
 def few(names: Iterable[str], most: int = FEW) -> str:
-    """Name some, in order, and say how many more there are; nothing where there is none."""
+    """Give the first names in order, and how many more there are; empty if there are none."""
     known = sorted(set(names))
     if len(known) <= most + 1:  # "and 1 more" would be no shorter
         return ", ".join(known)
@@ -29,7 +29,7 @@ def few(names: Iterable[str], most: int = FEW) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """Spell how many there are of a thing."""
+    """Spell a number of things, with the plural's s."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
@@ -42,5 +42,5 @@ def shortened(name: str, most: int) -> str:
 
 
 def in_one_line(words: str) -> str:
-    """Show what may be somebody else's words: no control character of theirs gets to a terminal, and no novel."""
+    """Replace control characters by blanks and cut to 200 characters: text of others for a terminal."""
     return "".join(one if one.isprintable() else " " for one in words[:200])

@@ -33,7 +33,7 @@ class OnRecord:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One record: of the container or unit ``name``, with whoever answers at the socket ``where``.
+    """One record: of the container or unit ``name``, with what answers at the socket ``where``.
 
     ``kind`` is one of :class:`OwnerKind`, or what a journal says that is none of them.
     """

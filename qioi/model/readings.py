@@ -1,4 +1,4 @@
-"""What one period's look at channels, components and the host has found."""
+"""Readings of one period: of channels, components and the host."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from msgspec import Struct, field
 
 
 class ChannelReading(Struct, frozen=True):
-    """What one period's look at a channel found.
+    """One period's reading of a channel.
 
     ``throughput`` is in transactions per second, ``None`` before the first window is full.
     ``age`` is the seconds since the channel's last commit was seen, ``None`` if there was none.
     ``committed`` counts the transactions since the daemon began to look, ``None`` where they are not counted.
     ``source`` says who counts: counts of two sources can't be compared. ``interval`` is the seconds between two blocks
-    where they come at equal intervals longer than usual (a BatchTimeout of 10 s), else 0.
+    if they come at equal intervals longer than usual (a BatchTimeout of 10 s), else 0.
     """
 
     channel: str
@@ -36,7 +36,7 @@ class DelayReading(Struct, frozen=True):
 
     ``run`` and ``wait`` are seconds that its threads ran and were runnable but waited, summed over
     threads; ``slices`` is how often they were put on a CPU; ``interval`` is the wall time covered.
-    ``used`` is the CPU time in seconds on the group's own account, which knows processes too that came and went in
+    ``used`` is the CPU time in seconds by the group's own account, which includes processes that came and went in
     between; ``None`` where the kernel does not account for groups.
     Source: ``/proc/PID/task/TID/schedstat`` (kernel: Documentation/scheduler/sched-stats.rst).
     """
@@ -90,7 +90,7 @@ class HostLoad(Struct, frozen=True):
 
 
 class Foreigner(Struct, frozen=True):
-    """A control group of nobody's component, and the CPUs that it used."""
+    """A control group that belongs to no component, and the CPUs that it used."""
 
     group: str
     cores: float
@@ -101,7 +101,7 @@ class Stalls(Struct, frozen=True):
 
     ``io`` is the part of the time in which somebody on the host waited for I/O, 0..1, ``None`` where the kernel does
     not say. ``blocked`` is how many threads of a component were found blocked, ``throttled`` the part of the time for
-    which its quota stopped it; a component that was not looked at, because nothing hinted at it, is missing.
+    which its quota stopped it; a component that nothing hinted at was not looked at, and is missing.
     """
 
     io: float | None = None

@@ -1,4 +1,4 @@
-"""Who serves which channel: asked for in every period, and found out anew only when the components are others."""
+"""Which components serve a channel: looked up in every period, and found anew only when the components change."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Collection, Container
 
 from qioi.model import Component, Role
 
-#: All that a ledger is made of; a client only uses it.
+#: Roles that are part of a ledger; a client only uses it.
 PARTS = frozenset(Role) - {Role.CLIENT}
 
 
 class Serving:
-    """The names of those that serve a channel, as far as they have one of some roles."""
+    """The names of the components that serve a channel and have one of ``roles``."""
 
     def __init__(self, roles: Container[Role] = PARTS) -> None:
         self._roles = roles
@@ -19,7 +19,7 @@ class Serving:
         self._names: dict[str, tuple[str, ...]] = {}
 
     def names(self, channel: str, components: Collection[Component]) -> tuple[str, ...]:
-        """Name those of these components; the very same tuple or list is not looked through again."""
+        """Name the components that serve a channel. The same object ``components`` is not searched twice."""
         if components is not self._components:
             self._components, self._names = components, {}
         if channel not in self._names:

@@ -1,6 +1,6 @@
 """The configuration file: YAML, checked strictly, and every problem reported at once.
 
-A problem is one line: file, key, value, and what is accepted. Nothing is started with a wrong file.
+A problem is one line: file, key, value, and what is accepted. The daemon does not start with a wrong file.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def owed(value: object) -> float | str:
 
 
 class TlsConfig(Strict):
-    """How an https endpoint is asked: whom to believe, and who we are."""
+    """How an https endpoint is asked: trusted authorities, our certificate and its key."""
 
     ca: File | None = None
     certificate: File | None = None
@@ -93,7 +93,7 @@ class ComponentConfig(Strict):
 
 
 class PolicyConfig(Strict):
-    """A channel's policy; what is left out is taken from ``defaults``, and then from the law."""
+    """A channel's policy. What it leaves out comes from ``defaults``, and then from the law."""
 
     threshold: Annotated[float | str, PlainValidator(owed)] | None = None
     law: Literal["proportional", "adaptive"] | None = None
@@ -120,19 +120,19 @@ class OwnConfig(Strict):
 
 
 def switched_off(value: object) -> object:
-    """Take YAML's ``off``, which is a boolean, for the word."""
+    """Turn YAML's ``off``, which is a boolean, back into the word."""
     return "off" if value is False else value
 
 
 def said(value: object) -> object:
-    """Refuse a section's name with nothing behind it: whoever writes `docker:` wants one."""
+    """Refuse a section's name with nothing behind it: its writer meant to have that section."""
     if value is None:
         raise ValueError(f"accepted is {MAPPING}, {{}} for none")
     return value
 
 
 class FileConfig(Strict):
-    """The file as it is written."""
+    """The file's keys, as users write them."""
 
     period: Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)] = 1.0
     lab: File | None = None
@@ -169,7 +169,7 @@ class LabFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The configuration as it is used: the lab's components are in, every policy is complete."""
+    """The configuration as the daemon uses it: with the lab's components, and every policy complete."""
 
     file: Path
     period: float
@@ -210,7 +210,7 @@ def load_config(path: Path) -> Config:
 
 
 def survey(path: Path) -> tuple[Config | None, list[str]]:
-    """Read a file and name every problem. The configuration is without what is wrong; ``None``: nothing is left."""
+    """Read a file and name every problem. What is wrong is left out of the configuration; ``None``: nothing is left."""
     try:
         document = read_yaml(path)
     except ConfigError as error:
@@ -236,7 +236,7 @@ def survey(path: Path) -> tuple[Config | None, list[str]]:
 
 
 def conflicts(raw: FileConfig, listed: Iterable[ComponentConfig], left_out: Set[Place]) -> Iterator[str]:
-    """Find keys that do not go together; what was ``left_out``, being wrong by itself, may have been meant well."""
+    """Find keys that exclude or need each other. Keys in ``left_out`` were wrong by themselves, and count as given."""
     elsewhere = (raw.docker, raw.podman, raw.containerd, raw.systemd)
     if raw.kubernetes is not None and (listed or raw.channels or any(one is not None for one in elsewhere)):
         others = "components, lab, docker, podman, containerd, systemd and channels"
@@ -254,7 +254,7 @@ def conflicts(raw: FileConfig, listed: Iterable[ComponentConfig], left_out: Set[
 
 
 def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], policies: Mapping[str, Policy]) -> Config:
-    """Put everything into one value; paths begin at the file's folder."""
+    """Put everything into one value. Relative paths begin at the file's folder."""
     state_dir = path.parent / raw.state_dir
     return Config(
         file=path,
@@ -284,12 +284,12 @@ def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], pol
 
 
 def default_record_dir(state_dir: Path) -> Path:
-    """Give the folder for what must outlive a power cut; who has a state folder of his own has it there."""
+    """Give the folder for what must outlive a power cut: the default one, or a state folder that was named."""
     return RECORD_DIR if state_dir == STATE_DIR else state_dir
 
 
 def component(raw: ComponentConfig, folder: Path) -> Component:
-    """Make a component; a relative log path starts at the file that names it."""
+    """Make a component. A relative log path begins at the file that names it."""
     log = str(folder / raw.log) if raw.log and raw.source != "metrics" else None
     tls = {key: str(folder / file) for key, file in raw.metrics_tls.model_dump(exclude_none=True).items()}
     return Component(
@@ -348,7 +348,7 @@ def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> st
     if error["type"] == "missing":
         return f"{path}: {key}: missing"
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    if isinstance(error["input"], dict) and error["type"] == "value_error":  # about several keys: its words name them
+    if isinstance(error["input"], dict) and error["type"] == "value_error":  # about several keys: it names them
         return f"{path}: {key}: {message}"
     if error["type"] in ("model_type", "dict_type"):
         message = f"{MAPPING}, {{}} for none" if error["input"] is None else MAPPING
@@ -358,14 +358,14 @@ def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> st
 
 def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
     """Names of the keys that are accepted at a place in the document."""
-    for part in location:  # the parts that are no fields are numbers of a list, or keys that people choose
+    for part in location:  # other parts are numbers in a list, or keys that users choose
         if part in model.model_fields:
             model = next(section_of(model.model_fields[part].annotation), model)
     return list(model.model_fields)
 
 
 def section_of(annotation: object) -> Iterator[type[BaseModel]]:
-    """Find the sections that a field's type speaks of: itself, or what it is a list, a mapping or a choice of."""
+    """Find the models in a field's type: itself, or those that it is a list, a mapping or a choice of."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
@@ -376,13 +376,13 @@ def shorten(value: object) -> str:
     """Show a value in at most 60 characters."""
     try:
         text = json.dumps(value, default=str)
-    except (TypeError, ValueError):  # YAML's keys may be dates, and its values stand in themselves; JSON's may not
+    except (TypeError, ValueError):  # YAML's keys may be dates, and its values may contain themselves; JSON's may not
         text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
-    """YAML says that keys are unique; PyYAML would take the last one without a word."""
+    """Refuses keys that stand twice: YAML says that keys are unique, PyYAML silently takes the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Refuse a key that stands twice."""

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration although each of its values by itself is right."""
+"""Contradictions: what is wrong with a configuration of which each single value is right."""
 
 from __future__ import annotations
 

@@ -10,14 +10,14 @@ from qioi.settings.sections import File, Strict, absolute, is_web_address
 
 
 def server_url(url: str) -> str:
-    """Accept where an API server is."""
+    """Accept an API server's address."""
     if not is_web_address(url):
         raise ValueError("accepted is a URL such as https://10.96.0.1:443")
     return url.rstrip("/")
 
 
 class KubernetesConfig(Strict):
-    """A cluster whose pods of this node are watched; in a pod nothing of it is needed."""
+    """A cluster, whose pods on this node are watched. In a pod none of these keys is needed."""
 
     node: Annotated[str, Field(min_length=1)] | None = None  # default: $NODE_NAME
     server: Annotated[str, AfterValidator(server_url)] | None = None  # default: the pod's own

@@ -1,4 +1,4 @@
-"""A wrong document without what is wrong in it: the rest is looked at too, so that every problem is said at once."""
+"""Takes what is wrong out of a document, so that the rest is checked too and every problem is told at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Model = TypeVar("Model", bound=BaseModel)
 Problem = Mapping[str, Any]
 Place = tuple[int | str, ...]
 
-#: A component without one of these is none.
+#: A component needs all of these.
 NEEDED = ("name", "role", "cgroup")
 
 
@@ -30,7 +30,7 @@ def sift(model: type[Model], document: object) -> tuple[Model | None, list[Probl
             return None, problems, left_out
         document = copy.deepcopy(document)
         places = {without(one["loc"]) for one in found}
-        # What stands later in a list is taken out first: the others keep their numbers.
+        # Later items of a list are taken out first, so that the others keep their numbers.
         ordered = sorted(places, key=lambda place: [(isinstance(part, int), part) for part in place], reverse=True)
         if not all([remove(document, place) for place in ordered]):
             return None, problems, left_out
@@ -51,7 +51,7 @@ def without(place: Place) -> Place:
 
 
 def remove(document: Any, place: Place) -> bool:
-    """Take a value out, or what it should be in, where there is no such value; say whether that was possible."""
+    """Take a value out or, if there is none, what should hold it. Say whether that was possible."""
     for end in range(len(place), 0, -1):
         inner = document
         try:

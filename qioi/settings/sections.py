@@ -27,21 +27,21 @@ class Strict(BaseModel):
 
 
 def readable(name: str) -> str:
-    """Accept a name that people can read: it stands in logs and on terminals."""
+    """Accept a printable name: it is shown in logs and on terminals."""
     if not name or not name.isprintable():
         raise ValueError("accepted is a name without control characters")
     return name
 
 
 def usable(path: str) -> str:
-    """Accept what can be a file's path."""
+    """Accept the path of a file."""
     if not path or "\0" in path:
         raise ValueError("accepted is a path")
     return path
 
 
 def channel_name(name: str) -> str:
-    """Accept what a channel can be called: of any other no commit would ever be seen."""
+    """Accept a channel's name: commits of any other name would never be seen."""
     if not is_channel(name):
         raise ValueError("accepted is a channel's name: a letter, then at most 248 letters, digits, `.`, `-` and `_`")
     return name
@@ -70,14 +70,14 @@ def unit_pattern(name: str) -> str:
 
 
 def web_address(url: str) -> str:
-    """Accept where a peer's metrics can be asked for."""
+    """Accept the address of a peer's metrics."""
     if not is_web_address(url):
         raise ValueError("accepted is a URL such as http://127.0.0.1:9443/metrics")
     return url
 
 
 def is_web_address(url: str) -> bool:
-    """Whether a URL names a host, and a port that there can be; no name and password, which nobody would use."""
+    """Whether a URL names a host and a possible port, and no user and password, which would not be used."""
     try:
         parts = urlsplit(url)
         there = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -103,7 +103,7 @@ class Service:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering, and free the address; where an answer is being made that takes longer, once it is."""
+        """Stop answering, and free the address. An answer that is being made is finished first."""
         self._closed = True
         self._stopper.close()
         self._thread.join(ENDING)
@@ -134,7 +134,7 @@ class Service:
             self._stop.close()
 
     def _pause(self) -> float | None:
-        """Give the milliseconds after which something is due though nobody says anything; ``None``: nothing is."""
+        """Give the milliseconds until something is due without an event; ``None``: nothing is."""
         due = min((one.deadline for one in self._connections.values()), default=math.inf)
         if self._waiting:
             due = min(due, self._rested)
@@ -154,7 +154,7 @@ class Service:
                 self._take(connection)
 
     def _accept(self) -> None:
-        """Let in whoever has come."""
+        """Accept the clients that wait."""
         try:
             while True:
                 client, _ = self._listener.accept()
@@ -199,7 +199,7 @@ class Service:
         """Make an answer, and begin to send it."""
         try:
             answer = self._answer(connection.question)
-        except Exception:  # one client's nonsense ends nothing
+        except Exception:  # one client must not end the service
             log.debug("a client of the HTTP side", exc_info=True)
             self._drop(connection)
             return

@@ -14,7 +14,7 @@ from qioi.model.names import few
 from qioi.show.foreign import busiest, folder_of
 from qioi.show.snapshot import ComponentState, Snapshot
 
-#: Siblings named at one level; the rest is summed up.
+#: Siblings named at one level; the others are counted.
 NAMED = 8
 #: Names that a refusal offers.
 ACCEPTED = 20
@@ -107,7 +107,7 @@ def step(state: ComponentState) -> float | None:
 def levels(hierarchy: Hierarchy, cgroup: str, placement: Placement | None = None) -> Iterator[dict[str, Any]]:
     """Look at every level from the component up: a weight counts among its siblings only.
 
-    ``foreign`` is how many CPUs siblings used that are nobody's components, ``acted`` whether it is raised there.
+    ``foreign`` is how many CPUs siblings used that are no components, ``acted`` whether it is raised there.
     Values are in the kernel's own unit. ``part`` is what the group gets of its parent's CPU while
     every sibling is busy. A group that vanishes meanwhile is left out.
     """

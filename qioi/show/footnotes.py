@@ -1,4 +1,4 @@
-"""What status and top say below their tables: whatever is not as it should be, one line each."""
+"""The lines below the tables of status and top: what is not as it should be."""
 
 from __future__ import annotations
 

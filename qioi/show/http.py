@@ -26,7 +26,7 @@ log = logging.getLogger("qioi")
 TIMEOUT = 2.0
 #: Clients that wait to be let in.
 BACKLOG = 128
-#: Seconds that a client waits for its answer: where CPU is short, and that is where it is asked, it may come late.
+#: Seconds that a client waits for its answer: it may come late on a host that is short of CPU.
 PATIENCE = 30.0
 
 TEXT = "text/plain; charset=utf-8"
@@ -50,7 +50,7 @@ class StalledError(Exception):
 
 
 class BusyError(Exception):
-    """The address belongs to somebody else, or cannot be had; the message says which."""
+    """The address belongs to somebody else, or cannot be bound; the message says which."""
 
 
 class UnreachableError(Exception):
@@ -61,8 +61,8 @@ class Handler(BaseHTTPRequestHandler):
     """Answers one question by a table of routes."""
 
     routes: Routes = MappingProxyType({})
-    #: Whether only who asks for an address, or for localhost, is answered. A page in a browser on this host that has
-    #: had its own name resolved to loopback ("DNS rebinding") asks for that name.
+    #: Whether a request's Host must be an address or localhost. A page in a browser whose name was made to resolve
+    #: to loopback ("DNS rebinding") asks for that name.
     by_address = False
     error_content_type = TEXT
     error_message_format = "%(message)s\n"
@@ -72,7 +72,7 @@ class Handler(BaseHTTPRequestHandler):
         super().__init__(question, ("local", 0), None)  # type: ignore[arg-type]
 
     def setup(self) -> None:
-        """Read from the question, write to the answer: sockets are no concern of this."""
+        """Read from the question and write to memory; sockets are the service's."""
         self.rfile, self.wfile = io.BytesIO(cast("bytes", self.request)), io.BytesIO()
 
     def finish(self) -> None:
@@ -89,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
             status, body = error.status, str(error).encode()
         except StalledError as error:
             status, body = 503, str(error).encode()
-        except Exception:  # nobody waits for an answer that does not come, and wonders
+        except Exception:  # a client that got no answer would wait
             log.exception("%s %s", self.command, self.path)
             status, body = 500, b"internal error: the daemon's log says which"
         self.send_response(status)
@@ -117,11 +117,11 @@ class Handler(BaseHTTPRequestHandler):
         return kind, answer(dict(parse_qsl(query)))
 
     def version_string(self) -> str:
-        """Say who answers, and not by which version of what."""
+        """Name the daemon, without versions."""
         return "qioi"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: a scrape every few seconds is no news."""
+        """Log nothing: Prometheus asks every few seconds."""
 
     def address_string(self) -> str:
         """Give a name for the client; on a Unix socket there is none to look up."""
@@ -135,7 +135,7 @@ def answer(routes: Routes, by_address: bool = False) -> Answer:
 
 
 def is_cheap(question: bytes) -> bool:
-    """Whether a question is for the daemon's health: whoever asks that ends a daemon that does not answer soon."""
+    """Whether a question is for the daemon's health: a kubelet kills a daemon that does not answer it soon."""
     return question.split(b" ", 2)[1:2] == [b"/healthz"]
 
 
@@ -145,7 +145,7 @@ def serve_unix(path: Path, routes: Routes) -> Service:
         if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
                 probe.settimeout(TIMEOUT)
-                # One that lets us wait in line (EAGAIN) is somebody's too.
+                # EAGAIN: somebody listens, and others wait in line.
                 if probe.connect_ex(str(path)) not in (errno.ECONNREFUSED, errno.ENOENT):
                     raise BusyError(f"socket {path}: another process answers there; name another one with `socket`")
             path.unlink()
@@ -175,12 +175,12 @@ def serve_tcp(host: str, port: int, routes: Routes) -> Service:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this host gets to an address."""
+    """Whether an address can be reached from this host only."""
     return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def names_an_address(host: str) -> bool:
-    """Whether a request's Host header is one that no name server has a say in. Old clients send none."""
+    """Whether a request's Host header is independent of name servers: an address, localhost, or none (old clients)."""
     try:
         name = urlsplit(f"//{host}").hostname or "localhost"
         return name == "localhost" or bool(ipaddress.ip_address(name))

@@ -24,7 +24,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.
 
 
 class Meter:
-    """What one snapshot does not show: how long all periods took, how late they began, how old every input is."""
+    """What no single snapshot shows: how long periods took, how late they began, how old each input is."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
@@ -47,7 +47,7 @@ class Meter:
         for one in snapshot.sources:
             lines, since = self._inputs.get((one.component, one.kind), (-1, now))
             inputs[one.component, one.kind] = (one.lines, now if one.lines != lines else since)
-        self._inputs = inputs  # all at once: another thread may be at reading them
+        self._inputs = inputs  # replaced as a whole: another thread may read it
 
     def collect(self) -> Iterator[Metric]:
         """Give the ages of all inputs."""

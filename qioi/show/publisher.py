@@ -26,7 +26,7 @@ from qioi.show.troubles import Lasting, find
 log = logging.getLogger("qioi")
 
 JSON = "application/json"
-#: Seconds beyond two periods without the end of one after which a loop hangs; the unit's watchdog waits as long.
+#: A loop that ends no period for two periods and so many seconds more hangs; the unit's watchdog waits as long.
 STALLED = 30.0
 
 
@@ -94,7 +94,7 @@ class Publisher:
         }
 
     def shown(self, address: str) -> Routes:
-        """Say what is served over TCP: no orders, as everybody on the host may connect; metrics alone beyond it."""
+        """Say what is served over TCP: no orders, as any user of the host may connect; beyond it, metrics alone."""
         local = is_loopback(address)
         return {
             route: answer

@@ -27,9 +27,9 @@ NO_SLICES = SliceState()
 class ChannelState(Struct, frozen=True):
     """One channel. Rates in transactions per second, ``age`` in seconds since its last commit.
 
-    ``source`` says on whose word the threshold stands, ``evidence`` what a learned one rests on;
-    ``bottleneck`` what the channel waits for. ``leaders_lost`` counts Raft leaders lost in the interference that lasts,
-    ``orderer_floor`` is the least that orderers have for it, in units of their default.
+    ``source`` says who set the threshold, ``evidence`` what a learned one rests on;
+    ``bottleneck`` what the channel waits for. ``leaders_lost`` counts Raft leaders lost since the present interference
+    began; for that, orderers keep at least ``orderer_floor`` times their default.
     """
 
     name: str
@@ -51,7 +51,7 @@ class ComponentState(Struct, frozen=True):
     ``share`` is that at the level that counts, which ``placement`` tells; ``original`` is that of its own group.
 
     ``previous`` was in force when the decision was made, ``wanted`` is what it asks for: it differs
-    from ``share`` in a dry run, and where a write failed or was not ours to make.
+    from ``share`` in a dry run, and if a write failed or the share is somebody else's.
     ``problem`` is ``None`` while all is well. ``threads`` is how many are seen in its control group. ``taken`` are the
     groups it is acted at that somebody else has changed, so that they are left alone for good.
     """
@@ -117,10 +117,10 @@ class Snapshot(Struct, frozen=True):
     sources: tuple[SourceState, ...] = ()
     problems: Mapping[str, str] = field(default_factory=dict)
     host: HostLoad | None = None
-    foreigners: tuple[Foreigner, ...] = ()  # groups of nobody's component that use the most CPU, the most first
-    troubles: tuple[Trouble, ...] = ()  # for which something is not protected
+    foreigners: tuple[Foreigner, ...] = ()  # groups of no component that use the most CPU, the most first
+    troubles: tuple[Trouble, ...] = ()  # that have lasted
     slices: SliceState = NO_SLICES
-    idle_groups: tuple[str, ...] = ()  # best-effort neighbours that are idle by our doing
+    idle_groups: tuple[str, ...] = ()  # best-effort neighbours that this daemon made idle
     boosts: Held | None = None  # only where there is a cap
     io_pressure: float | None = None  # part of the last period in which somebody on the host waited for I/O
     loop: float = 0.0

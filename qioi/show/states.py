@@ -1,4 +1,4 @@
-"""What a period shows of a component and of a channel, put together from what was read, seen and decided."""
+"""The states of components and channels after a period, made from what was read, decided and done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qioi.show.snapshot import ChannelState, ComponentState
 
 
 def component_states(period: Period, decisions: Decisions, outcomes: Outcomes) -> tuple[ComponentState, ...]:
-    """Put together what was seen of every component, decided about it, and done."""
+    """Make the state of every component."""
     decided = {want.decision.component: want.decision for want in decisions.wants}
     return tuple(
         absent(one, period.absent[one.name])
@@ -36,7 +36,7 @@ def absent(one: Component, problem: str) -> ComponentState:
 
 
 def component_state(one: Component, period: Period, decision: Decision | None, outcomes: Outcomes) -> ComponentState:
-    """Put together one component's row; by place, since this is done for each of them."""
+    """Make one component's state. Fields go by place, which is faster, as there may be a thousand."""
     name, force, delay = one.name, period.forces[one.name], period.delays.get(one.name)
     reason = decision.reason if decision else why_not(one)
     if name in outcomes.notes:
@@ -66,7 +66,7 @@ def component_state(one: Component, period: Period, decision: Decision | None, o
 def channel_after(
     state: ChannelState, reading: ChannelReading | None, owed: Threshold, found: Bottleneck, leaders: Leadership
 ) -> ChannelState:
-    """Put together what was seen of a channel; where it was not read, that from before stays."""
+    """Make one channel's state. Where it was not read, the readings from before stay."""
     return ChannelState(
         state.name,
         state.law,

@@ -1,4 +1,4 @@
-"""The live view: what status says, again and again, with what was before as sparklines."""
+"""The live view: what status says, renewed, with earlier values as sparklines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAST_NAME, LEAST_REASON = 12, 13
 
 
 class History:
-    """The last values of everything that has a sparkline, by what and by whose."""
+    """The last values of everything that has a sparkline, by kind and by name."""
 
     def __init__(self, bars: str = BARS) -> None:
         self._bars = bars
@@ -35,7 +35,7 @@ class History:
         self._periods = -1
 
     def take(self, document: dict[str, Any]) -> None:
-        """Take one status in; the same period twice counts once. Who is gone is forgotten."""
+        """Take one status in. A period counts once; what is gone is forgotten."""
         periods = document["totals"]["periods"]
         if periods == self._periods:
             return
@@ -77,7 +77,7 @@ def bar(part: float, bars: str = BARS) -> str:
 def view(document: dict[str, Any], history: History, width: int = 200, height: int | None = None) -> RenderableType:
     """Draw one status for a terminal of so many columns and lines."""
     first, below = head(document), notes(document)
-    if width < WIDE:  # then they stand in no column, or are cut off there
+    if width < WIDE:  # the columns that show them are missing or cut
         below += [problem(one) for one in document["components"] if one["problem"]]
     shown = document["components"]
     if height is not None:
@@ -91,7 +91,7 @@ def view(document: dict[str, Any], history: History, width: int = 200, height: i
 
 
 def most_wanted(components: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
-    """Choose for whom there is room: for those with a problem first, then for the raised, then for who waits most."""
+    """Choose components for the room there is: those with a problem, then the raised, then those that wait most."""
     if len(components) <= room:
         return components
     ranked = sorted(
@@ -196,7 +196,7 @@ def components(shown: list[dict[str, Any]], history: History, width: int) -> Tab
 
 
 def name_room(columns: dict[str, Column], rows: list[dict[str, Text]], width: int) -> int:
-    """Give what is left for names: no number is cut for the sake of a long one."""
+    """Give the columns that are left for names: long names never cut a number."""
     others = 0
     for name, column in columns.items():
         if name not in ("Component", "Last decision"):
@@ -212,7 +212,7 @@ def sparkline_room(width: int) -> int:
 
 
 def notes(document: dict[str, Any]) -> list[Text]:
-    """Say who the neighbours are, what is wrong elsewhere, and where shares are not what the files say."""
+    """Name neighbours, groups that are raised in components' place, and what is wrong."""
     groups = ", ".join(f"{one['group']} {one['cores']:.2f}" for one in document.get("foreigners", ()))
     foreign = [line(f"Foreign work, in CPUs: {groups}", style="")] if groups else []
     raised = [line(text, style="") for text in raised_above(document)]

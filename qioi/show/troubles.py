@@ -12,7 +12,7 @@ from qioi.show.trouble import Trouble, TroubleKind
 
 #: CPUs from which on a component works: an idle peer's gossip takes less.
 WORKS = 0.05
-#: Part of its runnable time that a component with all the shares that it may have waits, from which on that is told.
+#: Part of its runnable time from which on the waiting of a component at its ceiling is a trouble.
 WAITS = 0.25
 #: Seconds that a trouble lasts before it is told: components come up, channels begin, and blocks may be 20 s apart.
 LASTS = {kind: 30.0 for kind in TroubleKind} | {TroubleKind.NO_COMMIT_LINES: 60.0, TroubleKind.NEVER_COMMITS: 60.0}
