@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from rich.console import Console
 from running import Site, end
 from toy_daemon import ToySite, peer
-from waiting import DIES_WITH_TEST, until
+from waiting import DIES_WITH_TEST, remove_group, until
 
 from qioi.commands.explain import lines
 from qioi.commands.status import show
+from qioi.kernel.accounts import find_accounts
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Foreigner
 from qioi.show.explain import explain
@@ -115,4 +116,52 @@ def test_a_group_that_is_called_mine_is_a_client_and_stays_one_by_the_printed_li
     assert list(site.changes) == ["mine"]
     daemon = site.start()
     until(is_client)
+    assert end(daemon)[0] == 0
+
+
+@pytest.fixture
+def work(site: Site) -> Iterator[Callable[[str, str], None]]:
+    """Run Python in a group, also where CPU time is accounted for in another hierarchy."""
+    accounts = find_accounts(site.hierarchy)
+    if accounts is None:
+        pytest.skip("groups' CPU time is not accounted for")
+    apart = accounts / site.parent if accounts != site.hierarchy.mount else None
+
+    def start(name: str, code: str) -> None:
+        process = site.work(name, code)
+        if apart is not None:
+            (apart / name).mkdir(parents=True, exist_ok=True)
+            (apart / name / "cgroup.procs").write_text(str(process.pid))
+
+    yield start
+    for process in site.processes:
+        process.kill()
+        process.wait()
+    if apart is not None:
+        for folder in (*apart.iterdir(), apart):
+            if folder.is_dir():
+                remove_group(folder)
+
+
+@pytest.mark.slow
+def test_a_neighbour_is_named_until_it_is_called_mine(site: Site, work: Callable[[str, str], None]) -> None:
+    site.component("peer0")
+    work("peer0", "import time\nwhile True: time.sleep(0.01)")
+    group, config = f"{site.parent}/hog", site.folder / "qioi.yaml"
+    for _ in range(os.cpu_count() or 1):
+        work("hog", "while True: pass")
+
+    def named() -> list[str]:
+        return [one["group"] for one in (site.status() or {})["foreigners"]]
+
+    daemon = site.start()
+    site.commit_until(lambda: group in named())
+    # Once named it may be left out for a moment, in which no commit comes or the host has room.
+    site.commit_until(lambda: f"foreign: {group} uses" in site.qioi("explain", "peer0", "-c", str(config)).stdout)
+    assert site.qioi("mine", group, "-c", str(config)).returncode == 0
+    until(lambda: group in [one["cgroup"] for one in (site.status() or {})["components"]])
+    site.commit_until(lambda: group not in named())
+    for _ in range(20):
+        site.commit()
+        assert group not in named()
     assert end(daemon)[0] == 0
