@@ -150,7 +150,7 @@ spark: setup
 kafka: setup
 	@echo '== installing what Kafka ordering needs'
 	@$(call apt,openjdk-17-jre-headless maven)
-	$(PY) -c 'from qioi.lab.systems import kafka; kafka.find_java(); print(kafka.install(say=print))'
+	$(PY) -c 'from qioi.lab.systems.kafka import DISTRIBUTION as kafka; kafka.java(); print(kafka.jars(say=print))'
 
 # It takes an hour; for another time: make soak SOAK='--duration 300 --warmup 60'.
 soak: setup

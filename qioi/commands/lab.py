@@ -69,13 +69,14 @@ def command() -> None:
     type=click.Choice([*SYSTEMS]),
     default="ledger",
     show_default=True,
-    help="The bundled ledger, or real Hyperledger Fabric from --binaries.",
+    help="The bundled ledger, real Hyperledger Fabric from --binaries, or a database.",
 )
 @click.option(
     "--binaries",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of Fabric's release archive, unpacked: bin/, config/, builders/.",
 )
+@click.option("--nodes", type=click.IntRange(1, 20), default=3, show_default=True, help="Nodes of a database.")
 @click.option(
     "--mode",
     type=click.Choice(["stream", "block"]),
@@ -117,6 +118,7 @@ def up(
     orderers: int,
     system: str,
     binaries: Path | None,
+    nodes: int,
     mode: str | None,
     consenter: str,
     channels: tuple[str, ...],
@@ -143,6 +145,7 @@ def up(
         runtime=runtime,
         system=system,
         binaries=binaries,
+        nodes=nodes,
     )
     with one_line_errors():
         lab = Lab(directory)

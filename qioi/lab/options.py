@@ -15,7 +15,8 @@ RUNTIMES: tuple[Runtime, ...] = ("process", "docker")
 class LabOptions:
     """The network's size and kind, and how it runs.
 
-    ``extra`` are further flags of ``qioi-ledger init``; ``binaries`` is the folder of a system that is not fetched.
+    ``extra`` are further flags of ``qioi-ledger init``; ``binaries`` is the folder of a system
+    that is not fetched; ``nodes`` is the number of a database's nodes.
     """
 
     orgs: int = 2
@@ -29,6 +30,7 @@ class LabOptions:
     runtime: Runtime = "process"
     system: str = "ledger"
     binaries: Path | None = None
+    nodes: int = 3
 
     def arguments(self) -> list[str]:
         """Format them as flags of ``qioi-ledger init``."""

@@ -14,7 +14,8 @@ class Role(StrEnum):
     """What a component is to the ledger.
 
     ``SUPPORT`` is what a peer waits for: its CouchDB, a gateway application, a sidecar. It is raised with those that
-    wait for it. ``CLIENT`` only uses the ledger and is never raised. Neither is foreign work.
+    wait for it. ``REPLICA`` is a node of a database. ``CLIENT`` only uses the ledger and is never raised. Neither is
+    foreign work.
     """
 
     PEER = "peer"
@@ -22,6 +23,7 @@ class Role(StrEnum):
     CHAINCODE = "chaincode"
     BROKER = "broker"
     SUPPORT = "support"
+    REPLICA = "replica"
     CLIENT = "client"
 
 

@@ -40,7 +40,9 @@ def test_brokers_know_each_other_and_their_own_place() -> None:
     assert brokers.command(broker(2))[-3:] == ["/jars/*", "kafka.Kafka", "/lab/nodes/broker2.properties"]
 
 
-@pytest.mark.parametrize("tool", [lambda cache: kafka.find_java(), lambda cache: kafka.install(cache=cache)])
+@pytest.mark.parametrize(
+    "tool", [lambda cache: kafka.DISTRIBUTION.java(), lambda cache: kafka.DISTRIBUTION.jars(cache=cache)]
+)
 def test_a_host_without_them_is_told_how_to_have_them(
     tool: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -57,7 +59,7 @@ def test_a_maven_that_fails_leaves_no_half_of_it(monkeypatch: pytest.MonkeyPatch
     maven.chmod(0o755)
     monkeypatch.setenv("PATH", f"{maven.parent}:/bin:/usr/bin")
     with pytest.raises(LabError, match="no such registry"):
-        kafka.install(cache=tmp_path / "cache")
+        kafka.DISTRIBUTION.jars(cache=tmp_path / "cache")
     assert not list((tmp_path / "cache" / "maven").iterdir())
 
 
@@ -67,7 +69,7 @@ class Faults:
     def __init__(self, lab: Lab, network: Network) -> None:
         self.lab, self.network = lab, network
         nodes = tuple(node for node in network.nodes if node.role is Role.BROKER)
-        self.brokers = kafka.Brokers(nodes, lab.directory, kafka.install(), kafka.find_java())
+        self.brokers = kafka.Brokers(nodes, lab.directory, kafka.DISTRIBUTION.jars(), kafka.DISTRIBUTION.java())
         self.peers = [node for node in network.nodes if node.role is Role.PEER]
         self.told = lab.directory / "told"
         arguments = ("--chaincode", "kv", "--workload", "update", "--clients", "8", "--accounts", "50")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from qioi.lab.options import LabOptions
+from qioi.lab.systems.cassandra import CassandraSystem
 from qioi.lab.systems.fabric import FabricSystem
 from qioi.lab.systems.ledger import LedgerSystem
 from qioi.lab.systems.system import System
@@ -14,8 +15,9 @@ from qioi.lab.systems.system import System
 SYSTEMS: dict[str, Callable[[Path, LabOptions], System]] = {
     "ledger": LedgerSystem,
     "fabric": FabricSystem,
+    "cassandra": CassandraSystem,
 }
 #: Groups whose names begin so are killed when a lab goes down: asked to end, they wait for each other in vain.
-KILLED = LedgerSystem.KILLED
+KILLED = (*LedgerSystem.KILLED, *CassandraSystem.KILLED)
 
 __all__ = ["KILLED", "SYSTEMS", "System"]

@@ -9,29 +9,27 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import shutil
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.lab.cache import cache_directory, make_whole
+from qioi.lab.maven import Distribution
 from qioi.lab.network import Node
 from qioi.lab.site import Site
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines
 
-#: Pinned, as all that Maven is asked for.
-PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-POM = Path(__file__).with_name("kafka-pom.xml")
-#: What is missing is brought by this.
-INSTALL = "`make kafka` (or `apt-get install openjdk-17-jre-headless maven`) brings it"
+DISTRIBUTION = Distribution(
+    "kafka",
+    "Apache Kafka",
+    "46 MB",
+    Path(__file__).with_name("kafka-pom.xml"),
+    "`make kafka` (or `apt-get install openjdk-17-jre-headless maven`) brings it",
+)
 #: A serial collector and the quick compiler: brokers of a lab live for minutes, on few cores.
 JAVA_FLAGS = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 #: Seconds that brokers may need to come up, beyond what the ledger may.
 PATIENCE = 90.0
-#: Seconds that Maven may need for 46 MB.
-FETCH_PATIENCE = 600.0
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -55,41 +53,6 @@ log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1}: %m%n
 """
-
-
-def find_java() -> str:
-    """Find Java, or say what installs it."""
-    found = shutil.which("java")
-    if found is None:
-        raise LabError(f"Java, which Kafka's brokers need, is not installed: {INSTALL}")
-    return found
-
-
-def install(*, cache: Path | None = None, say: Callable[[str], None] = lambda _: None) -> Path:
-    """Fetch what the pom pins, unless it is there, and give the folder of its jars."""
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    target = (cache or cache_directory()) / "maven" / f"kafka-{digest}"
-    if target.is_dir():
-        return target
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise LabError(f"Maven, which fetches Kafka's brokers, is not installed: {INSTALL}")
-    say(f"fetching Apache Kafka into {target} (Maven, 46 MB, once)")
-    make_whole(target, lambda folder: _fetch(maven, folder))
-    return target
-
-
-def _fetch(maven: str, folder: Path) -> None:
-    command = [maven, "-q", "-B", "-f", str(POM), PLUGIN, "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=FETCH_PATIENCE, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        raise LabError(f"Maven did not fetch Kafka within {FETCH_PATIENCE:.0f} s") from None
-    if done.returncode != 0:
-        reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), "no message")
-        raise LabError(f"Maven failed (exit status {done.returncode}); the registry must be reachable: {reason}")
 
 
 @dataclass(frozen=True, slots=True)

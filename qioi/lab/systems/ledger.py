@@ -33,8 +33,8 @@ class LedgerSystem:
             return
         if self._options.runtime == "docker":
             raise LabError("consenter kafka: its brokers run with the runtime process only, not with docker")
-        self._jars = kafka.install(say=say)
-        self._java = kafka.find_java()
+        self._jars = kafka.DISTRIBUTION.jars(say=say)
+        self._java = kafka.DISTRIBUTION.java()
 
     def lay_out(self) -> Network:
         """Have the network made in a new folder, as the binary wants it, and take it over from there.
