@@ -76,7 +76,7 @@ def command() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of Fabric's release archive, unpacked: bin/, config/, builders/.",
 )
-@click.option("--nodes", type=click.IntRange(1, 20), default=3, show_default=True, help="Nodes of a database.")
+@click.option("--nodes", type=click.IntRange(1, 20), help="Nodes of a database [default: 3; of mysql: 1].")
 @click.option(
     "--mode",
     type=click.Choice(["stream", "block"]),
@@ -118,7 +118,7 @@ def up(
     orderers: int,
     system: str,
     binaries: Path | None,
-    nodes: int,
+    nodes: int | None,
     mode: str | None,
     consenter: str,
     channels: tuple[str, ...],

@@ -30,7 +30,7 @@ class LabOptions:
     runtime: Runtime = "process"
     system: str = "ledger"
     binaries: Path | None = None
-    nodes: int = 3
+    nodes: int | None = None
 
     def arguments(self) -> list[str]:
         """Format them as flags of ``qioi-ledger init``."""

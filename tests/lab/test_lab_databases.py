@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from qioi.lab.lab import Lab
 from qioi.lab.network import Node, parse_node
 from qioi.lab.options import LabOptions
 from qioi.lab.systems.cassandra import TOKENS, CassandraSystem, sees
+from qioi.lab.systems.mysql import MySqlSystem
 from qioi.model import Role
 from qioi.processes.errors import LabError
 
@@ -49,6 +51,27 @@ def test_whom_a_node_sees_is_in_its_log() -> None:
     assert sees(log, replica(2))
     assert not sees(log, replica(20))
     assert not sees(log.replace("is now UP", "is now DOWN"), replica(2))
+
+
+@pytest.mark.host
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("mvn") is None, reason="needs Maven")
+def test_a_real_mysql_serves_durably_and_leaves_nothing(lab: Lab, base_port: int) -> None:
+    lab.up(LabOptions(system="mysql", base_port=base_port), die_with_parent=True)
+    (server,) = lab.status()
+    assert server.ready
+    command = Path(f"/proc/{server.pids[0]}/cmdline").read_text().split("\0")
+    assert {"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"} <= set(command)
+    with socket.create_connection(("127.0.0.1", base_port), timeout=60) as connection:
+        assert b"8.0.15" in connection.recv(100)  # the greeting of the protocol names the version
+    lab.down()
+    assert not lab.tree.left()
+    assert not lab.directory.exists()
+
+
+def test_mysql_has_one_node() -> None:
+    with pytest.raises(LabError, match="system mysql has one node; --nodes 3 is not accepted"):
+        MySqlSystem(Path("/lab"), LabOptions(system="mysql", nodes=3)).install(print)
 
 
 @pytest.mark.host

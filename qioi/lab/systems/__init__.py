@@ -9,6 +9,7 @@ from qioi.lab.options import LabOptions
 from qioi.lab.systems.cassandra import CassandraSystem
 from qioi.lab.systems.fabric import FabricSystem
 from qioi.lab.systems.ledger import LedgerSystem
+from qioi.lab.systems.mysql import MySqlSystem
 from qioi.lab.systems.system import System
 
 #: How each system is made, by the name that ``--system`` takes.
@@ -16,6 +17,7 @@ SYSTEMS: dict[str, Callable[[Path, LabOptions], System]] = {
     "ledger": LedgerSystem,
     "fabric": FabricSystem,
     "cassandra": CassandraSystem,
+    "mysql": MySqlSystem,
 }
 #: Groups whose names begin so are killed when a lab goes down: asked to end, they wait for each other in vain.
 KILLED = (*LedgerSystem.KILLED, *CassandraSystem.KILLED)

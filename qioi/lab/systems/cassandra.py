@@ -28,6 +28,8 @@ DISTRIBUTION = Distribution(
     Path(__file__).with_name("cassandra-pom.xml"),
     "`apt-get install openjdk-17-jre-headless maven` brings it",
 )
+#: Nodes unless said otherwise.
+NODES = 3
 #: Memory that a node takes, and that the machine keeps, in GB.
 NODE_GB, SPARE_GB = 0.75, 3.0
 #: The partitioner's tokens are signed 64-bit numbers.
@@ -85,16 +87,17 @@ class CassandraSystem:
 
     def __init__(self, directory: Path, options: LabOptions) -> None:
         self._directory, self._options = directory, options
+        self._nodes = options.nodes or NODES
 
     def install(self, say: Say) -> None:
         """Fetch Cassandra; refuse more nodes than fit into the machine's memory."""
         if self._options.runtime == "docker":
             raise LabError("system cassandra runs with the runtime process only, not with docker")
-        needed = self._options.nodes * NODE_GB + SPARE_GB
+        needed = self._nodes * NODE_GB + SPARE_GB
         free = psutil.virtual_memory().available / 1e9
         if free < needed:
             raise LabError(
-                f"system cassandra: {self._options.nodes} nodes need {needed:.1f} GB of memory and {free:.1f} GB are "
+                f"system cassandra: {self._nodes} nodes need {needed:.1f} GB of memory and {free:.1f} GB are "
                 f"free; {max(0, int((free - SPARE_GB) / NODE_GB))} nodes fit"
             )
         self._jars = DISTRIBUTION.jars(say=say)
@@ -110,7 +113,7 @@ class CassandraSystem:
                 "log": f"log/replica{number}.log",
                 "args": [],
             }
-            for number in range(1, self._options.nodes + 1)
+            for number in range(1, self._nodes + 1)
         ]
         (self._directory / "nodes").mkdir()
         (self._directory / "nodes" / "logback.xml").write_text(_LOGGING)
@@ -129,7 +132,7 @@ class CassandraSystem:
         return {
             "cluster_name": "qioi-lab",
             "num_tokens": 1,
-            "initial_token": str(-(TOKENS // 2) + index * (TOKENS // self._options.nodes)),
+            "initial_token": str(-(TOKENS // 2) + index * (TOKENS // self._nodes)),
             "auto_bootstrap": False,
             "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
             "endpoint_snitch": "SimpleSnitch",
