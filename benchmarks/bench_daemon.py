@@ -1,8 +1,9 @@
 """What the daemon costs: 12, 50 and 1,000 components of real processes in real control groups, period 1 s.
 
-Run it as root from the top of the repository: ``python benchmarks/bench_daemon.py [--components N] [--json FILE]``.
-Every thread of a component wakes up again and again, and every peer (a third of the components) writes the log of a
-gateway peer, 52 lines a block; the daemon is a real `qioi run` with the law `adaptive` and its metrics on.
+Run it as root from the top of the repository: ``python benchmarks/bench_daemon.py [--shape NAME] [--json FILE]``.
+``50x64`` are 50 components that serve 64 channels each, ``1000x30`` a thousand of 30 threads. Every thread of a
+component wakes up again and again. Every peer (a third of the components) writes the log of a gateway peer, 52 lines a
+block or fewer. The daemon is a real `qioi run` with the law `adaptive` and its metrics on.
 """
 
 from __future__ import annotations
@@ -51,31 +52,42 @@ ROLES = ["peer"] * 4 + ["orderer"] * 3 + ["chaincode"] * 5
 
 @dataclass(frozen=True)
 class Shape:
-    """What there is to watch; ``pause`` in seconds between a thread's wakeups, ``blocks`` per second and peer."""
+    """What there is to watch; ``pause`` in seconds between a thread's wakeups, ``blocks`` per second, peer and channel.
+
+    ``channels`` are those that every component serves; 0: one, which it shares with the fifty components beside it.
+    """
 
     components: int
     threads: int
     pause: float
-    blocks: int
+    blocks: float
+    channels: int = 0
+    noise: int = 51  # lines of the log for each block
 
 
 #: A busy network of one host, several of them, and more than anybody is known to run.
-SHAPES = {12: Shape(12, 15, 0.05, 10), 50: Shape(50, 15, 0.05, 10), 1000: Shape(1000, 5, 1.0, 1)}
+SHAPES = {
+    "12": Shape(12, 15, 0.05, 10),
+    "50": Shape(50, 15, 0.05, 10),
+    "1000": Shape(1000, 5, 1.0, 1),
+    "50x64": Shape(50, 15, 0.05, 0.5, channels=64, noise=10),
+    "1000x30": Shape(1000, 30, 10.0, 1),
+}
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, default=20)
-    arguments.add_argument("--components", type=int, choices=SHAPES, help="one of the three only")
+    arguments.add_argument("--shape", choices=SHAPES, help="one of them only")
     arguments.add_argument("--profile", type=Path, help="run the daemon under cProfile, and leave its account there")
     arguments.add_argument("--json", type=Path)
     options = arguments.parse_args()
     results = []
-    for count in [options.components] if options.components else SHAPES:
+    for name in [options.shape] if options.shape else SHAPES:
         with tempfile.TemporaryDirectory() as folder:
-            result = measure(Path(folder), SHAPES[count], options.seconds, options.profile)
+            result = measure(Path(folder), SHAPES[name], options.seconds, options.profile)
         print(
-            f"{result['components']} components, {result['threads']} threads, {result['seconds']:.0f} s: "
+            f"{name}: {result['components']} components, {result['threads']} threads, {result['seconds']:.0f} s: "
             f"{result['cpu_percent']:.2f} % of one core, {result['rss_mb']:.1f} MB RSS, "
             f"work of a period {result['loop_ms']:.2f} ms, {result['open_files']} open files",
             flush=True,
@@ -98,7 +110,8 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
     assert spawner.stdout is not None
     try:
         components = [
-            populate(parents, number, int(spawner.stdout.readline()), folder) for number in range(shape.components)
+            populate(parents, number, int(spawner.stdout.readline()), folder, shape)
+            for number in range(shape.components)
         ]
         config = folder / "qioi.yaml"
         document = {
@@ -114,7 +127,7 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
             return watch(
                 daemon,
                 folder,
-                [(Path(str(c["log"])), str(c["channels"][0])) for c in components if "log" in c],
+                [(Path(str(c["log"])), channel) for c in components if "log" in c for channel in c["channels"]],
                 shape,
                 seconds,
             )
@@ -131,15 +144,15 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
             remove(parent)
 
 
-def populate(parents: list[Path], number: int, pid: int, folder: Path) -> dict[str, Any]:
+def populate(parents: list[Path], number: int, pid: int, folder: Path, shape: Shape) -> dict[str, Any]:
     """Give a process a control group, and a peer a log."""
     role = ROLES[number % len(ROLES)]
     for parent in parents:
         group = parent / f"c{number}"
         group.mkdir()
         (group / "cgroup.procs").write_text(str(pid))
-    channel = f"ch{number // CHANNEL}"
-    component = {"name": f"c{number}", "role": role, "cgroup": f"{parents[0].name}/c{number}", "channels": [channel]}
+    channels = [f"ch{one}" for one in range(shape.channels)] or [f"ch{number // CHANNEL}"]
+    component = {"name": f"c{number}", "role": role, "cgroup": f"{parents[0].name}/c{number}", "channels": channels}
     if role == "peer":
         log = folder / f"c{number}.log"
         log.touch()
@@ -159,7 +172,7 @@ def watch(
     block = 0
     while start is None or time.monotonic() - start < seconds:
         block += 1
-        write_block(logs, block)
+        write_block(logs, block, shape.noise)
         time.sleep(1 / shape.blocks)
         if daemon.poll() is not None:
             raise SystemExit("the daemon has ended; see its message above")
@@ -167,7 +180,7 @@ def watch(
             began = time.monotonic()  # its first period is over: starting is no part of what it costs
         if start is None and began is not None and time.monotonic() - began > 5:
             start, used = time.monotonic(), cpu_seconds(process)
-        if start is not None and block % (5 * shape.blocks) == 0:
+        if start is not None and block % max(1, round(5 * shape.blocks)) == 0:
             loops.append(loop_seconds(folder / "state" / "qioi.sock"))
     elapsed = time.monotonic() - start
     status = get_json(folder / "state" / "qioi.sock", "/status")
@@ -183,9 +196,9 @@ def watch(
     }
 
 
-def write_block(logs: list[tuple[Path, str]], block: int) -> None:
+def write_block(logs: list[tuple[Path, str]], block: int, lines: int) -> None:
     stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    noise = f"{stamp} UTC 0001 INFO [comm.grpc.server] 1 -> unary call completed grpc.service=gateway.Gateway\n" * 51
+    noise = f"{stamp} UTC 0001 INFO [comm.grpc.server] 1 -> unary call completed grpc.service=gateway.Gateway\n" * lines
     line = (
         f"{stamp} UTC 002b INFO [kvledger] commit -> [CHANNEL] Committed block [{block}] with 10 transaction(s) in 1ms "
         "(state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\n"

@@ -21,7 +21,7 @@ from qioi.model.names import MAX_CHANNELS
 from qioi.monitor.commits.throughput import DEFAULT_WINDOW, Throughput
 
 #: Organisations that are counted of a channel: of more the others are not looked at while these report.
-WITNESSES = 4
+WITNESSES = 3
 #: Windows of silence after which an organisation does not count, while another one reports.
 ABSENT = 3.0
 
@@ -45,6 +45,7 @@ class AgreedThroughput:
     def __init__(self, window: float = DEFAULT_WINDOW) -> None:
         self._window = window
         self._organisations: Mapping[str, str] = {}
+        self._watched: frozenset[str] = frozenset()
         self._meters: dict[str, Throughput] = {}
         self._channels: dict[str, _Witnesses] = {}
 
@@ -55,6 +56,7 @@ class AgreedThroughput:
             if meter is not None:
                 meter.forget(peer)
         self._organisations = dict(organisations)
+        self._watched = frozenset(organisations.values())
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -91,10 +93,11 @@ class AgreedThroughput:
         """Make room for one more organisation, if one that was counted is silent or watched no more."""
         if len(channel.heard) < WITNESSES:
             return True
-        watched = set(self._organisations.values())
-        quiet = [one for one, heard in channel.heard.items() if instant - heard > ABSENT * self._window]
-        leaving = next((one for one in channel.heard if one not in watched), None) or next(iter(quiet), None)
-        if leaving is None:
+        silent = instant - ABSENT * self._window
+        for leaving, heard in channel.heard.items():
+            if heard < silent or leaving not in (self._watched or channel.heard):
+                break
+        else:
             return False
         del channel.heard[leaving], channel.before[leaving]
         self._meters[leaving].drop(name)
@@ -131,7 +134,7 @@ class AgreedThroughput:
         """Choose the organisations that count now, each with the time at which it was last heard of."""
         if len(channel.heard) == 1:
             return list(channel.heard.items())
-        watched = set(self._organisations.values()) if self._organisations else channel.heard.keys()
-        longest = ABSENT * max(self._meters[one].window_of(name) for one in channel.heard)
+        watched = self._watched or channel.heard
+        longest = ABSENT * max([self._meters[one].window_of(name) for one in channel.heard])
         present = [(one, heard) for one, heard in channel.heard.items() if one in watched and newest - heard <= longest]
         return present or [max(channel.heard.items(), key=lambda one: one[1])]

@@ -7,6 +7,8 @@ threads' differences since the reading before.
 What it costs (this kind of machine): opening, reading and closing a file takes 5 us, reading a kept one 1 us. So
 threads' files are kept open, up to a bound; beyond it they are opened each time. A kept file belongs to its thread, not
 to the number: reading it after the thread's end fails, so that a reused number is never mistaken for the old thread.
+Of the threads whose files are opened each time, those that have slept through some readings are read in turns, as long
+as the others explain the CPU time that the group has used.
 
 A group's ``tasks`` (v1) or ``cgroup.threads`` (v2) lists all its threads at once. Where the kernel accounts for the CPU
 time of whole groups, one number tells whether anything ran at all, since a thread's numbers move only when it is put on
@@ -37,6 +39,10 @@ _TOLERANCE = 1.1
 #: known thread: no reason to list it again. The two clocks' readings are as far apart in a busy group.
 _SPARE = 200_000
 _SPARE_PART = 0.02
+#: Threads' files kept open, where this process may have twice as many: a thousand components of thirty threads.
+_MOST_OPEN = 32_768
+#: Readings through which a thread has slept before it is read in turns, and how many readings take one turn.
+_ASLEEP, _TURNS = 3, 8
 #: Readings after which a group is listed anyway, where its CPU time is known: what moved it was mostly seen.
 RELIST = 30
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -54,6 +60,7 @@ class _Thread:
     run: int
     wait: int
     slices: int
+    slept: int = 0  # readings in a row
 
 
 class _Group:
@@ -65,6 +72,7 @@ class _Group:
         self.list_name: str | None = None
         self.kept = ThreadFiles()
         self.others: dict[bytes, _Thread] = {}
+        self.turn = 0
         self.last: float | None = None
         self.used: int | None = None  # CPU time at the last reading, in ns, where it is accounted for
         self.listed: int | None = None  # when, in clock ticks since boot
@@ -79,7 +87,7 @@ class SchedstatReader:
     """
 
     def __init__(self, max_open: int | None = None, used: Callable[[str], int | None] | None = None) -> None:
-        self._max_open = max_open if max_open is not None else spare_files(2)
+        self._max_open = max_open if max_open is not None else spare_files(2, _MOST_OPEN)
         self._used = used
         self._open = 0
         self._groups: dict[str, _Group] = {}
@@ -132,10 +140,14 @@ class SchedstatReader:
         overdue = used is None or before is None or interval is None or group.unlisted >= RELIST
         run = wait = slices = 0
         if not quiet or overdue:
-            run, wait, slices = self._read_threads(group, interval)
+            run, wait, slices = self._read_threads(group, interval, every=overdue)
         if used is not None and before is not None:
             group.unexplained += used - before - run
-            overdue |= not quiet and not _explained(group.unexplained, used - before)
+            if not overdue and not quiet and not _explained(group.unexplained, used - before):
+                more = self._read_others(group, interval, every=True)
+                run, wait, slices = run + more[0], wait + more[1], slices + more[2]
+                group.unexplained -= more[0]
+                overdue = not _explained(group.unexplained, used - before)
         if overdue:
             try:
                 new = self._list(group, interval)
@@ -150,23 +162,30 @@ class SchedstatReader:
         its = None if used is None or before is None else (used - before) * _NS
         return DelayReading(name, run * _NS, wait * _NS, slices, interval, threads, its)
 
-    def _read_threads(self, group: _Group, interval: float | None) -> Sums:
-        """Sum up what the known threads did since the last reading; forget those that have ended."""
+    def _read_threads(self, group: _Group, interval: float | None, every: bool) -> Sums:
+        """Sum up what the known threads did since they were last read; forget those that have ended.
+
+        With ``every`` no thread is left for a later reading because it sleeps.
+        """
         before = len(group.kept)
         run, wait, slices = group.kept.read()
         self._open -= before - len(group.kept)
         if group.others:
-            more = self._read_others(group, interval)
+            more = self._read_others(group, interval, every)
             run, wait, slices = run + more[0], wait + more[1], slices + more[2]
         return run, wait, slices
 
-    def _read_others(self, group: _Group, interval: float | None) -> Sums:
+    def _read_others(self, group: _Group, interval: float | None, every: bool) -> Sums:
         """Do so for threads whose files are not kept open: one that slept is told by its text alone."""
         run = wait = slices = 0
         ended = []
-        for tid, known in group.others.items():
+        group.turn += 1
+        for number, (tid, known) in enumerate(group.others.items(), group.turn):
+            if known.slept >= _ASLEEP and number % _TURNS and not every:
+                continue
             text = self._read_once(tid, b"schedstat")
             if text == known.text:
+                known.slept += 1
                 continue
             numbers = text.split()
             if len(numbers) != 3:
@@ -179,7 +198,7 @@ class SchedstatReader:
             run += ran - known.run
             wait += waited - known.wait
             slices += put - known.slices
-            known.text, known.run, known.wait, known.slices = text, ran, waited, put
+            known.text, known.run, known.wait, known.slices, known.slept = text, ran, waited, put, 0
         for tid in ended:
             del group.others[tid]
         return run, wait, slices
@@ -189,7 +208,8 @@ class SchedstatReader:
         if ran < known.run or waited < known.wait:
             return False
         did = (ran - known.run + waited - known.wait) * _NS
-        return (interval is not None and did <= interval * _TOLERANCE) or self._born(tid) == known.born
+        most = _TURNS if known.slept >= _ASLEEP else 1
+        return (interval is not None and did <= most * interval * _TOLERANCE) or self._born(tid) == known.born
 
     def _list(self, group: _Group, interval: float | None) -> Sums:
         """List the group's threads, drop those that have left, and begin with those that came. OSError: it is gone.

@@ -34,11 +34,13 @@ class Groups:
         """The group in each hierarchy."""
         return [group] if self.accounts is None else [group, self.accounts / group.relative_to(self.base)]
 
-    def run(self, group: Path, code: str) -> subprocess.Popen[bytes]:
+    def run(
+        self, group: Path, code: str, stdin: int | None = None, stdout: int | None = None
+    ) -> subprocess.Popen[bytes]:
         """Run Python in a group; from its first instruction on it is on CPU 0 and in the group."""
         start = "import os;os.sched_setaffinity(0,{0})\n"
         start += "".join(f"open({str(one / 'cgroup.procs')!r},'w').write('0')\n" for one in self.places(group))
-        process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", start + code])
+        process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", start + code], stdin=stdin, stdout=stdout)
         self.processes.append(process)
         until(lambda: str(process.pid) in (group / "cgroup.procs").read_text().split())
         return process

@@ -228,3 +228,55 @@ def test_what_a_thread_did_before_the_interval_is_not_all_of_this_interval(
     assert 0 < reading.wait < 0.11  # it lives for longer than this, by clock ticks of 0.01 s
     assert 0 < reading.run < 0.11
     reader.close()
+
+
+#: Nine threads that sleep; the one that reads a line then runs for 50 ms and goes back to sleep.
+WAKES = (
+    "import sys,threading,time\n"
+    "for _ in range(8): threading.Thread(target=time.sleep,args=(600,),daemon=True).start()\n"
+    "while sys.stdin.readline():\n"
+    "  end = time.thread_time() + 0.05\n"
+    "  while time.thread_time() < end: pass\n"
+    "  print('ran', flush=True)\n"
+)
+
+
+def test_threads_that_sleep_are_read_in_turns_until_somebody_has_run_that_was_not_read(
+    groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = groups.make()
+    process = groups.run(group, WAKES, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    until(lambda: len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 9)
+    until(lambda: "State:\tS" in Path(f"/proc/{process.pid}/status").read_text())
+    used, read = 0, 0
+    reader = SchedstatReader(max_open=0, used=lambda _: used)
+    original = reader._read_once
+
+    def counted(tid: bytes, name: bytes) -> bytes:
+        nonlocal read
+        read += name == b"schedstat"
+        return original(tid, name)
+
+    monkeypatch.setattr(reader, "_read_once", counted)
+    reader.watch({"a": group})
+    counts = []
+    for period in range(12):
+        used += 1000  # so little that nobody is missed
+        reader.read(period)
+        counts.append(read)
+        read = 0
+    assert counts[1:4] == [9, 9, 9]
+    assert max(counts[5:]) <= 2
+    before = kernels_sums(process)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    until(lambda: "State:\tS" in Path(f"/proc/{process.pid}/status").read_text())
+    ran = kernels_sums(process)[0] - before[0]
+    used += round(ran * 1e9)
+    reading = by_name(reader.read(12))["a"]
+    assert reading.run == pytest.approx(ran, abs=0.002)  # at once, and once
+    assert sum(by_name(reader.read(period))["a"].run for period in range(13, 30)) < 0.002
+    reader.close()
