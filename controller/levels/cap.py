@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.levels.wants import Want, groups_of
-from qioi.kernel.accounts import Accounts
+from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Decision
 from qioi.model.groups import branches, chain, parent_of
@@ -98,7 +98,7 @@ class Held:
 class Capper:
     """Shrinks wishes until they fit. Looks at the host only while there is anything to cap."""
 
-    def __init__(self, guard: Guard, hierarchy: Hierarchy, accounts: Accounts) -> None:
+    def __init__(self, guard: Guard, hierarchy: Hierarchy, accounts: CpuAccounts) -> None:
         self._guard = guard
         self._hierarchy = hierarchy
         self._accounts = accounts

@@ -22,7 +22,7 @@ import subprocess
 from contextlib import suppress
 
 from qioi.monitor.commits.counters import Skip, SourceCounters
-from qioi.monitor.logs.lines import MAX_LINE
+from qioi.monitor.logs.line_cutter import MAX_LINE
 
 _READ_SIZE = 64 * 1024
 #: Looks between two attempts to start journalctl, where it cannot be started or ends at once.

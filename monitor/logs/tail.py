@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.monitor.commits.counters import Skip, SourceCounters
-from qioi.monitor.logs.lines import MAX_LINE, LineCutter
+from qioi.monitor.logs.line_cutter import MAX_LINE, LineCutter
 
 _READ_SIZE = 256 * 1024
 #: Bytes that one look reads at most, and that may wait to be read.

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from qioi.model import ChannelReading, Component, Credentials, LeaderChange
 from qioi.model.names import in_one_line
 from qioi.monitor.commits.counters import Skip
-from qioi.monitor.logs.watched import Channels, SourceState
+from qioi.monitor.commits.sources import Channels, SourceState
 from qioi.monitor.metrics.exposition import Page, parse_page
-from qioi.monitor.metrics.pages import PageThroughput
+from qioi.monitor.metrics.page_throughput import PageThroughput
 
 #: Seconds between two questions to one endpoint.
 EVERY = 1.0

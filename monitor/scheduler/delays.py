@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from qioi.kernel.accounts import Accounts
+from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.model import Component, DelayReading
 from qioi.monitor.scheduler.schedstat import SchedstatReader
 
@@ -30,7 +30,7 @@ class Delays(Protocol):
 class CgroupDelays:
     """The scheduler's accounts of every thread in every component's group."""
 
-    def __init__(self, components: Iterable[Component], mount: Path, accounts: Accounts | None = None) -> None:
+    def __init__(self, components: Iterable[Component], mount: Path, accounts: CpuAccounts | None = None) -> None:
         """Begin; where groups' CPU time is accounted for, threads are looked at only where it has moved."""
         self._used_files: dict[str, str] = {}
         self._accounts = accounts

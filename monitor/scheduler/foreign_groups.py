@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from pathlib import Path
 
-from qioi.kernel.accounts import Accounts
+from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.kernel.files import NUMBER, KernelFiles
 from qioi.model import Foreigner
 from qioi.model.groups import parent_of
@@ -40,7 +40,7 @@ class ForeignGroups:
 
     def __init__(
         self,
-        accounts: Accounts,
+        accounts: CpuAccounts,
         mount: Path,
         files: KernelFiles | None = None,
         made_idle: Callable[[], Collection[str]] | None = None,

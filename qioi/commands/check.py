@@ -20,7 +20,7 @@ from qioi.controller.levers.eevdf import SliceError
 from qioi.controller.levers.idle import FILE
 from qioi.controller.slicing import find_slices
 from qioi.daemon.discoveries import UnwatchableError, libraries, look
-from qioi.discovery.offers import offers
+from qioi.discovery.available import available
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.model.names import few
@@ -52,7 +52,7 @@ def command(path: Path | None, output: str) -> None:
         hierarchy = find_hierarchy()
     except CgroupError as error:
         fail(str(error))
-    facts = host_facts(hierarchy) | {f"discovery {name}": text for name, text in offers().items()}
+    facts = host_facts(hierarchy) | {f"discovery {name}": text for name, text in available().items()}
     if config is not None:
         facts |= meaning(config, hierarchy, problems)
     if output == "json":

@@ -17,14 +17,15 @@ from qioi.daemon.own import own_cgroup
 from qioi.daemon.site import Host, StartError
 from qioi.discovery.mine import OwnGroups
 from qioi.discovery.owners import EngineOwners
-from qioi.kernel.accounts import Accounts, find_accounts
+from qioi.kernel.cpu_accounts import CpuAccounts, find_cpu_accounts
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.monitor.logs.watched import Channels, LogChannels
+from qioi.monitor.commits.sources import Channels
+from qioi.monitor.logs.component_logs import LogChannels
 from qioi.monitor.metrics.endpoints import MeteredChannels
 from qioi.monitor.scheduler.delays import CgroupDelays
-from qioi.monitor.scheduler.early_looks import EarlyLooks
 from qioi.monitor.scheduler.foreign_groups import ForeignGroups
 from qioi.monitor.scheduler.host import HostWatch
+from qioi.monitor.scheduler.onset_watch import OnsetWatch
 from qioi.monitor.scheduler.pinned import PinnedComponents
 from qioi.monitor.scheduler.stalls import StallWatch
 from qioi.roster import FixedRoster, FoundRoster, Roster
@@ -33,11 +34,11 @@ from qioi.settings.kubernetes import KubernetesConfig
 
 
 def make_instruments(
-    config: Config, host: Host, channels: Channels, looks: EarlyLooks, guard: Guard, cleanup: ExitStack
+    config: Config, host: Host, channels: Channels, looks: OnsetWatch, guard: Guard, cleanup: ExitStack
 ) -> Instruments:
     """Make all that is read once a period, and what is moved beside shares."""
     hierarchy, files = host.hierarchy, host.files
-    accounts = Accounts(hierarchy.version, find_accounts(hierarchy), files)
+    accounts = CpuAccounts(hierarchy.version, find_cpu_accounts(hierarchy), files)
     delays = CgroupDelays(config.components, hierarchy.mount, accounts)
     cleanup.callback(delays.close)
     slicer = choose_slices(config, hierarchy, cleanup)

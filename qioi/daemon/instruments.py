@@ -9,7 +9,7 @@ from qioi.controller.levels.cap import Capper
 from qioi.controller.slicing import AnySlicer
 from qioi.daemon.level_watch import LevelWatch
 from qioi.kernel.files import KernelFiles
-from qioi.monitor.logs.watched import Channels
+from qioi.monitor.commits.sources import Channels
 from qioi.monitor.scheduler.delays import Delays
 from qioi.monitor.scheduler.host import HostWatch
 from qioi.monitor.scheduler.stalls import StallWatch

@@ -6,16 +6,16 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 
 from qioi.controller.levels.placement import Levels, Placement
-from qioi.kernel.accounts import Accounts
+from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.model import Component, DelayReading, Foreigner
 from qioi.monitor.scheduler.foreign_groups import ForeignGroups
-from qioi.monitor.scheduler.usage import GroupUsage
+from qioi.monitor.scheduler.group_usage import GroupUsage
 
 
 class LevelWatch:
     """Reads the groups' usage, and has the levels found."""
 
-    def __init__(self, accounts: Accounts, foreign: ForeignGroups | None = None) -> None:
+    def __init__(self, accounts: CpuAccounts, foreign: ForeignGroups | None = None) -> None:
         """Begin; without ``foreign`` no foreign group is named."""
         self._usage = GroupUsage(accounts, foreign)
         self._levels = Levels()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.notify import Notifier
 from qioi.daemon.pace import Pace
-from qioi.monitor.scheduler.early_looks import EarlyLooks
+from qioi.monitor.scheduler.onset_watch import OnsetWatch
 from qioi.show.snapshot import Snapshot
 
 log = logging.getLogger("qioi")
@@ -66,7 +66,7 @@ def run_loop(
     publish: Callable[[Snapshot], None],
     reload: Callable[[Snapshot], Snapshot],
     notifier: Notifier,
-    looks: EarlyLooks,
+    looks: OnsetWatch,
 ) -> None:
     """Run one period after the other, each when it is due, until a signal to stop; look at the host in between."""
     snapshot = first
@@ -100,7 +100,7 @@ def run_loop(
         daemon.count_late(pace.ended(time.monotonic(), snapshot.period, time.thread_time() - before))
 
 
-def pause(looks: EarlyLooks, snapshot: Snapshot) -> float:
+def pause(looks: OnsetWatch, snapshot: Snapshot) -> float:
     """Give the seconds until the next look. Algorithm 1 has its period to the letter: for it alone there is none."""
     return looks.pause(snapshot.period) if is_prompt(snapshot) else math.inf
 

@@ -12,7 +12,7 @@ from qioi.controller.policy import Policy
 from qioi.daemon.instruments import Instruments
 from qioi.model import Component, Foreigner
 from qioi.model.groups import chain
-from qioi.monitor.logs.watched import SourceState
+from qioi.monitor.commits.sources import SourceState
 
 
 class Observer:

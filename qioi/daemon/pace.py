@@ -7,7 +7,7 @@ lengths: no law is told that they are early, only that somebody has come, and th
 
 from __future__ import annotations
 
-from qioi.monitor.scheduler.early_looks import SHORT
+from qioi.monitor.scheduler.onset_watch import SHORT
 
 #: The loop may have real-time priority, so it pauses for this many times the CPU time that its last period took. So it
 #: has a third of one CPU at most, and leaves others the rest, on a host that is too slow for the period asked for.

@@ -25,7 +25,7 @@ from qioi.controller.period import Period
 from qioi.controller.policy import Controller, Policy
 from qioi.model import DEFAULT_SHARES, ChannelReading, Commit, Component, Decision, LeaderChange, Role
 from qioi.monitor import Event, LineReader, Skip, SourceCounters, Throughput, detect_format
-from qioi.monitor.logs.lines import LineCutter
+from qioi.monitor.logs.line_cutter import LineCutter
 
 _CHUNK = 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"

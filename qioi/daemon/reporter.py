@@ -17,7 +17,7 @@ from qioi.controller.guard.restore import Outcome
 from qioi.controller.period import Period
 from qioi.controller.policy import Decisions, Policy
 from qioi.model import Component, Decision
-from qioi.monitor.logs.watched import SourceState
+from qioi.monitor.commits.sources import SourceState
 from qioi.settings.config import Config
 from qioi.show.snapshot import ChannelState, ComponentState, ConfigState, Snapshot, Totals
 from qioi.show.states import channel_after, component_states

@@ -25,7 +25,7 @@ from qioi.daemon.site import StartError, absent, occupy, record_keepers
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model.names import counted
-from qioi.monitor.scheduler.early_looks import EarlyLooks
+from qioi.monitor.scheduler.onset_watch import OnsetWatch
 from qioi.settings.config import Config
 from qioi.settings.sections import DISCOVERIES
 from qioi.show.http import BusyError, serve_tcp, serve_unix
@@ -54,7 +54,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             record_originals(config, guard)
             raise_own_shares(own_shares(config, hierarchy, precedence), guard, hierarchy)
             roster, channels = make_roster(config, guard, owners, hierarchy, cleanup)
-            looks = EarlyLooks()
+            looks = OnsetWatch()
             cleanup.callback(looks.close)
             daemon = Daemon(
                 config, guard, make_instruments(config, host, channels, looks, guard, cleanup), roster, kept

@@ -20,7 +20,7 @@ from typing import Any
 from qioi.discovery.base import Found
 from qioi.discovery.cgroups import PROC, NoGroupError, container_group
 from qioi.discovery.recognise import LOGGED, Rule, organisation, recognise
-from qioi.discovery.sights import Sight, gather
+from qioi.discovery.seen_containers import SeenContainer, gather
 from qioi.model import Component
 
 DEFAULT_STATE = "/run/containerd/io.containerd.runtime.v2.task"
@@ -57,7 +57,7 @@ class ContainerdDiscovery:
         self._proc = proc
         self._every = every
         self._next = 0.0
-        self._sights: dict[Path, Sight | None] = {}
+        self._sights: dict[Path, SeenContainer | None] = {}
         self._found = Found()
 
     def found(self) -> Found:
@@ -91,7 +91,7 @@ class ContainerdDiscovery:
         if found != self._found:
             self._found = found
 
-    def _meet(self, task: Path) -> Sight | None:
+    def _meet(self, task: Path) -> SeenContainer | None:
         """Recognise one task; ``None`` for one that is nothing to the ledger."""
         annotations = annotations_of(task)
         if annotations.get(f"{_CRI}container-type") == "sandbox":
@@ -100,24 +100,24 @@ class ContainerdDiscovery:
         name = f"{pod}/{container}" if pod and container else task.name
         what = recognise(name, annotations.get(f"{_CRI}image-name", ""), annotations, self._rules, self._fabric)
         if what.role is None and not what.best_effort:
-            return Sight(None, problems=what.problems, name=name) if what.problems else None
+            return SeenContainer(None, problems=what.problems, name=name) if what.problems else None
         try:
             pid = int((task / "init.pid").read_text())
             group = container_group(pid, task.name, self._version, self._proc)
         except (OSError, ValueError):
             raise NotYetError from None
         except NoGroupError as error:
-            return Sight(None, problems=(*what.problems, str(error)), name=name)
+            return SeenContainer(None, problems=(*what.problems, str(error)), name=name)
         if group is None:
             raise NotYetError
         if what.role is None:
-            return Sight(None, problems=what.problems, name=name, best_effort=group)
+            return SeenContainer(None, problems=what.problems, name=name, best_effort=group)
         problems, log = what.problems, None
         if what.role in LOGGED:
             log = log_of(task, annotations)
             if log is None:
                 problems += ("its log is not known: accepted is a container of the CRI with the kubelet's log paths",)
-        return Sight(
+        return SeenContainer(
             Component(
                 name, what.role, group, what.channels, log, "cri" if log else "plain",
                 organisation=organisation(name, annotations, {}),

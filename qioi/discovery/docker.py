@@ -30,7 +30,7 @@ from qioi.discovery.recognise import (
     recognise,
     state_database,
 )
-from qioi.discovery.sights import Sight, gather
+from qioi.discovery.seen_containers import SeenContainer, gather
 from qioi.model import Component, Owner, OwnerKind, Role
 
 log = logging.getLogger("qioi")
@@ -62,7 +62,7 @@ class DockerDiscovery:
         self._rules = tuple(rules)
         self._fabric = fabric
         self._owned = owned and kind.records
-        self._sights: dict[str, Sight] = {}
+        self._sights: dict[str, SeenContainer] = {}
         self._found = Found(problems={self._about: "not asked yet"}, complete=False)
         self._stop = threading.Event()
         self._listed = threading.Event()
@@ -165,16 +165,16 @@ class DockerDiscovery:
         else:
             self._sights[container] = sight
 
-    def _look(self, engine: Engine, container: str) -> Sight | None:
+    def _look(self, engine: Engine, container: str) -> SeenContainer | None:
         """Recognise one container. One that the engine fails on hides no other, and stays what it was."""
         try:
             return self._recognise(engine, container)
         except (RefusedError, AttributeError, LookupError, TypeError, ValueError) as error:
             why = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
-            known = self._sights.get(container) or Sight(None, name=container[:12])
+            known = self._sights.get(container) or SeenContainer(None, name=container[:12])
             return replace(known, problems=(f"it cannot be looked at: {why}",))
 
-    def _recognise(self, engine: Engine, container: str) -> Sight | None:
+    def _recognise(self, engine: Engine, container: str) -> SeenContainer | None:
         """Recognise one container; ``None`` for one that is not running, or nothing to the ledger."""
         try:
             facts = engine.inspect(container)
@@ -189,15 +189,15 @@ class DockerDiscovery:
         if possible:
             what = Recognised(Role.SUPPORT)
         if what.role is None and not what.best_effort:
-            return Sight(None, problems=what.problems, name=name) if what.problems else None
+            return SeenContainer(None, problems=what.problems, name=name) if what.problems else None
         try:
             group = container_group(int(facts["State"]["Pid"]), container, self._version)
         except NoGroupError as error:
-            return Sight(None, problems=(*what.problems, str(error)), name=name)
+            return SeenContainer(None, problems=(*what.problems, str(error)), name=name)
         if group is None:
             return None
         if what.role is None:
-            return Sight(None, problems=what.problems, name=name, best_effort=group)
+            return SeenContainer(None, problems=what.problems, name=name, best_effort=group)
         problems = what.problems
         log_path, log_format = self._log(container, facts) if what.role in LOGGED else (None, "plain")
         if what.role in LOGGED and log_path is None:
@@ -211,7 +211,7 @@ class DockerDiscovery:
             organisation=organisation(name, labels, environment),
         )  # fmt: skip
         database = state_database(environment) if what.role is Role.PEER else None
-        return Sight(
+        return SeenContainer(
             component, what.threshold, problems, name,
             database=database, network=network_of(name, facts), possible=possible,
         )  # fmt: skip

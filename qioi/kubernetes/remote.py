@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from qioi.kubernetes.policies import Judged
 from qioi.kubernetes.reports import RENEW
 from qioi.model import ChannelReading, Component, LeaderChange
-from qioi.monitor.logs.watched import Channels, LogChannels, SourceState
+from qioi.monitor.commits.sources import Channels, SourceState
+from qioi.monitor.logs.component_logs import LogChannels
 
 #: Seconds for which a report counts as new: until the next one is overdue, and the writers' least pause more.
 FRESH = RENEW + 5.0

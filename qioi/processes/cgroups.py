@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.kernel import hierarchy
-from qioi.kernel.accounts import find_accounts
+from qioi.kernel.cpu_accounts import find_cpu_accounts
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import MOUNTINFO
 from qioi.model import DEFAULT_SHARES
@@ -56,7 +56,7 @@ def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
         found = hierarchy.find_hierarchy(mountinfo)
     except CgroupError as error:
         raise LabError(str(error)) from None
-    return Hierarchy(found.version, found.mount, find_accounts(found, mountinfo) if found.version == 1 else None)
+    return Hierarchy(found.version, found.mount, find_cpu_accounts(found, mountinfo) if found.version == 1 else None)
 
 
 @dataclass(frozen=True, slots=True)

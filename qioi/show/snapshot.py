@@ -16,7 +16,7 @@ from qioi.controller.levels.cap import Held
 from qioi.controller.levels.placement import Placement
 from qioi.controller.slicing import SliceState
 from qioi.model import Foreigner, HostLoad, Working
-from qioi.monitor.logs.watched import SourceState
+from qioi.monitor.commits.sources import SourceState
 from qioi.show.cluster import KubernetesState
 from qioi.show.trouble import Trouble
 

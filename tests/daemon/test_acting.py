@@ -19,7 +19,7 @@ from waiting import DIES_WITH_TEST, until
 
 from qioi.commands.explain import lines
 from qioi.daemon.level_watch import LevelWatch
-from qioi.kernel.accounts import Accounts, find_accounts
+from qioi.kernel.cpu_accounts import CpuAccounts, find_cpu_accounts
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, DelayReading, Role
@@ -376,7 +376,7 @@ def burner(hierarchy: Hierarchy, path: str) -> Iterator[None]:
 
 
 def mounts(hierarchy: Hierarchy) -> set[Path]:
-    return {hierarchy.mount, find_accounts(hierarchy) or hierarchy.mount}
+    return {hierarchy.mount, find_cpu_accounts(hierarchy) or hierarchy.mount}
 
 
 def sweep(hierarchy: Hierarchy, *paths: str) -> None:
@@ -436,10 +436,10 @@ def test_cpu_time_is_read_where_the_host_accounts_for_it(tmp_path: Path) -> None
     table.write_text(
         "30 20 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 20 0:2 / /x/acct rw - cgroup cgroup rw,cpuacct\n"
     )
-    assert find_accounts(Hierarchy(1, tmp_path), table) == Path("/x/acct")
-    assert find_accounts(Hierarchy(2, tmp_path), table) == tmp_path
+    assert find_cpu_accounts(Hierarchy(1, tmp_path), table) == Path("/x/acct")
+    assert find_cpu_accounts(Hierarchy(2, tmp_path), table) == tmp_path
     table.write_text("30 20 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n")
-    assert find_accounts(Hierarchy(1, tmp_path), table) is None
+    assert find_cpu_accounts(Hierarchy(1, tmp_path), table) is None
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def test_cpu_time_is_read_where_the_host_accounts_for_it(tmp_path: Path) -> None
 )
 def test_levels_are_found_from_the_kernels_accounts(tmp_path: Path, version: int, file: str, text: str) -> None:
     one = Component("p", Role.PEER, "docker/p")
-    watch = LevelWatch(Accounts(version, tmp_path))
+    watch = LevelWatch(CpuAccounts(version, tmp_path))
     (tmp_path / "docker").mkdir()
 
     def account(host: int, docker: int) -> None:
@@ -461,14 +461,14 @@ def test_levels_are_found_from_the_kernels_accounts(tmp_path: Path, version: int
     assert watch.read(11.0, [one], delays, [])["docker/p"].groups == ("docker",)
     (tmp_path / file).write_text("what\n")
     assert watch.read(12.0, [one], delays, [])["docker/p"].groups == ("docker/p",)
-    assert "not known" in LevelWatch(Accounts(version, None)).read(1.0, [one], delays, [])["docker/p"].why
+    assert "not known" in LevelWatch(CpuAccounts(version, None)).read(1.0, [one], delays, [])["docker/p"].why
 
 
 def test_what_is_much_is_told_by_the_processors_that_are_there_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A virtual machine may be given more while it runs."""
-    watch, one = LevelWatch(Accounts(1, tmp_path)), Component("p", Role.PEER, "docker/p")
+    watch, one = LevelWatch(CpuAccounts(1, tmp_path)), Component("p", Role.PEER, "docker/p")
     delays, levels = {"p": DelayReading("p", 0.1, 0.0, 10, 1.0)}, []
     (tmp_path / "docker").mkdir()
     for second, cpus in enumerate((2, 2, 64)):
@@ -481,7 +481,7 @@ def test_what_is_much_is_told_by_the_processors_that_are_there_now(
 
 def test_a_component_that_is_down_hides_no_level_from_the_others(tmp_path: Path) -> None:
     """It uses nothing; and one that has just begun, of which nothing is known yet, changes nothing."""
-    watch = LevelWatch(Accounts(1, tmp_path))
+    watch = LevelWatch(CpuAccounts(1, tmp_path))
     here, down, new = (Component(name, Role.PEER, f"docker/{name}") for name in ("p", "down", "new"))
     delays = {"p": DelayReading("p", 0.1, 0.0, 10, 1.0)}
 

@@ -18,8 +18,8 @@ from running import Site, end
 from waiting import until
 
 from qioi.daemon.pace import REST, Pace
-from qioi.monitor.scheduler.early_looks import EVERY, LOADAVG, SHORT, EarlyLooks
 from qioi.monitor.scheduler.onset import KNOWN, PAUSE, runnable
+from qioi.monitor.scheduler.onset_watch import EVERY, LOADAVG, SHORT, OnsetWatch
 
 
 def test_periods_follow_each_other() -> None:
@@ -65,11 +65,11 @@ def test_an_onset_brings_two_periods_at_once_and_then_they_follow_each_other_aga
 
 
 def test_a_host_that_does_not_say_is_not_looked_at(tmp_path: Path) -> None:
-    looks = EarlyLooks(tmp_path / "missing")
+    looks = OnsetWatch(tmp_path / "missing")
     assert looks.pause(1.0) == float("inf")
     assert looks.look(0.0) is None
     (tmp_path / "loadavg").write_text("nothing\n")
-    looks = EarlyLooks(tmp_path / "loadavg")
+    looks = OnsetWatch(tmp_path / "loadavg")
     assert looks.pause(1.0) == EVERY
     assert looks.pause(0.1) == float("inf")  # as prompt by itself
     assert looks.look(0.0) is None
@@ -78,7 +78,7 @@ def test_a_host_that_does_not_say_is_not_looked_at(tmp_path: Path) -> None:
 
 def test_for_a_second_after_an_onset_it_is_told(tmp_path: Path) -> None:
     (tmp_path / "loadavg").write_text("0.5 0.5 0.5 2/100 7\n")
-    looks, crowd = EarlyLooks(tmp_path / "loadavg"), 1000 * (os.cpu_count() or 1)
+    looks, crowd = OnsetWatch(tmp_path / "loadavg"), 1000 * (os.cpu_count() or 1)
     assert not looks.sudden()
     for tenth in range(40):
         looks.look(tenth / 10)

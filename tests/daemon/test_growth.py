@@ -17,7 +17,7 @@ from toy_daemon import ToySite, peer
 
 from qioi.controller.policy import Controller, Policy
 from qioi.model import Component, Role
-from qioi.monitor.logs.watched import SourceState
+from qioi.monitor.commits.sources import SourceState
 
 #: Components that come and go before the count begins; then, in each of so many counts.
 FIRST, THEN, COUNTS = 20, 80, 3

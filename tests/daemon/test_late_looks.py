@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qioi.model import Component, Role
-from qioi.monitor.logs.watched import LogChannels
+from qioi.monitor.logs.component_logs import LogChannels
 
 LINE = (
     "{} 0a1 INFO [kvledger] commit -> [red] Committed block [{}] with 10 transaction(s) in 3ms "

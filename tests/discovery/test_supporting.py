@@ -6,24 +6,24 @@ import pytest
 
 from qioi.discovery.docker import network_of
 from qioi.discovery.recognise import Network
-from qioi.discovery.sights import Sight, gather
+from qioi.discovery.seen_containers import SeenContainer, gather
 from qioi.model import Component, Role
 
 ABOUT = "docker engine"
 
 
-def peer(name: str, database: str | None, channels: tuple[str, ...] = ("red",)) -> Sight:
+def peer(name: str, database: str | None, channels: tuple[str, ...] = ("red",)) -> SeenContainer:
     component = Component(name, Role.PEER, f"docker/{name}", channels, organisation="Org1MSP")
-    return Sight(component, name=name, database=database, network=Network(frozenset({name})))
+    return SeenContainer(component, name=name, database=database, network=Network(frozenset({name})))
 
 
-def database(name: str, *ports: str) -> Sight:
+def database(name: str, *ports: str) -> SeenContainer:
     component = Component(name, Role.SUPPORT, f"docker/{name}")
     names = frozenset({name, f"{name}.fabric"})
-    return Sight(component, name=name, network=Network(names, frozenset(ports)), possible=True)
+    return SeenContainer(component, name=name, network=Network(names, frozenset(ports)), possible=True)
 
 
-def supporting(*sights: Sight) -> list[Component]:
+def supporting(*sights: SeenContainer) -> list[Component]:
     return [one for one in gather(sights, ABOUT, None).components if one.role is Role.SUPPORT]
 
 

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.host]
 OWN_LEVEL = """
 import qioi.daemon.assembly
 from qioi.cli import main
-qioi.daemon.assembly.find_accounts = lambda hierarchy: None
+qioi.daemon.assembly.find_cpu_accounts = lambda hierarchy: None
 main()
 """
 

@@ -14,7 +14,7 @@ from qioi.controller.guard.guard import Guard
 from qioi.daemon.daemon import Daemon
 from qioi.discovery.base import Found
 from qioi.model import Component, Role
-from qioi.monitor.logs.watched import LogChannels
+from qioi.monitor.logs.component_logs import LogChannels
 from qioi.roster import FoundRoster
 from qioi.settings.config import load_config
 from qioi.show.footnotes import footnotes

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 
-from qioi.monitor.logs.watched import SourceState
+from qioi.monitor.commits.sources import SourceState
 from qioi.show.metrics import Meter
 from qioi.show.snapshot import Snapshot
 

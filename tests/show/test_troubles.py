@@ -13,7 +13,7 @@ from toy_daemon import ToySite, peer
 
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.model import Working
-from qioi.monitor.logs.watched import SourceState
+from qioi.monitor.commits.sources import SourceState
 from qioi.show.footnotes import TROUBLES, footnotes
 from qioi.show.metrics import render
 from qioi.show.publisher import Orders, Publisher

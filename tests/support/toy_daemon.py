@@ -19,10 +19,10 @@ from qioi.controller.levers.files import Files
 from qioi.controller.slicing import AnySlicer, NoSlicer
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.instruments import Instruments
-from qioi.kernel.accounts import Accounts
+from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import ChannelReading, Component, DelayReading, Foreigner, HostLoad, LeaderChange, Stalls
-from qioi.monitor.logs.watched import SourceState
+from qioi.monitor.commits.sources import SourceState
 from qioi.monitor.scheduler.host import HostWatch
 from qioi.roster import FixedRoster
 from qioi.settings.config import load_config
@@ -52,7 +52,7 @@ class ToyInstruments:
         host = self.host_watch or ToyHost(self)
         parts = ToyChannels(self), ToyDelays(self), host, ToyStalls(self), ToyLevels(self)
         return Instruments(
-            *parts, Capper(guard, hierarchy, Accounts(2, hierarchy.mount)), self.slicer, self.best_effort
+            *parts, Capper(guard, hierarchy, CpuAccounts(2, hierarchy.mount)), self.slicer, self.best_effort
         )  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from toy_daemon import ToySite, peer
 from qioi.commands.explain import lines
 from qioi.commands.status import notes
 from qioi.model import Component, HostLoad, LeaderChange, Role
-from qioi.monitor.logs.watched import LogChannels
+from qioi.monitor.logs.component_logs import LogChannels
 from qioi.show.explain import explain
 from qioi.show.metrics import render
 

@@ -15,7 +15,7 @@ from toy_wants import Tree, want
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.levels.cap import Boost, Capper, Held, limit, part_held, weights_below
 from qioi.controller.policy import Controller, Policy
-from qioi.kernel.accounts import Accounts
+from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.model import Component, DelayReading, Role
 
 
@@ -134,7 +134,7 @@ def busy_tree(folder: Path) -> tuple[Tree, Capper]:
     tree.group("idle")
     (tree.hierarchy.folder(tree.group("not-accounted-for")) / "cpu.stat").unlink()
     tree.hierarchy.folder("no-weight").mkdir()
-    return tree, Capper(tree.guard, tree.hierarchy, Accounts(2, tree.hierarchy.mount))
+    return tree, Capper(tree.guard, tree.hierarchy, CpuAccounts(2, tree.hierarchy.mount))
 
 
 def spend(tree: Tree, seconds: float) -> None:

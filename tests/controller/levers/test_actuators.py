@@ -15,7 +15,7 @@ import qioi.controller.levers.libcgroup as binding
 from qioi.controller.levers.choose import choose_access
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.libcgroup import Libcgroup
-from qioi.kernel.accounts import find_accounts
+from qioi.kernel.cpu_accounts import find_cpu_accounts
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy, unescape
 from qioi.model import MAX_SHARES, MIN_SHARES
@@ -144,7 +144,7 @@ def test_a_mount_that_a_user_has_named_badly_hides_nothing(tmp_path: Path) -> No
     table.write_bytes(os.fsencode("".join(bad) + V1.format(mount="/m/cpu", controllers="cpu,cpuacct")))
     hierarchy = Hierarchy(1, Path("/m/cpu"))
     assert find_hierarchy(table) == hierarchy
-    assert find_accounts(hierarchy, table) == Path("/m/cpu")
+    assert find_cpu_accounts(hierarchy, table) == Path("/m/cpu")
 
 
 def test_a_host_without_the_controller_is_said_to_be_so(tmp_path: Path) -> None:

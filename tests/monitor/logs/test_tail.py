@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qioi.monitor import FileTail, Skip, SourceCounters
-from qioi.monitor.logs.lines import LineCutter
+from qioi.monitor.logs.line_cutter import LineCutter
 
 
 def lines_of(blocks: list[bytes]) -> list[bytes]:

@@ -13,7 +13,7 @@ import pytest
 from waiting import until
 
 from qioi.model import Component, Role
-from qioi.monitor.logs.watched import LogChannels
+from qioi.monitor.logs.component_logs import LogChannels
 from qioi.monitor.metrics.endpoints import LONGEST, MeteredChannels
 
 #: An answer, as bytes that are sent one after the other, with a pause in seconds between them.

@@ -16,7 +16,7 @@ import pytest
 from waiting import until
 
 from qioi.model import Component, Credentials, Role
-from qioi.monitor.logs.watched import LogChannels
+from qioi.monitor.logs.component_logs import LogChannels
 from qioi.monitor.metrics.endpoints import MeteredChannels
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs Debian's package openssl")

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from monitor_groups import Groups
 
-from qioi.kernel.accounts import Accounts, find_accounts
+from qioi.kernel.cpu_accounts import CpuAccounts, find_cpu_accounts
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.model import Component, Role
 from qioi.model.groups import branches
 from qioi.monitor.scheduler.delays import CgroupDelays
 from qioi.monitor.scheduler.foreign_groups import ForeignGroups
+from qioi.monitor.scheduler.group_usage import GroupUsage
 from qioi.monitor.scheduler.host import HostWatch
 from qioi.monitor.scheduler.pinned import PinnedComponents
-from qioi.monitor.scheduler.usage import GroupUsage
 
 SPIN = "while True: pass"
 #: Each lives for some milliseconds, and nobody lists it while it does.
@@ -39,7 +39,7 @@ class Site:
 
     def __init__(self, groups: Groups) -> None:
         self.hierarchy = find_hierarchy()
-        self.accounts = Accounts(self.hierarchy.version, find_accounts(self.hierarchy))
+        self.accounts = CpuAccounts(self.hierarchy.version, find_cpu_accounts(self.hierarchy))
         self.groups = groups
         self.made_idle: tuple[str, ...] = ()
         self.foreign = ForeignGroups(self.accounts, self.hierarchy.mount, made_idle=lambda: self.made_idle)
@@ -66,7 +66,7 @@ def site() -> Iterator[Site]:
         hierarchy = find_hierarchy()
     except CgroupError:
         pytest.skip("no CPU controller")
-    accounts = find_accounts(hierarchy)
+    accounts = find_cpu_accounts(hierarchy)
     if accounts is None or not os.access(hierarchy.mount, os.W_OK):
         pytest.skip("no right to make control groups, or no accounts of them")
     name = f"qioi-test-foreign-{os.getpid()}"

@@ -9,7 +9,7 @@ from descriptors import open_files
 from monitor_groups import Groups
 from waiting import until
 
-from qioi.kernel.accounts import Accounts, find_accounts
+from qioi.kernel.cpu_accounts import CpuAccounts, find_cpu_accounts
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.model import DelayReading
 from qioi.monitor import SchedstatReader
@@ -32,13 +32,13 @@ def reader(request: pytest.FixtureRequest, groups: Groups) -> SchedstatReader:
 watched: dict[str, Path] = {}
 
 
-def accounts_of() -> Accounts:
+def accounts_of() -> CpuAccounts:
     """The CPU time of whole groups, as this host accounts for it."""
     hierarchy = find_hierarchy()
-    mount = find_accounts(hierarchy)
+    mount = find_cpu_accounts(hierarchy)
     if mount is None:
         pytest.skip("this host does not account for groups' CPU time")
-    return Accounts(hierarchy.version, mount)
+    return CpuAccounts(hierarchy.version, mount)
 
 
 def watch(reader: SchedstatReader, groups: dict[str, Path]) -> None:

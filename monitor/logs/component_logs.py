@@ -1,16 +1,14 @@
-"""All the logs that the daemon watches: commits per channel, leader changes, and how each log is doing."""
+"""The logs of all components: commits per channel, leader changes, and how each log is doing."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Protocol
-
-from msgspec import Struct, field
+from collections.abc import Iterable
 
 from qioi.model import ChannelReading, Commit, Component, LeaderChange, Role
 from qioi.monitor.commits.agreement import AgreedThroughput
+from qioi.monitor.commits.sources import SourceState
 from qioi.monitor.commits.throughput import commit_instant
 from qioi.monitor.logs.source import LogSource
 
@@ -18,58 +16,6 @@ from qioi.monitor.logs.source import LogSource
 LINE_AGE = 5.0
 #: Leader changes that are kept between two periods; a log may be forged, so there is a bound.
 MAX_ELECTIONS = 256
-
-
-class SourceState(Struct, frozen=True):
-    """How one component's log, or its metrics endpoint, is doing. ``problem`` is ``None`` while it can be read.
-
-    Of an endpoint, ``lines`` counts the pages and ``commits`` the valid transactions on the last one.
-    ``skipped`` counts by reason what a log said of commits and was not believed; ``lost_files`` were rotated away
-    faster than they are read; ``behind``: more was written than one look takes, so that the readings lag for a moment;
-    where that is too much, ``skipped_bytes`` were passed over.
-    """
-
-    component: str
-    path: str
-    problem: str | None
-    lines: int
-    commits: int
-    leader_changes: int
-    kind: str = "log"  # or metrics
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    rotations: int = 0
-    truncations: int = 0
-    lost_files: int = 0
-    behind: bool = False
-    skipped_bytes: int = 0
-
-
-class Channels(Protocol):
-    """Throughput per channel."""
-
-    def read(self, now: float) -> dict[str, ChannelReading]:
-        """Take in what happened since the last call; ``now`` is the monotonic time."""
-        ...
-
-    def states(self) -> list[SourceState]:
-        """Say how each log is doing."""
-        ...
-
-    def elections(self) -> list[LeaderChange]:
-        """Give the Raft leader changes that were logged since the call before."""
-        ...
-
-    def seen(self) -> tuple[str, ...]:
-        """Name the channels that commits were seen of."""
-        ...
-
-    def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
-        """Go on with these components and channels; what stays is not disturbed."""
-        ...
-
-    def close(self) -> None:
-        """Let go of files."""
-        ...
 
 
 class LogChannels:

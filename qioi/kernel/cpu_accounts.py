@@ -12,7 +12,7 @@ from qioi.kernel.files import NUMBER, KernelFiles
 from qioi.kernel.hierarchy import MOUNTINFO, Hierarchy, mounts
 
 
-def find_accounts(hierarchy: Hierarchy, mountinfo: Path = MOUNTINFO) -> Path | None:
+def find_cpu_accounts(hierarchy: Hierarchy, mountinfo: Path = MOUNTINFO) -> Path | None:
     """Find where groups' CPU time is read; ``None`` where this host does not account for it."""
     if hierarchy.version == 2:
         return hierarchy.mount
@@ -22,7 +22,7 @@ def find_accounts(hierarchy: Hierarchy, mountinfo: Path = MOUNTINFO) -> Path | N
     return None
 
 
-class Accounts:
+class CpuAccounts:
     """Reads CPU times; ``mount`` is where the accounts are, ``None`` where the kernel keeps none."""
 
     def __init__(self, version: int, mount: Path | None, files: KernelFiles | None = None) -> None:

@@ -11,7 +11,7 @@ from qioi.model import Component, Role
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class SeenContainer:
     """One container that is a component, or would be but for a problem; or a neighbour's that is best-effort.
 
     ``best_effort`` is such a neighbour's group. ``database`` is the address of the state database that a peer names,
@@ -28,7 +28,7 @@ class Sight:
     possible: bool = False
 
 
-def gather(sights: Iterable[Sight], about: str, problem: str | None) -> Found:
+def gather(sights: Iterable[SeenContainer], about: str, problem: str | None) -> Found:
     """Make one value of it; ``problem`` is what is wrong with who was asked, which is called ``about``."""
     components: list[Component] = []
     best_effort: list[str] = []
@@ -52,7 +52,7 @@ def gather(sights: Iterable[Sight], about: str, problem: str | None) -> Found:
     return Found(tuple(components), thresholds, problems, best_effort=tuple(best_effort))
 
 
-def peers_by_database(sights: Sequence[Sight]) -> Mapping[str, list[Component]]:
+def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Component]]:
     """Give the peers that keep their state in each container, by the container's control group.
 
     A database is found by a name of its container or, where its host is no container, by a port of this host.
@@ -69,7 +69,7 @@ def peers_by_database(sights: Sequence[Sight]) -> Mapping[str, list[Component]]:
     return found
 
 
-def supporting(sight: Sight, peers: Mapping[str, list[Component]]) -> Component | None:
+def supporting(sight: SeenContainer, peers: Mapping[str, list[Component]]) -> Component | None:
     """Make a component of a database that peers wait for: it serves their channels. ``None`` where no peer names it."""
     waiting = peers.get(sight.component.cgroup, []) if sight.component is not None else []
     if sight.component is None or not waiting:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from qioi.kernel.accounts import Accounts
+from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.model import Component, DelayReading, Foreigner
 from qioi.model.groups import chain
 from qioi.monitor.scheduler.foreign_groups import ForeignGroups
@@ -13,7 +13,7 @@ from qioi.monitor.scheduler.foreign_groups import ForeignGroups
 class GroupUsage:
     """Reads the groups' accounts of CPU time, once a period; ``foreign`` are the groups beside components."""
 
-    def __init__(self, accounts: Accounts, foreign: ForeignGroups | None = None) -> None:
+    def __init__(self, accounts: CpuAccounts, foreign: ForeignGroups | None = None) -> None:
         self._accounts = accounts
         self._before: dict[str, tuple[float, float]] = {}
         self._foreign = foreign

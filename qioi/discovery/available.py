@@ -17,7 +17,7 @@ from qioi.discovery.systemd import Systemd
 TIMEOUT = 3
 
 
-def offers() -> dict[str, str]:
+def available() -> dict[str, str]:
     """Ask for each; a reason stands where there is none."""
     asked: dict[str, Callable[[], str]] = {
         "docker": lambda: engine(DEFAULT_SOCKET, DOCKER),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from qioi.model import Commit, Component, Role
 from qioi.monitor import FileTail, Throughput
-from qioi.monitor.logs.watched import LogChannels
+from qioi.monitor.logs.component_logs import LogChannels
 
 #: What a peer at DEBUG writes between two blocks: four megabytes, of which a tenth is read.
 NOISE = (

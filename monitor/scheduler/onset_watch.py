@@ -18,7 +18,7 @@ SHORT = 0.3
 SUDDEN = 1.0
 
 
-class EarlyLooks:
+class OnsetWatch:
     """Looks at the host between periods; where it does not say how many threads are runnable, never."""
 
     def __init__(self, file: Path = LOADAVG) -> None:

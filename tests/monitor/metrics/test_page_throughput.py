@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qioi.model.names import MAX_CHANNELS
 from qioi.monitor.metrics.exposition import COUNT, HEIGHT, Page, parse_page
-from qioi.monitor.metrics.pages import PageThroughput
+from qioi.monitor.metrics.page_throughput import PageThroughput
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "fabric-logs"
 
