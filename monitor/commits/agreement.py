@@ -5,7 +5,7 @@ counted by themselves, and where several organisations report a channel, the sec
 single one can make a channel look better served than another sees it. That of two honest ones is the channel's own,
 since all peers commit the same blocks; one that catches up with old blocks has a higher one, and changes nothing.
 
-An organisation that falls silent goes on with the rate of its last commit, for a while: a peer that has stopped lowers
+An organisation that falls silent keeps the rate of its last commit for a while: a peer that has stopped lowers
 no rate, and one that starves is not silent for long. At most :data:`WITNESSES` organisations are counted per channel.
 """
 
@@ -50,7 +50,7 @@ class AgreedThroughput:
         self._channels: dict[str, _Witnesses] = {}
 
     def organise(self, organisations: Mapping[str, str]) -> None:
-        """Go on with these peers, each with its organisation. A peer that is not named is one of its own."""
+        """Watch these peers from now on, each with its organisation. A peer without one is its own."""
         for peer in self._organisations.keys() - organisations.keys():
             meter = self._meters.get(self._organisations[peer])
             if meter is not None:

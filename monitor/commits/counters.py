@@ -22,7 +22,7 @@ class Skip(StrEnum):
     TOO_LONG = "line-too-long"
     #: Not in the wrapping format (Docker json-file, CRI) that the file is said to have.
     BAD_WRAPPER = "bad-wrapper"
-    #: A part of the log that was written faster than it is read, and that nobody looked into.
+    #: A part of the log that was passed over, because it was written faster than it is read.
     BACKLOG = "backlog"
     #: A commit of a channel that the component does not serve.
     FOREIGN_CHANNEL = "foreign-channel"

@@ -7,10 +7,9 @@ A commit is the message of Fabric's ``kvledger`` at INFO, in one of three wordin
                   (state_validation=%dms block_commit=%dms state_commit=%dms)
     1.4.2 - 3.x   the same with block_and_pvtdata_commit=%dms and, at the end, commitHash=[%x]
 
-It must be the whole message of the line's own header. What this can't tell apart: a message with line
-breaks in Fabric's *text* format may hold a complete forged line (JSON and logfmt escape line breaks).
-The throughput windows therefore check each peer's blocks for their order, and a component is believed
-only about the channels that it serves.
+It must be the whole message of the line's own header. The parser cannot tell a forged line apart that a message with
+line breaks holds as a whole in Fabric's *text* format (JSON and logfmt escape line breaks). The throughput windows
+therefore check the order of each peer's blocks, and a component's log affects only the channels that it serves.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from qioi.monitor.commits.records import Record, parse_record, parse_second
 
 Event = Commit | LeaderChange
 
-#: What a line must hold to be looked at at all.
+#: Texts of which a line must hold one to be parsed.
 COMMIT_MARKER = b"Committed block"  # the longer, the faster it is searched for
 LEADER_MARKER = b"Raft leader changed"
 
@@ -37,7 +36,7 @@ _COMMIT = re.compile(
     rb" block_(?:and_pvtdata_)?commit=\d{1,20}ms state_commit=\d{1,20}ms\))?"
     rb"(?P<hash> commitHash=\[[0-9a-f]{0,128}\])?"
 )
-#: A whole line as Fabric writes it if nobody configures anything, from 2.4 on or before: all that :func:`parse_record`
+#: A whole line in Fabric's default format, from 2.4 on or before: all that :func:`parse_record`
 #: and ``_COMMIT`` would find in it, in one go. Logs hold hardly any other commit lines.
 _USUAL = re.compile(
     rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{3}) UTC "
@@ -65,7 +64,7 @@ class CommitParser:
     """Reads the lines of one component.
 
     It remembers one thing: whether the log's lines have headers. Once one was seen, a commit message
-    without a header is not believed, since it can only be the continuation of another message.
+    without a header is refused: it can only be the continuation of another message.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class CommitParser:
         counters: SourceCounters | None = None,
         elections: bool = True,
     ) -> None:
-        """Begin; without ``elections`` no line is searched for leader changes: only orderers log them."""
+        """Read for a component. Without ``elections`` leader changes are not searched for: only orderers log them."""
         self.component = component
         self._elections = elections
         self.counters = counters if counters is not None else SourceCounters()
@@ -104,7 +103,7 @@ class CommitParser:
             whole = parse_second(second)
             self._headers_seen = True
             instant = None if whole is None else whole + int(fraction) / 1000.0
-            return self._believe(channel, int(block), int(transactions), instant)
+            return self._accept(channel, int(block), int(transactions), instant)
         record = parse_record(line)
         if record is None:
             self.counters.skip(Skip.TOO_LONG)
@@ -138,10 +137,10 @@ class CommitParser:
             return None
         name = match["channel"] or match["old_channel"]
         number, count = _number(match["block"], _MAX_U64), _number(match["transactions"], _MAX_U32)
-        return self._believe(name, number, count, record.time)
+        return self._accept(name, number, count, record.time)
 
-    def _believe(self, name: bytes, block: int | None, count: int | None, instant: float | None) -> Commit | None:
-        """Take what a commit line says for a commit if it can be one, of a channel that the component serves."""
+    def _accept(self, name: bytes, block: int | None, count: int | None, instant: float | None) -> Commit | None:
+        """Make a commit of what a line says, if it is possible and of a channel that the component serves."""
         if block is None or count is None or block > _MAX_U64 or count > _MAX_U32:
             self.counters.skip(Skip.OUT_OF_RANGE)
             return None

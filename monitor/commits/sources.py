@@ -14,7 +14,7 @@ class SourceState(Struct, frozen=True):
     """How one component's log, or its metrics endpoint, is doing. ``problem`` is ``None`` while it can be read.
 
     Of an endpoint, ``lines`` counts the pages and ``commits`` the valid transactions on the last one.
-    ``skipped`` counts by reason what a log said of commits and was not believed; ``lost_files`` were rotated away
+    ``skipped`` counts by reason the lines about commits that were refused; ``lost_files`` were rotated away
     faster than they are read; ``behind``: more was written than one look takes, so that the readings lag for a moment;
     where that is too much, ``skipped_bytes`` were passed over.
     """
@@ -54,7 +54,7 @@ class Channels(Protocol):
         ...
 
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
-        """Go on with these components and channels; what stays is not disturbed."""
+        """Watch these components and channels from now on; those that stay keep their state."""
         ...
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 N counts a channel's committed transactions; a block counts once, however many peers report it.
 
 **Which clock.** Time is an argument here. For a replay it is the lines' own time. Live it is the monotonic clock,
-which no clock step moves: :func:`commit_instant` turns a line's time into it by the line's age, and believes that age
+which no clock step moves: :func:`commit_instant` turns a line's time into it by the line's age, and accepts that age
 only within bounds, so that neither a step nor a forged stamp moves a commit to more than a few seconds before the last
 look.
 
@@ -14,8 +14,8 @@ nothing was committed; silence of a whole window is throughput zero. Where block
 usual, the window covers three of them (:mod:`qioi.monitor.commits.interval`). Before a whole window has been watched,
 and for a channel that was never heard of, there is no reading (``None``).
 
-**Whom to believe.** A peer commits a channel's blocks one after the other. The channel's front is the highest block
-that was believed; a block counts if it moves the front, so what lagging peers and peers that catch up report doesn't
+**Which blocks count.** A peer commits a channel's blocks one after the other. The channel's front is the highest block
+that was accepted; a block counts if it moves the front, so what lagging peers and peers that catch up report doesn't
 count again. A block that does not follow on its peer's last one, and lies beyond the front, waits until the same peer
 reports the next one or another peer the same one. When a peer goes on where it was before such a jump, the jump was
 forged, and it is taken back. Where a part of a peer's log was passed over, the peer may go on further ahead: the blocks
@@ -47,7 +47,7 @@ _LINE = 100
 _KEPT = 4
 #: Blocks whose mean stands in for blocks that were not seen.
 _ALIKE = 16
-#: Channels that one peer may be the first to name: who invents some leaves other peers a place for theirs.
+#: Channels that one peer may be the first to name: a peer that invents channels leaves room for other peers'.
 MAX_OF_A_PEER = 100
 
 
@@ -81,7 +81,7 @@ class _Chain:
     run: int = 1
     #: The head before the last jump, while the jump may still turn out to be false.
     stash: int | None = None
-    #: A block beyond the front that nobody has confirmed.
+    #: A block beyond the front that no report has confirmed yet.
     held: _Event | None = None
     #: Blocks at most that stood in a part of the log that was passed over after ``head``.
     unseen: int = 0
@@ -154,7 +154,7 @@ class Throughput:
             return False
         event = _Event(instant, commit.block, commit.transactions)
         before = channel.front
-        self._believe(channel, commit.peer, event)
+        self._accept(channel, commit.peer, event)
         if channel.front == before:  # another peer's report of a block that counted, as most are
             return False
         self._prune(channel, instant)
@@ -209,7 +209,7 @@ class Throughput:
         chain.seen = max(chain.seen, instant)
         return True
 
-    def _believe(self, channel: _Channel, peer: str, event: _Event) -> None:
+    def _accept(self, channel: _Channel, peer: str, event: _Event) -> None:
         chain = channel.chains.get(peer)
         unseen = False
         if chain is None:
@@ -246,7 +246,7 @@ class Throughput:
             chain.held = event
 
     def _lower_front(self, channel: _Channel, event: _Event) -> None:
-        """Move the front back if no peer vouches for it any more: a network begun anew, or a jump that was false."""
+        """Move the front back once no peer vouches for it: the network began anew, or a jump was false."""
         if channel.front is None:
             return
         supported = -1

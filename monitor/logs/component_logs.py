@@ -30,7 +30,7 @@ class LogChannels:
         self.watch(components, channels)
 
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
-        """Open the logs that are new, at their end, and close those that are not wanted any more."""
+        """Open the logs that are new, at their end, and close those that no component has."""
         self._channels = tuple(channels)
         components = [one for one in components if one.log]
         self._throughput.organise({one.name: one.organisation or one.name for one in components})

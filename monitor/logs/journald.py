@@ -9,7 +9,7 @@ The lag is bounded: where more than one look takes waited for some looks in a ro
 Memory is bounded: what waits is in a pipe, ``max_read`` bytes at most are taken per look, and ``max_line`` bytes of a
 message; of a longer one the rest is passed over and counted.
 
-A unit is matched by ``_SYSTEMD_UNIT``, which journald itself writes: no other can put a line into its log.
+A unit is matched by ``_SYSTEMD_UNIT``, which journald itself writes: no other unit can write into its log.
 journald drops messages beyond its own rate limit (10,000 in 30 s), which a busy peer exceeds; a unit lifts it by
 LogRateLimitIntervalSec=0.
 Source: systemd.journal-fields(7), Journal Export Formats (systemd.io).
@@ -32,7 +32,7 @@ _LOOKS_BEHIND, _UNKNOWN = 4, 64 * 1024 * 1024
 #: Bytes of a field's name, or of a cursor: journald's own are far shorter.
 _MAX_TEXT = 1024
 #: What marks an entry as a piece of a line whose rest is in the next one: engines cut lines at 16 KB, journald
-#: those of a unit at 48 KB. The rest is not a line of its own, or a long line could say what it likes.
+#: those of a unit at 48 KB. The rest is no line of its own: the end of a long line could forge one.
 _PIECES = {b"CONTAINER_PARTIAL_MESSAGE": b"true", b"_LINE_BREAK": b"line-max"}
 FIELDS = ",".join(["MESSAGE", *(name.decode() for name in _PIECES)])
 

@@ -11,7 +11,7 @@ It starts at the end and from then on hands out every line once, whatever happen
 - *deleted, and perhaps back later*: what the deleted file still gets is read while it is open.
 
 Memory is bounded: at most ``max_read`` bytes per look (``backlog`` says that more waits) and ``max_line`` bytes of an
-unfinished line; of a longer one the rest is passed over and counted. File descriptors are bounded by ``_MAX_OPEN``.
+unfinished line; of a longer one the rest is skipped and counted. File descriptors are bounded by ``_MAX_OPEN``.
 
 The lag is bounded: where more than ``max_backlog`` bytes wait, all but the last ``max_read`` are passed over, and
 ``gap`` says how many (a peer at DEBUG writes ten times what is read of it).
@@ -36,7 +36,7 @@ _READ_SIZE = 256 * 1024
 MAX_READ, MAX_BACKLOG = 4 * 1024 * 1024, 16 * 1024 * 1024
 #: How many of the last bytes read are kept, to recognise the file by.
 _FINGERPRINT = 64
-#: After how many looks without anything new a file that lost its name is let go.
+#: Looks without news after which a file that lost its name is closed.
 _LINGER = 10
 _LINGER_DELETED = 600
 #: How many files of one log are open at most, the current one included.
@@ -309,7 +309,9 @@ class FileTail:
         for file in [file for file in self._files if file.copied and file.offset >= os.fstat(file.fd).st_size]:
             self._close(file, blocks)
         if self.problem is not None and self._files and self._files[0].idle >= _LINGER_DELETED:
-            self._close(self._files[0], blocks)  # else a deleted log would keep its place on the disk for ever
+            self._close(
+                self._files[0], blocks
+            )  # otherwise a deleted log would occupy the disk for as long as the daemon runs
 
     def _close(self, file: _Open, blocks: list[bytes]) -> None:
         self._files.remove(file)

@@ -27,7 +27,7 @@ from qioi.monitor.metrics.page_throughput import PageThroughput
 EVERY = 1.0
 #: Seconds that an endpoint may take over any step of an answer, and over all of them.
 TIMEOUT, LONGEST = 2.0, 5.0
-#: Seconds after its last page in which an endpoint is believed; then the log speaks.
+#: Seconds after its last page for which an endpoint counts; after that the log does.
 FRESH = 4.0
 #: Bytes of a page; a peer with a thousand channels has less.
 MAX_PAGE = 16 * 1024 * 1024
@@ -72,7 +72,7 @@ class Endpoint:
         return looks
 
     def close(self) -> None:
-        """Ask no more, and hang up; a question under way ends by itself, and nobody waits for it."""
+        """Stop asking and hang up. A request under way ends by itself; this call does not wait for it."""
         self._stop.set()
         self._hang_up()
 
@@ -101,7 +101,7 @@ class Endpoint:
                 problem = f"{self.url}: a page of more than {MAX_PAGE} bytes"
             else:
                 page = parse_page(text.decode("utf-8", errors="replace"))
-        except Exception as error:  # also what nobody has thought of: this thread has nobody else to tell
+        except Exception as error:  # unexpected errors too: this thread has no caller that would report them
             self._context = None
             late = time.monotonic() - asked > LONGEST
             words = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -112,7 +112,7 @@ class Endpoint:
         return Look(time.monotonic(), page, problem)
 
     def _fetch(self) -> bytes:
-        """Read a page, or its beginning where it is too long. No proxy is asked, and nobody else is followed to."""
+        """Read a page, or its beginning where it is too long. Neither proxies nor redirections are used."""
         url = urlsplit(self.url)
         secure = url.scheme == "https"
         connection = http.client.HTTPConnection(url.hostname or "", url.port or (443 if secure else 80), TIMEOUT)
@@ -131,7 +131,7 @@ class Endpoint:
                 if answer.status != 200:
                     raise ValueError(f"HTTP status {answer.status} {answer.reason}")
                 packed = answer.headers.get("Content-Encoding", "identity")
-                if packed != "identity":  # nobody has asked for that
+                if packed != "identity":  # the request did not ask for that
                     raise ValueError(f"the page comes as {packed}")
                 return answer.read(MAX_PAGE + 1)
 
@@ -147,7 +147,7 @@ def trusting(credentials: Credentials) -> ssl.SSLContext:
         raise ValueError(f"metrics_tls: ca {credentials.ca}: {error.strerror or error}") from None
     if credentials.certificate:
         try:
-            # The empty password is for a key that has one: nobody is there to be asked for it.
+            # An empty password makes a key that is protected by one an error instead of a prompt.
             context.load_cert_chain(credentials.certificate, credentials.key, password="")
         except OSError as error:
             files = f"certificate {credentials.certificate}, key {credentials.key}"
@@ -156,7 +156,7 @@ def trusting(credentials: Credentials) -> ssl.SSLContext:
 
 
 class MeteredChannels:
-    """Endpoints where there are any, and logs: an endpoint that is fresh is believed before the logs are.
+    """Endpoints and logs together: an endpoint with a fresh page takes precedence over the logs.
 
     The logs are followed all the time, so that they know a whole window when an endpoint goes away.
     """
@@ -186,7 +186,7 @@ class MeteredChannels:
                 self._states[key] = SourceState(key[0], key[1], None, 0, 0, 0, "metrics")
 
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
-        """Go on with these components and channels."""
+        """Watch these components and channels from now on."""
         components = tuple(components)
         self._ask(components)
         self._logs.watch(components, channels)

@@ -16,7 +16,7 @@ from qioi.model.names import MAX_CHANNELS, is_channel
 
 COUNT = "ledger_transaction_count"
 HEIGHT = "ledger_blockchain_height"
-#: Below it a count or a height is believed: sums of these stay finite.
+#: A count or a height at or above it is ignored, so that sums stay finite.
 MOST = 2.0**63
 
 

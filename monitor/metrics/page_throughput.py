@@ -74,7 +74,7 @@ class PageThroughput:
     def _channel(self, name: str) -> _Channel | None:
         """Find or begin a channel; ``None`` where there are too many: a page may make names up."""
         if name not in self._channels:
-            if len(self._channels) >= MAX_CHANNELS:  # those make room that nobody shows any more
+            if len(self._channels) >= MAX_CHANNELS:  # channels that no peer shows make room
                 self._channels = {known: one for known, one in self._channels.items() if any(one.looks.values())}
             if len(self._channels) >= MAX_CHANNELS:
                 return None
@@ -82,7 +82,7 @@ class PageThroughput:
         return self._channels[name]
 
     def forget(self, peer: str) -> None:
-        """Drop what a peer has shown that does not answer any more, or is not watched."""
+        """Drop what a peer has shown, once it does not answer or is not watched."""
         for channel in self._channels.values():
             channel.looks.pop(peer, None)
 

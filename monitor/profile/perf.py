@@ -45,7 +45,7 @@ def within_tracefs(words: list[str], mounts: Path = MOUNTS) -> list[str]:
     kinds = {line.split(" ")[2] for line in mounts.read_text().splitlines()}
     if kinds & {"tracefs", "debugfs"}:
         return words
-    # Somebody may have mounted it since we looked.
+    # Another process may have mounted it in the meantime.
     script = (
         f"[ -e {TRACEFS}/events ] || mount -t tracefs none {TRACEFS} || "
         "{ echo 'tracefs cannot be mounted (root is needed)' >&2; exit 1; }; exec \"$@\""

@@ -20,7 +20,7 @@ _SWITCH = re.compile(
 _WAKING = re.compile(r"\s*(\d+\.\d+):\s+sched:sched_waking: comm=.* pid=(\d+) prio=-?\d+ target_cpu=\d+$")
 _FORK = re.compile(r"\s*(\d+\.\d+):\s+sched:sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)$")
 _LOST = re.compile(r"PERF_RECORD_LOST\D*(\d+)")
-#: The idle threads of all CPUs share this number; they are nobody's.
+#: The idle threads of all CPUs share this number. They belong to no group.
 _IDLE = 0
 
 
@@ -58,7 +58,7 @@ class _Thread:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording's accounts. Threads of nobody's are under the name ``None``."""
+    """A recording's accounts. Threads that belong to no component are under the name ``None``."""
 
     seconds: float
     events: int
@@ -138,7 +138,7 @@ class Accountant:
             thread.since = now
 
     def _fork(self, parent: int, child: int, now: float) -> None:
-        """Begin with a new thread, which waits for its first slice from now on."""
+        """Add a new thread, which waits for its first slice from now on."""
         owner = self._owners.get(parent)
         if owner is None:
             self._owners.pop(child, None)

@@ -19,7 +19,7 @@ class Delays(Protocol):
         ...
 
     def watch(self, components: Iterable[Component]) -> None:
-        """Go on with these components; what stays is not disturbed."""
+        """Watch these components from now on; those that stay keep their state."""
         ...
 
     def close(self) -> None:
@@ -31,7 +31,7 @@ class CgroupDelays:
     """The scheduler's accounts of every thread in every component's group."""
 
     def __init__(self, components: Iterable[Component], mount: Path, accounts: CpuAccounts | None = None) -> None:
-        """Begin; where groups' CPU time is accounted for, threads are looked at only where it has moved."""
+        """Watch components. With ``accounts``, threads are read only in groups whose CPU time has grown."""
         self._used_files: dict[str, str] = {}
         self._accounts = accounts
         self._reader = SchedstatReader(used=self._used if accounts else None)
@@ -42,7 +42,7 @@ class CgroupDelays:
         return self._accounts.read(self._used_files[name]) if self._accounts else None
 
     def watch(self, components: Iterable[Component]) -> None:
-        """Go on with these components."""
+        """Watch these components from now on."""
         groups = {one.name: one.cgroup for one in components}
         if self._accounts:
             self._used_files = {name: self._accounts.file(group) for name, group in groups.items()}

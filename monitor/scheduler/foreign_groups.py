@@ -1,11 +1,12 @@
 """The foreign control groups beside components: which of them use the most CPU time, and which leave room.
 
 Foreign are the groups that stand beside components or beside groups in which there are components. Their accounts are
-read at most once a second, and only while somebody asks. Of a group that uses much the groups below it are asked too,
-so that a neighbour is named and not the slice that it is in. Processes that are in a group above components themselves
-go by that group's name; the mount's own is ``/``. A group at ``cpu.idle`` leaves room for all others beside
-it (kernel: Documentation/scheduler/sched-design-CFS.rst, SCHED_IDLE), so that it is no foreign work there; deeper down
-that is between the neighbours.
+read at most once a second, and only while the caller asks. The groups below a busy group are read too, so that a
+neighbour is named and not the slice that it is in. Processes that are in a group above components themselves go by that
+group's name; the mount's own is ``/``.
+
+A group at ``cpu.idle`` leaves room for all others beside it (kernel: Documentation/scheduler/sched-design-CFS.rst,
+SCHED_IDLE), so that it is no foreign work there. Deeper in the tree ``cpu.idle`` decides only between neighbours.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class GroupUsage:
         return above
 
     def foreigners(self, now: float) -> tuple[Foreigner, ...]:
-        """Name the foreign groups that use the most CPUs, the most first; to be asked while somebody is disturbed.
+        """Name the foreign groups that use the most CPUs, the most first; to be asked while a component is disturbed.
 
         The first answer after a pause is empty: it takes two looks to compare, a second apart.
         """

@@ -47,7 +47,7 @@ class CpuTimes:
 
 
 def parse_cpu_times(text: bytes) -> CpuTimes:
-    """Read the first line, and count the CPUs. Time that waits for I/O is idle: nobody used the CPU."""
+    """Read the first line, and count the CPUs. Time that waits for I/O is idle: no process used the CPU."""
     return _times(text[: text.index(b"\n")], text.count(b"\ncpu"))
 
 
@@ -107,7 +107,7 @@ def between(before: tuple[CpuTimes, float], now: tuple[CpuTimes, float]) -> Host
 class HostWatch:
     """Says how busy the host was since the look before, and how much of that was foreign work.
 
-    ``sudden`` says whether somebody has come a moment ago, ``idle_seconds`` how much CPU time groups at ``cpu.idle``
+    ``sudden`` says whether an onset was found a moment ago, ``idle_seconds`` how much CPU time groups at ``cpu.idle``
     have used so far, ``pinned`` which components may not run on all CPUs.
     """
 
@@ -131,7 +131,7 @@ class HostWatch:
         self._sets: dict[Cpus, Loads] = {}
 
     def watch(self, components: Iterable[Component]) -> None:
-        """Go on with these components."""
+        """Watch these components from now on."""
         if self._pinned is not None:
             self._pinned.watch(components)
 

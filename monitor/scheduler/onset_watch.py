@@ -12,14 +12,14 @@ from qioi.monitor.scheduler.onset import Onset, runnable
 LOADAVG = Path("/proc/loadavg")
 #: Seconds between two looks at the host; one takes up to 150 us of CPU, with waking up for it.
 EVERY = 0.2
-#: Seconds from a period that begins early to the next one. Shorter periods are as prompt by themselves.
+#: Length in seconds of the period after an onset. Periods that are configured shorter are prompt by themselves.
 SHORT = 0.3
-#: Seconds after an onset for which the laws are told of it: then the load over the last second shows who has come.
+#: Seconds after an onset for which the laws are told of it. After that the load over the last second shows it.
 SUDDEN = 1.0
 
 
 class OnsetWatch:
-    """Looks at the host between periods; where it does not say how many threads are runnable, never."""
+    """Looks at the host between periods; never on a host that does not count its runnable threads."""
 
     def __init__(self, file: Path = LOADAVG) -> None:
         self._onset = Onset(os.cpu_count() or 1)
@@ -33,7 +33,7 @@ class OnsetWatch:
         return EVERY if self._file is not None and period > SHORT + EVERY else math.inf
 
     def look(self, now: float) -> str | None:
-        """Look at the host at the monotonic time ``now``; say why the period is to begin at once, if it is."""
+        """Look at the host at the monotonic time ``now``; give the reason, if any, to begin a period at once."""
         if self._file is None:
             return None
         try:
@@ -52,7 +52,7 @@ class OnsetWatch:
         return self._last - self._found < SUDDEN
 
     def close(self) -> None:
-        """Look no more; harmless when repeated."""
+        """Stop looking; harmless when repeated."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

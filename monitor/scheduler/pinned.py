@@ -31,7 +31,7 @@ class PinnedComponents:
         self.watch(components)
 
     def watch(self, components: Iterable[Component]) -> None:
-        """Go on with these components."""
+        """Watch these components from now on."""
         groups = {one.name: one.cgroup for one in components}
         self._asked = {name: at for name, at in self._asked.items() if groups.get(name) == self._groups[name]}
         self._cpus = {name: cpus for name, cpus in self._cpus.items() if name in self._asked}

@@ -13,10 +13,11 @@ as the others explain the CPU time that the group has used.
 A group's ``tasks`` (v1) or ``cgroup.threads`` (v2) lists all its threads at once. Where the kernel accounts for the CPU
 time of whole groups, one number tells whether anything ran at all, since a thread's numbers move only when it is put on
 a CPU; and whether the known threads explain what was used since the listing before, so that the group is listed only
-when they don't, or after a while. What a thread did before it was listed counts if it was born since the listing
-before: its part of it if that was before this interval, since all of it at once would be more than time has passed.
+when they don't, or after a while. What a thread did before it was listed counts if it was started after
+the previous listing. If that was before this interval, only the interval's part of it counts: all of it at once could
+be more than the time that has passed.
 
-What it can't see: what a thread did between the last reading and its end.
+Not visible: what a thread did between its last reading and its end.
 """
 
 from __future__ import annotations
@@ -215,14 +216,14 @@ class SchedstatReader:
         """List the group's threads, drop those that have left, and begin with those that came. OSError: it is gone.
 
         Give what these did in the interval, as far as they were born since the last listing; without an interval
-        there was none. Of one that is older than the interval nothing but the mean is known.
+        nothing counts. Of a thread that is older than the interval only the mean is known.
         """
         since = group.listed if interval is not None else None
         instant = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICK)
         if group.list_name is None:
             group.list_name = list_name(group.path)
         listed = list_threads(group.folder, group.list_name)
-        # Groups that were begun with at once are not to be listed at once ever after.
+        # Groups that were added together are listed at different times afterwards.
         first = sum(os.fsencode(group.folder)) % (RELIST // 2)
         group.listed, group.unlisted, group.unexplained = instant, 0 if interval is not None else first, 0
         if gone := group.kept.threads - listed:
@@ -241,7 +242,7 @@ class SchedstatReader:
         return run, wait, slices
 
     def _meet(self, tid: bytes, group: _Group) -> _Thread | None:
-        """Begin with a thread, its file kept open as long as there may be more; ``None`` if it has ended meanwhile."""
+        """Add a thread, and keep its file open within the bound; ``None`` if it has ended meanwhile."""
         try:
             fd = os.open(tid + b"/schedstat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
         except OSError:

@@ -1,8 +1,8 @@
-"""What else than other processes keeps components from running: I/O (PSI, blocked threads) and quotas.
+"""What keeps components from running besides other processes: I/O (PSI, blocked threads) and quotas.
 
-Looked at only where something hints at it, so that a healthy host pays for one small file: threads are sampled while
-I/O is waited for somewhere on the host and a channel suffers, quotas are read of components that wait and have one. Of
-very many threads, some components' are sampled in each period, in turn, since each takes about 10 us.
+A healthy host costs one small file: threads are sampled only while some process waits for I/O and a channel suffers,
+and quotas are read only of components that wait and have one. One thread takes about 10 us, so that of very many the
+components take turns.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ PROC = Path("/proc")
 HINT = 0.02
 #: Share of runnable time spent waiting from which on a quota may be the reason.
 WAITS = 0.08
-#: Threads sampled in one period, but for the last component's that are: 1 ms of work.
+#: Threads after which no further component is sampled in a period: 1 ms of work.
 SAMPLED = 100
 THROTTLED = re.compile(rb"^throttled_(time|usec) (\d+)$", re.MULTILINE)
-#: In a group's cpu.stat: no quota was ever in force. And after how many seconds such a group is asked again.
+#: The line in a group's cpu.stat that says that no quota was ever in force, and the seconds until it is read again.
 NO_QUOTA = b"nr_periods 0\n"
 ASK_AGAIN = 10.0
 
@@ -54,14 +54,14 @@ class StallWatch:
     ) -> Stalls:
         """Say what was found since the last call; ``now`` is the monotonic time.
 
-        ``suffering``: some channel does less than it should. While none does, nobody asks who is blocked.
+        ``suffering``: some channel does less than it should. Threads are sampled only then.
         """
         components = tuple(components)
         io = self._read_io(now)
         blocked: dict[str, int] = {}
         if suffering and (io is None or io >= HINT):
             blocked = self._sample(components)
-        else:  # the counts are of no use any more, the turns are
+        else:  # the counts are outdated, the turns go on
             self._blocked = dict.fromkeys(self._blocked)
         quotas: dict[str, tuple[float, float]] = {}  # of those alone that wait now
         throttled = {}
@@ -81,7 +81,7 @@ class StallWatch:
         return Stalls(io, blocked, throttled)
 
     def _sample(self, components: Iterable[Component]) -> dict[str, int]:
-        """Count the blocked threads of those whose turn it is; the others' counts are those from before."""
+        """Count the blocked threads of the components whose turn it is; the others keep their last counts."""
         groups = {one.name: self._mount / one.cgroup for one in components}
         before = {name: count for name, count in self._blocked.items() if name in groups}
         sampled: dict[str, int | None] = {}

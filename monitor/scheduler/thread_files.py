@@ -1,4 +1,4 @@
-"""The ``schedstat`` files of one group's threads, kept open and read at a stroke.
+"""The ``schedstat`` files of one group's threads, kept open and read together.
 
 A busy group's threads have all run since the last look, so what counts is what one thread costs: a system call, and
 next to nothing in Python, since all texts together are taken apart by few calls.

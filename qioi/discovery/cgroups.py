@@ -27,7 +27,7 @@ def container_group(pid: int, container: str, version: int, proc: Path = PROC) -
         raise NoGroupError(f"process {pid} is in no control group that has the CPU controller")
     parts = path.strip("/").split("/")
     depth = next((depth for depth, part in enumerate(parts, 1) if container in part), None)
-    if depth is None:  # the number may be another process's by now
+    if depth is None:  # another process may have the number meanwhile
         raise NoGroupError(f"process {pid} is in control group {path}, which does not name the container")
     if ".." in parts:
         raise NoGroupError(f"control group {path} is outside of what this daemon sees (a cgroup namespace)")

@@ -4,7 +4,7 @@ containerd keeps a folder for each running task, with the OCI configuration that
 its first process. To list these folders costs microseconds, so they are looked at from the loop, twice a second, and
 no thread and no connection are needed. The CRI's annotations in the configuration name pod, container, and image; the
 log is where the kubelet puts logs. Docker's own tasks, in the namespace `moby`, are left out: the section `docker` is
-for them. Nobody is told of shares: containerd writes them when it makes a group, and then no more.
+for them. No record of shares is kept: containerd writes them only when it makes a group.
 
 Sources: containerd's runtime/v2 (bundle.go), pkg/cri/annotations, the kubelet's pkg/kubelet/kuberuntime (log paths).
 """
@@ -92,7 +92,7 @@ class ContainerdDiscovery:
             self._found = found
 
     def _meet(self, task: Path) -> SeenContainer | None:
-        """Recognise one task; ``None`` for one that is nothing to the ledger."""
+        """Recognise one task; ``None`` for one that is no part of the ledger."""
         annotations = annotations_of(task)
         if annotations.get(f"{_CRI}container-type") == "sandbox":
             return None

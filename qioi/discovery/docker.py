@@ -2,8 +2,8 @@
 
 Two threads, so that the loop never waits for an engine: one reads the events into a bounded queue, the other
 asks the engine about each container and publishes what is there as one value. When the queue overflows or
-the engine goes away, everything is listed anew; meanwhile what was there stays, because containers may
-outlive their engine (`live-restore`), and the loop sees by itself when a control group is gone.
+the engine goes away, everything is listed anew. Meanwhile what was found stays, because containers may
+outlive their engine (`live-restore`), and the loop notices when a control group is gone.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class DockerDiscovery:
         self._listed.set()
 
     def _take(self, engine: Engine, event: Mapping[str, Any]) -> None:
-        """Follow one event. What it says may be past by now, so the container itself is asked."""
+        """Follow one event. It may be outdated, so the container itself is asked."""
         container = str(event.get("id") or event.get("Actor", {}).get("ID", ""))
         if not container:
             return
@@ -166,7 +166,7 @@ class DockerDiscovery:
             self._sights[container] = sight
 
     def _look(self, engine: Engine, container: str) -> SeenContainer | None:
-        """Recognise one container. One that the engine fails on hides no other, and stays what it was."""
+        """Recognise one container. One that the engine fails on stays as it was and affects no other."""
         try:
             return self._recognise(engine, container)
         except (RefusedError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -175,7 +175,7 @@ class DockerDiscovery:
             return replace(known, problems=(f"it cannot be looked at: {why}",))
 
     def _recognise(self, engine: Engine, container: str) -> SeenContainer | None:
-        """Recognise one container; ``None`` for one that is not running, or nothing to the ledger."""
+        """Recognise one container; ``None`` for one that is not running, or no part of the ledger."""
         try:
             facts = engine.inspect(container)
         except NoContainerError:

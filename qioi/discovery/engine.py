@@ -53,7 +53,7 @@ class RefusedError(EngineError):
 
 
 class NoContainerError(NoRecordError):
-    """The engine knows no such container (any more)."""
+    """The engine knows no such container."""
 
 
 class Events(Protocol):
@@ -89,7 +89,7 @@ class Engine:
             self._api.close()
 
     def events(self) -> Events:
-        """Begin to listen to the containers' comings and goings."""
+        """Subscribe to the start and the end of containers."""
         words = {"event": list(EVENTS)} if self._kind.filters else {}
         with self._translated():
             stream = self._api.events(decode=True, filters={"type": "container", **words})

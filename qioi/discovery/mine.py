@@ -1,4 +1,4 @@
-"""The control groups that an operator calls his own: they use the ledger, and are no foreign work.
+"""The control groups that an operator calls his own. They use the ledger, so they are no foreign work.
 
 A group that a pattern fits is a component of the role `client`: it is shown, and never raised. Patterns are looked for
 from the loop, now and then: to list a few folders costs microseconds.

@@ -60,9 +60,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a container is. ``role`` is ``None`` where it is nothing to the ledger, or must be left alone.
+    """What a container is. ``role`` is ``None`` where it is no part of the ledger, or is to be ignored.
 
-    ``best_effort``: its owner agrees that it runs only while nobody else does; never of a component.
+    ``best_effort``: its owner agrees that it runs only on idle CPUs. It is never set for a component.
     """
 
     role: Role | None = None

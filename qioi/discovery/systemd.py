@@ -32,7 +32,7 @@ class SystemdError(RecordError):
 
 
 class NoUnitError(NoRecordError):
-    """systemd knows no such unit (any more)."""
+    """systemd knows no such unit."""
 
 
 @dataclass(frozen=True, slots=True)

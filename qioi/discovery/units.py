@@ -1,7 +1,7 @@
 """The components among systemd's units, kept up to date by its signals.
 
 One thread listens, and asks systemd about the units that match a rule when something has happened to one of them. As
-with an engine, what was there stays while systemd does not answer: the loop sees by itself when a group is gone.
+with an engine, what was found stays while systemd does not answer: the loop notices when a group is gone.
 """
 
 from __future__ import annotations

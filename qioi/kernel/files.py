@@ -1,7 +1,7 @@
-"""Keeps small files of the kernel open that are read in every period: opening one takes ten times as long as reading.
+"""The kernel's small files that are read in every period, kept open: opening one takes ten times as long as reading.
 
 A file that is kept open belongs to its control group, not to the path. Once the group is removed, reading it fails
-(ENODEV), even if another group has its path. The number of files kept open is bounded; others are opened each time.
+(ENODEV), even if another group has the path. The number of open files is bounded; the others are opened each time.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import resource
 #: Bytes read at most: a page, and of a file that holds one number.
 _CHUNK = 4096
 NUMBER = 32
-#: Files that this process asks to have open at most.
+#: Open files that this process asks for at most.
 _MOST = 65_536
-#: Every so many sweeps close files, so that those that are read only now and then stay open.
+#: Sweeps after which files that were not read since are closed.
 _EVERY = 30
 
 
@@ -60,7 +60,7 @@ class KernelFiles:
         return text
 
     def keeps(self, path: str) -> bool:
-        """Whether the file is open: the next read is of the same group as the last one, or fails."""
+        """Whether the file is open: the next reading is of the same group as the last one, or fails."""
         return path in self._kept
 
     def forget(self, path: str) -> None:
@@ -70,7 +70,7 @@ class KernelFiles:
             os.close(descriptor)
 
     def sweep(self) -> None:
-        """Close, every 30 sweeps, the files that were not read since. To be called once a period."""
+        """Close now and then the files that were not read for long. To be called once a period."""
         self._sweeps += 1
         if self._sweeps % _EVERY:
             return
@@ -85,7 +85,7 @@ class KernelFiles:
 
 
 def is_gone(error: OSError) -> bool:
-    """Whether a file could not be read because its group is gone, though another one may have the path."""
+    """Whether a file could not be read because its group is gone, even if another group has the path."""
     return error.errno in (errno.ENODEV, errno.ENOENT)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 #: A channel's name (Fabric: configtx.validateChannelID, and what older networks have).
 CHANNEL = "[A-Za-z][A-Za-z0-9._-]{0,248}"
 _CHANNEL = re.compile(CHANNEL)
-#: The most channels that are known at once: names come from logs and metrics pages, so somebody may invent them.
+#: The most channels that are known at once. Names come from logs and metrics pages, which are untrusted.
 MAX_CHANNELS = 1000
 
 #: The most names in a line; the others are counted.
@@ -21,7 +21,7 @@ def is_channel(name: str) -> bool:
 
 
 def few(names: Iterable[str], most: int = FEW) -> str:
-    """Give the first names in order, and how many more there are; empty if there are none."""
+    """List the first names in order and count the others; empty for no names."""
     known = sorted(set(names))
     if len(known) <= most + 1:  # "and 1 more" would be no shorter
         return ", ".join(known)
@@ -42,5 +42,5 @@ def shortened(name: str, most: int) -> str:
 
 
 def in_one_line(words: str) -> str:
-    """Replace control characters by blanks and cut to 200 characters: text of others for a terminal."""
+    """Make one line of untrusted text: replace control characters by spaces and truncate it to 200 characters."""
     return "".join(one if one.isprintable() else " " for one in words[:200])
