@@ -173,8 +173,6 @@ type Host interface {
 	Block(number uint64) (*commonpb.Block, error)
 	// From is where an external log is to be read from, to compare the last block with it. Applying.
 	From() chain.Applied
-	// Block reads a sealed block. Any goroutine may ask.
-	Block(number uint64) (*commonpb.Block, error)
 	// Open is the block that is not sealed yet, and how many transactions it has. Applying.
 	Open() (number uint64, txs int)
 	// Sync makes durable all that was applied before it. It may run beside Apply.
