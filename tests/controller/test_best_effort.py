@@ -92,7 +92,7 @@ def test_the_daemon_makes_itself_never_idle(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     own = "system.slice/qioi.service"
     with best_effort(["*", "system.slice/*"], tmp_path / "state", hierarchy, own) as groups:
-        assert groups.step(1.0, True, True, []) == ("system.slice/backup.service",)
+        assert groups.step(1.0, True, True, []) == groups.groups == ("system.slice/backup.service",)
 
 
 def test_a_problem_that_comes_back_is_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
