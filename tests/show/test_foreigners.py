@@ -19,7 +19,7 @@ from waiting import DIES_WITH_TEST, remove_group, until
 
 from qioi.commands.explain import lines
 from qioi.commands.status import show
-from qioi.kernel.accounts import find_accounts
+from qioi.kernel.cpu_accounts import find_cpu_accounts
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Foreigner
 from qioi.show.explain import explain
@@ -122,7 +122,7 @@ def test_a_group_that_is_called_mine_is_a_client_and_stays_one_by_the_printed_li
 @pytest.fixture
 def work(site: Site) -> Iterator[Callable[[str, str], None]]:
     """Run Python in a group, also where CPU time is accounted for in another hierarchy."""
-    accounts = find_accounts(site.hierarchy)
+    accounts = find_cpu_accounts(site.hierarchy)
     if accounts is None:
         pytest.skip("groups' CPU time is not accounted for")
     apart = accounts / site.parent if accounts != site.hierarchy.mount else None
