@@ -29,7 +29,9 @@ TROUBLES = {
     TroubleKind.AT_CEILING: (
         "it waits behind foreign work with all the shares that it may have: a higher `ceiling` would raise it further"
     ),
-    TroubleKind.FOREIGN_SHARE: "somebody else has changed its share, which is left alone: nothing is raised for it",
+    TroubleKind.FOREIGN_SHARE: (
+        "somebody else has changed its share, which is left alone; `qioi adopt` takes it up again"
+    ),
     TroubleKind.NOTHING_OURS: "somebody else has changed the share of every component: this host protects nothing",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from msgspec import to_builtins
@@ -21,6 +21,7 @@ from qioi.show.foreign import why_not_mine
 from qioi.show.http import TEXT, Query, RefusedError, Routes, StalledError, is_loopback
 from qioi.show.metrics import CONTENT_TYPE, Meter, render
 from qioi.show.snapshot import Snapshot, encode
+from qioi.show.trouble import Trouble
 from qioi.show.troubles import Lasting, find
 
 log = logging.getLogger("qioi")
@@ -28,6 +29,8 @@ log = logging.getLogger("qioi")
 JSON = "application/json"
 #: A loop that ends no period for two periods and so many seconds more hangs; the unit's watchdog waits as long.
 STALLED = 30.0
+#: Seconds between two looks for troubles: at 1,000 components one takes a millisecond.
+EVERY = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Publisher:
         self._hierarchy = hierarchy
         self._meter = Meter()
         self._lasting = Lasting()
+        self._next_look = float("-inf")
 
     @property
     def snapshot(self) -> Snapshot:
@@ -68,17 +72,14 @@ class Publisher:
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace it, with the troubles that last; readers have the old one or the new one, never a mixture."""
-        before = self._snapshot.troubles
-        self._lasting, troubles = self._lasting.step(self._clock(), find(snapshot))
-        self._snapshot = snapshot = replace(snapshot, troubles=troubles)
-        for one in troubles:
-            if one not in before:
-                log.warning("%s", trouble(to_builtins(one)))
-        for one in before:
-            if one not in troubles:
-                log.info("%s: over: %s", one.about or "host", one.kind)
-        self._published = self._clock()
-        self._meter.observe(snapshot)
+        now, troubles = self._clock(), self._snapshot.troubles
+        if now >= self._next_look:
+            self._next_look = now + EVERY
+            self._lasting, troubles = self._lasting.step(now, find(snapshot))
+            tell(self._snapshot.troubles, troubles)
+        self._snapshot = replace(snapshot, troubles=troubles)
+        self._published = now
+        self._meter.observe(self._snapshot)
 
     def routes(self) -> Routes:
         """Say what is served where; :mod:`qioi.show.openapi` describes each of them."""
@@ -158,3 +159,13 @@ class Publisher:
         from qioi.show.openapi import document  # the schemas take memory: only where somebody asks for them
 
         return encode(document(self.routes()))
+
+
+def tell(before: Collection[Trouble], now: Collection[Trouble]) -> None:
+    """Log the troubles that are new, and those that are over."""
+    for one in now:
+        if one not in before:
+            log.warning("%s", trouble(to_builtins(one)))
+    for one in before:
+        if one not in now:
+            log.info("%s: over: %s", one.about or "host", one.kind)

@@ -130,7 +130,7 @@ def test_a_peer_whose_commits_are_not_seen_is_told_and_well_again(
     ]
     assert b'qioi_unprotected{kind="no-commit-lines"} 1.0' in render(publisher.snapshot)
     site.toy.sources = lambda: [LOG]
-    assert told(1) == []
+    assert told(5) == []
     assert "peer0: over: no-commit-lines" in caplog.messages
     assert b'qioi_unprotected{kind="no-commit-lines"} 0.0' in render(publisher.snapshot)
 
