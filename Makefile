@@ -81,7 +81,7 @@ test-rest:
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
 test-host: setup spark kafka
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
-	@$(call apt,docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium nodejs npm)
+	@$(call apt,docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium nodejs npm mariadb-server-core mariadb-client-core)
 	$(BIN)/pytest -m host
 	@echo '== 1,000 containers created and removed while the daemon runs'
 	$(BIN)/pytest tests/engine -k many_containers_leave --containers 1000 --timeout 3600

@@ -76,7 +76,11 @@ def command() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of Fabric's release archive, unpacked: bin/, config/, builders/.",
 )
-@click.option("--nodes", type=click.IntRange(1, 20), help="Nodes of a database [default: 3; of mysql: 1].")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 20),
+    help="Nodes of a database [default: 3 of cassandra, 2 of mariadb, 1 of mysql].",
+)
 @click.option(
     "--mode",
     type=click.Choice(["stream", "block"]),

@@ -15,6 +15,7 @@ from qioi.lab.lab import Lab
 from qioi.lab.network import Node, parse_node
 from qioi.lab.options import LabOptions
 from qioi.lab.systems.cassandra import TOKENS, CassandraSystem, sees
+from qioi.lab.systems.mariadb import followed
 from qioi.lab.systems.mysql import MySqlSystem
 from qioi.model import Role
 from qioi.processes.errors import LabError
@@ -64,6 +65,26 @@ def test_a_real_mysql_serves_durably_and_leaves_nothing(lab: Lab, base_port: int
     assert {"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"} <= set(command)
     with socket.create_connection(("127.0.0.1", base_port), timeout=60) as connection:
         assert b"8.0.15" in connection.recv(100)  # the greeting of the protocol names the version
+    lab.down()
+    assert not lab.tree.left()
+    assert not lab.directory.exists()
+
+
+def test_a_replica_is_followed_when_it_is_semi_synchronous() -> None:
+    plain = "2026-11-22 13:36:23 8 [Note] Start binlog_dump to slave_server(2), pos(, 4), using_gtid(1)\n"
+    whole = plain + "2026-11-22 13:36:23 8 [Note] Start semi-sync binlog_dump to slave (server_id: 2), pos(./b, 4)\n"
+    assert not followed(plain, 2)
+    assert followed(whole, 2)
+    assert not followed(whole, 12)
+
+
+@pytest.mark.host
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("mariadbd") is None, reason="needs mariadb-server-core and mariadb-client-core")
+def test_real_mariadb_replicates_and_leaves_nothing(lab: Lab, base_port: int) -> None:
+    network = lab.up(LabOptions(system="mariadb", nodes=2, base_port=base_port), die_with_parent=True)
+    assert [entry.ready for entry in lab.status()] == [True, True]
+    assert "semi-sync" in network.nodes[0].log.read_text()
     lab.down()
     assert not lab.tree.left()
     assert not lab.directory.exists()

@@ -9,6 +9,7 @@ from qioi.lab.options import LabOptions
 from qioi.lab.systems.cassandra import CassandraSystem
 from qioi.lab.systems.fabric import FabricSystem
 from qioi.lab.systems.ledger import LedgerSystem
+from qioi.lab.systems.mariadb import MariaDbSystem
 from qioi.lab.systems.mysql import MySqlSystem
 from qioi.lab.systems.system import System
 
@@ -18,6 +19,7 @@ SYSTEMS: dict[str, Callable[[Path, LabOptions], System]] = {
     "fabric": FabricSystem,
     "cassandra": CassandraSystem,
     "mysql": MySqlSystem,
+    "mariadb": MariaDbSystem,
 }
 #: Groups whose names begin so are killed when a lab goes down: asked to end, they wait for each other in vain.
 KILLED = (*LedgerSystem.KILLED, *CassandraSystem.KILLED)

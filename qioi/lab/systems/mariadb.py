@@ -1,0 +1,140 @@
+"""MariaDB with semi-synchronous replicas, Debian's own: the replicated stand-in for MySQL, and named as what it is.
+
+A commit is acknowledged after it is on the primary's disk and one replica has received it. The first node is the
+primary; the others follow it by GTID. Source: MariaDB's "Semisynchronous Replication" (wait point AFTER_SYNC).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from qioi.lab.network import Network, Node, load_network
+from qioi.lab.options import LabOptions
+from qioi.lab.site import Say, Site
+from qioi.lab.systems.mysql import DATABASE, USER
+from qioi.lab.systems.system import Patience
+from qioi.model import Role
+from qioi.processes.errors import LabError
+from qioi.processes.launch import last_lines
+
+INSTALL = "`apt-get install mariadb-server-core mariadb-client-core` brings it"
+#: Nodes unless said otherwise.
+NODES = 2
+#: The user by whom replicas follow the primary.
+REPLICATION = "follower"
+SETTINGS = (
+    "--innodb-flush-log-at-trx-commit=1",
+    "--sync-binlog=1",
+    "--innodb-buffer-pool-size=256M",
+    "--max-connections=2000",
+    "--skip-name-resolve",
+    "--log-bin=binlog",
+    "--gtid-strict-mode=ON",
+)
+PRIMARY = ("--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-wait-point=AFTER_SYNC")
+#: A replica refuses writes of its own, so that its GTIDs are the primary's.
+REPLICA = ("--rpl-semi-sync-slave-enabled=ON", "--read-only=ON", "--log-slave-updates=ON")
+
+
+class MariaDbSystem:
+    """A primary and its replicas, with an empty database."""
+
+    #: Seconds that making the data folders takes, beyond the start.
+    slow = 60.0
+
+    def __init__(self, directory: Path, options: LabOptions) -> None:
+        self._directory, self._options = directory, options
+
+    def install(self, say: Say) -> None:
+        """Find the server's programs."""
+        if self._options.runtime == "docker":
+            raise LabError("system mariadb runs with the runtime process only, not with docker")
+        for program in ("mariadbd", "mariadb-install-db"):
+            if shutil.which(program) is None:
+                raise LabError(f"MariaDB ({program}) is not installed: {INSTALL}")
+
+    def lay_out(self) -> Network:
+        """Describe the nodes, and write what each runs at its start."""
+        (self._directory / "nodes").mkdir()
+        (self._directory / "data").mkdir()
+        port = self._options.base_port
+        nodes = [
+            {
+                "name": f"replica{number + 1}",
+                "role": Role.REPLICA.value,
+                "address": f"127.0.0.1:{port + number}",
+                "log": f"log/replica{number + 1}.log",
+                "args": [],
+            }
+            for number in range(self._options.nodes or NODES)
+        ]
+        for node in nodes:
+            words = lead() if node is nodes[0] else follow(port)
+            self._first_words(str(node["name"])).write_text("".join(f"{word};\n" for word in words))
+        described = {"channels": list(self._options.channels), "mode": "mariadb", "consenter": "semi-sync"}
+        path = self._directory / "network.json"
+        path.write_text(json.dumps({**described, "tls": False, "nodes": nodes}, indent=2) + "\n")
+        return load_network(path)
+
+    def start(self, site: Site, network: Network) -> None:
+        """Make the data folders all at once, then start the primary, then its replicas."""
+        site.say(f"making the data folders of {len(network.nodes)} nodes")
+        made = [(node, site.set_up(node, self._make(node))) for node in network.nodes]
+        for node, process in made:
+            if process.wait() != 0:
+                raise LabError(f"{node.name} could not make its data folder; its log ends:\n{last_lines(node.log)}")
+        primary, *replicas = network.nodes
+        site.say(f"starting {len(network.nodes)} nodes")
+        site.start(primary, [*self._command(primary, 1), *PRIMARY])
+        site.wait_until_served([primary])
+        for number, node in enumerate(replicas, 2):
+            site.start(node, [*self._command(node, number), *REPLICA])
+
+    def lacking(self, network: Network, patience: Patience) -> str:
+        """Name the replicas that do not follow the primary."""
+        patience()
+        primary, *replicas = network.nodes
+        log = primary.log.read_text(errors="replace")
+        missing = [node.name for number, node in enumerate(replicas, 2) if not followed(log, number)]
+        return f"{', '.join(missing)} do not follow {primary.name}" if missing else ""
+
+    def _make(self, node: Node) -> list[str]:
+        flags = ["--no-defaults", "--user=root", f"--datadir={self._data(node)}", "--skip-test-db"]
+        return ["mariadb-install-db", *flags, "--auth-root-authentication-method=normal"]
+
+    def _command(self, node: Node, number: int) -> list[str]:
+        host, _, port = node.address.rpartition(":")
+        flags = ["--no-defaults", "--user=root", f"--datadir={self._data(node)}", f"--server-id={number}"]
+        flags += [f"--port={port}", f"--bind-address={host}", f"--init-file={self._first_words(node.name)}"]
+        flags += [f"--socket={node.name}.sock", f"--pid-file={node.name}.pid"]
+        return [str(shutil.which("mariadbd")), *flags, *SETTINGS]
+
+    def _data(self, node: Node) -> Path:
+        return self._directory / "data" / node.name
+
+    def _first_words(self, name: str) -> Path:
+        return self._directory / "nodes" / f"{name}.sql"
+
+
+def lead() -> list[str]:
+    """Give the primary's first statements: a database, its user, and the user of the replicas."""
+    return [
+        f"CREATE DATABASE IF NOT EXISTS {DATABASE}",
+        f"CREATE USER IF NOT EXISTS '{USER}'@'127.0.0.1'",
+        f"GRANT ALL ON {DATABASE}.* TO '{USER}'@'127.0.0.1'",
+        f"CREATE USER IF NOT EXISTS '{REPLICATION}'@'127.0.0.1'",
+        f"GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION}'@'127.0.0.1'",
+    ]
+
+
+def follow(port: int) -> list[str]:
+    """Give a replica's first statements, for a primary at that port of loopback."""
+    primary = f"MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='{REPLICATION}', MASTER_CONNECT_RETRY=1"
+    return [f"CHANGE MASTER TO {primary}, MASTER_USE_GTID=slave_pos", "START SLAVE"]
+
+
+def followed(log: str, number: int) -> bool:
+    """Whether the primary's log says that the replica with that server id follows it, semi-synchronously."""
+    return any(f"server_id: {number})" in line and "semi-sync" in line for line in log.splitlines())
