@@ -13,7 +13,7 @@ from qioi.controller.policy import Policy
 from qioi.kubernetes.actuators import NriNames
 from qioi.kubernetes.cgroups import Driver, Layout, find_layout
 from qioi.kubernetes.client import Api, Object
-from qioi.kubernetes.pods import Pod, component, read_pod, slim
+from qioi.kubernetes.pods import Pod, component, read_pod, sidecars, slim
 from qioi.kubernetes.policies import PATH, Judged, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import Reports
@@ -27,7 +27,7 @@ PODS = "/api/v1/pods"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Components and policies of this node. ``pods`` is by component; ``judged`` are all the cluster's policies."""
+    """Components and policies of this node. ``pods`` is by main component; ``judged`` are all policies."""
 
     components: tuple[Component, ...] = ()
     policies: Mapping[str, Policy] = field(default_factory=dict)
@@ -165,7 +165,7 @@ def look(
         made = component(pod, serves, layout, logs, naming)
         if made is not None:
             names.add(pod.path)
-            found.append(made)
+            found += (made, *sidecars(pod, serves, layout))
             by_component[made.name] = pod
     policies = {one.key: one.policy for one in accepted if one.policy is not None}
     dry_run = frozenset(one.key for one in accepted if one.dry_run)

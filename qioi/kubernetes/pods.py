@@ -194,3 +194,24 @@ def component(
     owner = naming(main.identity, group, request) if naming else None
     followed = log if pod.role in _LOGGED else None
     return Component(pod.path, pod.role, group, serves, followed, "cri", owner=owner, organisation=its)
+
+
+def sidecars(pod: Pod, serves: tuple[str, ...], layout: Layout) -> tuple[Component, ...]:
+    """Make components of the containers beside a pod's main one: its CouchDB, a proxy. They are no foreign work.
+
+    They are raised with what waits for them, by their groups; a pod's request is moved for its main container alone.
+    """
+    if pod.role is None or pod.role is Role.CLIENT:
+        return ()
+    its = pod.labels.get(ORGANISATION_LABEL, "")
+    return tuple(
+        Component(
+            f"{pod.path}/{one.name}",
+            Role.SUPPORT,
+            layout.container(pod.group_uid, pod.qos, one.identity),
+            serves,
+            organisation=its,
+        )
+        for one in pod.containers
+        if one.name != pod.main
+    )

@@ -165,7 +165,7 @@ class ClusterRoster(Roster):
             rows = tuple(
                 row(one, pods[one.name])
                 for one in snapshot.components
-                if judged.accepted and judged.key in serves[one.name]
+                if judged.accepted and judged.key in serves[one.name] and one.name in pods
             )
             committing = channel is not None and channel.height is not None and self._channels.is_local(judged.key)
             yield Sight(

@@ -6,7 +6,7 @@ import pytest
 from k8s_objects import ID, pod_object
 
 from qioi.kubernetes.cgroups import Driver, Layout
-from qioi.kubernetes.pods import component, read_pod, slim
+from qioi.kubernetes.pods import component, read_pod, sidecars, slim
 from qioi.model import Role
 
 LAYOUT = Layout(Driver.CGROUPFS)
@@ -71,6 +71,19 @@ def test_a_component_has_its_containers_group_and_log() -> None:
     assert made.cgroup == f"kubepods/burstable/poduid-of-peer0/{ID}"
     assert made.log == "/var/log/pods/fab_peer0_uid-of-peer0/peer/3.log"
     assert (made.log_format, made.channels) == ("cri", ("fab/payments",))
+
+
+@pytest.mark.parametrize(("role", "expected"), [("peer", [Role.SUPPORT]), ("orderer", [Role.SUPPORT]), ("client", [])])
+def test_the_containers_beside_the_main_one_are_no_neighbours(role: str, expected: list[Role]) -> None:
+    labels = {"qioi.io/role": role, "qioi.io/organisation": "Org1MSP"}
+    pod = read_pod(slim(pod_object(labels=labels, containers=("couchdb", role))))
+    assert pod is not None
+    found = sidecars(pod, ("fab/payments",), LAYOUT)
+    assert [one.role for one in found] == expected
+    for one in found:
+        assert (one.name, one.channels, one.log) == ("fab/peer0/couchdb", ("fab/payments",), None)
+        assert one.cgroup == f"kubepods/burstable/poduid-of-peer0/{ID}"
+        assert one.organisation == "Org1MSP"
 
 
 def test_a_static_pod_has_its_groups_under_its_hash() -> None:
