@@ -62,8 +62,11 @@ class Finder:
 
 
 def is_disturbed(period: Period) -> bool:
-    """Say whether foreign work keeps the host full while commits are made, from its first moment to its last."""
+    """Say whether foreign work keeps the host full while commits are made, from its first moment to its last.
+
+    So it does where it keeps the CPUs full that a pinned component may run on.
+    """
     commits = any(one.silence is not None and one.silence <= ACTIVE for one in period.channels.values())
     host = period.host
-    looks = () if host is None else (host, replace(host, lasting=None))
-    return commits and not all(has_room(one) for one in looks)
+    loads = () if host is None else (host, *host.pinned.values())
+    return commits and not all(has_room(one) and has_room(replace(one, lasting=None)) for one in loads)

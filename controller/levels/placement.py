@@ -21,6 +21,8 @@ from qioi.model.groups import branches, chain, parent_of
 
 #: Foreign work at one level, as a part of the host's CPUs, below which it is left out; and as a part of the most.
 LEAST = 0.04
+#: Foreign work in CPUs that shows a level on any host: on one of many CPUs it may be all beside a pinned component.
+MUCH = 0.5
 PART = 0.5
 #: Time constants of two filters in s, of which the larger counts: what runs for a moment, a cron job or a login, shows
 #: no level; who comes shows theirs within a second, and for some seconds after they went.
@@ -141,7 +143,7 @@ def alike(
 def busy_ones(levels: Iterable[Level], cpus: int) -> list[Level]:
     """Choose the levels that foreign work shows: what is little beside the most, or at all, is left out."""
     most = max(level.foreign or 0.0 for level in levels)
-    least = max(LEAST * cpus, PART * most)
+    least = max(min(LEAST * cpus, MUCH), PART * most)
     return [level for level in levels if (level.foreign or 0.0) >= least]
 
 

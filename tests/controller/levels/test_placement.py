@@ -70,6 +70,13 @@ def test_where_it_is_acted_at(
     assert words in placed[groups[0]].why
 
 
+@pytest.mark.parametrize(("foreign", "expected"), [(2.0, "docker"), (0.4, PEER)])
+def test_on_a_host_of_many_cpus_few_of_them_show_a_level(foreign: float, expected: str) -> None:
+    """Two that are pinned beside a pinned component are 3 % of 64 CPUs, and all that it waits for."""
+    placed = Levels().step(0.0, [PEER], used(host=foreign + 0.2, docker=0.2, docker_peer=0.2), 64, [])
+    assert placed[PEER].groups == (expected,)
+
+
 @pytest.mark.parametrize(
     ("group", "rewritten"),
     [
