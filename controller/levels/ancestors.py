@@ -30,7 +30,7 @@ class Ask:
     """What is known of one group: shares in v1 units, as found, in force, and as the components in it ask for at most.
 
     ``foreign`` is the CPUs that others used beside the group, ``delay`` what the asking components did together;
-    either is ``None`` where it is not known.
+    either is ``None`` where it is not known. ``pinned`` is the load of the fullest CPUs that one is pinned to.
     """
 
     found: int
@@ -38,6 +38,7 @@ class Ask:
     most: int
     foreign: float | None
     delay: DelayReading | None
+    pinned: HostLoad | None = None
 
 
 class Ancestors:
@@ -57,14 +58,20 @@ class Ancestors:
             law = self._laws.get(group)
             if law is None or law.default != ask.found:
                 law = begin(ask)
-            foreign = min(1.0, ask.foreign / cpus)
-            lasting = host.lasting and HostLoad(host.lasting.idle, foreign)
-            load = HostLoad(host.idle, foreign, lasting, host.sudden)
-            law, verdict = law.step(Seen(now, commit_age=0.0, delay=ask.delay, host=load))
+            law, verdict = law.step(Seen(now, commit_age=0.0, delay=ask.delay, host=load_at(ask, host, cpus)))
             most[group] = min(verdict.shares, max(ask.found, ask.most))
             laws[group] = law.limited(most[group], ask.share)  # where nobody asks for more, it must not wind up
         self._laws = laws
         return most
+
+
+def load_at(ask: Ask, host: HostLoad, cpus: int) -> HostLoad:
+    """Give the load that counts for one group: foreign is what runs beside it, or on the CPUs that it is pinned to."""
+    if ask.pinned is not None:
+        return replace(ask.pinned, sudden=host.sudden)
+    foreign = min(1.0, (ask.foreign or 0.0) / cpus)
+    lasting = host.lasting and HostLoad(host.lasting.idle, foreign)
+    return HostLoad(host.idle, foreign, lasting, host.sudden)
 
 
 def begin(ask: Ask) -> Adaptive:
@@ -104,14 +111,17 @@ class Ancestry:
             for group in want.placement.groups:
                 if group != want.cgroup and self._guard.holds(group):
                     behind.setdefault(group, []).append(want)
-        limits = self._laws.step(now, self._asks(behind, delays), host, os.cpu_count() or 1) if behind else {}
+        pinned = host.pinned if host is not None else {}
+        limits = self._laws.step(now, self._asks(behind, delays, pinned), host, os.cpu_count() or 1) if behind else {}
         if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in wants):
             return wants  # a limit is never below what the group was found with
         places = {want.placement.groups for want in wants}  # few: most components have theirs in common
         at = {groups: {group: limits[group] for group in groups if group in limits} for groups in places}
         return tuple(self._under(want, at[want.placement.groups]) for want in wants)
 
-    def _asks(self, behind: Mapping[str, list[Want]], delays: Mapping[str, DelayReading]) -> dict[str, Ask]:
+    def _asks(
+        self, behind: Mapping[str, list[Want]], delays: Mapping[str, DelayReading], pinned: Mapping[str, HostLoad]
+    ) -> dict[str, Ask]:
         asks = {}
         for group, wants in behind.items():
             if any(map(self._literal, {want.decision.channel for want in wants})):
@@ -129,6 +139,7 @@ class Ancestry:
                 min(MAX_SHARES, round(found * factor)),
                 foreign_beside(group, wants[0]),
                 together(delays[name] for name in names if name in delays),
+                min((pinned[name] for name in names if name in pinned), key=lambda one: one.idle, default=None),
             )
         return asks
 

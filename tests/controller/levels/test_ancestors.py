@@ -33,6 +33,18 @@ def test_it_is_raised_by_the_part_of_the_waiting_that_its_level_is_to_blame_for(
     assert little == 1024  # a need of 0.6 behind a tenth of all work: little is waited for there
 
 
+def test_it_stays_raised_for_components_whose_cpus_are_full_on_a_host_that_is_idle() -> None:
+    """Two CPUs of 64 have neighbours, and the components are pinned to these."""
+    shares = {}
+    for pinned in (None, HostLoad(0.0, 0.9)):
+        laws = Ancestors()
+        for second in range(60):
+            one = Ask(1024, 1024, 16_384, 1.8, ask(need=0.6 if second < 3 else 0.1).delay, pinned)
+            shares[pinned is None] = laws.step(float(second), {"docker": one}, HostLoad(0.97, 0.02), 64)["docker"]
+    assert shares[True] == 1024
+    assert shares[False] > 4096
+
+
 def test_many_threads_that_wait_for_the_same_moment_are_no_reason() -> None:
     """Of two CPUs others have a tenth; fifty threads of the components wait in turn, mostly behind each other."""
     assert run(Ancestors(), ask(foreign=0.2, need=0.98), 10)[-1] == 1024
