@@ -163,3 +163,28 @@ def test_commits_come_out_of_a_units_journal(tmp_path: Path, journalctl: Callabl
         source.close()
     assert events == [Commit("red", 7, 3, 1767323045.678, "p")]
     assert source.counters.lines == 2
+
+
+def test_a_journal_that_is_written_faster_than_it_is_read_is_gone_on_with_at_its_end(
+    tmp_path: Path, journalctl: Callable[[str], Path]
+) -> None:
+    (tmp_path / "flood").write_bytes(b"".join(entry(number, b"noise" * 20) for number in range(500)))
+    arguments = journalctl(f"while true; do cat {tmp_path}/flood || exit; done")
+    tail = JournalTail("fabric-peer0.service", max_read=4096)
+    gaps = []
+    try:
+
+        def passed_over() -> bool:
+            tail.poll()
+            if tail.gap:
+                gaps.append(tail.gap)
+                assert tail.backlog
+            return len(gaps) == 2
+
+        until(passed_over)
+        assert tail.counters.skipped[Skip.BACKLOG] == 2
+        starts = [line for line in arguments.read_text().splitlines() if "--follow" in line]
+        assert len(starts) >= 2
+        assert all("--lines=0" in line and "cursor" not in line for line in starts)
+    finally:
+        tail.close()
