@@ -16,7 +16,7 @@ type errWithheld struct {
 
 func (e errWithheld) Error() string {
 	if e.witness == "" {
-		return fmt.Sprintf("it began block [%d] and does not seal it (%s waited)", e.block, e.waited)
+		return fmt.Sprintf("it withholds block [%d], which it has begun and does not seal (%s waited)", e.block, e.waited)
 	}
 	return fmt.Sprintf("it withholds block [%d], which orderer %s has sealed (%s waited)", e.block, e.witness, e.waited)
 }
