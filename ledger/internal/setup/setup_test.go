@@ -231,5 +231,5 @@ func TestAnOrdererIsAddedAndGetsAnotherCertificate(t *testing.T) {
 	_, err := Init(o)
 	require.NoError(t, err)
 	_, err = AddOrderer(o.Dir)
-	assert.ErrorContains(t, err, "raft is accepted")
+	assert.ErrorContains(t, err, "raft and bft are accepted")
 }
