@@ -1,4 +1,4 @@
-"""From decisions about components to values of groups, and back: the share in force is that at the level that counts.
+"""Turns decisions about components into values of control groups, and these back into the share in force.
 
 A component's share stands to the one it was found with as the value of each group that it is acted at stands to that
 group's original. A group that several components are acted at gets the most that any of them needs.
@@ -98,7 +98,7 @@ class Outcomes:
 
 
 class Actor:
-    """Has the guard do what was decided."""
+    """Carries out decisions through the guard and the other lever."""
 
     def __init__(self, guard: Guard, count: Callable[[Outcome], None], other: OtherLever = NO_OTHER_LEVER) -> None:
         """Begin; ``count`` is told of every write, ``other`` moves what groups' files do not."""
@@ -106,7 +106,7 @@ class Actor:
         self._tell_of = count
         self._other = other
         self._written = 0
-        #: Who has a share on a record of its own, by group, where that is known of groups above components.
+        #: The owners of groups above components, by group, where they are known.
         self.owners: Mapping[str, Owner] = {}
         self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
         self._stuck: set[str] = set()  # those of them that could not be put back, and that was said
@@ -135,7 +135,7 @@ class Actor:
                 log.info("%s: taken up again: what it was found with is %d now", group, self._guard.found(group))
 
     def go_on(self, above: Iterable[str]) -> None:
-        """Take groups above components over that a daemon before this one has left raised on purpose."""
+        """Take over groups above components that the previous daemon left raised on purpose."""
         self._above |= set(above)
 
     def raised(self) -> frozenset[str]:
@@ -201,7 +201,7 @@ class Actor:
         return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None, taken)
 
     def leave(self, above: Iterable[str], own: Collection[str]) -> None:
-        """Let go of groups above components that are not looked at any more.
+        """Release groups above components that are no longer looked at.
 
         ``above`` are those that are, ``own`` components' own groups, which may have others' below them.
         """
@@ -217,7 +217,7 @@ class Actor:
         return None
 
     def _effective(self, cgroup: str, placement: Placement) -> int:
-        """Give the share at that of the levels acted at, and ours to change, where it is the most."""
+        """Give the share at the level where it is highest, among those acted at and not foreign."""
         guard, found = self._guard, self._guard.found(cgroup)
         own = guard.last(cgroup)
         if placement.groups == (cgroup,) or (own < found and not guard.is_foreign(cgroup)):
@@ -230,7 +230,7 @@ class Actor:
         return max(shares) if shares else own
 
     def count_changes(self, wants: Iterable[Want]) -> int:
-        """Count the decisions that ask for a share that a group of ours has not, as far as the kernel can tell."""
+        """Count the decisions that change a share, after rounding to the kernel's unit."""
         return sum(want.decision.changes and self._differs(want) for want in wants)
 
     def _differs(self, want: Want) -> bool:
@@ -243,7 +243,7 @@ class Actor:
         return [want.decision for want in wants if not self._guard.is_foreign(want.cgroup)]
 
     def act(self, wants: Collection[Want], shown: Collection[str] = ()) -> Outcomes:
-        """Have every lever do what was decided. Components in ``shown`` are only shown it, and put back."""
+        """Carry out decisions through all levers. Components in ``shown`` are in a dry run: they are restored."""
         before = self._written
         wet = [want for want in wants if want.decision.component not in shown]
         taken = self._other.take([want.decision for want in wet])
@@ -273,7 +273,7 @@ class Actor:
         )
 
     def _dry_out(self, wants: Collection[Want]) -> tuple[str, ...]:
-        """Put back what was set for components that are only shown what would be done; name them."""
+        """Restore components whose policies are all dry runs; name those that were changed."""
         changed = self._guard.changed() if wants else ()
         names = []
         for want in wants:
@@ -283,7 +283,7 @@ class Actor:
         return tuple(names)
 
     def _write(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
-        """Write what differs; give the shares in force and the problems after it, by component."""
+        """Write values that differ; give the shares in force and the problems afterwards, by component."""
         wants = self._unfulfilled(tuple(wants))
         targets, behind = self._targets(wants)
         self._put_back(self._above - targets.keys())
@@ -307,14 +307,14 @@ class Actor:
         return shares, problems
 
     def _unfulfilled(self, wants: tuple[Want, ...]) -> list[Want]:
-        """Leave out wishes that all is as they want it, but not those for a group that others have wishes for too."""
+        """Leave out wants that are fulfilled, except those for a group that other wants name too."""
         standing = [self._stands(want) for want in wants]
         asked = (want.placement.groups for want, stands in zip(wants, standing, strict=True) if not stands)
         shared = self._above.union(*asked)  # one component's own group may be above another one's
         return [want for want, stands in zip(wants, standing, strict=True) if not stands or want.cgroup in shared]
 
     def _stands(self, want: Want) -> bool:
-        """Whether all is as a wish wants it: its own group, or, where it asks for no raise, every group it names."""
+        """Whether a want is fulfilled: its own group, or all groups that it names if it asks for no raise."""
         guard, group, shares = self._guard, want.cgroup, want.decision.shares
         try:
             if want.placement.groups == (group,):
@@ -326,7 +326,7 @@ class Actor:
             return False  # the guard finds out again, and says it
 
     def _targets(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, list[Want]]]:
-        """Give every group's value in v1 units, and whom it is for, the one that asks for most first."""
+        """Give every group's value in v1 units, and the wants behind it, the largest first."""
         guard = self._guard
         targets: dict[str, int] = {}
         behind: dict[str, list[Want]] = {}
@@ -342,7 +342,7 @@ class Actor:
         return targets, behind
 
     def _changes(self, targets: Mapping[str, int]) -> dict[str, int]:
-        """Leave out what is in force already, and what is not ours."""
+        """Leave out values that are in force, and foreign groups."""
         changes = {}
         for group, value in targets.items():
             if self._guard.is_foreign(group):
@@ -363,14 +363,14 @@ class Actor:
         self._tell_of(outcome)
 
     def put_back(self, name: str, cgroup: str) -> None:
-        """Put the group of a component back that left, or that is not to be raised any longer, and say so."""
+        """Restore the group of a component that left or that no policy covers, and log it."""
         outcome = self.release(cgroup)
         if outcome is not None:
             self._count(outcome)
             log.info("%s: let go: %s: %s", name, outcome.result, outcome.message)
 
     def _put_back(self, groups: Iterable[str]) -> None:
-        """Restore groups above components that nobody is acted at any more."""
+        """Restore groups above components at which no component is acted on."""
         for group in sorted(groups):
             outcome = self._guard.release(group)
             failed = outcome is not None and outcome.result is Result.FAILED
@@ -384,7 +384,7 @@ class Actor:
                 self._forget(group)
 
     def _tell(self, outcome: Outcome, previous: int | None, behind: list[Want]) -> None:
-        """Log a change of what a group had; one that is no news, for those only who want to see more."""
+        """Log a change of a group's value: at INFO if it is news, else at DEBUG."""
         first, shares = behind[0].decision, outcome.shares
         what = None
         if shares is not None:
@@ -396,12 +396,12 @@ class Actor:
         log.log(level, "%s: %s: %s -> %s: %s", who, what, previous, shares, first.reason)
 
     def release(self, cgroup: str) -> Outcome | None:
-        """Put a component's own group back and let go of it."""
+        """Restore a component's own group and stop holding it."""
         self._news.pop(cgroup, None)
         return self._guard.release(cgroup)
 
     def let_go(self, group: str) -> None:
-        """Forget a group that is gone."""
+        """Forget a group that was removed."""
         self._guard.drop(group)
         self._forget(group)
 

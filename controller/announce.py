@@ -1,4 +1,4 @@
-"""Which changes of a share are news to an operator.
+"""Tells which changes of a share are news to an operator.
 
 A share moves a little in many periods. What matters is that it was raised, that its release has begun,
 and that it is back where it was found; the rest is for those who look closely.

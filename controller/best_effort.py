@@ -19,12 +19,12 @@ log = logging.getLogger("qioi")
 
 #: Seconds without interference after which groups are ordinary again.
 HOLD = 10.0
-#: Groups that patterns may find; more are left out, and said.
+#: The most groups that patterns may find; the rest is left out and logged.
 MOST = 1000
 
 
 class Spared:
-    """The groups that are nobody's to make idle: components', those above and below them, and some more."""
+    """The groups that are never made idle: components', those above and below them, and some more."""
 
     def __init__(self, components: Iterable[str], more: Iterable[str]) -> None:
         self._components = frozenset(components)
@@ -42,7 +42,7 @@ class BestEffort:
 
     def __init__(self, patterns: Iterable[str], guard: IdleGuard, hierarchy: Hierarchy, own: str | None = None) -> None:
         self._patterns = tuple(patterns)
-        #: Groups that their owners have labelled, as far as somebody looks for labels.
+        #: Groups that their owners labelled best-effort.
         self.labelled: tuple[str, ...] = ()
         self._guard = guard
         self._hierarchy = hierarchy
@@ -52,11 +52,11 @@ class BestEffort:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Groups that are idle by our doing."""
+        """Groups that QiOi made idle."""
         return self._guard.groups
 
     def step(self, now: float, waits: bool, disturbed: bool, components: Iterable[str]) -> tuple[str, ...]:
-        """Do one period's work; give the groups that are idle by our doing.
+        """Do one period's work; give the groups that QiOi made idle.
 
         ``waits`` says that a component waits behind foreign work, ``disturbed`` that this keeps the host full;
         ``components`` are their groups: neither they nor those above or below them are made idle.
@@ -101,7 +101,7 @@ class BestEffort:
 
 
 def put_back(guard: IdleGuard, groups: Collection[str] | None = None) -> list[Outcome]:
-    """Restore these groups, or all; a journal that can't be emptied is said."""
+    """Restore these groups, or all; log a journal that can't be emptied."""
     try:
         return guard.restore() if groups is None else guard.release(groups)
     except OSError as error:
@@ -124,7 +124,7 @@ def best_effort(
 
 
 def recover_idle(state_dir: Path, hierarchy: Hierarchy) -> tuple[list[Outcome], list[str]]:
-    """Put back what a daemon that died has left; give what came of each group, and problems in words."""
+    """Restore what a daemon that died left; give the outcome of each group, and problems as text."""
     journal = Journal(state_dir, name=NAME)
     try:
         loaded = journal.load()

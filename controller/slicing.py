@@ -28,7 +28,7 @@ REMEMBERED = 16
 
 @dataclass(frozen=True, slots=True)
 class SliceState:
-    """What is done with slices, and why. ``slices`` are in ns, by component, as long as they are in force."""
+    """What is done with slices, and why. ``slices`` in force are in ns, by component."""
 
     mode: str = "off"
     on: bool = False
@@ -96,7 +96,7 @@ class Slicer:
         return SliceState(self._mode, on, text, sizes)
 
     def _try(self, period: SlicePeriod, runnable: float) -> Trial:
-        """Go on with the trial of the channels that are at work now; what is slow for one may be quick for others."""
+        """Continue the trial of the channels at work; channels differ in what slices do for them."""
         at_work = {name: one for name, one in period.channels.items() if one.age is not None and one.age <= AT_WORK}
         key = frozenset(at_work)
         if key != self._at_work and (left := self._trials.get(self._at_work)) is not None:
@@ -122,7 +122,7 @@ def lister(hierarchy: Hierarchy) -> Callable[[str], Iterable[int]]:
 
 
 def find_slices(*, early: bool) -> tuple[Kernel, int]:
-    """Give the way to slices, and the default one in ns. SliceError: this kernel has none, or not for us."""
+    """Give the kernel's slice calls and the default slice in ns. SliceError: the kernel has none, or refuses."""
     if (problem := why_not(os.uname().release, early=early)) is not None:
         raise SliceError(problem)
     kernel = Kernel()
@@ -158,7 +158,7 @@ def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> It
 
 
 def recover_slices(state_dir: Path, hierarchy: Hierarchy) -> tuple[int, list[str]]:
-    """Put back what a daemon that died has left; give how many threads were named, and what is left, in words."""
+    """Restore what a daemon that died left; give the number of threads named, and problems as text."""
     journal = Journal(state_dir, name=NAME)
     try:
         loaded = journal.load()

@@ -48,7 +48,7 @@ class Ancestors:
         self._laws: dict[str, Adaptive] = {}
 
     def step(self, now: float, asks: Mapping[str, Ask], host: HostLoad | None, cpus: int) -> dict[str, int]:
-        """Take one period in; give the most that each group is to have. A group not named any more is forgotten."""
+        """Take one period in; give the most that each group is to have. Groups that are not named are forgotten."""
         laws: dict[str, Adaptive] = {}
         most: dict[str, int] = {}
         for group, ask in asks.items():
@@ -80,7 +80,7 @@ def begin(ask: Ask) -> Adaptive:
 
 
 def together(delays: Iterable[DelayReading]) -> DelayReading | None:
-    """Sum up what several components did in the same period."""
+    """Sum the delay readings of several components over the same period."""
     known = tuple(delays)
     if not known:
         return None
@@ -94,10 +94,10 @@ def together(delays: Iterable[DelayReading]) -> DelayReading | None:
 
 
 class Ancestry:
-    """Holds wishes about groups above components down. Algorithm 1 is left to the letter."""
+    """Limits wants for groups above components. Those of Algorithm 1 are not limited."""
 
     def __init__(self, guard: Guard, literal: Callable[[str | None], bool]) -> None:
-        """Begin; ``literal`` says of a channel whether its law is to be followed to the letter."""
+        """Begin; ``literal`` says whether a channel's law is Algorithm 1."""
         self._guard = guard
         self._literal = literal
         self._laws = Ancestors()
@@ -105,7 +105,7 @@ class Ancestry:
     def apply(
         self, now: float, wants: tuple[Want, ...], delays: Mapping[str, DelayReading], host: HostLoad | None
     ) -> tuple[Want, ...]:
-        """Give the wishes with what each group above components may have at most."""
+        """Give the wants with the most that each group above components may have."""
         behind: dict[str, list[Want]] = {}
         for want in wants:
             for group in want.placement.groups:
@@ -144,7 +144,7 @@ class Ancestry:
         return asks
 
     def _under(self, want: Want, mine: Mapping[str, int]) -> Want:
-        """Give a wish with its limits; where no level gives all that was asked for, it asks for what one gives."""
+        """Give a want with its limits; if no level gives all that was asked for, reduce it to what a level gives."""
         if not mine:
             return want
         decision, found = want.decision, self._guard.found(want.cgroup)

@@ -1,4 +1,4 @@
-"""A host-wide cap on what all boosts together may take, and who goes without first: the lowest priority.
+"""A host-wide cap on what all boosts together may take; the lowest priority gives way first.
 
 The unit is the part of the host's CPU that the boosted groups hold by weight while everybody who is busy now stays
 busy: at each level a group's weight over that of its busy siblings and itself, multiplied from the outermost level in;
@@ -39,7 +39,7 @@ class Boost:
     asks: tuple[tuple[int, int], ...]
 
     def above(self, priority: float) -> int:
-        """Give the share that it has where everybody up to a priority goes without."""
+        """Give the share that remains if channels up to a priority get no boost."""
         return max((shares for one, shares in self.asks if one > priority and shares > self.found), default=self.found)
 
 
@@ -96,7 +96,7 @@ class Held:
 
 
 class Capper:
-    """Shrinks wishes until they fit. Looks at the host only while there is anything to cap."""
+    """Shrinks wants until they fit. Reads the host only while something is raised."""
 
     def __init__(self, guard: Guard, hierarchy: Hierarchy, accounts: CpuAccounts) -> None:
         self._guard = guard
@@ -105,7 +105,7 @@ class Capper:
         self._before: dict[str, tuple[float, float]] = {}
 
     def apply(self, now: float, wants: tuple[Want, ...], cap: float) -> tuple[tuple[Want, ...], Held]:
-        """Give the wishes under the cap, and what they hold."""
+        """Give the wants under the cap, and what they hold."""
         raised = [one for one in wants if one.decision.shares > self._guard.found(one.cgroup)]
         if not raised:
             return wants, Held(0.0, cap)
@@ -125,7 +125,7 @@ class Capper:
         return tuple(under(one, shares.get(one.decision.component), cap) for one in wants), Held(held(shares), cap)
 
     def _busy(self, now: float, raised: Iterable[Want]) -> dict[str, dict[str, int]]:
-        """Give the weights of the groups at each level that used CPU lately; where that is not known, all count."""
+        """Give the weights of groups at each level that used CPU lately; unknown use counts as busy."""
         busy: dict[str, dict[str, int]] = {}
         seen: dict[str, tuple[float, float]] = {}
         for parent in branches(want.cgroup for want in raised):
@@ -143,7 +143,7 @@ class Capper:
 
 
 def asks(decision: Decision) -> tuple[tuple[int, int], ...]:
-    """Give what channels of each priority ask for, as far as it is left in the decision."""
+    """Give what channels of each priority ask for, within the decision's share."""
     return tuple((priority, min(shares, decision.shares)) for priority, shares in decision.asks)
 
 
@@ -162,7 +162,7 @@ def weights_below(hierarchy: Hierarchy, parent: str) -> Iterable[tuple[str, int]
 
 
 def under(want: Want, shares: int | None, cap: float) -> Want:
-    """Give a wish with what the cap leaves of it."""
+    """Give a want with what the cap leaves of it."""
     if shares is None or shares >= want.decision.shares:
         return want
     reason = f"{want.decision.reason}; boost_cap {cap:g} leaves {shares} of {want.decision.shares}"

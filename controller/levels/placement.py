@@ -25,18 +25,18 @@ LEAST = 0.04
 MUCH = 0.5
 PART = 0.5
 #: Time constants of two filters in s, of which the larger counts: what runs for a moment, a cron job or a login, shows
-#: no level; who comes shows theirs within a second, and for some seconds after they went.
+#: no level; a neighbour that stays shows its level within a second, and for some seconds after it ended.
 SMOOTH, PROMPT = 5.0, 1.0
 #: Groups whose values the kubelet rewrites (Kubernetes: kubelet, QoS cgroups), by either of its drivers.
 REWRITTEN = re.compile(
     r"(^|[/-])kubepods(\.slice)?$|kubepods/(burstable|besteffort)$|kubepods-(burstable|besteffort)\.slice$"
 )
 #: Why a component is acted at levels at which nothing foreign is left.
-STILL = "no foreign work beside it any more: where it was raised"
+STILL = "no foreign work is left beside it: where it was raised"
 
 
 class Level(Struct, frozen=True):
-    """One group on the way up, and the CPUs that foreigners beside it used; ``None`` where that is not known."""
+    """One group on the way up, and the CPUs that foreign work beside it used; ``None`` if unknown."""
 
     group: str
     foreign: float | None
@@ -63,7 +63,7 @@ class Levels:
         self._branches: Mapping[str, Set[str]] = {}
 
     def branches(self, groups: tuple[str, ...]) -> Mapping[str, Set[str]]:
-        """Give :func:`branches` of these groups, which are hardly ever others than the last time."""
+        """Give :func:`branches` of these groups, computed again only if they differ from the last call."""
         if groups != self._groups:
             self._groups, self._branches = groups, branches(groups)
             self._parents = tuple(parent_of(group) for group in groups)
@@ -114,7 +114,7 @@ def smoothed(
 
 
 def foreign_by_parent(branches: Mapping[str, Set[str]], used: Mapping[str, float]) -> dict[str, float]:
-    """Give the CPUs that nobody's component used below each parent; a parent of which that is not known is missing."""
+    """Give the CPUs used by foreign work below each parent; parents of which that is unknown are missing."""
     return {
         parent: max(0.0, used[parent] - sum(map(used.__getitem__, children)))
         for parent, children in branches.items()
@@ -141,7 +141,7 @@ def alike(
 
 
 def busy_ones(levels: Iterable[Level], cpus: int) -> list[Level]:
-    """Choose the levels that foreign work shows: what is little beside the most, or at all, is left out."""
+    """Choose the levels with foreign work; levels with little of it, or little beside the most, are left out."""
     most = max(level.foreign or 0.0 for level in levels)
     least = max(min(LEAST * cpus, MUCH), PART * most)
     return [level for level in levels if (level.foreign or 0.0) >= least]
@@ -162,13 +162,13 @@ def place(
 
 
 def without(levels: Iterable[Level]) -> str:
-    """Say why a component is acted at its own group, for want of foreign work that would tell a level."""
+    """Say why a component is acted on at its own group: no foreign work tells a level."""
     unknown = all(level.foreign is None for level in levels)
     return "where foreign work runs is not known" if unknown else "no foreign work"
 
 
 def allowed(level: str, group: str) -> str:
-    """Give the level itself or, where the kubelet would rewrite it, the next one inside."""
+    """Give the level itself or, if the kubelet would rewrite it, the next one inside."""
     if not REWRITTEN.search(level):
         return level
     inside = [one for one in chain(group) if len(one) > len(level) and not REWRITTEN.search(one)]

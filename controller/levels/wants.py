@@ -1,4 +1,4 @@
-"""What is in force for a component, and what is wanted for it, at the levels that it is acted at."""
+"""The share in force of a component and the share wanted for it, at the levels where it is acted on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class InForce(Struct, frozen=True):
 
 
 class Want(Struct, frozen=True):
-    """One component's decision, its own group, and where it is acted at.
+    """One component's decision, its own group, and where it is acted on.
 
     ``limits`` are the most, in v1 units, that groups above it may have.
     """
