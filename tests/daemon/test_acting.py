@@ -473,8 +473,8 @@ def test_what_is_much_is_told_by_the_processors_that_are_there_now(
     (tmp_path / "docker").mkdir()
     for second, cpus in enumerate((2, 2, 64)):
         monkeypatch.setattr(os, "cpu_count", lambda cpus=cpus: cpus)
-        (tmp_path / "cpuacct.usage").write_text(f"{second}100000000\n")
-        (tmp_path / "docker/cpuacct.usage").write_text(f"{second}00000000\n")
+        (tmp_path / "cpuacct.usage").write_text(f"{second * 500_000_000}\n")  # 0.4 CPUs beside docker
+        (tmp_path / "docker/cpuacct.usage").write_text(f"{second * 100_000_000}\n")
         levels.append(watch.read(float(second), [one], delays, [])["docker/p"].groups)
     assert levels[1:] == [("docker",), ("docker/p",)]
 
