@@ -44,7 +44,8 @@ def test_roles(labels: dict[str, str], image: str, role: Role | None) -> None:
 def test_a_label_that_makes_no_sense_is_said() -> None:
     pod = read_pod(pod_object(labels={"qioi.io/role": "boss"}))
     assert pod is not None
-    assert pod.problem == "label qioi.io/role: 'boss': accepted are peer, orderer, chaincode, broker, support, client"
+    accepted = "peer, orderer, chaincode, broker, support, replica, client"
+    assert pod.problem == f"label qioi.io/role: 'boss': accepted are {accepted}"
     assert component(pod, ("fab/payments",), LAYOUT, "/logs") is None
 
 
