@@ -116,7 +116,7 @@ def test_a_level_stays_while_its_group_is_raised() -> None:
     for second in range(30, 60):
         placed = levels.step(float(second), [PEER], quiet, 2, ["docker", PEER])[PEER]
     assert placed.groups == (PEER, "docker")
-    assert "any more" in placed.why
+    assert "no foreign work is left" in placed.why
     assert levels.step(60.0, [PEER], quiet, 2, [])[PEER].groups == (PEER,)
 
 
