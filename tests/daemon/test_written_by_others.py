@@ -13,7 +13,7 @@ from qioi.controller.laws.thresholds import Thresholds
 from qioi.model import HostLoad
 from qioi.show.http import RefusedError
 from qioi.show.metrics import render
-from qioi.show.publisher import Publisher
+from qioi.show.publisher import Orders, Publisher
 
 TAKEN = 'qioi_component_taken{component="peer0",role="peer"}'
 
@@ -61,7 +61,7 @@ def test_another_value_is_left_alone_and_alerted_of_until_it_is_adopted(site: To
 
 def test_the_order_names_components_that_are_watched(site: ToySite) -> None:
     ordered: list[str] = []
-    publisher = Publisher(site.snapshot, site.hierarchy, Thresholds({}), ordered.append)
+    publisher = Publisher(site.snapshot, site.hierarchy, Orders(Thresholds({}), lambda _: None, ordered.append))
     adopt = publisher.routes()["POST /adopt"][1]
     assert b"peer0: taken up again from the next period on" in adopt({"component": "peer0"})
     with pytest.raises(RefusedError, match="component 'peer9': not watched: accepted are peer0"):
