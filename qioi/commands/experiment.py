@@ -26,7 +26,7 @@ from qioi.lab.demo import demo_directory
 from qioi.lab.machine import machine
 from qioi.lab.options import RUNTIMES, Runtime
 from qioi.lab.report import needs_plots
-from qioi.lab.systems import SYSTEMS
+from qioi.lab.systems import DRIVEN
 from qioi.processes.errors import LabError
 
 #: Where runs go by default, each into a folder of its own, with an index over all.
@@ -117,7 +117,7 @@ class Asked:
 @click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
 @click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Of every network, in place of the file's.")
-@click.option("--system", type=click.Choice([*SYSTEMS]), help="Of every network, in place of the file's.")
+@click.option("--system", type=click.Choice(DRIVEN), help="Of every network, in place of the file's.")
 @click.option(
     "--binaries",
     type=click.Path(file_okay=False, path_type=Path),

@@ -21,7 +21,9 @@ SYSTEMS: dict[str, Callable[[Path, LabOptions], System]] = {
     "mysql": MySqlSystem,
     "mariadb": MariaDbSystem,
 }
-#: Groups whose names begin so are killed when a lab goes down: asked to end, they wait for each other in vain.
+#: Those that the bundled load client drives.
+DRIVEN = ("ledger", "fabric")
+#: Groups whose names begin so are killed when a lab goes down: asked to end, they wait for each other, or drain.
 KILLED = (*LedgerSystem.KILLED, *CassandraSystem.KILLED)
 
-__all__ = ["KILLED", "SYSTEMS", "System"]
+__all__ = ["DRIVEN", "KILLED", "SYSTEMS", "System"]
