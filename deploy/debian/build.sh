@@ -1,9 +1,9 @@
 #!/bin/sh
 # Build the Debian package of the daemon: dist/qioi_VERSION_ARCH.deb, for Debian 12 (Python 3.11).
 #
-# It holds QiOi and its Python dependencies in a folder of their own, /usr/lib/qioi, so that nothing of it meets what
-# else the host has; dependencies come as wheels of the target's Python, wherever this runs. No debhelper: dpkg-deb and
-# pip are all that is needed. The bundled ledger is not in it: an operator's host has a ledger.
+# It holds QiOi and its Python dependencies in a folder of their own, /usr/lib/qioi, apart from the host's. Dependencies
+# are wheels for the target's Python, also if the building host has another. It needs dpkg-deb and pip, and no debhelper.
+# The bundled ledger is not in it, since an operator's host has a ledger.
 #
 # PYTHON names an interpreter with pip and setuptools (default: python3).
 set -eu
@@ -26,7 +26,7 @@ root=$work/root
 mkdir -p "$work/wheel" "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/doc/qioi/examples" \
     "$root/usr/share/bash-completion/completions" "$root/lib/systemd/system" "$root/etc/qioi"
 
-# The build's own files go to the work folder: what an earlier build left in the source tree is not taken in.
+# The build's files go to the work folder, so that remains of an earlier build in the source tree are not taken.
 printf '[build]\nbuild_base = %s\n' "$work/build" >"$work/extra.cfg"
 QIOI_NO_LEDGER=1 DIST_EXTRA_CONFIG=$work/extra.cfg "$python" -m pip wheel -q --no-deps --no-build-isolation \
     -w "$work/wheel" "$source"
@@ -82,14 +82,14 @@ Priority: optional
 Description: performance isolation for a permissioned ledger
  QiOi keeps a ledger such as Hyperledger Fabric as fast beside noisy neighbours
  as it is alone: a daemon that watches commits and the scheduling delay of peers
- and orderers, raises their CPU shares for as long as somebody disturbs them, and
- puts every share back. It comes with a configuration that only looks (dry_run).
+ and orderers, raises their CPU shares while others disturb them, and restores every
+ share. Its default configuration writes nothing (dry_run).
 CONTROL
 (cd "$root" && find usr lib -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 
 find "$root" -type d -exec chmod 755 {} +
 find "$root/usr/lib" "$root/usr/share" "$root/etc" "$root/lib" -type f -exec chmod go+r,go-w {} +
-# One version at a time: the image takes the package that is there.
+# The image takes the one package that is there, so older ones go.
 mkdir -p "$out"
 rm -f "$out"/qioi_*.deb
 dpkg-deb --root-owner-group -Zxz --build "$root" "$out/qioi_${version}_$arch.deb"
