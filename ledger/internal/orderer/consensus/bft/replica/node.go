@@ -160,12 +160,13 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	return nil
 }
 
-func (n *Node) transmit(to uint64, kind uint64, body []byte) {
+// payload is what Step gets of a message.
+func (n *Node) payload(kind uint64, body []byte) proto.Message {
 	w := &bft.Writer{Bytes: make([]byte, 0, len(body)+16)}
 	w.Uint(kind)
 	w.Uint(n.settings.ID)
 	w.Chunk(body)
-	n.host.Send(to, consensus.Message{Payload: wrapperspb.Bytes(w.Bytes)})
+	return wrapperspb.Bytes(w.Bytes)
 }
 
 // Run implements consensus.Consenter.

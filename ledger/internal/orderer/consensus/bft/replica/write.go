@@ -2,7 +2,11 @@ package replica
 
 import (
 	"context"
+	"runtime"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
@@ -25,6 +29,7 @@ func (n *Node) write(ctx context.Context) error {
 				n.work.put(work{apply: e.Apply, fetch: e.Fetch})
 			}
 		}
+		letSend()
 	}
 }
 
@@ -53,12 +58,19 @@ func (n *Node) persist(batch []bft.Effects) error {
 
 // send encodes a message once, however many it is for.
 func (n *Node) send(out []bft.Outgoing) {
-	var encoded []byte
+	var payload proto.Message
 	var of bft.Message
 	for _, o := range out {
 		if o.Message != of {
-			encoded, of = n.protocol.Encode(o.Message), o.Message
+			payload, of = n.payload(payloadCore, n.protocol.Encode(o.Message)), o.Message
 		}
-		n.transmit(o.To, payloadCore, encoded)
+		n.host.Send(o.To, consensus.Message{Payload: payload})
 	}
+}
+
+// letSend lets those run who write messages to connections, and who apply: the next sync may keep this process's only
+// thread until it returns. Twice, because gRPC's own writer steps back once for more to come.
+func letSend() {
+	runtime.Gosched()
+	runtime.Gosched()
 }
