@@ -28,7 +28,8 @@ const (
 	policyEndorsement = "Endorsement"
 	policyBlocks      = "BlockValidation"
 
-	capability = "V2_0"
+	capability    = "V2_0"
+	bftCapability = "V3_0"
 )
 
 // Paths of the policies that nodes ask for.

@@ -1,0 +1,129 @@
+package channelconfig
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/smartbftpb"
+)
+
+// bftWorld is a channel with n consenters, and who they are.
+func bftWorld(t *testing.T, n int) (Genesis, []*identity.SigningIdentity) {
+	w, g := newWorld(t)
+	g.ConsensusType, g.Consenters = BFT, nil
+	var signers []*identity.SigningIdentity
+	for i := range n {
+		cert, key, err := w["OrdererMSP"].Issue(ca.Request{CommonName: fmt.Sprint("orderer", i), Unit: "orderer"})
+		require.NoError(t, err)
+		signer, err := identity.NewSigner("OrdererMSP", cert, key)
+		require.NoError(t, err)
+		signers = append(signers, signer)
+		g.Consenters = append(g.Consenters, &etcdraftpb.Consenter{Host: "127.0.0.1", Port: uint32(7050 + i)})
+		g.Identities = append(g.Identities, GenesisIdentity{MSPID: "OrdererMSP", Cert: cert})
+	}
+	return g, signers
+}
+
+// TestBlocksNeedAQuorumOfConsenters, whom the policy names one by one: no other orderer of the organisation counts, and
+// none counts twice.
+func TestBlocksNeedAQuorumOfConsenters(t *testing.T) {
+	for n, quorum := range map[int]int{4: 3, 5: 4, 6: 4, 7: 5, 10: 7} {
+		assert.Equal(t, quorum, Quorum(n))
+		g, signers := bftWorld(t, n)
+		block, err := NewGenesis(g)
+		require.NoError(t, err)
+		b, err := FromBlock(block)
+		require.NoError(t, err)
+		require.Len(t, b.Orderer.Consenters, n)
+		assert.Equal(t, BFTOptions{ViewChangeTimeout: 2 * time.Second, BatchTxs: 512, BatchBytes: 1 << 20}, b.Orderer.BFT)
+		var ids []*identity.Identity
+		for i, signer := range signers {
+			id, err := b.MSP.Deserialize(signer.Serialized())
+			require.NoError(t, err)
+			ids = append(ids, id)
+			assert.Equal(t, signer.Serialized(), b.Orderer.Identities[b.Orderer.Numbers[i]])
+		}
+		policy := b.Policy(BlockValidation)
+		assert.True(t, policy.Evaluate(ids[:quorum]))
+		assert.True(t, policy.Evaluate(ids[n-quorum:]))
+		assert.False(t, policy.Evaluate(ids[:quorum-1]))
+		assert.False(t, policy.Evaluate(append(append([]*identity.Identity{}, ids[:quorum-1]...), ids[0])))
+	}
+}
+
+func TestMalformedConsentersAreRefused(t *testing.T) {
+	for name, spoil := range map[string]func(orderer *commonpb.ConfigGroup, all *commonpb.Orderers){
+		"no consenters":   func(_ *commonpb.ConfigGroup, all *commonpb.Orderers) { all.ConsenterMapping = nil },
+		"the same number": func(_ *commonpb.ConfigGroup, all *commonpb.Orderers) { all.ConsenterMapping[1].Id = 1 },
+		"number 0":        func(_ *commonpb.ConfigGroup, all *commonpb.Orderers) { all.ConsenterMapping[0].Id = 0 },
+		"no options": func(g *commonpb.ConfigGroup, _ *commonpb.Orderers) {
+			set(g, keyConsensusType, &ordererpb.ConsensusType{Type: BFT})
+		},
+		"empty batches": func(g *commonpb.ConfigGroup, _ *commonpb.Orderers) {
+			set(g, keyConsensusType, &ordererpb.ConsensusType{Type: BFT, Metadata: mustMarshal(&smartbftpb.Options{ViewChangeTimeout: "1s"})})
+		},
+	} {
+		g, _ := bftWorld(t, 4)
+		root, err := g.channelGroup()
+		require.NoError(t, err)
+		orderer := root.Groups[ordererGroup]
+		var all commonpb.Orderers
+		require.NoError(t, get(orderer, keyOrderers, &all))
+		_, err = FromConfig("mychannel", &commonpb.Config{ChannelGroup: root})
+		require.NoError(t, err)
+		spoil(orderer, &all)
+		set(orderer, keyOrderers, &all)
+		_, err = FromConfig("mychannel", &commonpb.Config{ChannelGroup: root})
+		require.ErrorIs(t, err, ErrInvalid, name)
+	}
+}
+
+// TestConsentersComeAndGo, and the policy for blocks with them.
+func TestConsentersComeAndGo(t *testing.T) {
+	g, signers := bftWorld(t, 5)
+	fifth := g
+	g.Consenters, g.Identities = g.Consenters[:4], g.Identities[:4]
+	root, err := g.channelGroup()
+	require.NoError(t, err)
+	config := &commonpb.Config{ChannelGroup: root}
+	add := Patch{Consenters: []ConsenterPatch{{Address: "127.0.0.1:7054", TLSCert: "c", Identity: string(fifth.Identities[4].Cert)}}}
+	grown, err := add.Apply(config)
+	require.NoError(t, err)
+	b, err := FromConfig("mychannel", grown)
+	require.NoError(t, err)
+	assert.Equal(t, []uint32{1, 2, 3, 4, 5}, b.Orderer.Numbers)
+	assert.Equal(t, signers[4].Serialized(), b.Orderer.Identities[5])
+	var ids []*identity.Identity
+	for _, s := range signers {
+		id, err := b.MSP.Deserialize(s.Serialized())
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	assert.True(t, b.Policy(BlockValidation).Evaluate(ids[1:]))
+	assert.False(t, b.Policy(BlockValidation).Evaluate(ids[2:]), "three of five")
+
+	remove := Patch{Consenters: []ConsenterPatch{{Address: "127.0.0.1:7051", Remove: true}}}
+	shrunk, err := remove.Apply(grown)
+	require.NoError(t, err)
+	b, err = FromConfig("mychannel", shrunk)
+	require.NoError(t, err)
+	assert.Equal(t, []uint32{1, 3, 4, 5}, b.Orderer.Numbers)
+	assert.True(t, b.Policy(BlockValidation).Evaluate(ids[2:]))
+	assert.False(t, b.Policy(BlockValidation).Evaluate(ids[:3]), "the second one has left")
+
+	for _, wrong := range []ConsenterPatch{
+		{Address: "127.0.0.1:7050", TLSCert: "c", Identity: "i"}, {Address: "127.0.0.1:7099", Remove: true}, {Address: "127.0.0.1:7098", TLSCert: "c"},
+	} {
+		_, err := (&Patch{Consenters: []ConsenterPatch{wrong}}).Apply(config)
+		require.ErrorIs(t, err, ErrInvalid, wrong.Address)
+	}
+}
