@@ -180,7 +180,15 @@ func (h *history) client(u *user, number int, gateways []gatewaypb.GatewayClient
 // TestLinearizable: what clients of several peers see of a few keys fits one order of all operations,
 // in which each takes effect between its call and its answer, while nodes are killed and come back.
 func TestLinearizable(t *testing.T) {
-	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv)
+	for _, consenter := range []string{"raft", "bft"} {
+		t.Run(consenter, func(t *testing.T) {
+			linearizable(t, "--consenter", consenter, "--orderers", map[string]string{"raft": "3", "bft": "4"}[consenter])
+		})
+	}
+}
+
+func linearizable(t *testing.T, options ...string) {
+	g := newGrid(t, append(options, "--peers-per-org", "1", "--chaincode", kv)...)
 	u := g.user()
 	u.ctx = context.Background() // each call has a limit of its own
 	var gateways []gatewaypb.GatewayClient
