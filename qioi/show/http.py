@@ -169,7 +169,8 @@ def serve_tcp(host: str, port: int, routes: Routes) -> Service:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=six)
     except OSError as error:
         raise BusyError(
-            f"metrics {host}:{port}: {error.strerror or error}; name a free one with `metrics.port`, or 0 for none"
+            f"metrics {host}:{port}: {os.strerror(error.errno) if error.errno else error}; "
+            "name a free one with `metrics.port`, or 0 for none"
         ) from None
     return Service(listener, "metrics", answer(routes, is_loopback(host)), is_cheap)
 
