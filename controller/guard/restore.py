@@ -102,4 +102,5 @@ def restore_entry(lever: Lever[Any], entry: Entry, *, settled: bool = True) -> O
     now = lever.read(place)
     if now != original and (settled or now not in entry.ours):
         raise CgroupError(f"{path}: wrote {original}, reads {now}")
-    return Outcome(path, Result.OK, lever.shown(original, original), f"{current} -> {original}, its original")
+    said = lever.says(original) if shown is None else f"{current} -> {original}, its original"
+    return Outcome(path, Result.OK, lever.shown(original, original), said)
