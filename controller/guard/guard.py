@@ -9,13 +9,11 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.owners import Owners
 from qioi.controller.guard.writer import Writer
 from qioi.controller.levers.files import Access
-from qioi.controller.levers.lever import GroupId
 from qioi.controller.levers.shares import Shares
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.files import KernelFiles
@@ -70,7 +68,7 @@ class Guard(Writer[str]):
     def look(self, path: str, owner: Owner | None = None) -> int:
         """Hold a group and read the share in force; where it was replaced meanwhile, those of the new one."""
         held = self._held.get(path)
-        known = owner is None or (held is not None and owner == held.owner)
+        known = owner is None or (held is not None and (owner is held.owner or owner == held.owner))
         if held is None or not known or not self._shares.keeps(path):
             self.hold(path, owner)
         try:
@@ -100,7 +98,7 @@ class Guard(Writer[str]):
         """Read the share in force in a held group. What others set before we do is the original."""
         entry = self._held[path]
         self._last.pop(path, None)
-        current = self._shares.look(path, cast(GroupId, entry.identity))
+        current = self._shares.look(path, entry.identity)
         if path in self._foreign:
             if current == entry.original and self._foreign[path] == math.inf:
                 self._rest(path)

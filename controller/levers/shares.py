@@ -5,10 +5,13 @@ from __future__ import annotations
 from qioi.controller.levers.files import Access, explain
 from qioi.controller.levers.groups import GroupLever
 from qioi.controller.levers.idle import IDLE_WEIGHT, is_idle
-from qioi.controller.levers.lever import GroupId
+from qioi.controller.levers.lever import Identity
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.files import NUMBER, KernelFiles, is_gone
 from qioi.kernel.hierarchy import MIN_WEIGHT, Hierarchy
+
+#: Groups whose files' names are remembered, also of those that went.
+REMEMBERED = 16_384
 
 
 class Shares(GroupLever):
@@ -19,7 +22,7 @@ class Shares(GroupLever):
         self.access = access
         self.file = hierarchy.file
         self._files = files
-        self._prefix, self._suffix = f"{hierarchy.mount}/", f"/{hierarchy.file}"
+        self._names: dict[str, str] = {}  # by path: each file is named once, and not in every look
 
     def read(self, path: str) -> int:
         """Read the weight."""
@@ -48,14 +51,20 @@ class Shares(GroupLever):
 
     def keeps(self, path: str) -> bool:
         """Whether the group's file is open: the next look is at the very group that the last one was at, or fails."""
-        return self._files is not None and self._files.keeps(f"{self._prefix}{path}{self._suffix}")
+        return self._files is not None and self._files.keeps(self._names.get(path) or self._name(path))
 
-    def look(self, path: str, identity: GroupId) -> int:
+    def _name(self, path: str) -> str:
+        if len(self._names) >= REMEMBERED:
+            self._names.clear()
+        name = self._names[path] = f"{self.hierarchy.mount}/{path}/{self.file}"
+        return name
+
+    def look(self, path: str, identity: Identity) -> int:
         """Read the weight of the very group that is meant. CgroupGoneError: it is gone, or another one."""
         if self._files is None:
             self.check(path, identity)
             return self.access.read(path)
-        file = f"{self._prefix}{path}{self._suffix}"
+        file = self._names.get(path) or self._name(path)
         kept = self._files.keeps(file)
         try:
             current = int(self._files.read(file, NUMBER))

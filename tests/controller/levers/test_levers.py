@@ -12,6 +12,7 @@ from qioi.controller.levers.lever import ThreadId
 from qioi.controller.levers.shares import Shares
 from qioi.controller.levers.slices import NOT_FAIR, Slices
 from qioi.kernel.errors import CgroupError, CgroupGoneError
+from qioi.kernel.files import KernelFiles
 
 
 def test_a_group_is_known_again_and_another_one_at_its_path_is_not(host: Host) -> None:
@@ -57,3 +58,14 @@ def test_a_slice_is_read_as_the_kernel_takes_it_and_a_thread_without_one_is_left
     assert slices.original(2, 300_000) == 300_000
     with pytest.raises(SliceError, match="no slices"):
         slices.original(3, NOT_FAIR)
+
+
+def test_names_of_groups_that_went_take_no_memory_for_ever(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qioi.controller.levers.shares.REMEMBERED", 2)
+    files = KernelFiles()
+    shares = Shares(host.hierarchy, host.access, files)
+    for name in "abc":
+        path = host.make(name, 500)
+        assert shares.look(path, shares.identity(path)) == 500
+    assert len(shares._names) == 1
+    files.close()
