@@ -25,7 +25,8 @@ type BFTOptions struct {
 // defaults are what NewGenesis writes.
 var bftDefaults = smartbftpb.Options{RequestBatchMaxCount: 512, RequestBatchMaxBytes: 1 << 20, ViewChangeTimeout: "2s"}
 
-// Quorum is how many of n consenters decide, of which (n-1)/3 may lie: as Fabric computes it.
+// Quorum is how many of n consenters decide, of which (n-1)/3 may lie: any two quorums have a correct one in common. Fabric
+// computes it alike.
 func Quorum(n int) int { return (n+(n-1)/3)/2 + 1 }
 
 func decodeBFT(o *Orderer, group *commonpb.ConfigGroup, metadata []byte) error {

@@ -30,14 +30,8 @@ func trustOf(consensusType string, mode Mode, consenters int) Trust {
 	case Solo, Raft, Kafka: // they survive crashes, not lies
 		return Trust{Seals: 1, Unsealed: mode == Stream, Forwarded: true}
 	default:
-		return Trust{Seals: quorum(consenters)}
+		return Trust{Seals: Quorum(consenters)}
 	}
-}
-
-// quorum is how many of n have a correct one in common with any other so many, when at most (n-1)/3 are not correct.
-func quorum(n int) int {
-	faulty := (n - 1) / 3
-	return (n+faulty)/2 + 1
 }
 
 // VerifySeal says why the orderers that have signed a block's header are not those who may, or not enough of them.

@@ -29,7 +29,7 @@ func TestTrust(t *testing.T) {
 // TestQuorum: any two quorums share a correct consenter, and the correct ones alone are one.
 func TestQuorum(t *testing.T) {
 	for n := 1; n <= 100; n++ {
-		faulty, q := (n-1)/3, quorum(n)
+		faulty, q := (n-1)/3, Quorum(n)
 		assert.Greater(t, 2*q-n, faulty, "of %d", n)
 		assert.LessOrEqual(t, q, n-faulty, "of %d", n)
 	}
