@@ -1,6 +1,6 @@
-"""The guard of shares: what it holds is looked at in every period, raised, and handed over to the next daemon.
+"""The guard of shares: it holds groups, reads their shares in every period, and hands them over to the next daemon.
 
-How a share is written and put back is the writer's business (writer.py).
+The writer (writer.py) writes and restores a share.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class Guard(Writer[str]):
         files: KernelFiles | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with nothing held; ``files``, of a kernel's control groups only, make looking cheap."""
+        """Begin with nothing held. ``files`` keeps cgroup files open, which makes reading cheap."""
         self._shares = Shares(hierarchy, access, files)
         super().__init__(self._shares, journal, owners, clock=clock)
 
     def hold(self, path: str, owner: Owner | None = None) -> int:
-        """Take a group into care; return the share it was found with. Writes nothing in it.
+        """Hold a group without writing to it; return the share it was found with.
 
-        On whose record its share is may be learned only after it was first held, and what that record says may change.
+        Its owner may become known only after the group was first held, and may change later.
         """
         held = self._held.get(path)
-        if held is None or not self._shares.keeps(path):  # an open file says by itself that its group is gone
+        if held is None or not self._shares.keeps(path):  # reading an open file fails when its group is gone
             held = self.meet(path, path, owner)
         if owner is not None and owner != held.owner and path not in self._foreign:
             if held.owner is None:
@@ -53,20 +53,20 @@ class Guard(Writer[str]):
         return self.found(path)
 
     def _name(self, held: Entry, owner: Owner) -> None:
-        """Give a held group its owner, and have that know of what is in force by us."""
+        """Give a held group its owner, and tell the owner our value that is in force."""
         entry = replace(held, owner=owner)
         if held.ours:
             if self._lever.read(held.path) != held.ours[-1]:
-                return  # changed by somebody else, or on its way: not for the owner's record
+                return  # foreign, or still being written: the owner must not record it
             try:
                 self._store({**self._held, held.path: entry})
             except OSError:
-                return  # told with a later look: nothing is without the journal
+                return  # a later look tells the owner: nothing is told that the journal does not hold
             self._owners.tell(replace(entry, ours=(held.original, held.ours[-1])))
         self._held[held.path] = entry
 
     def look(self, path: str, owner: Owner | None = None) -> int:
-        """Hold a group and read the share in force; where it was replaced meanwhile, those of the new one."""
+        """Hold a group and read the share in force; if the group was replaced meanwhile, hold and read the new one."""
         held = self._held.get(path)
         known = owner is None or (held is not None and (owner is held.owner or owner == held.owner))
         if held is None or not known or not self._shares.keeps(path):
@@ -86,7 +86,7 @@ class Guard(Writer[str]):
         return self._shares.raw(shares, self._held[path].original)
 
     def raised(self) -> frozenset[str]:
-        """Name the groups that have more than they were found with, as they were last seen."""
+        """Name the groups whose share, as last seen, is above the one they were found with."""
         held, found = self._held, self._shares.hierarchy.found
         return frozenset(
             path
@@ -95,7 +95,7 @@ class Guard(Writer[str]):
         )
 
     def shares(self, path: str) -> int:
-        """Read the share in force in a held group. What others set before we do is the original."""
+        """Read the share in force in a held group. A value that others set before our first write is the original."""
         entry = self._held[path]
         self._last.pop(path, None)
         current = self._shares.look(path, entry.identity)
@@ -108,15 +108,15 @@ class Guard(Writer[str]):
         return shares
 
     def last(self, path: str) -> int:
-        """Give what :meth:`shares` said last, or was written or found since; only if there is none, ask the kernel."""
+        """Give the share last read, written or found; read it from the kernel only if there is none."""
         return self._last[path] if path in self._last else self.shares(path)
 
     def owners(self) -> tuple[Owner, ...]:
-        """Name the records that held groups have beside the kernel."""
+        """Name the owners of held groups."""
         return tuple(entry.owner for entry in self._held.values() if entry.owner is not None)
 
     def leave(self, path: str) -> bool:
-        """Let go of a group that is not looked at any more; say whether that was so. Not while ours, or foreign."""
+        """Stop holding a group; say whether it is dropped. A group whose value is ours or foreign stays held."""
         entry = self._held.get(path)
         if entry is None:
             return True
@@ -130,18 +130,18 @@ class Guard(Writer[str]):
         return True
 
     def take_up(self, path: str) -> None:
-        """Take a group up again that somebody else has changed: what it has now is its original from now on."""
+        """Hold a group again that somebody else changed: its present value becomes the original."""
         self.drop(path)
         self.hold(path)
 
     def adopt(self, entry: Entry) -> bool:
-        """Go on with a group that a daemon before this one has left changed; say whether it is still so, or may be."""
+        """Hold a group that an earlier daemon left changed; say whether its value is, or may be, still ours."""
         try:
             ours = self._shares.identity(entry.path) == entry.identity
             current = self._shares.read(entry.path)
         except CgroupGoneError:
             ours, current = False, 0
-        except CgroupError:  # for the moment; its original must not get lost
+        except CgroupError:  # it cannot be read now: keep its original
             self.take(entry)
             return True
         if not ours or entry.file != self._shares.file or current not in entry.ours:

@@ -1,7 +1,7 @@
-"""``on_exit: keep``: a daemon that stops leaves its shares to the next one, so that a restart is not felt.
+"""``on_exit: keep``: a daemon that stops leaves its shares to the next one, so that a restart does not change them.
 
-The journal stays, and beside it a mark that this was meant. Without the mark (a crash, a kill) what the
-journal names is restored as ever. The mark is gone as soon as the next daemon has taken over.
+The journal stays, and a mark beside it says that it stays on purpose. Without the mark (a crash, a kill) the next
+daemon restores what the journal names. The next daemon removes the mark when it takes over.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from qioi.controller.guard.restore import Outcome
 
 
 def mark(state_dir: Path) -> Path:
-    """Name the file whose presence says that the shares are left as they are on purpose."""
+    """Name the file whose presence says that the shares were kept on purpose."""
     return state_dir / "kept"
 
 
 def keep(state_dir: Path, guard: Guard, own: str | None) -> None:
-    """Leave everything but the daemon's own group ``own`` as it is. OSError: it could not be written down."""
+    """Leave every value as it is, except in the daemon's own group ``own``. OSError: the journal was not written."""
     if own is not None:
         guard.release(own)
     guard.keep()
@@ -29,10 +29,10 @@ def keep(state_dir: Path, guard: Guard, own: str | None) -> None:
 
 
 def take_over(state_dir: Path, guard: Guard, groups: Collection[str], *, owned: bool = False) -> list[Outcome] | None:
-    """Let the guard go on with what was kept of these groups, and put the rest back; say what came of the rest.
+    """Adopt the kept shares of these groups and restore all others; give the outcomes of the restored ones.
 
-    ``owned``: groups that have an owner stay too, since they are found only later.
-    ``None``: nothing was kept on purpose, or the journal cannot be believed, so that all of it is to be restored.
+    ``owned``: groups that have an owner are adopted too, because discovery finds them only later.
+    ``None``: nothing was kept on purpose, or the journal is damaged; the caller restores all of it.
     """
     if not mark(state_dir).exists():
         return None

@@ -1,7 +1,7 @@
-"""The guard of best-effort groups: those that are idle by our doing, and go back with the weight that they had.
+"""The guard of best-effort groups: it makes them idle, and restores them with the weight that they had.
 
-A group that was idle before is not ours to change, and one that somebody else has ended meanwhile is left alone but for
-a weight that our making it idle has cost it.
+A group that was idle before is left alone. If somebody else ends the idling of a group, the guard restores the weight
+that idling took away, and then leaves the group alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME = "idle"
 
 
 class IdleGuard:
-    """Holds groups that are idle by our doing."""
+    """Holds the groups that we made idle."""
 
     def __init__(self, hierarchy: Hierarchy, access: Access, journal: Journal) -> None:
         self._idle = Idle(hierarchy, access)
@@ -31,11 +31,11 @@ class IdleGuard:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Groups that are idle by our doing."""
+        """Groups that we made idle."""
         return self._writer.changed()
 
     def make_idle(self, groups: Iterable[str]) -> list[Outcome]:
-        """Make groups idle that are not yet; forget those that are gone."""
+        """Make those groups idle that are not idle yet; forget groups that are gone."""
         writer, hierarchy = self._writer, self._idle.hierarchy
         for path in [path for path in writer.held() if self._is_gone(path)]:
             writer.drop(path)
@@ -51,7 +51,7 @@ class IdleGuard:
         before = {path: writer.held()[path] for path in wanted if not writer.is_foreign(path)}
         for outcome in writer.apply(dict.fromkeys(before, IDLE)):
             if outcome.result is Result.FOREIGN:
-                with suppress(CgroupError):  # gone meanwhile
+                with suppress(CgroupError):  # the group is gone meanwhile
                     ended = restore_entry(self._idle, before[outcome.path])
                     outcome = replace(outcome, message=f"somebody else has ended it: left alone: {ended.message}")
             if outcome.result is not Result.SKIPPED:
@@ -59,7 +59,7 @@ class IdleGuard:
         return outcomes
 
     def _is_gone(self, path: str) -> bool:
-        """Whether a held group is removed, or another one has its path."""
+        """Whether a held group is removed, or another group has its path."""
         try:
             self._idle.check(path, self._writer.held()[path].identity)
         except CgroupGoneError:
@@ -69,9 +69,9 @@ class IdleGuard:
         return False
 
     def release(self, groups: Collection[str]) -> list[Outcome]:
-        """Put these groups back, carry on past failures, and keep those in the journal. OSError: it can't be written.
+        """Restore these groups, carry on past failures, and keep the failed ones in the journal.
 
-        Groups that are not held are left alone.
+        Groups that are not held are left alone. OSError: the journal could not be written.
         """
         outcomes = [self._writer.release(path) for path in self.groups if path in groups]
         if outcomes:
@@ -79,5 +79,5 @@ class IdleGuard:
         return [outcome for outcome in outcomes if outcome is not None]
 
     def restore(self) -> list[Outcome]:
-        """Put every group back, and forget what others have ended. OSError as for :meth:`release`."""
+        """Restore every group, and forget those whose idling others ended. OSError as for :meth:`release`."""
         return self._writer.restore()

@@ -1,10 +1,9 @@
-"""The journal: what every changed value was before, durable before the change is made.
+"""The journal: the original of every changed value, durable before the change is made.
 
-One small file, replaced as a whole (write, fsync, rename, fsync of the folder), so that a crash
-leaves the old one or the new one. Each line carries its own checksum: of a file that was damaged by
-other means, what can be read is used and the rest is named, never guessed. The first line names the
-boot: after a restart of the host its control groups are new ones, and nothing is left to restore but what
-their owners have on record, where there is one.
+The journal is one small file, replaced as a whole (write, fsync, rename, fsync of the folder), so a crash leaves the
+old file or the new one. Each line carries its own checksum: of a damaged file, the readable lines are used and the
+others are named, never guessed. The first line names the boot: after a restart of the host its control groups are new
+ones, and only the owners' records are left to restore.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One value of ours: of the lever ``file``, at ``path``. ``original`` and ``ours`` are in the lever's own unit.
+    """One value that we changed: of the lever ``file``, at ``path``.
 
-    ``path`` is a group's, also of a thread in it, or a pod's. ``ours`` are all values that may be in force without
-    anybody else's doing: the last one and, while a write is on its way, the next, and what the ``owner`` has on record.
+    ``path`` names a group (a thread's entry names the thread's group) or a pod. ``original`` and ``ours`` are in the
+    lever's own unit. ``ours`` are all values that may be in force because we wrote them: the last one, the next one
+    while it is being written, and those on the record of the ``owner``.
     """
 
     path: str
@@ -41,18 +41,18 @@ class Entry:
 
     @property
     def place(self) -> str | int:
-        """Where the lever is: a thread's number, or the path."""
+        """The place of the lever: a thread's number, or the path."""
         return self.identity.tid if isinstance(self.identity, ThreadId) else self.path
 
     @property
     def outlives_boot(self) -> bool:
-        """Whether there is something to put back after a restart of the host: groups and threads end with it."""
+        """Whether the value is still to be restored after a restart of the host, which ends groups and threads."""
         return self.owner is not None or isinstance(self.identity, PodId)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a journal file holds. ``problems`` names each line that could not be read, in one clause."""
+    """The contents of a journal file. ``problems`` names each line that could not be read, in one clause."""
 
     entries: tuple[Entry, ...] = ()
     problems: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Loaded:
 
 
 class Journal:
-    """The journal file in ``folder``; what is of another kind than shares has one of another ``name``."""
+    """The journal file in ``folder``; each kind of lever other than shares has a file of another ``name``."""
 
     def __init__(self, folder: Path, boot_id: Path = BOOT_ID, name: str = "journal") -> None:
         self._folder = folder
@@ -68,11 +68,11 @@ class Journal:
         self.file = folder / name
 
     def store(self, entries: Iterable[Entry], *, durable: bool = True) -> None:
-        """Keep exactly these entries; without any, there is no file. OSError: nothing has changed.
+        """Replace the file's entries with these; without entries, remove the file. OSError: nothing has changed.
 
-        Not ``durable`` is enough where the originals are on the disk already: what is ours among the values
-        matters after a crash of the daemon, which the page cache survives. A crash of the host ends every
-        control group. And a disk may take seconds to answer on a host that is short of CPU.
+        ``durable=False`` suffices where the disk already holds the originals: ``ours`` matters only after a crash of
+        the daemon, which the page cache survives, because a crash of the host ends every control group. Waiting for
+        the disk may take seconds on a host that is short of CPU.
         """
         lines = [encode(entry) for entry in entries]
         if lines:
@@ -90,7 +90,7 @@ class Journal:
             sync_folder(self._folder)
 
     def load(self) -> Loaded:
-        """Read what is there. OSError, except that the file is missing, is the caller's."""
+        """Read the file; a missing one holds nothing. OSError: it could not be read."""
         try:
             lines = self.file.read_bytes().splitlines(keepends=True)
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class Journal:
         return Loaded(tuple(entries), tuple(problems))
 
     def set_aside(self) -> Path:
-        """Keep a damaged journal for people to look at, out of the way of the next one."""
+        """Rename a damaged journal, so that a person can look at it; return its new path."""
         aside = self.file.with_name(f"{self.file.name}.damaged")
         self.file.replace(aside)
         sync_folder(self._folder)
@@ -127,13 +127,13 @@ class Journal:
 
 
 def seal(document: dict[str, object]) -> str:
-    """Give one line: the CRC-32 of the JSON text, and the text."""
+    """Make a line: the CRC-32 of the JSON text, and the text."""
     text = json.dumps(document, separators=(",", ":"))
     return f"{zlib.crc32(text.encode()):08x} {text}\n"
 
 
 def unseal(line: bytes) -> dict[str, object]:
-    """Check and read one line."""
+    """Check and read one line. ValueError."""
     checksum, _, text = line.partition(b" ")
     if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text[:-1]):
         raise ValueError("half-written or damaged")
@@ -158,7 +158,7 @@ def encode(entry: Entry) -> str:
 
 
 def decode(document: dict[str, object]) -> Entry:
-    """Read an entry, strictly, of this version or the one before."""
+    """Read an entry of this version or of version 1, strictly. ValueError, KeyError."""
     path, file, ours, owner = document["path"], document["file"], document["ours"], document.get("owner", "")
     if not (isinstance(path, str) and isinstance(file, str) and isinstance(ours, list) and isinstance(owner, str)):
         raise ValueError("no journal entry")
@@ -180,7 +180,7 @@ def identity_of(document: dict[str, object]) -> Identity:
 
 
 def of_version_1(entry: Entry) -> Entry:
-    """Give types to what the version before this one wrote: two numbers for whatever is known, an owner for pods."""
+    """Convert an entry of version 1, which wrote every identity as two numbers, and a pod as an owner."""
     assert isinstance(entry.identity, GroupId)
     match entry.file:
         case "sched_runtime":
@@ -193,14 +193,14 @@ def of_version_1(entry: Entry) -> Entry:
 
 
 def whole(value: object) -> int:
-    """Accept whole numbers only; JSON's true is none."""
+    """Accept whole numbers only; JSON's ``true`` is refused. ValueError."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{value!r} is no whole number")
     return value
 
 
 def write_file(path: Path, content: bytes, *, durable: bool) -> None:
-    """Write a file of our own; ``durable``: have the disk hold it before returning."""
+    """Write a file; with ``durable``, return only when the disk holds it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         rest = memoryview(content)
@@ -213,7 +213,7 @@ def write_file(path: Path, content: bytes, *, durable: bool) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make names in a folder durable."""
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,8 @@
-"""Who has a group's share on a record of its own, beside the kernel: a container engine, systemd.
+"""Owners: container engines and systemd, which keep a record of a group's share beside the kernel.
 
-Such an owner writes its record into the group again whenever it makes or changes the group. So it must know
-every share that lasts, and its record must be put back as well. The guard writes the group itself, at once,
-and tells the owner, who may take its time.
+An owner writes its record into the group whenever it makes or changes the group. So it must know every share that
+lasts, and its record must be restored as well. The guard writes the group itself, at once, and tells the owner,
+which follows later.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from qioi.model import Owner
 
 
 class Owners:
-    """All owners there are; this one is told nothing. Values are in the group's file's own unit."""
+    """All owners of this host; this base class tells them nothing. Values are in the unit of the group's file."""
 
     def tell(self, entry: Entry) -> None:
-        """Have the record of the entry's owner say the last of what is ours, soon. Never waits."""
+        """Ask the entry's owner to record the last of our values, soon. Never waits."""
 
     def release(self, entry: Entry) -> None:
-        """Have the record say the original, soon, if it says one of what is ours. Never waits."""
+        """Ask the entry's owner to record the original, soon, if its record is ours. Never waits."""
 
     def leave(self, owner: Owner) -> None:
-        """Tell nothing more of what was asked for: somebody else has changed the share."""
+        """Cancel what is still to be told to this owner, because somebody else changed the share."""
 
     def kept(self, owner: Owner | None) -> tuple[int, ...]:
-        """Values of ours that the record may hold, or that are on their way to it; the original until it was told."""
+        """Give our values that the record holds or will soon hold, and the original until the record was written."""
         return ()
 
     def settle(self) -> Mapping[Owner, str]:
-        """Wait until all that was asked for is done; say which records could not be reached, and why."""
+        """Wait until every request is done; say which records could not be reached, and why."""
         return {}
 
 
-#: Where no owner is told.
+#: Owners for a writer that tells no owner.
 Nobody = Owners

@@ -1,4 +1,4 @@
-"""Putting originals back: where the value is ours, and what has it the same one, or made anew by its owner."""
+"""Restore originals where the value is ours and the place is the same one, or one that its owner recreated."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Result(StrEnum):
     """How a write or a restore ended."""
 
     OK = "ok"
-    SKIPPED = "skipped"  # the value was there already
-    FOREIGN = "foreign"  # somebody else has changed it: left alone
-    GONE = "gone"  # the group is, or another one has its path
+    SKIPPED = "skipped"  # the value was already in force
+    FOREIGN = "foreign"  # somebody else changed the value: left alone
+    GONE = "gone"  # the group is removed, or another group has its path
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one write. ``shares`` is the value in force after it, in v1 units, if it is known."""
+    """The outcome of one write. ``shares`` is the value in force after it, in v1 units, if it is known."""
 
     path: str
     result: Result
@@ -36,14 +36,14 @@ class Outcome:
 
 
 def failed(path: str, error: KernelError) -> Outcome:
-    """Say what went wrong."""
+    """Make the outcome of a write that raised ``error``."""
     return Outcome(path, Result.GONE if isinstance(error, GoneError) else Result.FAILED, None, str(error))
 
 
 def restore_entries(
     lever: Lever[Any], entries: Iterable[Entry], owners: Owners | None = None
 ) -> tuple[list[Outcome], list[Entry]]:
-    """Put originals back; return what came of each, and the entries that are still to be restored."""
+    """Restore originals; return the outcome of each, and the entries that are still to be restored."""
     owners = owners or Nobody()
     outcomes: list[Outcome] = []
     left: list[Entry] = []
@@ -70,7 +70,10 @@ def restore_entries(
 
 
 def _confirm(lever: Lever[Any], entry: Entry, outcome: Outcome, problem: str | None) -> Outcome:
-    """Look again after the owner was waited for: what it was told last may have come after us, also if it is silent."""
+    """Restore again after waiting for the owner: it may have written our value after the first restore.
+
+    That may happen even where the owner gave no answer.
+    """
     try:
         restore_entry(lever, entry)
     except GoneError:
@@ -83,9 +86,9 @@ def _confirm(lever: Lever[Any], entry: Entry, outcome: Outcome, problem: str | N
 
 
 def restore_entry(lever: Lever[Any], entry: Entry, *, settled: bool = True) -> Outcome:
-    """Put one original back if the value is still ours, and what has it the same or, by its owner, made anew.
+    """Restore one original if the value is still ours and the place is the same, or has an owner that recreated it.
 
-    Until all is ``settled``, an owner may yet write a value of ours that it was told. KernelError.
+    Until all is ``settled``, an owner may still write one of our values that it was told. KernelError.
     """
     place, path, original = entry.place, entry.path, entry.original
     same = lever.identity(place) == entry.identity

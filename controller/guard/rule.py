@@ -1,4 +1,4 @@
-"""Whose a value is: the one question before anything is written or put back, for every lever and record alike."""
+"""Tell whether a value is the original, ours or foreign; every write and every restore asks this first."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from enum import StrEnum
 
 
 class Whose(StrEnum):
-    """Who has last set a value."""
+    """Who set a value last."""
 
-    ORIGINAL = "original"  # it is as it was found
+    ORIGINAL = "original"  # the value is as it was found
     OURS = "ours"
-    FOREIGN = "foreign"  # somebody else has set it since
+    FOREIGN = "foreign"  # somebody else set it since
 
 
 def whose(value: int, original: int, ours: Collection[int]) -> Whose:
-    """Say whose a value is. ``ours`` are all that may be in force by our doing."""
+    """Say whose a value is. ``ours`` are all values that may be in force because we wrote them."""
     if value == original:
         return Whose.ORIGINAL
     return Whose.OURS if value in ours else Whose.FOREIGN

@@ -1,6 +1,6 @@
-"""The guard of slices: those of a group's threads, and of the threads that these make, which inherit them.
+"""The guard of slices: of a group's threads, and of the threads that inherit a slice from them.
 
-The journal is not waited for on the disk: threads end with the host, and a crash of the daemon leaves the page cache.
+The journal does not wait for the disk: threads end with the host, and the page cache survives a crash of the daemon.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Threads = Callable[[str], Iterable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What came of one round: threads set, left alone because somebody else has set theirs, and failed."""
+    """The outcome of one round: threads set, threads left alone because they are foreign, and failures."""
 
     set: int = 0
     foreign: int = 0
@@ -43,7 +43,7 @@ class SliceGuard:
         self._members: dict[str, set[int]] = {}
 
     def apply(self, wanted: dict[str, int]) -> Counts:
-        """Give every fair thread of these groups its slice in ns, and those of all other groups their originals."""
+        """Set the slice, in ns, of every fair thread of these groups; restore the threads of all other groups."""
         writer, held = self._writer, self._writer.held()
         for group in self._members.keys() - wanted.keys():
             self._release(group)
@@ -65,7 +65,7 @@ class SliceGuard:
         return counts
 
     def _meet(self, group: str) -> None:
-        """Hold the group's threads: those known, and the new ones with what they were found with."""
+        """Hold the group's threads, new ones with the slice that they were found with; drop those that ended."""
         writer, known = self._writer, self._members.get(group, set())
         listed = set(self._threads(group))
         for tid in known - listed:
@@ -73,14 +73,14 @@ class SliceGuard:
         members = self._members[group] = known & listed
         ours = {value for tid in members for value in writer.held()[tid].ours}
         for tid in listed - known:
-            with suppress(KernelError):  # it has no slice, or is gone
+            with suppress(KernelError):  # the thread has no slice, or is gone
                 entry = writer.meet(tid, group)
                 if entry.original in ours:
                     writer.take(replace(entry, original=0, ours=(entry.original,)))
                 members.add(tid)
 
     def _release(self, group: str) -> list[Entry]:
-        """Put one group's threads back, and those that have it from them; give those that failed, which stay held."""
+        """Restore one group's threads and their heirs; give the entries that failed, which stay held."""
         writer, members = self._writer, self._members.pop(group)
         foreign = {tid for tid in members if writer.is_foreign(tid)}
         left = put_back(self._slices, self._threads, [writer.held()[tid] for tid in members])
@@ -93,20 +93,20 @@ class SliceGuard:
         return left
 
     def restore(self) -> list[str]:
-        """Put everything back; give what could not be, in words. OSError: the journal could not be emptied."""
+        """Restore every slice; give one message for each failure. OSError: the journal could not be emptied."""
         left = [entry for group in list(self._members) for entry in self._release(group)]
         self._writer.record()
         return [f"slice of thread {entry.place} in {entry.path} could not be put back" for entry in left]
 
 
 def put_back(slices: Slices, threads: Threads, entries: Iterable[Entry]) -> list[Entry]:
-    """Put slices back that are still ours, also in threads that have it from these; give what failed."""
+    """Restore slices that are still ours, also in threads that inherited them; give the entries that failed."""
     entries = tuple(entries)
     return restore_entries(slices, [*entries, *heirs(slices, threads, entries)])[1]
 
 
 def heirs(slices: Slices, threads: Threads, entries: Iterable[Entry]) -> list[Entry]:
-    """Name the threads of the same groups that were made since: a value of ours is from one of those."""
+    """Give entries for newer threads of the same groups: a slice of ours in them is inherited from a known thread."""
     found = []
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -115,12 +115,12 @@ def heirs(slices: Slices, threads: Threads, entries: Iterable[Entry]) -> list[En
         ours = tuple({value for entry in known for value in entry.ours} - {0})
         identities = {entry.identity for entry in known}
         for tid in threads(group) if ours else ():
-            with suppress(KernelError):  # gone, or not to be read
+            with suppress(KernelError):  # the thread is gone, or cannot be read
                 if (identity := slices.identity(tid)) not in identities:
                     found.append(Entry(group, FILE, identity, 0, ours))
     return found
 
 
 def restore_threads(scheduler: Scheduler, threads: Threads, entries: Iterable[Entry], default: int) -> list[Entry]:
-    """Put back what a daemon that died has left; give what could not be."""
+    """Restore the slices that a crashed daemon left; give the entries that failed."""
     return put_back(Slices(scheduler, default), threads, entries)

@@ -1,11 +1,11 @@
-"""The one writer: compare, journal, write, read back, and put back, for every lever alike.
+"""The one writer of all levers: compare, journal, write, read back, and restore.
 
-Every change is compare-and-set: journalled first, made only if the value is still the one that was left there (or
-found), and read back. A value that somebody else has changed since is left alone from then on. Who writes the original
-back, as configuration management does, has released the place and not taken it: it may be set again after a pause.
+Every change is compare-and-set: it is journalled first, made only if the value is still the original or ours, and read
+back. A foreign value is left alone from then on. Whoever writes the original back, as configuration management does,
+releases the place and does not take it: the writer may set it again after a pause.
 
-A place may have an owner with a record of its own (owners.py). Then what is ours may come back by the owner's
-doing: late, or in a new group of the same container. Such values count as ours as long as they are on record.
+A place may have an owner (owners.py). The owner may write our value again, late or into a new group of the same
+container. Such values count as ours as long as the owner's record holds them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from qioi.controller.levers.lever import Identity, Lever, Place
 from qioi.kernel.errors import KernelError
 from qioi.model import Owner
 
-#: Seconds for which a place is left alone whose original somebody else has put back. It doubles, up to the longest,
-#: each time that this happens within :data:`CALM` pauses of the time before.
+#: Seconds for which a place is left alone after somebody else restored its original. The pause doubles, up to
+#: :data:`LONGEST`, each time that this happens within :data:`CALM` pauses of the last time.
 PAUSE, LONGEST, CALM = 60.0, 3600.0, 10
 
 
 class Writer(Generic[Place]):
-    """Holds places: what was found there, and what of ours is in force there now."""
+    """Holds places: the original of each, and which of our values are in force there."""
 
     def __init__(
         self,
@@ -41,23 +41,23 @@ class Writer(Generic[Place]):
         durable: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with nothing held. Not ``durable``: nothing outlives a crash of the host, so no disk is waited for."""
+        """Begin with nothing held. ``durable=False`` does not wait for the disk: the values end with the host."""
         self._lever = lever
         self._journal = journal
         self._owners: Owners = owners or Nobody()
         self._durable = durable
         self._held: dict[Place, Entry] = {}
-        self._former: dict[Owner, Entry] = {}  # groups that are gone, while the record is not put back
-        self._last: dict[Place, int] = {}  # shares as they were last seen, in v1 units
-        self._foreign: dict[Place, float] = {}  # left alone, and until when
-        self._pauses: dict[Place, tuple[float, float]] = {}  # the last one, and when it began
+        self._former: dict[Owner, Entry] = {}  # groups that are gone while their owners' records are not restored
+        self._last: dict[Place, int] = {}  # shares as last seen, in v1 units
+        self._foreign: dict[Place, float] = {}  # places left alone, and until when
+        self._pauses: dict[Place, tuple[float, float]] = {}  # the last pause of each place, and when it began
         self._clock = clock
         self._recorded: set[tuple[str, Identity, int, Owner | None]] = set()
 
     # ---- what is held
 
     def meet(self, place: Place, path: str, owner: Owner | None = None) -> Entry:
-        """Take a place into care with what is found there; one that is held stays as it is. KernelError."""
+        """Hold a place with the value that is found there; a place already held stays as it is. KernelError."""
         identity, held = self._lever.identity(place), self._held.get(place)
         if held is not None and held.identity == identity:
             return held
@@ -66,17 +66,17 @@ class Writer(Generic[Place]):
         entry = Entry(path, self._lever.file, identity, found, (), owner)
         former = self._former.pop(owner, None) if owner is not None else None
         if former is not None and former.file == entry.file and found in former.ours:
-            # A container that starts again has what is on its record.
+            # A container that starts again gets the share that its owner's record holds.
             entry = replace(entry, original=former.original, ours=(found, former.original))
         self._held[place] = entry
         return entry
 
     def take(self, entry: Entry) -> None:
-        """Take a place into care with what is known of it."""
+        """Hold a place with a known entry."""
         self._held[cast(Place, entry.place)] = entry
 
     def drop(self, place: Place) -> None:
-        """Let go of what is gone. What its owner has on record of ours is put back by the owner."""
+        """Stop holding a place that is gone. If its owner's record is ours, ask the owner to restore it."""
         entry = self._held.pop(place, None)
         self._last.pop(place, None)
         if entry is not None and entry.owner is not None and self._changed(entry):
@@ -86,15 +86,15 @@ class Writer(Generic[Place]):
         self._pauses.pop(place, None)
 
     def held(self) -> Mapping[Place, Entry]:
-        """Give all that is held."""
+        """Give the entries of all places held."""
         return self._held
 
     def holds(self, place: Place) -> bool:
-        """Whether a place is in care."""
+        """Whether a place is held."""
         return place in self._held
 
     def is_foreign(self, place: Place) -> bool:
-        """Whether somebody else has changed the value since, so that it is left alone, for good or for now."""
+        """Whether a place is left alone, for good or for a pause, because somebody else changed its value."""
         until = self._foreign.get(place)
         if until is None or self._clock() < until:
             return until is not None
@@ -102,27 +102,27 @@ class Writer(Generic[Place]):
         return False
 
     def pause(self, place: Place) -> float | None:
-        """Give for how many seconds a place is left alone whose original was put back; ``None`` for all others."""
+        """Give the pause in seconds of a place whose original somebody else restored; ``None`` for all others."""
         return self._pauses[place][0] if math.isfinite(self._foreign.get(place, math.inf)) else None
 
     def changed(self) -> tuple[Place, ...]:
-        """Name the places where something of ours is, or may be."""
+        """Name the places where a value of ours is, or may be, in force."""
         return tuple(one for one, entry in self._held.items() if one not in self._foreign and self._changed(entry))
 
     def _ours(self, entry: Entry) -> tuple[int, ...]:
-        """Give all values of ours that may be in force somewhere, now or by its owner's doing."""
+        """Give all our values that may be in force now, or that the owner may still write."""
         if entry.owner is None:
             return entry.ours
         return tuple(dict.fromkeys((*entry.ours, *self._owners.kept(entry.owner))))
 
     def _changed(self, entry: Entry) -> bool:
-        """Whether anything but the original may be in force by our doing."""
+        """Whether we may have put a value other than the original into force."""
         return any(value != entry.original for value in self._ours(entry))
 
     # ---- writing
 
     def apply(self, wanted: Mapping[Place, int]) -> list[Outcome]:
-        """Set held places: compare, journal all, then write one by one. Shares are in v1 units."""
+        """Set held places: compare all, journal all, then write one by one. Shares are in v1 units."""
         outcomes: list[Outcome] = []
         intents: dict[Place, Entry] = {}
         for place, value in wanted.items():
@@ -136,7 +136,7 @@ class Writer(Generic[Place]):
             self._store({**self._held, **intents})
         except OSError as error:
             why = f"journal {self._journal.file}: {error.strerror}: {self._lever.undone} without it"
-            # What is on the disk names the original: the way back to it needs no more.
+            # The journal on the disk already has the original, which suffices for writes that restore it.
             back = {place: entry for place, entry in intents.items() if entry.ours[-1] == entry.original}
             left = [entry for place, entry in intents.items() if place not in back]
             outcomes += [Outcome(entry.path, Result.FAILED, None, why) for entry in left]
@@ -145,7 +145,7 @@ class Writer(Generic[Place]):
         return outcomes + [self._write(place, entry) for place, entry in intents.items()]
 
     def _compare(self, place: Place, wanted: int, intents: dict[Place, Entry], outcomes: list[Outcome]) -> None:
-        """Note the intent to write, or the outcome where nothing is to be written."""
+        """Add the intent to write, or the outcome where no write is needed or allowed."""
         entry, lever = self._held[place], self._lever
         if lever.costly:
             if not self.is_foreign(place):
@@ -159,7 +159,7 @@ class Writer(Generic[Place]):
             outcomes.append(Outcome(entry.path, Result.FOREIGN, shown, f"somebody else has set {current}: left alone"))
             return
         if not self._changed(entry):
-            # Not touched by us yet: as found now.
+            # We have not written here yet: the original is what is there now.
             entry = self._held[place] = replace(entry, original=lever.original(place, current))
         elif not self._expected(entry, current, ours):
             outcomes.append(self._leave_alone(place, entry, current, f"somebody else has set {current}: left alone"))
@@ -171,7 +171,7 @@ class Writer(Generic[Place]):
         intents[place] = replace(entry, ours=(current, target))
 
     def _expected(self, entry: Entry, current: int, ours: tuple[int, ...]) -> bool:
-        """Whether a value is there by our doing, or was there before it."""
+        """Whether a value is ours or an original that is still to be expected."""
         match whose(current, entry.original, ours):
             case Whose.ORIGINAL:
                 return not entry.ours or current in ours
@@ -182,7 +182,7 @@ class Writer(Generic[Place]):
         """Write the last of ``ours`` and read it back."""
         lever, (*compared, target) = self._lever, entry.ours
         try:
-            # Once more: the journal may have taken seconds.
+            # Compare again: storing the journal may have taken seconds.
             lever.check(place, entry.identity)
             current = lever.read(place)
             if current not in (*compared, *self._owners.kept(entry.owner)):
@@ -191,7 +191,7 @@ class Writer(Generic[Place]):
             current = lever.read(place)
         except KernelError as error:
             return failed(entry.path, error)
-        # An owner that has not been told yet may have written its record's value, the one from before, in between.
+        # An owner that was not told yet may have written its recorded value in between.
         kept = (*self._owners.kept(entry.owner), *compared) if entry.owner else ()
         if current != target and current not in kept:
             return self._leave_alone(place, entry, current, f"wrote {target}, reads {current}: left alone")
@@ -201,7 +201,7 @@ class Writer(Generic[Place]):
         return Outcome(entry.path, Result.OK, self._see(place, entry, current), lever.says(current))
 
     def _give_way(self, place: Place, entry: Entry, current: int) -> Outcome:
-        """Write nothing where somebody else was faster. If nothing of ours was in force, theirs is the new original."""
+        """Write nothing where somebody else was faster. The value becomes the original if none of ours was in force."""
         untouched = replace(entry, ours=())
         if entry.ours[0] != entry.original or self._changed(untouched):
             return self._leave_alone(place, entry, current, f"somebody else has set {current} meanwhile: left alone")
@@ -210,7 +210,7 @@ class Writer(Generic[Place]):
         return Outcome(entry.path, Result.FOREIGN, None, f"somebody else has set {current} meanwhile: looked at anew")
 
     def _leave_alone(self, place: Place, entry: Entry, current: int, why: str) -> Outcome:
-        """Take a place for somebody else's from now on, or for one that was released."""
+        """Mark a place as foreign for good, or for a pause if somebody else restored its original."""
         self._foreign[place] = math.inf
         if current == entry.original and self._lever.released:
             why = f"somebody else has put its original back: left alone for {self._rest(place):g} s"
@@ -220,7 +220,7 @@ class Writer(Generic[Place]):
         return Outcome(entry.path, Result.FOREIGN, self._see(place, entry, current), why)
 
     def _rest(self, place: Place) -> float:
-        """Leave a place alone for a while, and give for how many seconds."""
+        """Begin a pause for a place; give its length in seconds."""
         now, (pause, since) = self._clock(), self._pauses.get(place, (0.0, -math.inf))
         pause = min(LONGEST, 2 * pause) if now - since < CALM * pause else PAUSE
         self._pauses[place] = pause, now
@@ -228,16 +228,16 @@ class Writer(Generic[Place]):
         return pause
 
     def _see(self, place: Place, entry: Entry, current: int) -> int | None:
-        """Note what is in force, in v1 units, where it is a share."""
+        """Note and give the share in force in v1 units; ``None`` if the value is not a share."""
         shown = self._lever.shown(current, entry.original)
         if shown is not None:
             self._last[place] = shown
         return shown
 
-    # ---- putting back
+    # ---- restoring
 
     def release(self, place: Place) -> Outcome | None:
-        """Put one place back and let go of it; ``None`` if nothing of ours is in it. A failure keeps it held."""
+        """Restore one place and stop holding it; ``None`` if no value of ours was in force. A failure keeps it held."""
         held = self._held.get(place)
         entries = [replace(held, ours=self._ours(held))] if held else []
         outcomes, left = restore_entries(self._lever, entries)
@@ -248,9 +248,9 @@ class Writer(Generic[Place]):
         return outcomes[0] if outcomes else None
 
     def restore(self, more: Iterable[Entry] = ()) -> list[Outcome]:
-        """Put every value that is ours back, carry on past failures, and keep those in the journal. OSError.
+        """Restore every value that is ours, carry on past failures, and keep the failed ones in the journal. OSError.
 
-        ``more`` is what has something of ours from what is held.
+        ``more`` are entries of places that inherited our value from a held place.
         """
         entries = [*self._entries(self._held), *self._formers(), *more]
         outcomes, left = restore_entries(self._lever, entries, self._owners)
@@ -264,15 +264,15 @@ class Writer(Generic[Place]):
     # ---- the journal
 
     def record(self) -> None:
-        """Make the originals of all that is held durable, so that no later write waits for a disk. OSError."""
+        """Store the originals of all held places durably, so that no later write waits for the disk. OSError."""
         self._store(self._held)
 
     def keep(self) -> None:
-        """Leave every value as it is, with its original in the journal for whoever comes next. OSError."""
+        """Leave every value as it is, with its original in the journal for the next daemon. OSError."""
         self._journal.store([entry for entry in [*self._entries(self._held), *self._formers()] if entry.ours])
 
     def _entries(self, held: Mapping[Place, Entry]) -> list[Entry]:
-        """Give what is ours in held places, or only on record of one that somebody else has changed."""
+        """Give the entries of held places, foreign ones only if their owner still records a value of ours."""
         return [
             entry if entry.owner is None else replace(entry, ours=self._ours(entry))
             for place, entry in held.items()
@@ -280,14 +280,14 @@ class Writer(Generic[Place]):
         ]
 
     def _formers(self) -> list[Entry]:
-        """Give the groups that are gone while the record is not put back, and forget the others."""
+        """Give the removed groups whose owners' records are not restored yet, and forget all others."""
         self._former = {owner: entry for owner, entry in self._former.items() if self._owners.kept(owner)}
         return list(self._former.values())
 
     def _store(self, held: Mapping[Place, Entry]) -> None:
-        """Journal all that is held; wait for the disk only if it does not have all the originals yet."""
+        """Journal all held places; wait for the disk only if it does not have all their originals yet."""
         entries = [*self._entries(held), *self._formers()]
         originals = {(entry.path, entry.identity, entry.original, entry.owner) for entry in entries}
         new = self._durable and not originals <= self._recorded
         self._journal.store(entries, durable=new)
-        self._recorded = originals  # of these alone the disk has the originals, whatever it had before
+        self._recorded = originals  # the file was replaced: the disk holds these originals and no others
