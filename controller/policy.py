@@ -1,8 +1,8 @@
-"""From readings to decisions: every channel's policy looks at every component that serves it.
+"""Turn readings into decisions: each channel's policy asks a law about each component that serves the channel.
 
-Each pair of component and channel has a law of its own, with its own memory. A component that serves
-several channels gets the most that any of them asks for: a tenant at or above its threshold asks for
-no raise, and takes none away from another.
+Each pair of component and channel has a law of its own, with its own memory. A component that serves several channels
+gets the largest share that any of them asks for: a tenant at or above its threshold asks for no raise, and takes none
+away from another.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from qioi.model import Bounds, Component, Decision, Role
 
 #: The paper raises orderers (with their brokers) and peers alike; chaincode keeps the default.
 PROPORTIONAL_ROLES = frozenset({Role.PEER, Role.ORDERER, Role.BROKER})
-#: `adaptive` acts by each component's own need, so it also raises chaincodes and what peers wait for; never a client.
+#: `adaptive` acts by each component's own need, so it also raises chaincodes and components that peers wait for.
+#: A client is never raised.
 ADAPTIVE_ROLES = PROPORTIONAL_ROLES | {Role.CHAINCODE, Role.SUPPORT}
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What one channel is owed, and by which law.
+    """The throughput that one channel is owed, and the law that pursues it.
 
-    ``default`` is S_default; ``None`` takes the share that the component was found with. So does ``floor``.
-    ``auto`` says that the threshold is learned. Under a cap on all boosts the lowest ``priority`` goes without first.
-    A ``dry_run`` is shown what it would do, and has no say about what another policy acts on.
+    ``default`` is S_default and ``floor`` the smallest share; ``None`` takes the share that the component was found
+    with. ``auto`` says that the threshold is learned. Under a cap on all boosts, the channel with the lowest
+    ``priority`` loses its boost first. A ``dry_run`` policy only shows what it would do, and does not affect
+    components that another policy acts on.
     """
 
     channel: str
@@ -54,26 +56,26 @@ class Policy:
         return PROPORTIONAL_ROLES if self.law == "proportional" else ADAPTIVE_ROLES
 
     def start(self, found: int) -> Law:
-        """Make the law for one component that was found with that share."""
+        """Make the law for a component that was found with the share ``found``."""
         default, bounds = self._frame(found)
         if self.law == "proportional":
             return Proportional(bounds.clamp(default), self.k, default, bounds)
         return Adaptive.start(default, bounds)
 
     def resume(self, before: Law | None, found: int, share: float) -> Law:
-        """Make the law go on from that share, with what another one remembers as far as it is of the same kind."""
+        """Make a law that goes on from ``share``, with the memory of the law ``before`` if it is of the same kind."""
         law = self.start(found)
         if isinstance(before, Adaptive) and isinstance(law, Adaptive):
             law = before.framed(*self._frame(found))
         return law.at(share)
 
     def rest(self, found: int) -> int:
-        """Give the share, in v1 units, of a component that was found with that one while it needs no more."""
+        """Give the share, in v1 units, of a component without need that was found with the share ``found``."""
         default, bounds = self._frame(found)
         return bounds.clamp(default)
 
     def _frame(self, found: int) -> tuple[int, Bounds]:
-        """Give S_default and the bounds for a component that was found with that share."""
+        """Give S_default and the bounds for a component that was found with the share ``found``."""
         default = self.default or found
         floor = self.floor or default
         return default, Bounds(floor, max(floor, self.ceiling))
@@ -81,7 +83,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What a period's observations have led to: findings, wishes, and what boosts hold where there is a cap on it."""
+    """The result of a period's observations: findings, wanted shares, and what all boosts hold under a cap."""
 
     findings: Findings
     wants: tuple[Want, ...]
@@ -89,18 +91,18 @@ class Decisions:
 
 
 class Controller:
-    """All laws of all components, by name."""
+    """Holds the laws of all components, by component and channel."""
 
     def __init__(self, policies: Mapping[str, Policy]) -> None:
         self._laws: dict[str, dict[str, Law]] = {}
-        #: The policy and the share found that each law was made for, by component and channel, as the laws.
+        #: The policy and the found share that each law was made for, by component and channel.
         self._made_for: dict[str, dict[str, tuple[Policy, int]]] = {}
         self.adopt(policies)
 
     def adopt(self, policies: Mapping[str, Policy]) -> None:
         """Go on with other policies; a law keeps its memory, and its share stays until a rule moves it."""
         self.policies: Mapping[str, Policy] = dict(policies)
-        #: Without thresholds: every period has its own.
+        #: Policies without thresholds, because every period has its own.
         self._policies = {channel: dataclasses.replace(policy, threshold=None) for channel, policy in policies.items()}
         self._serving: dict[str, tuple[Component, tuple[Policy, ...]]] = {}
         for component, laws in self._laws.items():
@@ -108,7 +110,7 @@ class Controller:
                 del laws[channel], self._made_for[component][channel]
 
     def policies_for(self, component: Component) -> tuple[Policy, ...]:
-        """Policies, without thresholds, that may raise this component; one without channels serves all of them."""
+        """Give the policies, without thresholds, that may raise a component; one without channels serves all."""
         known = self._serving.get(component.name)
         if known is not None and known[0] is component:
             return known[1]
@@ -122,7 +124,7 @@ class Controller:
         return serving
 
     def decide_all(self, period: Period, findings: Findings) -> tuple[Want, ...]:
-        """Ask the laws about every component whose group is there; say what they want, and where."""
+        """Ask the laws about every component whose group exists; give the share that each wants, and where."""
         return tuple(
             Want(decision, one.cgroup, period.forces[one.name].placement)
             for one in period.components
@@ -130,14 +132,14 @@ class Controller:
         )
 
     def decide(self, period: Period, findings: Findings, component: Component) -> Decision | None:
-        """Ask every policy, take the largest share; ``None`` where no policy may raise the component.
+        """Ask every policy and take the largest share; ``None`` where no policy may raise the component.
 
-        Of a channel that no share can help, ``adaptive`` takes no waiting for a reason, holds, and lets go. Algorithm 1
-        is asked to the letter.
+        In a channel that no share can help, ``adaptive`` ignores the scheduling delay, holds its share, and then lets
+        it go. Algorithm 1 is followed to the letter.
         """
         force = period.forces[component.name]
         laws = self._laws.setdefault(component.name, {})
-        anew = not laws  # then what is in force was left by a daemon before this one, or for another policy
+        anew = not laws  # then an earlier daemon, or another policy, set the share in force
         found = force.original
         best: Decision | None = None
         asks: tuple[tuple[int, int], ...] = ()
@@ -164,35 +166,35 @@ class Controller:
         return self._policies[channel].rest(found)
 
     def is_shown_only(self, channel: str | None) -> bool:
-        """Whether a channel's policy is a dry run, which decides and changes nothing."""
+        """Whether a channel's policy is a dry run, which decides but changes nothing."""
         policy = self._policies.get(channel or "")
         return policy is not None and policy.dry_run
 
     def is_literal(self, channel: str | None) -> bool:
-        """Whether a channel's law is the paper's, to be followed to the letter."""
+        """Whether a channel's law is Algorithm 1 of the paper, which is followed to the letter."""
         policy = self._policies.get(channel or "")
         return policy is not None and policy.law == "proportional"
 
     def limit_all(self, asked: Iterable[Want], given: Iterable[Want]) -> None:
-        """Tell the laws where less is given than they asked for."""
+        """Tell the laws which components were given less than they asked for."""
         for before, after in zip(asked, given, strict=True):
             one = after.decision
             if one.shares != before.decision.shares:
                 self.limit(one.component, one.shares, one.previous)
 
     def limit(self, component: str, shares: int, before: int) -> None:
-        """Tell a component's laws that no more than this was given: what is beyond must not wind up.
+        """Tell a component's laws that it was given only ``shares``, so that their integral does not wind up.
 
-        ``before`` is what was in force. Where that is all, there was no raise whose effect is to be waited for.
+        ``before`` was in force. If ``shares`` equals it, there was no raise, and no law waits for its effect.
         """
         laws = self._laws.get(component, {})
         for channel, law in laws.items():
             laws[channel] = law.limited(shares, before)
 
     def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
-        """Find the law to ask: the one from before, unless its policy or the share found is another one by now.
+        """Find the law to ask: the known one, unless its policy or the found share has changed.
 
-        One that is new, or of a component that somebody else has set before we did, goes on from ``share``.
+        A new law, or one of a component whose share somebody else set before our first write, goes on from ``share``.
         """
         known_for = self._made_for.setdefault(component, {})
         made = known_for.get(policy.channel)
@@ -204,13 +206,13 @@ class Controller:
         return policy.start(found) if known is None and share == found else policy.resume(known, found, share)
 
     def forget(self, component: str) -> None:
-        """Drop what is remembered of a component that is gone, or was made anew."""
+        """Drop the laws of a component that is gone or was recreated."""
         self._laws.pop(component, None)
         self._made_for.pop(component, None)
 
 
 def see(period: Period, findings: Findings, component: Component, channel: str) -> Seen:
-    """Give what a law is to see of one component and one of its channels."""
+    """Give a law's view of one component and one of its channels."""
     reading = period.channels.get(channel)
     throughput = reading.throughput if reading else None
     return Seen(
@@ -225,7 +227,7 @@ def see(period: Period, findings: Findings, component: Component, channel: str) 
 
 
 def ask(law: Law, component: Component, seen: Seen, findings: Findings, channel: str) -> tuple[Law, Verdict]:
-    """Ask one law, and have the findings about its channel count."""
+    """Ask one law, and apply the findings about its channel."""
     if not isinstance(law, Adaptive):
         return law.step(seen)
     why = findings.hopeless.get(channel)
@@ -240,13 +242,13 @@ def ask(law: Law, component: Component, seen: Seen, findings: Findings, channel:
 
 
 def in_vain(verdict: Verdict, why: str) -> Verdict:
-    """Give a verdict that was reached without a delay its true cause; what was done stands."""
+    """Replace the cause of a verdict that was reached without a delay by the finding; its share stands."""
     working = replace(verdict.working, rule="bottleneck") if verdict.working else None
     return replace(verdict, cause=why, working=working)
 
 
 def at_least(verdict: Verdict, floor: int) -> Verdict:
-    """Put the floor that lost leaders have raised under a verdict."""
+    """Raise a verdict to the floor that a lost leader of Raft set."""
     working = replace(verdict.working, floor=floor) if verdict.working else None
     if verdict.shares >= floor:
         return replace(verdict, working=working)

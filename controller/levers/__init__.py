@@ -1,1 +1,1 @@
-"""What can be moved: shares, EEVDF slices, cpu.idle."""
+"""The levers: shares, EEVDF slices, cpu.idle."""

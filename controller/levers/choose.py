@@ -1,4 +1,4 @@
-"""Which way to the kernel this host offers."""
+"""Choose how shares are read and written on this host: through libcgroup or the files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qioi.kernel.hierarchy import Hierarchy
 
 
 def choose_access(name: str, hierarchy: Hierarchy) -> Access:
-    """Give the access that the configuration names: ``libcgroup``, ``files``, or ``auto`` for the first there is."""
+    """Give the access that the configuration names: ``libcgroup``, ``files``, or ``auto`` for the first that works."""
     if name == "files":
         return Files(hierarchy)
     try:

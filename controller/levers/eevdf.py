@@ -1,8 +1,8 @@
-"""A thread's EEVDF slice: sched_getattr(2) and sched_setattr(2), which the C library has no functions for.
+"""Read and set a thread's EEVDF slice through sched_getattr(2) and sched_setattr(2), which the C library does not wrap.
 
-A fair thread's ``sched_runtime`` is its slice in ns; writing 0 gives it the kernel's default back (from Linux 6.12).
-What is read is never 0: a thread without a slice of its own reads as the default. The call sets policy, nice and flags
-as well, so they are read first and written back; utilisation clamps stay as they are while their flags are not set.
+A fair thread's ``sched_runtime`` is its slice in ns; writing 0 restores the kernel's default (from Linux 6.12). Reading
+never gives 0: a thread without a slice of its own reads as the default. The call sets policy, nice and flags as well,
+so they are read first and written back; utilisation clamps stay as they are while their flags are not set.
 Sources: sched_setattr(2); kernel Documentation/scheduler/sched-eevdf.rst; include/uapi/linux/sched/types.h.
 """
 
@@ -23,9 +23,9 @@ from qioi.kernel.errors import GoneError, KernelError
 
 #: size, policy, flags, nice, priority, runtime, deadline, period, util_min, util_max.
 LAYOUT = struct.Struct("=IIQiIQQQII")
-#: Numbers of sched_setattr and sched_getattr by machine (arch/*/tables, include/uapi/asm-generic/unistd.h).
+#: System call numbers of sched_setattr and sched_getattr by machine (arch/*/tables, include/uapi/asm-generic/unistd.h).
 CALLS = {"x86_64": (314, 315), "aarch64": (274, 275), "riscv64": (274, 275), "ppc64le": (355, 356), "s390x": (345, 346)}
-#: Policies with slices: SCHED_OTHER and SCHED_BATCH.
+#: Scheduling policies that have slices: SCHED_OTHER and SCHED_BATCH.
 FAIR = (0, 3)
 RESET_ON_FORK = 1
 #: The kernel's bounds on a slice in ns.
@@ -35,7 +35,7 @@ FIRST, SAFE = (6, 12), (6, 15)
 
 
 class SliceError(KernelError):
-    """A slice could not be read or set; the message says of which thread and why."""
+    """A slice could not be read or set; the message names the thread and the reason."""
 
 
 class ThreadGoneError(SliceError, GoneError):
@@ -44,7 +44,7 @@ class ThreadGoneError(SliceError, GoneError):
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What the kernel says of a thread, and takes again."""
+    """A thread's scheduling attributes, as the kernel gives and takes them. ``slice`` is in ns."""
 
     policy: int
     flags: int
@@ -60,11 +60,11 @@ class Scheduler(Protocol):
         ...
 
     def write(self, tid: int, attributes: Attributes) -> None:
-        """Write them, the slice among them; 0 is the default. SliceError."""
+        """Write a thread's attributes; a slice of 0 restores the default. SliceError."""
         ...
 
     def born(self, tid: int) -> int:
-        """Give when a thread began, in clock ticks after boot: with its number it is this thread's alone."""
+        """Give a thread's start time in clock ticks after boot, which with its number identifies the thread."""
         ...
 
 
@@ -88,7 +88,7 @@ class Kernel:
         return Attributes(policy, flags & RESET_ON_FORK, nice, runtime)
 
     def write(self, tid: int, attributes: Attributes) -> None:
-        """Write policy, nice, reset-on-fork and slice; everything else is kept."""
+        """Write policy, nice, reset-on-fork and slice; all other attributes stay."""
         one = attributes
         text = LAYOUT.pack(LAYOUT.size, one.policy, one.flags, one.nice, 0, one.slice, 0, 0, 0, 0)
         if self._call(self._set, tid, ctypes.create_string_buffer(text, LAYOUT.size), 0):
@@ -103,14 +103,14 @@ class Kernel:
 
 
 def failed(tid: int) -> SliceError:
-    """Put errno into words."""
+    """Make the error that explains errno."""
     number = ctypes.get_errno()
     kind = ThreadGoneError if number == errno.ESRCH else SliceError
     return kind(f"slice of thread {tid}: {os.strerror(number)}")
 
 
 def default_slice(scheduler: Scheduler) -> int | None:
-    """Find the kernel's default slice in ns by asking it for a thread of our own; ``None``: it has no slices."""
+    """Find the kernel's default slice in ns with a probe thread; ``None``: the kernel has no slices."""
     found: list[int] = []
 
     def probe() -> None:
@@ -131,7 +131,7 @@ def default_slice(scheduler: Scheduler) -> int | None:
 
 
 def why_not(release: str, *, early: bool) -> str | None:
-    """Say why slices are not for a kernel of this release; ``early`` asks for those before the safe ones too."""
+    """Say why slices are not used on this kernel release; ``None``: they are. ``early`` accepts :data:`FIRST` too."""
     match = re.match(r"(\d+)\.(\d+)", release)
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     if version >= (FIRST if early else SAFE):

@@ -11,24 +11,24 @@ from qioi.kernel.hierarchy import Hierarchy
 
 
 class Access(Protocol):
-    """A way to a group's weight, in the file's own unit. ``path`` is relative to the controller's mount."""
+    """Reads and writes a group's weight, in the file's own unit. ``path`` is relative to the controller's mount."""
 
     @property
     def name(self) -> str:
-        """How the configuration calls it."""
+        """The name in the configuration."""
         ...
 
     def read(self, path: str) -> int:
-        """Read the weight."""
+        """Read the weight. CgroupError."""
         ...
 
     def write(self, path: str, value: int) -> None:
-        """Write the weight. That it was taken is the caller's to check, by reading it back."""
+        """Write the weight. The caller reads it back to see whether the kernel took it. CgroupError."""
         ...
 
 
 class Files:
-    """The files themselves: always there."""
+    """Access through the files, which every host has."""
 
     name = "files"
 
@@ -66,7 +66,7 @@ class Files:
 
 
 def explain(number: int, hierarchy: Hierarchy, path: str) -> CgroupError:
-    """Put an errno into words; tell a group that is gone from one without the controller."""
+    """Make the error that explains an errno; it tells a removed group from one without the controller."""
     folder = hierarchy.folder(path)
     if not folder.is_dir():
         return CgroupGoneError(f"{folder}: no such control group")

@@ -1,4 +1,4 @@
-"""What the levers of control groups have in common: how a group is known again."""
+"""The base of all levers of control groups: it identifies a group by device and inode."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from qioi.kernel.hierarchy import Hierarchy
 
 
 class GroupLever(Lever[str]):
-    """A lever whose places are groups' paths below the CPU controller's mount."""
+    """A lever whose places are paths of groups, relative to the CPU controller's mount."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self.hierarchy = hierarchy
 
     def identity(self, path: str) -> GroupId:
-        """Tell which group has the path now. CgroupGoneError, CgroupError."""
-        folder = f"{self.hierarchy.mount}/{path}"  # a Path takes longer than the call; done for every group
+        """Identify the group that has the path now. CgroupGoneError, CgroupError."""
+        folder = f"{self.hierarchy.mount}/{path}"  # making a Path takes longer than the call, once for every group
         try:
             found = os.stat(folder)  # noqa: PTH116
         except (FileNotFoundError, NotADirectoryError):
@@ -27,5 +27,5 @@ class GroupLever(Lever[str]):
         return GroupId(found.st_dev, found.st_ino)
 
     def gone(self, path: str) -> CgroupGoneError:
-        """Say that another group has the path."""
+        """Make the error that says that another group has the path."""
         return CgroupGoneError(f"{self.hierarchy.folder(path)}: another group has that path now")

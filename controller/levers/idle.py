@@ -1,9 +1,9 @@
-"""``cpu.idle`` for groups that their owner has labelled best-effort: they run when none of their siblings does.
+"""``cpu.idle`` for groups that are labelled best-effort: an idle group runs when none of its siblings does.
 
-The kernel takes the group's weight away as it makes it idle, and gives it the default weight when it ends
+The kernel drops a group's weight when it makes the group idle, and sets the default weight when the group leaves idle
 (sched_group_set_idle in kernel/sched/fair.c; read back on 6.18: 3000 shares, idle, not idle, 1024 shares). So the value
-of this lever is the weight of an ordinary group, and :data:`IDLE` for an idle one; whoever ends it puts the weight
-back. Source: kernel commit 304000390f88 (5.15), cgroup-v2.rst.
+of this lever is the weight of an ordinary group and :data:`IDLE` for an idle group; whoever ends the idling restores
+the weight. Source: kernel commit 304000390f88 (5.15), cgroup-v2.rst.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 
 FILE = "cpu.idle"
-#: This lever's value of an idle group; no weight is as small.
+#: This lever's value for an idle group; every weight is larger.
 IDLE = 0
-#: What the weight of an idle group reads as, by cgroup version: 3 of 1024 (WEIGHT_IDLEPRIO). Linux before 6.12 rounds
-#: that down to a ``cpu.weight`` of 0, which no other group has.
+#: The weight that an idle group reads as, by cgroup version: 3 of 1024 (WEIGHT_IDLEPRIO). Linux before 6.12 rounds
+#: it down to a ``cpu.weight`` of 0, which no other group has.
 IDLE_WEIGHT = {1: 3, 2: 1}
-#: The weight that the kernel gives a group which is idle no longer, by cgroup version.
+#: The weight that the kernel sets when a group leaves idle, by cgroup version.
 DEFAULT_WEIGHT = {1: 1024, 2: 100}
 
 
 class Idle(GroupLever):
-    """All groups' ``cpu.idle``, with the weight that it takes away."""
+    """The lever of ``cpu.idle``, with the weight that idling takes away."""
 
     file = FILE
     undone = "nothing is made idle"
@@ -38,11 +38,11 @@ class Idle(GroupLever):
         self._default = DEFAULT_WEIGHT[hierarchy.version]
 
     def read(self, path: str) -> int:
-        """Read the weight, or that the group is idle."""
+        """Read the weight; :data:`IDLE` for an idle group."""
         return IDLE if read_idle(self.hierarchy, path) else self._access.read(path)
 
     def write(self, path: str, value: int) -> None:
-        """Make a group idle, or an ordinary one of this weight."""
+        """Make a group idle, or an ordinary group of this weight."""
         if value == IDLE:
             write_idle(self.hierarchy, path, 1)
             return
@@ -54,22 +54,22 @@ class Idle(GroupLever):
             raise CgroupError(f"{self.hierarchy.folder(path)}: it is not idle, but its weight is {now}")
 
     def original(self, path: str, value: int) -> int:
-        """Refuse a group that is idle already: it is not ours to change."""
+        """Refuse a group that was idle before: it is left alone. CgroupError."""
         if value == IDLE:
             raise CgroupError(f"{self.hierarchy.folder(path)}: it was idle before")
         return value
 
     def left_by_us(self, ours: tuple[int, ...]) -> tuple[int, ...]:
-        """Add the default weight: what is left of ours where somebody else ends it, or between our two writes."""
+        """Add the default weight, which is in force after somebody else ended the idling, or between our two writes."""
         return (*ours, self._default)
 
     def says(self, value: int) -> str:
-        """Put a value into words."""
+        """Describe a value for an outcome's message."""
         return f"{FILE} = 1" if value == IDLE else f"{FILE} = 0, {self.hierarchy.file} = {value}"
 
 
 def read_idle(hierarchy: Hierarchy, path: str) -> int:
-    """Read ``cpu.idle``."""
+    """Read ``cpu.idle``. CgroupError."""
     try:
         return int(file_of(hierarchy, path).read_text())
     except ValueError as error:
@@ -79,7 +79,7 @@ def read_idle(hierarchy: Hierarchy, path: str) -> int:
 
 
 def is_idle(hierarchy: Hierarchy, path: str) -> bool:
-    """Whether a group is idle; one whose kernel has no ``cpu.idle``, or that can't be read, is not."""
+    """Whether a group is idle; ``False`` where the kernel has no ``cpu.idle`` or it cannot be read."""
     try:
         return read_idle(hierarchy, path) == 1
     except CgroupError:
@@ -87,7 +87,7 @@ def is_idle(hierarchy: Hierarchy, path: str) -> bool:
 
 
 def write_idle(hierarchy: Hierarchy, path: str, value: int) -> None:
-    """Write ``cpu.idle``."""
+    """Write ``cpu.idle``. CgroupError."""
     try:
         file_of(hierarchy, path).write_text(str(value))
     except OSError as error:
@@ -95,12 +95,12 @@ def write_idle(hierarchy: Hierarchy, path: str, value: int) -> None:
 
 
 def file_of(hierarchy: Hierarchy, path: str) -> Path:
-    """Give the file's path."""
+    """Give the path of the group's ``cpu.idle``."""
     return hierarchy.folder(path) / FILE
 
 
 def without(hierarchy: Hierarchy, path: str, error: OSError) -> CgroupError:
-    """Put an error into words."""
+    """Make the error that explains why ``cpu.idle`` could not be read or written."""
     if hierarchy.folder(path).is_dir() and not file_of(hierarchy, path).exists():
         return CgroupError(f"{file_of(hierarchy, path)}: no such file: accepted are groups of Linux 5.15 or newer")
     return explain(error.errno or 0, hierarchy, path)

@@ -1,6 +1,6 @@
-"""What a lever is: something of the kernel's that may be moved, at a place, from a value to another.
+"""The protocol of levers: a lever reads and writes a value at a place.
 
-A place is a group's path or a thread's number. Both are recycled, so what is held at a place is known by its identity.
+A place is a group's path or a thread's number. Both are recycled, so a place is held together with its identity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Place = TypeVar("Place", bound=str | int)
 
 
 class GroupId(Struct, frozen=True):
-    """A control group: inodes of cgroup folders are not recycled within a boot, paths are."""
+    """A control group's identity: inodes of cgroup folders are not recycled within a boot, paths are."""
 
     device: int
     inode: int
@@ -25,7 +25,7 @@ class GroupId(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ThreadId:
-    """A thread: its number, and when it began, in clock ticks after boot."""
+    """A thread's identity: its number, and its start time in clock ticks after boot."""
 
     tid: int
     started: int
@@ -33,7 +33,7 @@ class ThreadId:
 
 @dataclass(frozen=True, slots=True)
 class PodId:
-    """A pod, which outlives a boot; ``asked`` is its main container's request as it was first written."""
+    """A pod's identity, which outlives a boot; ``asked`` is its main container's request as it was first written."""
 
     uid: str
     asked: str
@@ -43,24 +43,24 @@ Identity = GroupId | ThreadId | PodId
 
 
 class Lever(ABC, Generic[Place]):
-    """One kind of lever. Values are whole numbers in its own unit. KernelError: it can't be read or moved."""
+    """One kind of lever. Values are whole numbers in its own unit. KernelError: a value cannot be read or written."""
 
-    #: Its name in journals.
+    #: The lever's name in journals.
     file: str
-    #: What is said where the journal can't be written.
+    #: The consequence, for an outcome's message, where the journal cannot be written.
     undone: ClassVar[str] = "nothing is written"
-    #: Who writes the original back has released it; otherwise he has ended what we do, and it is left alone for good.
+    #: Whether somebody else who writes the original back releases the place; if not, it is left alone for good.
     released: ClassVar[bool] = True
-    #: Reading is dear, and no disk is waited for: a value is compared only right before it is written.
+    #: Whether reading is costly; if so, a value is compared only right before it is written.
     costly: ClassVar[bool] = False
 
     @abstractmethod
     def identity(self, place: Place) -> Identity:
-        """Tell what is at a place now. GoneError."""
+        """Identify what is at a place now. GoneError."""
 
     @abstractmethod
     def gone(self, place: Place) -> GoneError:
-        """Make the GoneError that says that another one is at a place now."""
+        """Make the GoneError that says that something else is at a place now."""
 
     @abstractmethod
     def read(self, place: Place) -> int:
@@ -68,29 +68,29 @@ class Lever(ABC, Generic[Place]):
 
     @abstractmethod
     def write(self, place: Place, value: int) -> None:
-        """Write a value. That it was taken is the caller's to check, by reading it back."""
+        """Write a value. The caller reads it back to see whether the kernel took it."""
 
     def check(self, place: Place, identity: Identity) -> None:
-        """Refuse what only has the same place. GoneError."""
+        """Check that the place still has this identity. GoneError."""
         if self.identity(place) != identity:
             raise self.gone(place)
 
     @abstractmethod
     def original(self, place: Place, value: int) -> int:
-        """Give back a value that was found, if it can be gone back to. KernelError."""
+        """Return a value that was found, if it can be restored later. KernelError."""
 
     def raw(self, wanted: int, original: int) -> int:
-        """Convert what is wanted into the lever's own unit."""
+        """Convert a wanted value into the lever's own unit."""
         return wanted
 
     def shown(self, value: int, original: int) -> int | None:
-        """Convert a value into v1 units; ``None`` for what is no share."""
+        """Convert a value into v1 units; ``None`` if the lever does not move shares."""
         return None
 
     def left_by_us(self, ours: tuple[int, ...]) -> tuple[int, ...]:
-        """Give all values that may be in force where ``ours`` were written, by the kernel's own doing too."""
+        """Give all values that may be in force after ``ours`` were written, those that the kernel sets included."""
         return ours
 
     def says(self, value: int) -> str:
-        """Put a value that is in force into words."""
+        """Describe a value in force for an outcome's message."""
         return f"{self.file} = {value}"

@@ -1,7 +1,7 @@
 """Shares through libcgroup: a thin binding to the few calls that read and write one value.
 
-The library is loaded when it is asked for, never at import. It has no conversion between v1 and v2
-values; like the files, it is spoken to in the file's own unit. Source: libcgroup.h (2.0).
+The library is loaded on use, never at import. It does not convert between v1 and v2 values, so values are in the
+file's own unit. Source: libcgroup.h (2.0).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from qioi.controller.levers.files import explain
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 
-#: Names under which distributions install it: 2.x (Debian 12), 0.4x to 1.x.
+#: Names under which distributions install the library: 2.x (Debian 12), 0.4x to 1.x.
 SONAMES: Final = ("libcgroup.so.2", "libcgroup.so.1")
 #: error.h: the real reason is in errno.
 ECGOTHER: Final = 50016
@@ -26,11 +26,11 @@ CONTROLLER: Final = b"cpu"
 
 
 class LibcgroupMissingError(CgroupError):
-    """libcgroup is not installed, or sees another hierarchy than we do."""
+    """libcgroup is not installed, or uses another hierarchy."""
 
 
 class Libcgroup:
-    """The library's own way to a value. Calls are serialised: it keeps its mount table in globals."""
+    """Access through the library. Calls are serialised, because it keeps its mount table in globals."""
 
     name = "libcgroup"
 
@@ -42,7 +42,7 @@ class Libcgroup:
         self._check_mount()
 
     def read(self, path: str) -> int:
-        """Read the value's first line."""
+        """Read the weight from the value's first line. CgroupError."""
         handle = c_void_p()
         buffer = ctypes.create_string_buffer(64)
         file = self._hierarchy.file.encode()
@@ -59,7 +59,7 @@ class Libcgroup:
             raise CgroupError(f"{self._hierarchy.folder(path)}/{self._hierarchy.file}: no number") from None
 
     def write(self, path: str, value: int) -> None:
-        """Modify the one value; libcgroup leaves every other value of the group as it is."""
+        """Write the weight; libcgroup leaves every other value of the group as it is. CgroupError."""
         library = self._library
         with self._lock:
             group = library.cgroup_new_cgroup(os.fsencode(path))
@@ -76,7 +76,7 @@ class Libcgroup:
         self._check(result, path)
 
     def _check_mount(self) -> None:
-        """Make sure that the library means the same hierarchy."""
+        """Check that the library uses the same hierarchy. LibcgroupMissingError."""
         mount = c_char_p()
         self._check(self._library.cgroup_get_subsys_mount_point(CONTROLLER, byref(mount)), "")
         found = os.fsdecode(mount.value or b"")
@@ -85,7 +85,7 @@ class Libcgroup:
             raise LibcgroupMissingError(f"libcgroup uses {found or 'no mount'}, not {self._hierarchy.mount}")
 
     def _check(self, result: int, path: str) -> None:
-        """Turn a result that is not 0 into the error that the files would have given."""
+        """Raise, for a result that is not 0, the error that the files would raise."""
         if result == 0:
             return
         number = self._library.cgroup_get_last_errno() if result == ECGOTHER else 0
@@ -96,7 +96,7 @@ class Libcgroup:
 
 
 def load() -> ctypes.CDLL:
-    """Load the library and declare the calls that are used."""
+    """Load the library and declare the calls that are used. LibcgroupMissingError."""
     for name in SONAMES:
         try:
             library = ctypes.CDLL(name, use_errno=True)
@@ -125,7 +125,7 @@ def load() -> ctypes.CDLL:
 
 
 def libc_free(pointer: ctypes.c_char_p) -> None:
-    """Free what libcgroup has allocated for its caller."""
+    """Free memory that libcgroup allocated for its caller."""
     libc = ctypes.CDLL(None)
     libc.free.restype, libc.free.argtypes = None, [c_char_p]
     libc.free(pointer)

@@ -1,4 +1,4 @@
-"""A group's CPU share: the weight by which it competes with its siblings, in its file's own unit."""
+"""The lever of a group's CPU share: the weight by which it competes with its siblings, in the file's own unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMEMBERED = 16_384
 
 
 class Shares(GroupLever):
-    """All groups' shares; ``files``, of a kernel's control groups only, make looking cheap."""
+    """The lever of groups' shares. ``files`` keeps cgroup files open, which makes reading cheap."""
 
     def __init__(self, hierarchy: Hierarchy, access: Access, files: KernelFiles | None = None) -> None:
         super().__init__(hierarchy)
@@ -25,15 +25,15 @@ class Shares(GroupLever):
         self._names: dict[str, str] = {}  # by path: each file is named once, and not in every look
 
     def read(self, path: str) -> int:
-        """Read the weight."""
+        """Read the weight. CgroupError."""
         return self.access.read(path)
 
     def write(self, path: str, value: int) -> None:
-        """Write the weight."""
+        """Write the weight. CgroupError."""
         self.access.write(path, value)
 
     def original(self, path: str, value: int) -> int:
-        """Refuse for an original what is no weight: an idle group has none, and takes none."""
+        """Refuse the value of an idle group, which has no weight and takes none. CgroupError."""
         if value < MIN_WEIGHT or (value == IDLE_WEIGHT[self.hierarchy.version] and is_idle(self.hierarchy, path)):
             where = f"{self.hierarchy.folder(path)}/{self.file}"
             raise CgroupError(f"{where} is {value}: the group is idle (cpu.idle): nothing raises it")
@@ -47,10 +47,10 @@ class Shares(GroupLever):
         """Convert into v1 units."""
         return self.hierarchy.shares(value, original)
 
-    # ---- the cheap way to look
+    # ---- reading through files that stay open
 
     def keeps(self, path: str) -> bool:
-        """Whether the group's file is open: the next look is at the very group that the last one was at, or fails."""
+        """Whether the group's file is open, so that the next look reads the same group as the last one, or fails."""
         return self._files is not None and self._files.keeps(self._names.get(path) or self._name(path))
 
     def _name(self, path: str) -> str:
@@ -60,7 +60,7 @@ class Shares(GroupLever):
         return name
 
     def look(self, path: str, identity: Identity) -> int:
-        """Read the weight of the very group that is meant. CgroupGoneError: it is gone, or another one."""
+        """Read the weight of the group with this identity. CgroupGoneError: it is gone, or another one has its path."""
         if self._files is None:
             self.check(path, identity)
             return self.access.read(path)
@@ -74,10 +74,10 @@ class Shares(GroupLever):
             raise explain(error.errno or 0, self.hierarchy, path) from error
         except ValueError:
             raise CgroupError(f"{file}: no number") from None
-        if not kept:  # opened just now: of this group, or of another one that has its path
+        if not kept:  # opened just now, so it may belong to another group that has the path
             try:
                 self.check(path, identity)
             except CgroupError:
-                self._files.forget(file)  # it would count as this group's from now on
+                self._files.forget(file)  # else the next look would take it for this group's
                 raise
         return current
