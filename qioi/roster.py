@@ -1,4 +1,4 @@
-"""Who the components are: a fixed list, or what engines and systemd tell, added to it.
+"""The roster: the components of this host, from the configuration's list, and from engines and systemd.
 
 A cluster's roster is :class:`qioi.kubernetes.roster.ClusterRoster`.
 """
@@ -20,16 +20,16 @@ from qioi.settings.config import Config, PolicyConfig, policy
 from qioi.show.snapshot import Snapshot
 
 NOTHING_FOUND = Found()
-#: Channels that are taken on because commits of them were seen; names come from log lines, so they are bounded.
+#: Most channels that are added because their commits were seen; names come from log lines, so they need a bound.
 MAX_SEEN = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The components that are there now, and the policies in force, by channel.
+    """The components that exist now, and the policies in force, by channel.
 
-    ``owners`` name who keeps a record of the share of groups above components, by group. ``best_effort`` are
-    neighbours' groups that their owners have labelled so. ``complete``: everybody who can name components was asked.
+    ``owners`` are the owners of groups above components, by group. ``best_effort`` are neighbours' groups that are
+    labelled so. ``complete``: every source of components has answered.
     """
 
     components: tuple[Component, ...]
@@ -40,59 +40,59 @@ class Listing:
 
 
 class Roster(Protocol):
-    """A source of components and policies. It never lets the loop wait. What it has to add to a period is optional."""
+    """A source of components and policies. No call makes the loop wait; methods with a body here are optional."""
 
     @property
     def other_lever(self) -> OtherLever:
-        """How some components' shares are moved if not by their groups."""
+        """The lever that moves some components' shares instead of their groups' files."""
         return NO_OTHER_LEVER
 
     def adopt(self, config: Config) -> None:
-        """Go on with another configuration."""
+        """Replace the configuration."""
         ...
 
     def listing(self, seen: tuple[str, ...]) -> Listing:
-        """Give what is there: the same object as long as nothing has changed. ``seen`` names channels with commits."""
+        """Give the current listing: the same object while nothing changes. ``seen`` names channels with commits."""
         ...
 
     def problems(self) -> Mapping[str, str]:
-        """Say, by what they are about, what could not be found or told."""
+        """Give the messages of problems in finding components or telling owners, by subject."""
         return {}
 
     def attend(self, now: float) -> None:
-        """Note what has happened outside before a period begins."""
+        """Take in outside changes before a period begins."""
         return
 
     def retaken(self, now: float, guard: Guard) -> Iterable[tuple[str, str]]:
-        """Name groups, each with its component, whose foreign value is to be taken for a new original."""
+        """Give components and their groups whose foreign value becomes the new original."""
         return ()
 
     def take_as_mine(self, group: str) -> tuple[str, ...] | None:
-        """Take a group for the operator's own until the next start; ``None``: this roster has no such groups.
+        """Add a group to the operator's own until the next start; give the patterns of all such groups.
 
-        May be called from any thread. Give the patterns of all such groups.
+        ``None``: this roster does not know the operator's own groups. Any thread may call this.
         """
         return None
 
     def tell(self, now: float, snapshot: Snapshot, made: Iterable[Change]) -> Snapshot:
-        """Pass on what came of a period; give the snapshot with what this roster knows beside."""
+        """Take in a period's snapshot and changes; give the snapshot with this roster's part added."""
         return snapshot
 
 
 class FixedRoster(Roster):
-    """The list that stands in the configuration, and the groups that the operator has called ``own``."""
+    """The components that the configuration lists, and the operator's own groups."""
 
     def __init__(self, config: Config, own: OwnGroups | None = None) -> None:
         self._own = own
         self.adopt(config)
 
     def adopt(self, config: Config) -> None:
-        """Go on with another list."""
+        """Replace the list."""
         self._config, self._found = config, NOTHING_FOUND
         self._listing = Listing(config.components, config.policies)
 
     def listing(self, seen: tuple[str, ...]) -> Listing:
-        """Give the list, with the groups that are there."""
+        """Give the list, with the operator's own groups that exist."""
         found = self._own.found() if self._own is not None else NOTHING_FOUND
         if found is not self._found:
             self._found = found
@@ -101,21 +101,21 @@ class FixedRoster(Roster):
         return self._listing
 
     def problems(self) -> Mapping[str, str]:
-        """Say which of the operator's own groups are not there."""
+        """Name the operator's own groups that do not exist."""
         return self._found.problems
 
     def take_as_mine(self, group: str) -> tuple[str, ...] | None:
-        """Take a group in."""
+        """Add a group to the operator's own."""
         return self._own.add(group) if self._own is not None else None
 
 
 class FoundRoster(Roster):
-    """What is found by a discovery, added to what the configuration lists."""
+    """The components that discovery finds, added to those that the configuration lists."""
 
     def __init__(
         self, config: Config, discovery: Discovery, records: EngineOwners | None, own: OwnGroups | None = None
     ) -> None:
-        """Begin; ``own`` is the part of the discovery that knows the operator's own groups."""
+        """Make it; ``own`` is the part of the discovery that knows the operator's own groups."""
         self._own = own
         self._config = config
         self._discovery = discovery
@@ -125,11 +125,11 @@ class FoundRoster(Roster):
         self._listing = Listing(config.components, config.policies, complete=False)
 
     def adopt(self, config: Config) -> None:
-        """Go on with another configuration, and with what is found now."""
+        """Replace the configuration; the next listing merges it with what discovery has found."""
         self._config, self._found = config, None
 
     def listing(self, seen: tuple[str, ...]) -> Listing:
-        """Merge what is found with the list, where either has changed."""
+        """Give the found components merged with the list; merge again only where one of them has changed."""
         found = self._discovery.found()
         if found is not self._found or seen != self._seen:
             self._found, self._seen = found, seen
@@ -137,11 +137,11 @@ class FoundRoster(Roster):
         return self._listing
 
     def take_as_mine(self, group: str) -> tuple[str, ...] | None:
-        """Take a group in."""
+        """Add a group to the operator's own."""
         return self._own.add(group) if self._own is not None else None
 
     def problems(self) -> Mapping[str, str]:
-        """Say what the discovery says, and which record of an owner could not be changed."""
+        """Give the discovery's problems, and the owners whose record could not be changed."""
         problems = dict(self._discovery.found().problems)
         if self._records is not None and (behind := self._records.problem()):
             problems["docker update"] = behind
@@ -149,10 +149,10 @@ class FoundRoster(Roster):
 
 
 def merge(config: Config, found: Found, seen: Iterable[str]) -> Listing:
-    """Complete a configuration: the components that were found, and a policy for every channel of theirs.
+    """Complete a configuration by the components that were found, and a policy for each of their channels.
 
-    Channels are those that labels or rules name, and those that were seen in logs of components that serve any.
-    A threshold of the configuration, given or to be learned, wins over one of a label.
+    Labels and rules name channels; so do the logs of components that may serve any channel. A threshold of the
+    configuration, given or learned, takes precedence over one of a label.
     """
     joined = join((Found(config.components), found))
     policies = dict(config.policies)
@@ -161,7 +161,7 @@ def merge(config: Config, found: Found, seen: Iterable[str]) -> Listing:
         if channel not in policies:
             policies[channel] = policy(channel, PolicyConfig(), config.defaults)
     for channel, threshold in found.thresholds.items():
-        # A component of the list stands in for what was found in its group, whatever that is labelled.
+        # A component of the list replaces the one found in its group, and the configuration wins over its label.
         if channel in policies and policies[channel].threshold is None and not policies[channel].auto:
             policies[channel] = replace(policies[channel], threshold=threshold)
     return Listing(joined.components, policies, found.owners, found.best_effort, found.complete)
