@@ -1,4 +1,4 @@
-"""Making the parts that the loop reads and moves, as the configuration and the host have them."""
+"""Make the loop's instruments and roster, as the configuration and the host require."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from qioi.settings.kubernetes import KubernetesConfig
 def make_instruments(
     config: Config, host: Host, channels: Channels, looks: OnsetWatch, guard: Guard, cleanup: ExitStack
 ) -> Instruments:
-    """Make all that is read once a period, and what is moved beside shares."""
+    """Make all instruments that are read once a period, and the levers beside shares. StartError."""
     hierarchy, files = host.hierarchy, host.files
     accounts = CpuAccounts(hierarchy.version, find_cpu_accounts(hierarchy), files)
     delays = CgroupDelays(config.components, hierarchy.mount, accounts)
@@ -63,7 +63,7 @@ def make_instruments(
 def make_roster(
     config: Config, guard: Guard, owners: Owners, hierarchy: Hierarchy, cleanup: ExitStack
 ) -> tuple[Roster, Channels]:
-    """Say who the components are, and where their channels' throughput is read."""
+    """Make the roster, and the source of its channels' throughput. StartError."""
     keeper = owners if isinstance(owners, EngineOwners) else None
     if config.kubernetes is not None:
         return cluster_roster(config, config.kubernetes, guard, keeper, hierarchy, cleanup)
@@ -88,7 +88,7 @@ def cluster_roster(
     hierarchy: Hierarchy,
     cleanup: ExitStack,
 ) -> tuple[Roster, Channels]:
-    """Make the roster of a cluster's node; nobody else carries its code in memory."""
+    """Make the roster of a cluster's node. StartError. Only a daemon in a cluster imports its code."""
     from qioi.kubernetes import service
 
     try:
@@ -98,7 +98,7 @@ def cluster_roster(
 
 
 def choose_slices(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> AnySlicer:
-    """Prepare slices, or refuse to start where they are required and not to be had."""
+    """Make the lever of slices. StartError: slices are required, and the host has none."""
     mode = "off" if config.dry_run else config.slices
     try:
         return cleanup.enter_context(slicing(mode, config.slices_before_6_15, config.state_dir, hierarchy))

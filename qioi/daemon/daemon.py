@@ -1,7 +1,7 @@
 """The daemon's loop body: observe, decide, act, report, once a period.
 
-Read :meth:`Daemon.period` for the way of the data. Nothing that one component, log or control group does can end the
-loop: it is counted, said once, and tried again.
+Read :meth:`Daemon.period` for the way of the data. No failure of a component, log or control group ends the loop: the
+failure is counted, logged once, and tried again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from qioi.show.snapshot import Snapshot
 
 
 class Daemon:
-    """One period after the other. ``roster`` says who the components are; nobody derives from this class."""
+    """Runs periods. ``roster`` names the components; no class derives from this one."""
 
     def __init__(
         self, config: Config, guard: Guard, instruments: Instruments, roster: Roster, kept: tuple[str, ...] = ()
     ) -> None:
-        """Begin; ``kept`` are groups that a daemon before this one has left raised on purpose."""
+        """Make it before its first period; ``kept`` are groups that an earlier daemon left raised on purpose."""
         self.thresholds = Thresholds(config.policies)
         self._config = config
         self._roster = roster
@@ -51,11 +51,11 @@ class Daemon:
         self._kept = kept
 
     def blank(self, actuator: str, cgroup_version: int) -> Snapshot:
-        """Make the snapshot from before the first period."""
+        """Make the snapshot to show before the first period."""
         return self._reporter.blank(self._config, actuator, cgroup_version)
 
     def adopt(self, config: Config, before: Snapshot) -> Snapshot:
-        """Go on with another configuration; to be called between two periods."""
+        """Replace the configuration; call it between two periods."""
         self._config = config
         self._roster.adopt(config)
         return self._go_on(before)
@@ -75,7 +75,7 @@ class Daemon:
         return self._observer.observe(now, self._listing.components)
 
     def decide(self, period: Period) -> Decisions:
-        """Ask the laws about every component whose group is there; hold what they want to levels and cap."""
+        """Ask the laws about every component whose group exists; limit what they want by levels and cap."""
         for name in period.gone:
             self._controller.forget(name)
             self._reporter.forget(name, gone=True)
@@ -89,7 +89,7 @@ class Daemon:
         return Decisions(findings, wants, held)
 
     def act(self, period: Period, decisions: Decisions) -> Outcomes:
-        """Have the guard write what has changed; a dry run only says so."""
+        """Let the guard write what has changed; a dry run only logs it."""
         wants = decisions.wants
         if self._config.dry_run:
             self._reporter.pretend(self._actor.ours(wants))
@@ -117,7 +117,7 @@ class Daemon:
         return dataclasses.replace(outcomes, slices=slices, idle=idle)
 
     def report(self, before: Snapshot, period: Period, decisions: Decisions, outcomes: Outcomes) -> Snapshot:
-        """Say what is new, and put everything into one value."""
+        """Log what is new, and make the snapshot of the period."""
         after = self._reporter.report(before, period, decisions, outcomes)
         disturbed = decisions.findings.disturbed or decisions.findings.waits
         foreigners = self._observer.foreigners(period.now) if disturbed else ()
@@ -130,10 +130,10 @@ class Daemon:
         self._observer.end()
         return replace(after, sources=sources, foreigners=foreigners, loop=time.monotonic() - period.now)
 
-    # ---- who is there
+    # ---- the roster
 
     def _attend(self, now: float, before: Snapshot) -> Snapshot:
-        """Take in what has come or gone, and what the roster has to say."""
+        """Take in components that came or left, and the roster's problems."""
         self._roster.attend(now)
         if self._roster.listing(self._observer.seen()) is not self._listing:
             before = self._go_on(before)
@@ -146,9 +146,9 @@ class Daemon:
         return replace(before, problems=problems)
 
     def _go_on(self, before: Snapshot) -> Snapshot:
-        """Go on with what the roster lists now.
+        """Adopt the roster's listing.
 
-        Components that stay keep their share and what their laws remember. Those that left, or that no policy covers,
+        Components that stay keep their share and their laws' memory. Components that left, or that no policy covers,
         are restored.
         """
         listing = self._listing = self._roster.listing(self._observer.seen())
@@ -173,18 +173,18 @@ class Daemon:
         )
 
     def _forget(self, name: str) -> None:
-        """Forget what is remembered of a component that was put back."""
+        """Drop the laws and messages of a component that was restored."""
         self._controller.forget(name)
         self._reporter.forget(name)
 
     def take_up(self, name: str) -> None:
-        """Take a component up again whose share somebody else has changed; from any thread."""
+        """Act again on a component whose share somebody else changed; any thread may call this."""
         self._actor.take_up(name)
 
     def count_early(self) -> None:
-        """Count a period that began before its turn."""
+        """Count a period that began early."""
         self._reporter.count_periods(early=1)
 
     def count_late(self, periods: int) -> None:
-        """Count periods that began late, or were left out."""
+        """Count periods that began late, or were skipped."""
         self._reporter.count_periods(late=periods)

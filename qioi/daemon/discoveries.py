@@ -1,4 +1,4 @@
-"""The discoveries that a configuration asks for, as one."""
+"""Make the discoveries that a configuration asks for, combined into one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Owner
 from qioi.settings.config import Config
 
-#: Seconds that an engine has at the start, where the configuration cannot do without.
+#: Seconds that an engine has to answer at the start, where the configuration requires it.
 ENGINE_PATIENCE = 10.0
-#: What each section needs, and what that is called in words.
+#: The module that each section of the configuration needs, and its name for people.
 LIBRARIES = {
     "docker": ("docker", "the Docker SDK"),
     "podman": ("docker", "the Docker SDK"),
@@ -27,11 +27,11 @@ LIBRARIES = {
 
 
 class UnwatchableError(Exception):
-    """A section of the configuration cannot be followed on this host; the message is one line."""
+    """A section of the configuration cannot be used on this host; the message is one line."""
 
 
 def libraries(config: Config) -> Iterable[str]:
-    """Say which sections lack their library."""
+    """Give one line for each section whose library is not installed."""
     for section, (module, words) in LIBRARIES.items():
         if getattr(config, section) is not None and find_spec(module) is None:
             extra = "systemd" if section == "systemd" else "docker"
@@ -39,7 +39,10 @@ def libraries(config: Config) -> Iterable[str]:
 
 
 def watch(config: Config, hierarchy: Hierarchy, own: OwnGroups, *, owned: bool, owners: Iterable[Owner]) -> Discovery:
-    """Begin to watch. ``owned``: shares are told to those who keep a record of them; ``owners``: kept from before."""
+    """Begin to watch; the caller closes the discovery. UnwatchableError.
+
+    ``owned``: owners are told of shares. ``owners`` are those of groups that an earlier daemon left raised.
+    """
     missing = list(libraries(config))
     if missing:
         raise UnwatchableError(missing[0])
@@ -64,7 +67,7 @@ def watch(config: Config, hierarchy: Hierarchy, own: OwnGroups, *, owned: bool, 
 
 
 def look(config: Config, hierarchy: Hierarchy, seconds: float) -> Found:
-    """Say what would be found now; whoever does not answer within ``seconds`` is among the problems."""
+    """Give what is found now; a source that does not answer within ``seconds`` is among the problems."""
     own = OwnGroups(hierarchy.mount, config.mine)
     discovery = watch(config, hierarchy, own, owned=False, owners=())
     deadline = time.monotonic() + seconds

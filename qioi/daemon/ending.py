@@ -1,4 +1,4 @@
-"""The end of the daemon: everything is put back, or kept on purpose for the next one."""
+"""The end of the daemon: it restores every value, or keeps the shares for the next daemon."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("qioi")
 
 @dataclass(slots=True)
 class Ending:
-    """How the daemon is to end, and whether it ended well. ``own`` is its own group, which is never kept."""
+    """How the daemon ends, and whether every restore succeeded. ``own`` is its own group, which is never kept."""
 
     keep: bool = False
     own: str | None = None
@@ -26,7 +26,7 @@ class Ending:
 
 @contextmanager
 def restoring(guard: Guard, state_dir: Path) -> Iterator[Ending]:
-    """Put every share back at the end, also after an error, unless it was said at the very end to keep them."""
+    """Restore every share at the end, also after an error, unless :attr:`Ending.keep` was set."""
     ending = Ending()
     try:
         yield ending
@@ -35,22 +35,22 @@ def restoring(guard: Guard, state_dir: Path) -> Iterator[Ending]:
 
 
 def keep_shares(guard: Guard, state_dir: Path, own: str | None) -> bool:
-    """Leave the components' shares for the next daemon; if that cannot be written down, put them back."""
+    """Leave the components' shares for the next daemon; if the journal cannot be written, restore them."""
     try:
         keep(state_dir, guard, own)
     except OSError as error:
-        log.error("on_exit keep: the journal cannot be written: %s; everything is put back", error)
+        log.error("on_exit keep: the journal cannot be written: %s; every share is restored", error)
         return put_back(guard)
-    log.info("on_exit keep: shares are left as they are; the next start goes on with them, `qioi restore` ends it")
+    log.info("on_exit keep: shares stay as they are; the next start takes them over, `qioi restore` restores them")
     return True
 
 
 def put_back(guard: Guard) -> bool:
-    """Restore, say each, and say whether nothing failed."""
+    """Restore every share, log each outcome, and return whether all succeeded."""
     try:
         outcomes = guard.restore()
     except OSError as error:
-        log.error("the journal could not be emptied: %s; every value in it is back all the same", error)
+        log.error("the journal could not be emptied: %s; its values were restored nevertheless", error)
         return False
     for outcome in outcomes:
         level = logging.INFO if outcome.result in (Result.OK, Result.SKIPPED) else logging.WARNING

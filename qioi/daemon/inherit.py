@@ -1,4 +1,4 @@
-"""What a daemon takes over from the one before it, and what it puts back."""
+"""Take over the shares that an earlier daemon kept, or restore what a crashed one left."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = logging.getLogger("qioi")
 
 
 def warn_of_before(text: str) -> None:
-    """Log what a daemon that died has left, and what came of it."""
+    """Log one outcome of restoring what a crashed daemon left."""
     log.warning("left by a daemon before this one: %s", text)
 
 
 def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ...]:
-    """Go on with what a daemon before this one has kept on purpose; put back what one that died has left.
+    """Adopt the shares that an earlier daemon kept on purpose; restore those that a crashed one left.
 
-    Return the groups that are raised as it has left them, of components and above them.
+    Return the groups that stay raised, of components and above them.
     """
     groups = {level for one in config.components for level in chain(one.cgroup)}
     outcomes = take_over(config.state_dir, guard, groups, owned=config.discovers)
@@ -32,13 +32,13 @@ def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ..
         recovery = recover(config.state_dir, config.record_dir, hierarchy)
         tell(recovery, warn_of_before)
         for entry in recovery.left:
-            guard.adopt(entry)  # it is put back later, or knows what a group that comes up raised had at first
+            guard.adopt(entry)  # to restore it later, or to have the original of a group that starts again raised
         return ()
     told, problems = ToldFiles(config.record_dir).load()
     for entry in told:
-        if entry.owner not in guard.owners():  # left by one that was killed before
+        if entry.owner not in guard.owners():  # left by a daemon that was killed earlier
             guard.adopt(entry)
-    rest = recover_rest(config.state_dir, hierarchy)  # nothing else is ever kept
+    rest = recover_rest(config.state_dir, hierarchy)  # only shares are kept
     tell(replace(rest, problems=(*problems, *rest.problems)), warn_of_before)
     log.info("going on with the shares that the daemon before this one has kept")
     for outcome in outcomes:

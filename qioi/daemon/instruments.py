@@ -1,4 +1,4 @@
-"""All that the loop reads the host with, and moves beside shares, in one value."""
+"""The instruments that read the host, and the levers beside shares, in one value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qioi.monitor.scheduler.stalls import StallWatch
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """Each is read once a period, in this order."""
+    """What the loop reads, once a period and in this order, and what it moves beside shares."""
 
     channels: Channels
     delays: Delays
@@ -27,4 +27,4 @@ class Instruments:
     capper: Capper
     slicer: AnySlicer
     best_effort: BestEffort
-    files: KernelFiles = field(default_factory=KernelFiles)  # swept after all of them
+    files: KernelFiles = field(default_factory=KernelFiles)  # swept at the end of a period

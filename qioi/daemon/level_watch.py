@@ -1,4 +1,4 @@
-"""Where the components are to be acted at, found from what the groups above them used."""
+"""Find the level at which each component is acted on, from the CPU time of the groups above it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from qioi.monitor.scheduler.group_usage import GroupUsage
 
 
 class LevelWatch:
-    """Reads the groups' usage, and has the levels found."""
+    """Reads the groups' CPU time, and finds each component's placement from it."""
 
     def __init__(self, accounts: CpuAccounts, foreign: ForeignGroups | None = None) -> None:
-        """Begin; without ``foreign`` no foreign group is named."""
+        """Make it; without ``foreign`` it names no foreign groups."""
         self._usage = GroupUsage(accounts, foreign)
         self._levels = Levels()
 
     def read(
         self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], raised: Collection[str]
     ) -> dict[str, Placement]:
-        """Give every component's placement, by its group; ``raised`` are groups at whatever level."""
+        """Give every component's placement, by its group; ``raised`` are the raised groups at all levels."""
         components = tuple(components)
         groups = tuple([one.cgroup for one in components])
         used = self._usage.read(now, components, delays, self._levels.branches(groups))
         return self._levels.step(now, groups, used, os.cpu_count() or 1, raised)
 
     def foreigners(self, now: float) -> tuple[Foreigner, ...]:
-        """Name the foreign groups that use the most CPUs, the most first; to be asked while somebody is disturbed."""
+        """Name the foreign groups that use the most CPUs, largest first; call it while a component is disturbed."""
         return self._usage.foreigners(now)

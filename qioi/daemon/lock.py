@@ -1,9 +1,9 @@
-"""One daemon per host: locks that the kernel frees with their holder.
+"""Locks that allow one daemon per host; the kernel frees them with their holder.
 
-The one on a file in the state folder keeps `qioi restore` away too. The other one is on the CPU controller's outermost
-group. That is one and the same file in all mount, network and PID namespaces of a host, so a daemon with another state
-folder meets it as well, also one in a container. It is not met by a container that has only a part of the host's groups
-(a cgroup namespace with a mount of its own): such a daemon has none of the host's groups either.
+The lock on a file in the state folder also excludes `qioi restore`. The other lock is on the CPU controller's outermost
+group, which is the same file in all mount, network and PID namespaces of a host. So it also excludes a daemon with
+another state folder, or in a container. It does not exclude a daemon in a cgroup namespace with a mount of its own,
+which cannot reach the host's other groups.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import fcntl
 import os
 from pathlib import Path
 
-#: A folder that is locked in place of the outermost group; empty: none is. For a machine that plays several hosts.
+#: The environment variable with the folder to lock instead of the outermost group; empty: lock none. It is for a
+#: machine that plays several hosts.
 HOST_LOCK = "QIOI_HOST_LOCK"
 
 
@@ -21,7 +22,7 @@ class LockedError(Exception):
 
 
 class HostLock:
-    """Held from construction until :meth:`close`, or the end of the process."""
+    """The lock in the state folder, held from construction until :meth:`close`. LockedError."""
 
     def __init__(self, state_dir: Path) -> None:
         path = state_dir / "lock"
@@ -36,12 +37,12 @@ class HostLock:
         os.write(self._descriptor, b"%d\n" % os.getpid())
 
     def close(self) -> None:
-        """Free the lock. The file stays: removing it would let two others lock two files of one name."""
+        """Free the lock. The file stays, because removing it would let two daemons lock two files of one name."""
         os.close(self._descriptor)
 
 
 class TreeLock:
-    """One for all that act on the groups below ``mount``; held from construction until :meth:`close`."""
+    """The lock on the groups below ``mount``, held from construction until :meth:`close`. LockedError."""
 
     def __init__(self, mount: Path) -> None:
         folder = os.environ.get(HOST_LOCK, str(mount))
@@ -56,14 +57,14 @@ class TreeLock:
             raise LockedError(f"{folder}: a QiOi daemon is running already on this host ({holder})") from None
 
     def close(self) -> None:
-        """Free the lock; harmless when repeated."""
+        """Free the lock. A second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def holder_of(descriptor: int, locks: Path = Path("/proc/locks")) -> str:
-    """Say who holds the lock of an open file. Processes of other PID namespaces are not listed (proc(5))."""
+    """Name the holder of an open file's lock. /proc/locks lists no processes of other PID namespaces (proc(5))."""
     found = os.fstat(descriptor)
     file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     for line in locks.read_text().splitlines():

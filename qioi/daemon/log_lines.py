@@ -1,7 +1,7 @@
-"""What the daemon's log lines look like: with a time of their own, or, in systemd's journal, with a priority.
+"""Format the daemon's log lines: with a time, or, for systemd's journal, with a priority.
 
-The journal has a time for each line; what it lacks is how much a line matters. It takes that from `<N>` before the
-line (sd-daemon(3)), so that `journalctl -u qioi -p warning` shows what is not as it should be, and nothing else.
+The journal has a time for each line, and takes the line's priority from a leading `<N>` (sd-daemon(3)). So
+`journalctl -u qioi -p warning` shows only warnings and errors.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import os
 from collections.abc import Mapping
 from typing import TextIO
 
-#: Priorities as syslog(3) counts them, by the least level that they stand for.
+#: The priorities of syslog(3), by the lowest logging level of each.
 PRIORITY_ERROR = "<3>"
 PRIORITIES = ((logging.ERROR, PRIORITY_ERROR), (logging.WARNING, "<4>"), (logging.INFO, "<6>"), (logging.NOTSET, "<7>"))
 
 
 class JournalFormatter(logging.Formatter):
-    """Puts the priority before each line, also those of a traceback."""
+    """Puts the priority before each line, also before those of a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Spell a record."""
+        """Format a record."""
         mark = next(priority for level, priority in PRIORITIES if record.levelno >= level)
         return "\n".join(mark + line for line in super().format(record).splitlines())
 
 
 def prepare(stream: TextIO, level: int, environment: Mapping[str, str] = os.environ) -> None:
-    """Have everything from ``level`` on logged to ``stream``."""
+    """Log every record of at least ``level`` to ``stream``."""
     handler = logging.StreamHandler(stream)
     if is_journal(stream, environment):
         handler.setFormatter(JournalFormatter("%(message)s"))
@@ -36,7 +36,7 @@ def prepare(stream: TextIO, level: int, environment: Mapping[str, str] = os.envi
 
 
 def is_journal(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Whether systemd has connected this very stream to its journal (systemd.exec(5), JOURNAL_STREAM)."""
+    """Whether systemd has connected this stream to its journal (systemd.exec(5), JOURNAL_STREAM)."""
     try:
         there = os.fstat(stream.fileno())
     except (OSError, ValueError):

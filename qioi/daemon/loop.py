@@ -1,4 +1,4 @@
-"""When the daemon's periods run: each when it is due on the monotonic clock, between signals."""
+"""Run the daemon's periods: each when it is due on the monotonic clock, between signals."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from qioi.show.snapshot import Snapshot
 
 log = logging.getLogger("qioi")
 
-#: A period that begins later than this part of itself is counted as late.
+#: A period counts as late if it begins later than this fraction of its length.
 LATE = 0.2
 
 
 class Signals:
-    """Signals as something to wait for: a pipe that the handler writes to.
+    """Makes signals something to wait for, by a pipe that the handler writes to.
 
-    SIGTERM and SIGINT stop, SIGHUP reloads; but SIGHUP from a terminal that was closed stops.
+    SIGTERM and SIGINT stop the daemon, SIGHUP reloads; SIGHUP from a terminal that was closed stops it.
     """
 
     def __init__(self) -> None:
@@ -44,17 +44,17 @@ class Signals:
             self._reload = True
         else:
             self.stopped = True
-        with contextlib.suppress(BlockingIOError):  # full: the waiter wakes up anyway
+        with contextlib.suppress(BlockingIOError):  # the pipe is full, so the waiter wakes up already
             os.write(self._write, b".")
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long; say whether a signal came."""
+        """Wait at most ``seconds``; return whether a signal came."""
         if select.select([self._read], [], [], max(0.0, seconds))[0]:
             os.read(self._read, 4096)
         return self.stopped or self._reload
 
     def take_reload(self) -> bool:
-        """Say whether a reload was asked for since the last call."""
+        """Return whether a reload was asked for since the last call."""
         asked, self._reload = self._reload, False
         return asked
 
@@ -68,7 +68,7 @@ def run_loop(
     notifier: Notifier,
     looks: OnsetWatch,
 ) -> None:
-    """Run one period after the other, each when it is due, until a signal to stop; look at the host in between."""
+    """Run periods, each when it is due, until a signal to stop; look for onsets of interference in between."""
     snapshot = first
     pace, every = Pace(time.monotonic()), pause(looks, snapshot)
     while not signals.stopped:
@@ -87,12 +87,12 @@ def run_loop(
                 continue
             pace.hurry(now, why)
         elif math.isinf(every) and is_prompt(snapshot):
-            looks.look(now)  # short periods are prompt by themselves, and told of an onset as longer ones are
+            looks.look(now)  # short periods need no early one, but laws are told of an onset in them too
         if now - pace.due > LATE * snapshot.period:
             daemon.count_late(1)
         if pace.early is not None:
             daemon.count_early()
-            log.debug("a period begins before its turn: %s", pace.early)
+            log.debug("a period begins early: %s", pace.early)
         before = time.thread_time()
         snapshot = replace(daemon.period(now, snapshot), lateness=now - pace.due, early=pace.early)
         publish(snapshot)
@@ -101,10 +101,10 @@ def run_loop(
 
 
 def pause(looks: OnsetWatch, snapshot: Snapshot) -> float:
-    """Give the seconds until the next look. Algorithm 1 has its period to the letter: for it alone there is none."""
+    """Give the seconds between looks for an onset; infinite where only Algorithm 1 runs, whose period is fixed."""
     return looks.pause(snapshot.period) if is_prompt(snapshot) else math.inf
 
 
 def is_prompt(snapshot: Snapshot) -> bool:
-    """Whether any channel's law wants to know of an onset."""
+    """Whether any channel's law reacts to an onset."""
     return any(one.law != "proportional" for one in snapshot.channels)

@@ -1,7 +1,7 @@
-"""Telling systemd how the daemon is: sd_notify(3), by one datagram to the socket that it names.
+"""Tell systemd the daemon's state by sd_notify(3): one datagram to the socket that systemd names.
 
-Without systemd (no ``NOTIFY_SOCKET``) every call does nothing. A message that cannot be sent is dropped:
-systemd not listening must not hurt the loop.
+Without systemd (no ``NOTIFY_SOCKET``) every call does nothing. A message that cannot be sent is dropped, so that the
+loop never waits for systemd.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 
 class Notifier:
-    """One process's line to its manager."""
+    """Sends this process's state to systemd."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
@@ -25,11 +25,11 @@ class Notifier:
 
     @property
     def pause(self) -> float:
-        """Longest time in seconds between two beats: half of what the watchdog allows; infinite without one."""
+        """The longest time in seconds between two beats: half of the watchdog's interval; infinite without one."""
         return self._watchdog / 2 if self._watchdog else float("inf")
 
     def ready(self, status: str) -> None:
-        """Say that the daemon serves, for the first time or again after a reload."""
+        """Say that the daemon is ready, after its start or a reload."""
         self._send("READY=1", f"STATUS={status}")
 
     def reloading(self) -> None:
@@ -37,7 +37,7 @@ class Notifier:
         self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Say that the daemon is on its way out."""
+        """Say that the daemon is stopping."""
         self._send("STOPPING=1", "STATUS=putting shares back")
 
     def beat(self, now: float) -> None:
@@ -55,7 +55,7 @@ class Notifier:
 
 
 def watchdog(environment: Mapping[str, str]) -> float | None:
-    """Seconds that systemd waits for a beat (sd_watchdog_enabled(3)); ``None`` if it does not, or waits for another."""
+    """Give the watchdog's interval in seconds (sd_watchdog_enabled(3)); ``None`` if this process has no watchdog."""
     try:
         if int(environment.get("WATCHDOG_PID", os.getpid())) != os.getpid():
             return None

@@ -1,4 +1,4 @@
-"""Observing: everything that one period's decisions rest on, read in a fixed order."""
+"""Observe: read, in a fixed order, everything that one period's decisions depend on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Observer:
         self._inner: frozenset[str] = frozenset()
 
     def watch(self, components: tuple[Component, ...], policies: Mapping[str, Policy]) -> None:
-        """Go on with these components and channels; what stays is not disturbed."""
+        """Observe these components and channels; those that stay keep their readings."""
         self._inner = inner(components)
         self._thresholds.adopt(policies)
         self._instruments.channels.watch(components, policies)
@@ -33,7 +33,7 @@ class Observer:
         self._instruments.host.watch(components)
 
     def observe(self, now: float, components: tuple[Component, ...]) -> Period:
-        """Read everything, at the monotonic time ``now``."""
+        """Read every instrument, at the monotonic time ``now``."""
         to_read = self._instruments
         channels = to_read.channels.read(now)
         delays = to_read.delays.read(now)
@@ -58,24 +58,24 @@ class Observer:
         )
 
     def seen(self) -> tuple[str, ...]:
-        """Name the channels that commits were seen of."""
+        """Name the channels whose commits were seen."""
         return self._instruments.channels.seen()
 
     def foreigners(self, now: float) -> tuple[Foreigner, ...]:
-        """Name the foreign groups that use the most CPUs, the most first; to be asked while somebody is disturbed."""
+        """Name the foreign groups that use the most CPUs, largest first; call it while a component is disturbed."""
         return self._instruments.levels.foreigners(now)
 
     def sources(self) -> tuple[SourceState, ...]:
-        """Say how each log and endpoint is doing."""
+        """Give the state of each log and endpoint."""
         return tuple(self._instruments.channels.states())
 
     def end(self) -> None:
-        """End a period: close files that were not read for long."""
+        """End a period: close files that were not read for a long time."""
         self._instruments.files.sweep()
 
 
 def inner(components: Iterable[Component]) -> frozenset[str]:
-    """Name the components whose groups lie in others': the CPU time of these is part of the others'."""
+    """Name the components whose groups lie in another component's group, whose CPU time includes theirs."""
     components = tuple(components)
     groups = {one.cgroup for one in components}
     return frozenset(one.name for one in components if not groups.isdisjoint(chain(one.cgroup)[1:]))

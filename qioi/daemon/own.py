@@ -1,4 +1,4 @@
-"""The daemon's own place on the host: its control group, and precedence for its loop."""
+"""The daemon's own protection: the shares of its control group, and the priority of its loop."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ log = logging.getLogger("qioi")
 
 #: Shares of the daemon's own group where real-time is refused: as much as eight ordinary groups, for its 1 % of a core.
 OWN_SHARES = 8 * DEFAULT_SHARES
-#: Longest time that the loop may run in real time without a pause.
+#: Microseconds that the loop may run with real-time priority without a pause.
 RT_MICROSECONDS = 1_000_000
 
 
 def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | None:
-    """Give the daemon's own group below the CPU controller's mount; ``None`` for the root group."""
+    """Give the daemon's own group, relative to the CPU controller's mount; ``None`` for the root group."""
     for line in path.read_text().splitlines():
         number, controllers, group = line.split(":", 2)
         if (version == 1 and "cpu" in controllers.split(",")) or (version == 2 and number == "0"):
@@ -33,13 +33,13 @@ def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | No
 
 
 def competing(group: str) -> str:
-    """Give the group whose shares count for a daemon in ``group``: in a pod it is the pod's, not its container's."""
+    """Give the group whose shares protect a daemon in ``group``: in a pod it is the pod's, not its container's."""
     pod, _, container = group.rpartition("/")
     return pod if container and "pod" in pod.rpartition("/")[2] and "kubepods" in pod else group
 
 
 def alone(group: Path) -> bool:
-    """Whether this process is the only one in a control group: what the group is given, nobody else then gets."""
+    """Whether this process is the only one in a control group, so that the group's shares favour nothing else."""
     try:
         processes = (group / "cgroup.procs").read_text().split()
         return processes == [str(os.getpid())] and not any(entry.is_dir() for entry in group.iterdir())
@@ -48,12 +48,12 @@ def alone(group: Path) -> bool:
 
 
 def protect_loop(nice: int | None, realtime: bool) -> str | None:
-    """Give the daemon precedence, since its loop starves just when it is needed; say why if all is refused.
+    """Give the loop priority, because interference would starve it too; say why if all priority is refused.
 
-    A nice value counts inside the daemon's own control group or autogroup only (sched(7)), so beside a
-    crowd in other groups it does nothing. The lowest real-time priority counts everywhere. What the loop may
-    take of it is bounded: RLIMIT_RTTIME sends SIGXCPU after a second without a pause, and that gives it up.
-    Both end with the process. Where real-time is refused (a group without cpu.rt_runtime_us), nice is left.
+    A nice value counts only inside the daemon's own control group or autogroup (sched(7)), so it has no effect against
+    work in other groups. The lowest real-time priority counts everywhere. RLIMIT_RTTIME bounds it: after a second
+    without a pause it sends SIGXCPU, whose handler gives the priority up. Both end with the process. Where real-time
+    is refused (a group without cpu.rt_runtime_us), the nice value remains.
     """
     refusals = []
     if nice is not None:
@@ -75,12 +75,12 @@ def protect_loop(nice: int | None, realtime: bool) -> str | None:
 
 
 def give_up_realtime(_number: int, _frame: object) -> None:
-    """Go back to an ordinary process: this one has not paused for a second."""
+    """Give up real-time priority, because the loop did not pause for a second."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def protect_itself(config: Config) -> bool:
-    """Give the loop precedence; that ends with the process, so nothing is to be restored. Say whether all was had."""
+    """Give the loop priority, which ends with the process; return whether all of it was granted."""
     refusal = protect_loop(config.own.nice, config.own.realtime)
     if refusal:
         log.warning("%s", refusal)
@@ -88,7 +88,10 @@ def protect_itself(config: Config) -> bool:
 
 
 def own_shares(config: Config, hierarchy: Hierarchy, precedence: bool) -> int | None:
-    """Give the shares for the daemon's own group: as configured, or where it is alone and nothing else helps."""
+    """Give the shares for the daemon's own group: as configured, or a default where priority is refused.
+
+    The default applies only to a group that has the daemon alone; ``None``: the group's shares stay.
+    """
     if config.dry_run:
         return None
     if config.own.shares is not None or precedence:
@@ -98,18 +101,18 @@ def own_shares(config: Config, hierarchy: Hierarchy, precedence: bool) -> int | 
 
 
 def own_group(hierarchy: Hierarchy) -> str | None:
-    """Name the group that competes for the daemon; ``None`` in the root group."""
+    """Name the group whose shares protect the daemon; ``None`` in the root group."""
     group = own_cgroup(hierarchy.version)
     return competing(group) if group else None
 
 
 def raise_own_shares(shares: int | None, guard: Guard, hierarchy: Hierarchy) -> None:
-    """Set the shares of the daemon's own group, under the guard as every other's."""
+    """Set the shares of the daemon's own group through the guard."""
     if shares is None:
         return
     group = own_group(hierarchy)
     if group is None:
-        log.warning("own.shares: the daemon runs in the root control group, which has no shares: left out")
+        log.warning("own.shares: ignored: the daemon runs in the root control group, which has no shares")
         return
     try:
         guard.hold(group)

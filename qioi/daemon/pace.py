@@ -1,40 +1,40 @@
-"""When a period begins early: at the onset of interference, and once more when that has lasted for a moment.
+"""Decide when periods are due: one begins early at the onset of interference, and the next one soon after it.
 
-The first of the two ends the time in which nobody disturbed, so that it does not thin out what comes after; the second
-one sees nothing but the interference, long enough to be believed. Both are periods like any other, with their true
-lengths: no law is told that they are early, only that somebody has come, and that for short periods as well.
+The first early period ends the undisturbed time, which would otherwise dilute the next reading. The second one contains
+only interference, and is long enough for a reliable reading. Both are ordinary periods with their true lengths: laws
+are not told that a period is early. They are told of an onset, in short periods as well.
 """
 
 from __future__ import annotations
 
 from qioi.monitor.scheduler.onset_watch import SHORT
 
-#: The loop may have real-time priority, so it pauses for this many times the CPU time that its last period took. So it
-#: has a third of one CPU at most, and leaves others the rest, on a host that is too slow for the period asked for.
+#: The loop pauses for this many times the CPU time of its last period, because it may have real-time priority. So it
+#: takes at most a third of one CPU, even on a host that is too slow for the configured period.
 REST = 2.0
 
 
 class Pace:
-    """When periods are due: one after the other, sooner after an onset. No I/O; times are the monotonic clock's."""
+    """The time at which the next period is due. It has no I/O; times are the monotonic clock's, in seconds."""
 
     def __init__(self, now: float) -> None:
         self.due = now
-        #: Why the period that is due is so early, in one clause for people.
+        #: Why the due period is early, in one clause for people; ``None`` for a regular one.
         self.early: str | None = None
         self._short = False
 
     def hurry(self, now: float, why: str) -> None:
-        """Have a period begin at once, and the one after it soon."""
+        """Make a period due at once, and the next one soon after it."""
         self.due, self.early, self._short = now, why, True
 
     def sooner(self, now: float, period: float) -> None:
-        """Wait no longer than a period from now, after it was made shorter."""
+        """Make the next period due within one ``period`` from now, after a reload shortened it."""
         self.due = min(self.due, now + period)
 
     def ended(self, now: float, period: float, used: float) -> int:
-        """Set the next period's time, after one has ended that ``used`` so many seconds of CPU.
+        """Set when the next period is due, after one that ``used`` so many seconds of CPU; give how many are skipped.
 
-        Give how many are left out: catching up would only look at the same instant twice, and the loop has to rest.
+        Missed periods are skipped, because catching up would only read the same instant twice, and the loop must pause.
         """
         length = min(SHORT, period) if self._short else period
         self.early = f"{SHORT:g} s after {self.early}" if self._short else None

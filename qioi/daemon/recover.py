@@ -1,4 +1,4 @@
-"""What a daemon that died has left changed, and putting it back: at the next start, or by `qioi restore`."""
+"""Restore what a crashed daemon left changed, at the next start or by `qioi restore`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from qioi.kernel.hierarchy import Hierarchy
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What came of it. ``problems`` are complete lines; ``clean`` says that nothing of ours is left.
+    """The outcome of a recovery. ``problems`` are complete lines; ``clean`` says that no value of ours is left.
 
-    ``threads`` is how many threads had a slice of ours, ``left`` what is still to be put back.
+    ``threads`` is how many threads had a slice of ours; ``left`` are the entries that are still to be restored.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -31,12 +31,12 @@ class Recovery:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was unreadable and nothing failed."""
+        """Whether everything was readable and every restore succeeded."""
         return not self.problems and all(outcome.result is not Result.FAILED for outcome in self.outcomes)
 
 
 def recover(state_dir: Path, record_dir: Path, hierarchy: Hierarchy) -> Recovery:
-    """Put everything back that the journal in ``state_dir`` names, and the records that those in ``record_dir`` do.
+    """Restore every value that the journal in ``state_dir`` names, and every owner's record named in ``record_dir``.
 
     The caller holds the lock.
     """
@@ -71,14 +71,14 @@ def recover(state_dir: Path, record_dir: Path, hierarchy: Hierarchy) -> Recovery
 
 
 def recover_rest(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
-    """Put back what is no share: slices, and groups that were made idle."""
+    """Restore slices, and groups that were made idle."""
     threads, unsliced = recover_slices(state_dir, hierarchy)
     idle, stuck = recover_idle(state_dir, hierarchy)
     return Recovery(tuple(idle), (*unsliced, *stuck), threads)
 
 
 def tell(recovery: Recovery, say: Callable[[str], None]) -> None:
-    """Say what came of a recovery, one line each."""
+    """Pass a recovery's outcomes to ``say``, one line each."""
     for problem in recovery.problems:
         say(problem)
     if recovery.threads:

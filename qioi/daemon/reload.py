@@ -1,4 +1,4 @@
-"""SIGHUP: another configuration takes the place of the one in force, or is refused as a whole."""
+"""Reload on SIGHUP: the new configuration replaces the one in force, or is refused as a whole."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qioi.show.snapshot import Snapshot
 
 log = logging.getLogger("qioi")
 
-#: Keys that are used when the daemon starts, and not looked at again.
+#: Keys that take effect only at the daemon's start.
 AT_START = (
     *DISCOVERIES,
     "state_dir",
@@ -36,7 +36,7 @@ AT_START = (
 
 
 class Reloader:
-    """Reads the file again. ``absent`` names what a configuration needs and the host has not."""
+    """Reads the configuration again. ``absent`` names what a configuration needs and the host lacks."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Reloader:
         self._notifier = notifier
 
     def reload(self, before: Snapshot) -> Snapshot:
-        """Adopt what the file says now; if anything is wrong with it, nothing changes but what is said."""
+        """Adopt the file's present configuration; if it has a problem, keep the old one and report the problem."""
         self._notifier.reloading()
         after = self._reload(before)
         self._notifier.ready(summary(after))
@@ -71,7 +71,7 @@ class Reloader:
         if problems:
             for problem in problems:
                 log.error("reload refused: %s", problem)
-            log.error("the configuration from before stays in force")
+            log.error("the previous configuration stays in force")
             return replace(before, configuration=replace(state, refused=state.refused + 1, problems=problems))
         waiting = tuple(key for key in AT_START if getattr(config, key) != getattr(self.config, key))
         if waiting:
@@ -85,7 +85,7 @@ class Reloader:
 
 
 def summary(snapshot: Snapshot) -> str:
-    """Say in one clause what is watched."""
+    """Make the status clause that says what is watched."""
     refused = "; the last reload was refused" if snapshot.configuration.problems else ""
     return (
         f"watching {counted(len(snapshot.components), 'component')} and {counted(len(snapshot.channels), 'channel')} "

@@ -1,7 +1,7 @@
-"""Recorded peer logs -> what QiOi would have seen and, by a policy, decided. No control group is touched.
+"""Replay recorded peer logs: what QiOi would have seen and, by a policy, decided. No control group is touched.
 
-The logs are read at full speed, their commits merged by the lines' own time, and shown to the same windows and laws
-that the daemon uses, one period after the other. What a log can't tell is missing here too: the scheduling delay.
+The logs are read at full speed. Their commits are merged by the lines' time, and go through the same windows and laws
+that the daemon uses, one period after the other. Logs have no scheduling delay, so a replay has none either.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from qioi.monitor.logs.line_cutter import LineCutter
 
 _CHUNK = 1024 * 1024
 _GZIP_MAGIC = b"\x1f\x8b"
-#: What is found about channels of which only commits are known.
+#: The findings about channels of which only commits are known.
 NOTHING_FOUND = Findings({}, {})
 #: Seconds without a commit after which a replay skips ahead: a pause in the recording, or a wrong time stamp.
 _PAUSE = 120.0
-#: Seconds by which neighbouring lines may be out of order: they are written by several threads.
+#: Seconds by which neighbouring lines may be out of order, because several threads write them.
 _DISORDER = 1.0
 _DOCKER_LOG = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}-json\.log")
 
@@ -44,13 +44,13 @@ class ReplayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LogRead:
-    """What was in one file."""
+    """A summary of one file."""
 
     path: str
     peer: str
     log_format: str
     counters: SourceCounters
-    #: Commits whose line has no time, nor any line before it: they can't be placed.
+    #: Commits that cannot be placed in time, because neither their line nor any line before it has a time.
     untimed: int
     #: How often the peer's clock was set back.
     clock_steps: int
@@ -59,7 +59,7 @@ class LogRead:
 
 @dataclass(slots=True)
 class Span:
-    """The blocks of one channel: as one peer reported them, or each once over all peers."""
+    """The blocks of one channel, as one peer reported them, or each counted once over all peers."""
 
     blocks: int = 0
     transactions: int = 0
@@ -67,16 +67,16 @@ class Span:
     last_block: int | None = None
     first_time: float | None = None
     last_time: float | None = None
-    #: Transactions of the first block: they were committed before the span that throughput is taken over.
+    #: Transactions of the first block, which were committed before the span that throughput is taken over.
     opening: int = 0
-    #: Reports of a block that the same peer had reported before.
+    #: Repeated reports of a block by the same peer.
     repeated: int = 0
-    #: Blocks between the lowest and the highest that are missing.
+    #: Blocks missing between the lowest and the highest.
     missing: int = 0
 
     @property
     def seconds(self) -> float | None:
-        """From the first commit to the last."""
+        """The time from the first commit to the last."""
         return None if self.first_time is None or self.last_time is None else self.last_time - self.first_time
 
     @property
@@ -105,7 +105,7 @@ class TimedDecision:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Everything that a replay found."""
+    """The result of a replay."""
 
     logs: tuple[LogRead, ...]
     period: float
@@ -127,7 +127,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Whom the policies are asked for; without policies nothing is decided."""
+    """The components that the policies decide about; without policies nothing is decided."""
 
     components: tuple[Component, ...] = ()
     policies: Mapping[str, Policy] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Plan:
 
 
 def name_peers(paths: Sequence[Path]) -> dict[Path, str]:
-    """Name the peer of each file: the file's name without what rotation and compression add to it.
+    """Name the peer of each file: the file's name without the suffixes of rotation and compression.
 
     ``peer0.log``, ``peer0.log.1`` and ``peer0.log.2.gz`` are one peer; ``a/peer.log`` and ``b/peer.log`` are two.
     """
@@ -151,7 +151,7 @@ def name_peers(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def read_log(path: Path, peer: str, channels: Iterable[str] = ()) -> tuple[list[Event], LogRead]:
-    """Read one recorded log, compressed or not, in any format."""
+    """Read one recorded log, compressed or not, in any format. ReplayError."""
     counters = SourceCounters()
     events: list[Event] = []
     cutter = LineCutter(counters)
@@ -180,10 +180,10 @@ def read_log(path: Path, peer: str, channels: Iterable[str] = ()) -> tuple[list[
 def replay(
     paths: Sequence[Path], plan: Plan, names: Mapping[Path, str] | None = None, threshold: float | None = None
 ) -> Replay:
-    """Read the logs and go through them, one period after the other.
+    """Read the logs and go through them, one period after the other. ReplayError.
 
-    ``names`` says which component wrote which log. ``threshold`` stands in for every channel's own; where the plan has
-    no policies, Algorithm 1 is asked for every peer that has a log here.
+    ``names`` gives the component that wrote each log. ``threshold`` replaces every channel's own; where the plan has no
+    policies, Algorithm 1 decides about every peer that has a log here.
     """
     names = names or name_peers(paths)
     serving = {component.name: component.channels for component in plan.components}
@@ -219,7 +219,7 @@ def replay(
 
 
 def summarise(commits: Iterable[Commit]) -> tuple[dict[str, Span], dict[tuple[str, str], Span], dict[str, int]]:
-    """Sum up per channel (each block once) and per channel and peer; count blocks that peers disagree about."""
+    """Sum up per channel (each block once) and per channel and peer; count the blocks on which peers disagree."""
     by_channel: dict[str, dict[int, Commit]] = {}
     by_peer: dict[tuple[str, str], dict[int, Commit]] = {}
     repeated: Counter[tuple[str, str]] = Counter()
@@ -317,10 +317,10 @@ def _span(commits: Iterable[Commit], repeated: int = 0) -> Span:
 
 
 def _with_times(events: Iterable[Event]) -> tuple[list[Event], int]:
-    """Place every event in time; say how often the peer's clock was set back.
+    """Place every event in time; give how often the peer's clock was set back.
 
-    A line without a time takes that of the line before it; those before the first time are left out. Time goes on where
-    the clock was set back, so that blocks stay in their order.
+    A line without a time takes that of the line before it; lines before the first time are dropped. Where the clock was
+    set back, later times are shifted forward, so that blocks stay in order.
     """
     placed: list[Event] = []
     last: float | None = None

@@ -1,4 +1,4 @@
-"""Reporting: what a period has come to, for people's logs and as one snapshot."""
+"""Report a period's outcome in log lines and as one snapshot."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ log = logging.getLogger("qioi")
 
 
 class Reporter:
-    """Says what is new, once, and counts."""
+    """Logs each change of state once, and counts."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
-        self._heard: Set[str] = frozenset()  # the sources of the last period, by what is said of them
-        self._would: dict[str, Said | None] = {}  # in a dry run
+        self._heard: Set[str] = frozenset()  # the last period's sources, as log lines name them
+        self._would: dict[str, Said | None] = {}  # what a dry run last logged of each component
         self._totals = Totals()
 
     def blank(self, config: Config, actuator: str, cgroup_version: int) -> Snapshot:
-        """Make the snapshot from before the first period."""
+        """Make the snapshot to show before the first period."""
         return Snapshot(
             version=version("qioi"),
             pid=os.getpid(),
@@ -50,7 +50,7 @@ class Reporter:
         )
 
     def report(self, before: Snapshot, period: Period, decisions: Decisions, outcomes: Outcomes) -> Snapshot:
-        """Put everything about a period into one value."""
+        """Log components' problems, and make the snapshot of a period."""
         findings = decisions.findings
         states = component_states(period, decisions, outcomes)
         for one in states:
@@ -72,16 +72,16 @@ class Reporter:
         )
 
     def hear(self, sources: tuple[SourceState, ...]) -> None:
-        """Say how the sources of commits are doing."""
+        """Log changes in the state of the sources of commits."""
         heard = {f"{source.kind} of {source.component}": source.problem for source in sources}
         for about in self._heard - heard.keys():
-            self._said.pop(about, None)  # gone, and not well again
+            self._said.pop(about, None)  # the source is gone, so "well again" would be wrong
         self._heard = heard.keys()
         for about, problem in heard.items():
             self.say(about, problem)
 
     def say(self, about: str, message: str | None) -> None:
-        """Log what is new about a problem, once; and when it is over, that."""
+        """Log a problem once when it appears or changes, and once when it ends."""
         if message == self._said.get(about):
             return
         if message is None:
@@ -92,42 +92,42 @@ class Reporter:
         log.warning("%s: %s", about, message)
 
     def pretend(self, decisions: Iterable[Decision]) -> None:
-        """Say what a dry run would have set, where that is news."""
+        """Log what a dry run would have set, where it is new."""
         for one in decisions:
             self._would[one.component], what = news(self._would.get(one.component), one.previous, one.shares)
             if what is not None:
                 log.info("%s: dry run: would set %d -> %d: %s", one.component, one.previous, one.shares, one.reason)
 
     def forget(self, name: str, *, gone: bool = False) -> None:
-        """Forget what was said of a component that is not watched any longer, or whose group is ``gone``."""
+        """Forget what was logged of a component that is not watched, or whose group is ``gone``."""
         self._would.pop(name, None)
         if not gone:
             self._said.pop(name, None)
 
     def count_write(self, outcome: Outcome) -> None:
-        """Count what came of a write."""
+        """Count the outcome of a write."""
         writes = {**self._totals.writes, outcome.result: self._totals.writes[outcome.result] + 1}
         self._totals = replace(self._totals, writes=writes)
 
     def count_periods(self, *, early: int = 0, late: int = 0) -> None:
-        """Count periods that began before their turn, and periods that began late or were left out."""
+        """Count periods that began early, and periods that began late or were skipped."""
         self._totals = replace(self._totals, early=self._totals.early + early, late=self._totals.late + late)
 
 
 def component_row(one: Component) -> ComponentState:
-    """Give what is shown of a component that was not looked at yet."""
+    """Give the row of a component that was not observed yet."""
     return ComponentState(one.name, one.role.value, one.cgroup)
 
 
 def channel_rows(before: Iterable[ChannelState], policies: Mapping[str, Policy]) -> Iterable[ChannelState]:
-    """Give what is shown of all channels, going on with what was shown before."""
+    """Give the rows of all channels; a channel shown before keeps its row."""
     rows = {one.name: one for one in before}
     for channel, one in policies.items():
         yield replace(rows.get(channel) or ChannelState(channel, one.law, one.threshold), law=one.law)
 
 
 def channel_state(before: ChannelState, period: Period, findings: Findings) -> ChannelState:
-    """Give what is shown of a channel after a period."""
+    """Give a channel's row after a period."""
     name = before.name
     return channel_after(
         before, period.channels.get(name), period.owed[name], findings.bottlenecks[name], findings.leaders[name]

@@ -1,6 +1,6 @@
-"""The daemon's life: make sure that everything is there, run the loop, put everything back.
+"""The daemon's life: check the host, run the loop, restore every value.
 
-What is opened here is closed here, in the opposite order, whatever happens in between.
+Everything that is opened here is closed here, in the opposite order, also after an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger("qioi")
 
 
 def run(config: Config, load: Callable[[], Config]) -> int:
-    """Run until SIGTERM or SIGINT; return the exit status: 1 if something of ours could not be put back.
+    """Run until SIGTERM or SIGINT; return the exit status: 1 if a value of ours could not be restored. StartError.
 
     ``load`` reads the configuration again, for SIGHUP.
     """
@@ -76,30 +76,30 @@ def run(config: Config, load: Callable[[], Config]) -> int:
 
 
 def spare_collections() -> None:
-    """Leave what is there at the start out of every garbage collection, and have fewer of them.
+    """Exclude the objects of the start from garbage collections, and make collections rarer.
 
-    A period makes values by the thousand and drops them, none of them in a cycle: looking for cycles among them every
-    700 values, as Python does, takes a tenth of the period at 1,000 components.
+    A period makes and drops thousands of values, none of them in a cycle. Python would look for cycles among them at
+    every 700 values, which takes a tenth of the period at 1,000 components.
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 
 
 def record_originals(config: Config, guard: Guard) -> None:
-    """Have every original on the disk before the host is short of anything."""
+    """Store every original on the disk now, before the host is short of CPU or I/O."""
     if config.dry_run:
         return
     for component in config.components:
-        with suppress(CgroupError):  # an idle one, or gone meanwhile: the first look says so
+        with suppress(CgroupError):  # the group is idle or gone, which the first look reports
             guard.hold(component.cgroup)
     try:
         guard.record()
     except OSError as error:
-        log.warning("originals are not recorded yet: %s; each is before its first change", error)
+        log.warning("originals are not recorded yet: %s; each one is recorded before its first change", error)
 
 
 def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> None:
-    """Open the status socket and, unless it is off, the metrics port."""
+    """Open the status socket and, if configured, the metrics port. StartError."""
     try:
         status = serve_unix(config.socket, publisher.routes())
         cleanup.callback(config.socket.unlink, missing_ok=True)
@@ -112,7 +112,7 @@ def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> None:
 
 
 def banner(config: Config, hierarchy: Hierarchy, access: Access) -> str:
-    """Say in one line what is watched and how."""
+    """Make the start's log line: what is watched, and how."""
     dry = ", dry run: nothing is written" if config.dry_run else ""
     found = ", ".join(section for section in DISCOVERIES if getattr(config, section) is not None)
     watched = f"{counted(len(config.components), 'component')} and {counted(len(config.policies), 'channel')}"

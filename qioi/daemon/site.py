@@ -1,4 +1,4 @@
-"""What the daemon needs of its host before it begins: the CPU controller, a state folder, groups and logs."""
+"""Check what the daemon needs of its host before it begins: the CPU controller, a state folder, groups and logs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The CPU controller of this host, the way to its values, and its small files, kept open."""
+    """The CPU controller of this host, the access to its values, and its small files, kept open."""
 
     hierarchy: Hierarchy
     access: Access
@@ -37,12 +37,12 @@ class Host:
 
 
 def occupy(config: Config, cleanup: ExitStack) -> Host:
-    """Find the host's means, and make sure that no other daemon acts on it. StartError."""
+    """Find the CPU controller, and lock the host against other daemons until ``cleanup``. StartError."""
     hierarchy, access = means(config)
     prepare_state(config.state_dir)
     try:
         cleanup.callback(HostLock(config.state_dir).close)
-        if not config.dry_run:  # which acts on nothing
+        if not config.dry_run:  # a dry run writes nothing
             cleanup.callback(TreeLock(hierarchy.mount).close)
     except LockedError as error:
         raise StartError(f"{error}; stop that one first") from None
@@ -53,17 +53,17 @@ def occupy(config: Config, cleanup: ExitStack) -> Host:
 
 
 def means(config: Config) -> tuple[Hierarchy, Access]:
-    """Find the CPU controller and a way to it."""
+    """Find the CPU controller and the access to its values. StartError."""
     try:
         hierarchy = find_hierarchy()
-        # What is Docker's is written like every other's; that the engine is told is the guard's business.
+        # Docker's groups are written like all others; the guard tells the engine.
         return hierarchy, choose_access("auto" if config.actuator == "docker" else config.actuator, hierarchy)
     except CgroupError as error:
         raise StartError(str(error)) from None
 
 
 def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> Owners:
-    """Choose who is told of shares: engines and systemd, unless the configuration wants the files alone."""
+    """Choose the owners to tell of shares: engines and systemd, unless the configuration wants the files alone."""
     if not config.discovers or config.actuator not in ("auto", "docker"):
         return Nobody()
     owners = EngineOwners(hierarchy, config.record_dir)
@@ -72,7 +72,7 @@ def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> 
 
 
 def prepare_state(folder: Path) -> None:
-    """Make the state folder and make sure that it can be written."""
+    """Make the state folder, and check that it can be written. StartError."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o755)
     except OSError as error:
@@ -82,7 +82,7 @@ def prepare_state(folder: Path) -> None:
 
 
 def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str]:
-    """Name every control group and log of the fixed list that is not there, or not usable."""
+    """Give a line for every control group and log of the fixed list that is missing or not usable."""
     for component in config.components:
         try:
             access.read(component.cgroup)
@@ -92,6 +92,6 @@ def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str
         except CgroupError as error:
             yield f"{config.file}: component {component.name}: cgroup: {error}: accepted is a group that exists"
         if component.log and not os.access(component.log, os.R_OK):
-            # Not Path.exists(), which raises where this user may not look.
+            # Path.exists() would raise where this user may not look.
             why = "no right to read" if os.access(component.log, os.F_OK) else "no such file, or no right to look"
             yield f"{config.file}: component {component.name}: log: {component.log}: {why}: accepted is a readable file"
