@@ -1,7 +1,7 @@
-"""The few calls that the daemon makes to an API server: plain HTTPS with the service account's token.
+"""A client for the few calls that the daemon makes to an API server: HTTPS with the service account's token.
 
-The official client library would do the same and cost some 50 MB of memory in every node's daemon, more than all the
-rest of it; of the API we need five verbs on three resources. Every request is counted, for the metrics.
+The daemon needs five verbs on three resources. The official client library would cost some 50 MB of memory in every
+node's daemon, more than all the rest of it. Every request is counted for the metrics.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT = 10.0
 #: Seconds of silence after which a watch is given up; the server sends a bookmark about once a minute.
 WATCH_SILENCE = 100.0
-#: No answer is read beyond this many bytes: a page of 250 pods has about 5 MB.
+#: Most bytes that are read of an answer: a page of 250 pods has about 5 MB.
 MAX_ANSWER = 64 * 1024 * 1024
 
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
@@ -36,7 +36,7 @@ Object = Mapping[str, Any]
 
 
 class ApiError(Exception):
-    """The API server did not answer, or refused. ``status`` is HTTP's, 0 where there was no answer."""
+    """The API server did not answer, or refused. ``status`` is the HTTP status, 0 without an answer."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         self.status = status
@@ -45,7 +45,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach an API server, and as whom. The token's file is read for every request: it is renewed."""
+    """The address of an API server, and the identity. The token's file is read for every request, since it changes."""
 
     server: str
     ca: Path | None = None
@@ -53,7 +53,7 @@ class Access:
 
 
 def in_cluster(environment: Mapping[str, str] = os.environ, account: Path = SERVICE_ACCOUNT) -> Access | None:
-    """Give a pod's own way to its API server; ``None`` outside of a pod."""
+    """Give the access that a pod has to its API server; ``None`` outside of a pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host or not (account / "token").exists():
         return None
@@ -61,7 +61,7 @@ def in_cluster(environment: Mapping[str, str] = os.environ, account: Path = SERV
 
 
 class Api:
-    """Connections to one API server: one that is kept for requests, one for each watch."""
+    """Connections to one API server: one that stays open for requests, and one for each watch."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -73,13 +73,13 @@ class Api:
         self._context = tls(access.ca) if self._secure else None
         self._lock = threading.Lock()
         self._kept: http.client.HTTPConnection | None = None
-        #: Requests made, by verb and by how they were answered.
+        #: Requests made, by verb and by the answer's status.
         self.requests: Counter[tuple[str, str]] = Counter()
 
     def request(
         self, verb: str, method: str, path: str, query: Mapping[str, str], body: object = None, kind: str = ""
     ) -> Any:
-        """Make one request; give the document it was answered with. ApiError."""
+        """Make one request; give the document of the answer. ApiError."""
         where = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else json.dumps(body).encode()
         with self._lock:
@@ -96,7 +96,7 @@ class Api:
         return decode(content)
 
     def list(self, path: str, query: Mapping[str, str]) -> tuple[list[Object], str]:
-        """Read all objects, page by page; give them with the version that a watch can start from."""
+        """Read all objects, page by page; give them with the version that a watch can start from. ApiError."""
         objects: list[Object] = []
         go_on: dict[str, str] = {}
         while True:
@@ -108,11 +108,11 @@ class Api:
             go_on = {"continue": token}
 
     def apply_status(self, path: str, body: Object, manager: str) -> None:
-        """Say what a manager has to say of a status; what it said before and does not repeat is taken back."""
+        """Apply a status as ``manager``; the server removes the manager's fields that it lacks. ApiError."""
         self.request("apply", "PATCH", f"{path}/status", {"fieldManager": manager, "force": "true"}, body, APPLY)
 
     def watch(self, path: str, query: Mapping[str, str]) -> Watch:
-        """Begin to follow changes."""
+        """Begin to follow changes. ApiError."""
         where = f"{path}?{urlencode({**query, 'watch': 'true', 'allowWatchBookmarks': 'true'})}"
         connection = self._connection(WATCH_SILENCE)
         try:
@@ -130,12 +130,12 @@ class Api:
         return Watch(connection, answer)
 
     def close(self) -> None:
-        """Close the kept connection."""
+        """Close the connection for requests."""
         with self._lock:
             self._hang_up()
 
     def _ask(self, method: str, where: str, data: bytes | None, kind: str) -> http.client.HTTPResponse:
-        """Ask over the kept connection; over a new one if the server has closed that in the meantime."""
+        """Ask over the open connection, or over a new one if the server has closed it."""
         for fresh in (False, True):
             if self._kept is None or fresh:
                 self._hang_up()
@@ -172,11 +172,11 @@ class Watch:
 
     def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
         self._connection = connection
-        self._socket = connection.sock  # the connection forgets it when the answer ends
+        self._socket = connection.sock  # the connection drops its own reference when the answer ends
         self._answer = answer
 
     def events(self) -> Iterator[Object]:
-        """Yield changes until the stream ends. ApiError where it breaks."""
+        """Yield changes until the stream ends. ApiError if it breaks."""
         try:
             while line := self._answer.readline(MAX_ANSWER):
                 event = decode(line)
@@ -187,7 +187,7 @@ class Watch:
             raise ApiError(f"watch: {reason(error)}") from None
 
     def close(self) -> None:
-        """End the stream, also from another thread while it is being read."""
+        """End the stream; another thread may call this while the stream is read."""
         with suppress(OSError):
             if self._socket is not None:
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -195,7 +195,7 @@ class Watch:
 
 
 def tls(ca: Path | None) -> ssl.SSLContext:
-    """Trust the cluster's own authority, and nobody else where it is named."""
+    """Make the TLS context: it trusts the authority in ``ca`` only, or the system's where it is ``None``. ApiError."""
     try:
         return ssl.create_default_context(cafile=str(ca) if ca else None)
     except OSError as error:
@@ -203,7 +203,7 @@ def tls(ca: Path | None) -> ssl.SSLContext:
 
 
 def decode(content: bytes) -> Any:
-    """Read a document."""
+    """Read a JSON document. ApiError."""
     try:
         return json.loads(content)
     except ValueError:
@@ -211,7 +211,7 @@ def decode(content: bytes) -> Any:
 
 
 def refusal(content: bytes) -> str:
-    """Give the message of a Status object, or the beginning of whatever it is."""
+    """Give the message of a Status object, or the first 200 bytes of any other content."""
     try:
         return str(json.loads(content)["message"])
     except (ValueError, KeyError, TypeError):
@@ -219,7 +219,7 @@ def refusal(content: bytes) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Put a failed connection into words."""
+    """Describe a failed connection."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, OSError) and error.strerror:

@@ -1,4 +1,4 @@
-"""What the API says of this node, as one value that changes only when something in it has."""
+"""Follow what the API says of this node, as one view that is replaced only when its contents change."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class View:
     dry_run: frozenset[str] = frozenset()
     resized: frozenset[str] = frozenset()  # policies that want requests to be moved
     problems: Mapping[str, str] = field(default_factory=dict)
-    owners: Mapping[str, Owner] = field(default_factory=dict)  # by pods' groups: on whose record their shares are
-    reset: bool = False  # whether systemd, not told of shares, puts groups back to what it has on record
+    owners: Mapping[str, Owner] = field(default_factory=dict)  # the owners of pods' groups, by group
+    reset: bool = False  # whether systemd, which cannot be told of shares, resets groups to its records
 
     def moves(self, other: View) -> bool:
-        """Whether the daemon has to go on with other components or policies; not everything new asks for that."""
+        """Whether the daemon must adopt other components or policies; most changes do not require it."""
         return (self.components, self.policies, self.dry_run, self.resized, self.owners) != (
             other.components, other.policies, other.dry_run, other.resized, other.owners,
         )  # fmt: skip
@@ -84,18 +84,18 @@ class Cluster:
         self.pods.start()
 
     def view(self) -> View:
-        """Give what is known now: the same object as long as nothing has changed."""
+        """Give the current view: the same object while nothing changes."""
         if self._layout is None and self._pods:
             with self._lock:
-                self._refresh()  # the kubelet's groups may have been made since
+                self._refresh()  # the kubelet may have made its groups since
         return self._view
 
     def pods_by_uid(self) -> Mapping[str, Pod]:
-        """Give all of this node's pods that are something to the ledger, whether a policy speaks of them or not."""
+        """Give all of this node's pods that have a role in the ledger, whether a policy covers them or not."""
         return {pod.uid: pod for pod in self._pods}
 
     def followed(self) -> bool:
-        """Whether what is known of the pods is what the API server says now."""
+        """Whether the copy of the pods is up to date with the API server."""
         return self.pods.problem is None
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class Cluster:
             self._refresh()
 
     def _refresh(self) -> None:
-        """Make the view anew, and keep the old one if it says the same."""
+        """Make a new view, and keep the old one if they are equal."""
         if self._layout is None:
             self._layout = find_layout(self._mount, self._root)
         view = look(self._pods, self._judged, self._layout, self._logs, self._naming)
@@ -150,7 +150,7 @@ class Cluster:
 def look(
     pods: tuple[Pod, ...], judged: tuple[Judged, ...], layout: Layout | None, logs: str, naming: NriNames | None = None
 ) -> View:
-    """Bring pods and policies together. A pod that no policy speaks of is left alone."""
+    """Match pods with policies. A pod that no policy covers is left alone."""
     accepted = [one for one in judged if one.policy is not None]
     found: list[Component] = []
     by_component: dict[str, Pod] = {}
@@ -161,7 +161,7 @@ def look(
             problems[f"pod {pod.path}"] = pod.problem
         serves = tuple(one.key for one in accepted if one.serves(pod))
         if not serves or layout is None or pod.path in names:
-            continue  # the same name twice: its predecessor is still ending
+            continue  # with the same name twice, the predecessor is still ending
         made = component(pod, serves, layout, logs, naming)
         if made is not None:
             names.add(pod.path)
@@ -174,7 +174,7 @@ def look(
 
 
 def named(view: View, units: UnitNames) -> View:
-    """Name the units' records of components and of the pods above them; a runtime's own record goes before."""
+    """Add units as owners of components and of the pods above them; a runtime's own record takes precedence."""
     pods = {one.cgroup: one.cgroup.rpartition("/")[0] for one in view.components}
     names = units.look((*pods, *dict.fromkeys(pods.values())))
     components = tuple(replace(one, owner=one.owner or names.get(one.cgroup)) for one in view.components)

@@ -1,11 +1,11 @@
-"""From tellings to requests, few enough for any API server: as client-go's recorder does it, with less of it.
+"""Turn events to tell into few requests to the API server, in the manner of client-go's recorder.
 
-A pod has one Event for each reason, for as long as the server keeps it: what is told again is counted in it (``count``,
-``lastTimestamp``, the newest ``message``). What may be sent is bounded by tokens. Each pod has :data:`POD` of them, and
-one more in :data:`POD_REFILL` seconds (client-go: 25 for each object, refilled as slowly); the node has :data:`NODE`,
-and one more in :data:`NODE_REFILL` seconds. What has to wait is counted together: nothing is lost but words.
+A pod has one Event for each reason while the server keeps it. A repeated event is counted in it (``count``,
+``lastTimestamp``, the newest ``message``). Tokens bound the rate of requests. Each pod has :data:`POD` tokens, and one
+more in :data:`POD_REFILL` seconds (client-go: 25 for each object, refilled as slowly); the node has :data:`NODE`, and
+one more in :data:`NODE_REFILL` seconds. Events that wait are counted together, with the newest message.
 
-No I/O and no clock: times are the monotonic clock's.
+The module has no I/O and no clock: times are the monotonic clock's.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from qioi.kubernetes.events import Telling
 from qioi.kubernetes.reports import stamp
 
 POD, POD_REFILL = 6, 300.0
-#: At first all pods of a usual node may be told of at once.
+#: The node's tokens suffice at first for one event on each pod of a usual node.
 NODE, NODE_REFILL = 50, 5.0
-#: Seconds that an API server keeps an event that nothing is added to (kube-apiserver --event-ttl).
+#: Seconds that an API server keeps an event after its last change (kube-apiserver --event-ttl).
 KEPT = 3600.0
-#: Tellings that wait; beyond them the oldest are thrown away.
+#: Most tellings that wait; beyond them the oldest is dropped.
 WAITING = 256
 
 Key = tuple[str, str]  # a pod's uid, and a reason
@@ -32,7 +32,7 @@ Key = tuple[str, str]  # a pod's uid, and a reason
 
 @dataclass(slots=True)
 class Bucket:
-    """Tokens: full at first, refilled one in so many seconds."""
+    """A token bucket: full at first, refilled by one token in ``refill`` seconds."""
 
     most: int
     refill: float
@@ -40,19 +40,19 @@ class Bucket:
     at: float | None = None
 
     def level(self, now: float) -> float:
-        """Say how many tokens there are."""
+        """Give the number of tokens."""
         if self.at is None:
             return self.most
         return min(self.most, self.tokens + (now - self.at) / self.refill)
 
     def take(self, now: float) -> None:
-        """Take one."""
+        """Take one token."""
         self.tokens, self.at = self.level(now) - 1, now
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """The newest of what was told for one reason, since when, and how often."""
+    """The newest telling for one reason, the time of the first one, and their number."""
 
     telling: Telling
     first: float  # in seconds since the epoch
@@ -61,7 +61,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Series:
-    """An event that is on the server; ``last`` is when something was last added to it."""
+    """An event on the server; ``last`` is when it last changed."""
 
     path: str
     count: int
@@ -70,7 +70,7 @@ class _Series:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One request to be made."""
+    """One request to make."""
 
     key: Key
     verb: str
@@ -82,7 +82,7 @@ class Write:
 
 @dataclass(slots=True)
 class Correlator:
-    """Says what is to be sent next for ``node``."""
+    """Gives the next request of ``node``."""
 
     node: str
     _waiting: dict[Key, _Waiting] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Correlator:
     _number: int = 0
 
     def take(self, telling: Telling) -> None:
-        """Take something in that is to be told."""
+        """Take in a telling to send."""
         key = telling.pod.uid, telling.reason
         waiting = self._waiting.get(key)
         if waiting is not None:
@@ -103,7 +103,7 @@ class Correlator:
             del self._waiting[next(iter(self._waiting))]
 
     def next(self, now: float) -> Write | None:
-        """Give the request that is to be made now, if any; :meth:`sent` or :meth:`lost` says what came of it."""
+        """Give the request to make now, if any; the caller then calls :meth:`sent` or :meth:`lost`."""
         if not self._waiting or self._budget.level(now) < 1:
             return None
         for key, waiting in self._waiting.items():
@@ -113,7 +113,7 @@ class Correlator:
         return None
 
     def sent(self, write: Write, now: float) -> None:
-        """Note that the server has taken a request, or will never take it."""
+        """Note that the server has accepted a request, or will never accept it."""
         waiting = self._waiting.pop(write.key)
         series = self._series.get(write.key)
         if series is None or now - series.last >= KEPT:
@@ -126,11 +126,11 @@ class Correlator:
         self._budget.take(now)
 
     def lost(self, write: Write) -> None:
-        """Note that the event to be added to is no longer there: the next request makes another one."""
+        """Note that the event to add to is gone, so that the next request makes another one."""
         self._series.pop(write.key, None)
 
     def _forget(self, now: float) -> None:
-        """Forget events that the server has forgotten too, and tokens that are all there again."""
+        """Forget events that the server has dropped, and buckets that are full again."""
         self._series = {key: one for key, one in self._series.items() if now - one.last < KEPT}
         self._pods = {uid: one for uid, one in self._pods.items() if one.level(now) < POD}
 

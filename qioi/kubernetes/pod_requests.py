@@ -1,4 +1,4 @@
-"""Shares that are moved by pods' CPU requests: the lever beside groups' files, for policies that want it."""
+"""The lever of pods' CPU requests, beside groups' files, for policies that opt in."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from qioi.model import Component, Decision
 
 
 class PodRequests:
-    """Has the resizer do what was decided about pods that it takes."""
+    """Passes decisions to the resizer, for the pods whose request it may move."""
 
     def __init__(self, resizer: Resizer) -> None:
         self._resizer = resizer
-        self._by_request: set[str] = set()  # whose shares were read, and so decided, as what a request makes
+        self._by_request: set[str] = set()  # components whose shares were read and decided as a request's
         self._asked: dict[str, int] = {}
-        #: The cluster as it was when the period began.
+        #: The cluster's view at the beginning of the period.
         self.view = View()
-        #: Why a pod whose policy wants resizes is acted on by its files, by component.
+        #: Why files are written for a pod whose policy wants resizes, by component.
         self.why_files: dict[str, str] = {}
 
     def in_force(self, component: Component, force: InForce) -> InForce:
-        """Of a pod whose request is moved, or would be, what is in force is what the kubelet has made of the request.
+        """Replace the share in force by the one that the kubelet made of a pod's request, where the request is moved.
 
-        That holds from before the first change on: on cgroup v2 shares of groups are relative to 1024, those of
-        requests are absolute.
+        This begins before the request's first change, because on cgroup v2 shares of groups are relative to 1024, and
+        shares of requests are absolute.
         """
         self._by_request.discard(component.name)
         pod = self.view.pods.get(component.name)
@@ -47,7 +47,7 @@ class PodRequests:
         return replace(force, share=in_force(record, pod), original=shares_of(record.found), problem=problem)
 
     def take(self, decisions: Iterable[Decision]) -> Taken:
-        """Have the requests moved that may be."""
+        """Pass on the decisions that requests carry out; say which components they are."""
         components = {one.name: one for one in self.view.components}
         taken: dict[str, str] = {}
         release = []
@@ -63,20 +63,20 @@ class PodRequests:
             elif name in self._by_request:
                 taken[name] = pod.uid
                 asked[name] = one.shares if one.changes else one.previous
-                if self._resizer.record(pod.uid) is None:  # its files may have been written until now
+                if self._resizer.record(pod.uid) is None:  # until now its files may have been written
                     release.append(components[name].cgroup)
                 self._resizer.want(pod, one.shares)
         self._resizer.keep_only(set(taken.values()))
         made = frozenset(name for name, shares in asked.items() if self._asked.get(name, shares) != shares)
         self._asked = asked
         on_their_way = {name for name, pod in self.view.pods.items() if self._resizer.record(pod.uid) is not None}
-        # Until a request is back, the kubelet may write at any time; and what was decided of requests is not for files.
+        # Until a request is restored, the kubelet may write the files at any time. Decisions for requests never do.
         return Taken(frozenset(taken.keys() | on_their_way | self._by_request), made, tuple(release), self.why_files)
 
     def moves(self, uid: str) -> bool:
-        """Whether a pod's request is ours, or on its way back."""
+        """Whether a pod's request is ours, or is being restored."""
         return self._resizer.record(uid) is not None
 
     def _wants_resize(self, component: Component) -> bool:
-        """Whether a policy of a component's wants its request to be moved."""
+        """Whether one of a component's policies wants its request to be moved."""
         return not self.view.resized.isdisjoint(component.channels)

@@ -1,7 +1,7 @@
-"""From IsolationPolicy objects to the daemon's policies, and from pods to the policies that they are subject to.
+"""Turn IsolationPolicy objects into the daemon's policies, and tell which pods they cover.
 
-A policy is known by its namespace and its channel (``namespace/channel``): two tenants may both call their channel
-``mychannel``. One that cannot be used is said so in its conditions; the others go on.
+Namespace and channel (``namespace/channel``) identify a policy, because two tenants may both call their channel
+``mychannel``. A policy that cannot be used says so in its conditions, and does not affect the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from qioi.model import MAX_SHARES, MIN_SHARES, Role
 PATH = "/apis/qioi.io/v1alpha1/isolationpolicies"
 API_VERSION, KIND = "qioi.io/v1alpha1", "IsolationPolicy"
 
-#: Which selector speaks of a role. Brokers belong to the orderers, as in the paper. What supports peers has none.
+#: The selector for each role. Brokers belong to the orderers, like in the paper. Roles that support peers have none.
 SELECTORS = {
     Role.PEER: "peers",
     Role.ORDERER: "orderers",
@@ -31,7 +31,7 @@ SELECTORS = {
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One object, and what came of it. ``policy`` is ``None`` where it is not in force, and ``message`` says why."""
+    """One object, and the verdict. ``policy`` is ``None`` where it is not in force, and ``message`` says why."""
 
     namespace: str
     name: str
@@ -47,21 +47,21 @@ class Judged:
 
     @property
     def key(self) -> str:
-        """How the daemon calls its channel."""
+        """The daemon's name of its channel."""
         return f"{self.namespace}/{self.channel}"
 
     @property
     def accepted(self) -> bool:
-        """Whether it is in force."""
+        """Whether the policy is in force."""
         return self.policy is not None
 
     @property
     def path(self) -> str:
-        """Where the API has it."""
+        """The object's path in the API."""
         return f"/apis/{API_VERSION}/namespaces/{self.namespace}/isolationpolicies/{self.name}"
 
     def serves(self, pod: Pod) -> bool:
-        """Whether a pod serves this policy's channel. A load client does by its label alone."""
+        """Whether a pod serves this policy's channel. Of a load client only its label counts."""
         if pod.namespace != self.namespace or pod.role is None:
             return False
         if pod.role is Role.CLIENT:
@@ -73,7 +73,7 @@ class Judged:
 
 
 def judge(objects: Iterable[Object]) -> tuple[Judged, ...]:
-    """Judge all policies. Of several for one channel the most important is in force, and of those the oldest."""
+    """Judge all policies. Of several for one channel the highest priority is in force, and of those the oldest."""
     taken: dict[str, str] = {}
     judged = []
     for one in sorted(objects, key=precedence):
@@ -104,7 +104,7 @@ def precedence(one: Object) -> tuple[int, str, str, str]:
 
 
 def refuse(one: Object, reason: str, message: str) -> Judged:
-    """Say that an object is not in force."""
+    """Make the verdict that an object is not in force."""
     metadata, spec = one["metadata"], one.get("spec") or {}
     return Judged(
         str(metadata.get("namespace", "")),
@@ -118,7 +118,7 @@ def refuse(one: Object, reason: str, message: str) -> Judged:
 
 
 def read_policy(one: Object) -> Judged:
-    """Make the daemon's policy of an object. The schema may be older or laxer than this: all is checked again."""
+    """Make the daemon's policy of an object. Every field is checked, because the installed schema may be older."""
     spec = one.get("spec") or {}
     channel, bounds, law = str(spec.get("channel") or ""), spec.get("bounds") or {}, spec.get("law", "adaptive")
     floor, ceiling = bounds.get("floor"), bounds.get("ceiling", 16_384)
@@ -172,7 +172,7 @@ def read_policy(one: Object) -> Judged:
 
 
 def owed(value: object) -> float | None:
-    """Read a threshold; ``None`` to learn it."""
+    """Read a threshold; ``None``: it is learned. ValueError."""
     if value == AUTO:
         return None
     try:
@@ -185,7 +185,7 @@ def owed(value: object) -> float | None:
 
 
 def slim_policy(one: Object) -> Object:
-    """Keep of an object what is looked at."""
+    """Keep only those fields of an object that are read."""
     metadata = one["metadata"]
     keys = ("namespace", "name", "uid", "generation", "creationTimestamp")
     return {**{key: one[key] for key in ("spec", "status") if key in one},

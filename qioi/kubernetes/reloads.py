@@ -1,22 +1,22 @@
-"""What to do about groups that systemd, which could not be told of shares, puts back to their originals at a reload."""
+"""Decide when to raise groups again that a reload of systemd, which could not be told of shares, has reset."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-#: Seconds for which a group is left alone when it is put back for the second time; twice as long at each further one.
-#: (An upgrade of packages reloads systemd once for each that has a service.)
+#: Seconds for which a group is left alone after its second reset; each further reset doubles them. (An upgrade of
+#: packages reloads systemd once for each package that has a service.)
 PAUSE = 10.0
-#: Whoever puts a group back this often is not taken for systemd any more.
+#: A group that is reset more often than this is taken as foreign, not as reset by systemd.
 MOST = 6
-#: Seconds without a reload after which all is as if there had been none.
+#: Seconds without a reset after which earlier resets are forgotten.
 CALM = 600.0
 
 
 @dataclass(slots=True)
 class Reset:
-    """What happened to one group: how often it was put back, when last, and when it may be raised again."""
+    """The resets of one group: how many, when the last one was, and when the group may be raised again."""
 
     times: int
     at: float
@@ -25,7 +25,7 @@ class Reset:
 
 
 class Reloads:
-    """Tells when a group that was put back may be raised again: at once, later, or never, so that no one is fought."""
+    """Tells when a group that was reset may be raised again: at once, later, or never, so as not to fight others."""
 
     def __init__(self) -> None:
         self._resets: dict[str, Reset] = {}
@@ -35,9 +35,9 @@ class Reloads:
         self._resets = {group: one for group, one in self._resets.items() if group in groups}
 
     def is_over(self, group: str, now: float) -> bool:
-        """Whether a group that is back at its original, by somebody else, may be raised again. To be asked each period.
+        """Whether a group may be raised again that somebody else set to its original. Call it in each period.
 
-        ``now`` is in seconds, of a clock that never goes back.
+        ``now`` is in seconds of a monotonic clock.
         """
         reset = self._resets.get(group)
         if reset is None or (not reset.waits and now - reset.at > CALM):

@@ -1,4 +1,4 @@
-"""A container's CPU request: how it is written, what the kubelet makes of it, and whether it may be resized in place.
+"""Read a container's CPU request, convert it as the kubelet does, and tell whether it may be resized in place.
 
 Sources: Kubernetes apimachinery resource.Quantity; pkg/kubelet/cm MilliCPUToShares; "Resize CPU and Memory Resources
 assigned to Containers" (subresource `resize`, condition PodResizePending, resizePolicy).
@@ -15,16 +15,16 @@ from qioi.kubernetes.cgroups import Qos
 from qioi.kubernetes.client import Object
 from qioi.model import MAX_SHARES, MIN_SHARES
 
-#: What a pod's main container asked for before we changed it: stands on the pod for as long as it is changed.
+#: The annotation with the original request of a pod's main container; the pod has it while the request is changed.
 ORIGINAL_ANNOTATION = "qioi.io/original-cpu-request"
-#: The condition in which the kubelet says that it does not resize (now: Deferred, ever: Infeasible).
+#: The condition by which the kubelet refuses a resize (for now: Deferred, for good: Infeasible).
 PENDING = "PodResizePending"
 
 _UNITS = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1), "k": Decimal(1000)}
 
 
 def milli(quantity: str) -> int | None:
-    """Read a quantity of CPU in thousandths, rounded up as Kubernetes does; ``None`` for none."""
+    """Read a quantity of CPU in thousandths, rounded up as Kubernetes does; ``None`` for an invalid one."""
     digits = quantity.rstrip("numk")
     try:
         number = Decimal(digits) * _UNITS[quantity[len(digits) :]] * 1000
@@ -34,16 +34,16 @@ def milli(quantity: str) -> int | None:
 
 
 def shares_of(thousandths: int) -> int:
-    """Give the shares that the kubelet makes of a request."""
+    """Give the shares that the kubelet sets for a request."""
     return max(MIN_SHARES, min(MAX_SHARES, thousandths * 1024 // 1000))
 
 
 @dataclass(frozen=True, slots=True)
 class CpuRequest:
-    """One container's request. Quantities are as they are written, empty where there is none.
+    """One container's request. Quantities are as written, empty where there is none.
 
-    ``position`` is the container's among the pod's; ``actual`` what the kubelet has made true; ``pending`` why it does
-    not make ``asked`` true; ``original`` what the annotation says; ``restarts``: a resize would restart the container.
+    ``position`` is the container's index in the pod; ``actual`` the request that the kubelet has applied; ``pending``
+    why it does not apply ``asked``; ``original`` the annotation; ``restarts``: a resize would restart the container.
     """
 
     position: int = 0
@@ -59,13 +59,13 @@ NO_REQUEST = CpuRequest()
 
 
 def cpu_request(container: Mapping[str, Any]) -> str:
-    """Give a container's request as it is written; its limit counts where it has no request."""
+    """Give a container's CPU request as written; without a request, its limit."""
     resources = container.get("resources") or {}
     return str((resources.get("requests") or {}).get("cpu", (resources.get("limits") or {}).get("cpu", "")))
 
 
 def read_request(pod: Object, main: str) -> CpuRequest:
-    """Read the request of a pod's main container."""
+    """Read the CPU request of a pod's main container."""
     declared, status = pod.get("spec", {}).get("containers") or [], pod.get("status", {})
     position = next((number for number, one in enumerate(declared) if one["name"] == main), None)
     if position is None:
@@ -88,7 +88,7 @@ def read_request(pod: Object, main: str) -> CpuRequest:
 
 
 def hindrance(qos: Qos, static: bool, cpu: CpuRequest) -> str | None:
-    """Say why a pod's request is not ours to move; ``None`` if it is."""
+    """Say why a pod's request may not be moved; ``None`` if it may."""
     if static:
         return "a static pod: its request is in a file of its node"
     if qos is Qos.BEST_EFFORT:

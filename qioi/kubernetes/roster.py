@@ -1,4 +1,4 @@
-"""A cluster's roster: the components are pods of this node, the policies IsolationPolicy objects."""
+"""A cluster's roster: its components are pods of this node, its policies are IsolationPolicy objects."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from qioi.show.snapshot import ComponentState, Snapshot
 
 log = logging.getLogger("qioi")
 
-#: Seconds within which the kubelet makes a resize true: it needs one, and its next look at all pods is 10 s away.
+#: Seconds within which the kubelet applies a resize: it needs about one, and its next look at all pods is 10 s away.
 RESIZE = 30.0
 
 
 class ClusterRoster(Roster):
-    """Looks at the cluster's view before each period, and offers what came of the period to the reporter."""
+    """Takes in the cluster's view before each period, and passes the period's outcome to the reporter."""
 
     def __init__(
         self,
@@ -61,18 +61,18 @@ class ClusterRoster(Roster):
 
     @property
     def other_lever(self) -> OtherLever:
-        """Pods' requests, where they may be moved."""
+        """The lever of pods' requests, where they may be moved."""
         return NO_OTHER_LEVER if self._requests is None else self._requests
 
     def adopt(self, config: Config) -> None:
-        """Nothing of the configuration's own list or policies counts on a cluster."""
+        """Do nothing: a cluster's roster ignores the configuration's list and policies."""
 
     def listing(self, seen: tuple[str, ...]) -> Listing:
         """Give this node's components and policies."""
         return self._listing
 
     def attend(self, now: float) -> None:
-        """Take in what the cluster says now."""
+        """Take in the cluster's current view."""
         view = self._cluster.view()
         self._note_resizes(view, now)
         if view.moves(self._view):
@@ -82,7 +82,7 @@ class ClusterRoster(Roster):
             self._requests.view = view
 
     def problems(self) -> Mapping[str, str]:
-        """Say what of the cluster could not be followed, told, or done."""
+        """Give the problems in following the cluster, reporting to it, telling owners and moving requests."""
         problems = dict(self._view.problems)
         if self._reporter.problem:
             problems["kubernetes status"] = self._reporter.problem
@@ -92,9 +92,9 @@ class ClusterRoster(Roster):
         return problems | {f"resize of {name}": why for name, why in why_files.items()}
 
     def retaken(self, now: float, guard: Guard) -> Iterator[tuple[str, str]]:
-        """Name groups, each with its component, that the kubelet or a reload of systemd has set, to go on from there.
+        """Give components and their groups that the kubelet or a reload of systemd has set.
 
-        Any other foreign value is left alone for good.
+        Their values become the new originals. Any other foreign value is left alone for good.
         """
         self._resized = {name: at for name, at in self._resized.items() if now - at < RESIZE}
         if not self._resized and not self._view.reset:
@@ -114,7 +114,7 @@ class ClusterRoster(Roster):
                 yield component.name, group
 
     def tell(self, now: float, snapshot: Snapshot, made: Iterable[Change]) -> Snapshot:
-        """Tell the API server of events and states; give the snapshot with this node's part."""
+        """Pass events and states to the reporter; give the snapshot with this node's part added."""
         for change in made:
             self._note(change)
         self._reporter.tell(self._teller.step(snapshot.components, self._view.pods, now, snapshot.time))
@@ -130,24 +130,24 @@ class ClusterRoster(Roster):
         self._last[decision.channel or ""] = LastDecision(time.time(), name, message)
 
     def _note_resizes(self, view: View, now: float) -> None:
-        """See whose resources were changed: the kubelet sets a container's shares anew even for its memory alone."""
+        """Note pods whose resources changed: the kubelet then sets a container's shares, even for memory alone."""
         for name, pod in view.pods.items():
             known = self._view.pods.get(name)
             if known is not None and known.uid == pod.uid and known.resources != pod.resources:
                 self._resized[name] = now
 
     def _is_reset(self, group: str, now: float, guard: Guard) -> bool:
-        """Whether a reload of a systemd that can't be told has put a group back, so that it may be raised anew."""
+        """Whether a reload of systemd, which cannot be told of shares, reset a group that may be raised again."""
         try:
             at_original = self._view.reset and guard.last(group) == guard.found(group)
         except CgroupError:
-            return False  # the next look says why
+            return False  # the next look reports the reason
         return at_original and self._reloads.is_over(group, now)
 
-    # ---- what there is to be said
+    # ---- what is reported
 
     def _pod_states(self, snapshot: Snapshot) -> dict[str, PodState]:
-        """Say of every component which pod it is, and how that is acted on."""
+        """Give every component's pod, with the level and the means by which it is acted on."""
         return {
             one.name: PodState(
                 one.name, pod.namespace, pod.name, pod.main, pod.qos.value, level(one), self._means(one, pod).value
@@ -157,7 +157,7 @@ class ClusterRoster(Roster):
         }
 
     def _sights(self, snapshot: Snapshot, pods: Mapping[str, PodState]) -> Iterable[Sight]:
-        """Put together what this node has to say, one for each policy."""
+        """Give what this node reports in each policy's status."""
         channels = {one.name: one for one in snapshot.channels}
         serves = {one.name: one.channels for one in self._view.components}
         for judged in self._view.judged:
@@ -173,11 +173,11 @@ class ClusterRoster(Roster):
             )
 
     def _actuator(self) -> str:
-        """Say what was chosen at the start."""
+        """Describe the actuator that was chosen at the start."""
         return f"{self._chosen.means}: {self._chosen.text}"
 
     def _means(self, state: ComponentState, pod: Pod) -> Means:
-        """Say by which means one component is acted on."""
+        """Give the means by which a component is acted on."""
         if self._requests is not None and self._requests.moves(pod.uid):
             return Means.RESIZE
         owners = {one.name: one.owner for one in self._view.components}
@@ -185,7 +185,7 @@ class ClusterRoster(Roster):
         return Means.NRI if owner is not None and owner.kind == OwnerKind.NRI else Means.FILES
 
     def _state(self, pods: Mapping[str, PodState]) -> KubernetesState:
-        """Say what metrics and `qioi status` show of the cluster."""
+        """Give what metrics and `qioi status` show of the cluster."""
         requests = {f"{verb} {code}": count for (verb, code), count in sorted(self._cluster.api.requests.items())}
         refused = tuple(f"{one.namespace}/{one.name}: {one.message}" for one in self._view.judged if not one.accepted)
         means = tuple(f"{one.means}: {one.text}" for one in self._offers)
@@ -193,13 +193,13 @@ class ClusterRoster(Roster):
 
 
 def row(state: ComponentState, pod: PodState) -> Row:
-    """Say how one component is, for a policy's status."""
+    """Make a component's row of a policy's status."""
     where = "pod, container" if pod.actuator == Means.RESIZE.value else pod.level
     return Row(state.name.partition("/")[2], state.role, pod.qos, where, state, pod.actuator)
 
 
 def level(state: ComponentState) -> str:
-    """Say which of a component's groups are moved, from the inside out: its container's, its pod's, or none."""
+    """Name the groups that are moved for a component, from the inside out: its container's, its pod's, or none."""
     if state.placement is None:
         return "none"
     names = ["container" if group == state.cgroup else "pod" for group in state.placement.groups]

@@ -1,4 +1,4 @@
-"""Label selectors, as the API's own controllers read them (apimachinery: LabelSelectorAsSelector)."""
+"""Evaluate label selectors like the API's own controllers (apimachinery: LabelSelectorAsSelector)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether all of a selector's requirements hold; an empty one selects everything."""
+    """Whether labels meet all of a selector's requirements; an empty one selects everything. ValueError."""
     wanted: Mapping[str, str] = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False

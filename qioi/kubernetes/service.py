@@ -1,4 +1,4 @@
-"""Makes the roster of a node: from the configuration's section `kubernetes` to everything that follows the cluster."""
+"""Make a node's roster, and all that follows the cluster, from the configuration's section `kubernetes`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from qioi.settings.kubernetes import KubernetesConfig
 
 log = logging.getLogger("qioi")
 
-#: Seconds that the API server has at the start; after that the daemon goes on without and catches up.
+#: Seconds that the daemon waits for the API server at the start; then it begins without it and catches up.
 PATIENCE = 5.0
 
 
 class NoClusterError(Exception):
-    """The section cannot be used; the message is one line."""
+    """The section `kubernetes` cannot be used; the message is one line."""
 
 
 def reach(section: KubernetesConfig) -> tuple[Access, str]:
-    """Say how the API server is reached, and which node this is."""
+    """Give the access to the API server, and this node's name. NoClusterError."""
     node = section.node or os.environ.get("NODE_NAME", "")
     if not node:
         raise NoClusterError("kubernetes.node: missing: accepted is this node's name, here or in NODE_NAME")
@@ -54,13 +54,13 @@ def make_roster(
     owners: EngineOwners | None,
     cleanup: ExitStack,
 ) -> tuple[ClusterRoster, ClusterChannels]:
-    """Begin to follow the cluster; give who is there, and what their channels do."""
+    """Begin to follow the cluster; give the roster, and the source of its channels' throughput. NoClusterError."""
     access, node = reach(section)
     try:
         api, writing = Api(access), Api(access)
     except ApiError as error:
         raise NoClusterError(f"kubernetes: {error}") from None
-    writing.requests = api.requests  # one account of all requests
+    writing.requests = api.requests  # one counter for all requests
     cleanup.callback(api.close)
     cleanup.callback(writing.close)
     found = offers(section, writing, hierarchy)
@@ -85,7 +85,7 @@ def make_roster(
 
 
 def make_resizer(config: Config, chosen: Offer, api: Api, cluster: Cluster, cleanup: ExitStack) -> Resizer | None:
-    """Begin to move requests, where that was chosen."""
+    """Start the resizer where it was chosen; ``None`` elsewhere. NoClusterError."""
     if chosen.means is not Means.RESIZE or config.dry_run:
         return None
     resizer = Resizer(api, config.state_dir, cluster.pods_by_uid, cluster.followed)

@@ -1,8 +1,8 @@
-"""Pods' and containers' shares on systemd's record, where the kubelet's driver is systemd.
+"""Systemd as the owner of pods' and containers' shares, where the kubelet's driver is systemd.
 
-There a pod is a slice and a container a scope, and systemd writes its own values into both at each daemon-reload. So it
-is told what the guard has written, as it is for units on a host without Kubernetes. That takes the host's D-Bus socket;
-without it the files alone are written, and what a reload has undone is done again.
+There a pod is a slice and a container a scope, and systemd writes its own values into both at each daemon-reload. So
+systemd is told what the guard writes, like for units on a host without Kubernetes. That takes the host's D-Bus socket;
+without it only the files are written, and written again after a reload.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from qioi.model import Owner, OwnerKind
 
 
 class UnitNames:
-    """Names the records of units by their groups; a name once given stays, since our own value is no clue.
+    """Names the units that own groups; a name once given stays, because it cannot be derived from a value of ours.
 
-    ``owners`` are the records that a daemon before this one has left changed on purpose, as it named them.
+    ``owners`` are the owners of groups that an earlier daemon left raised on purpose, as it named them.
     """
 
     def __init__(self, owners: Iterable[Owner] = ()) -> None:
@@ -29,7 +29,7 @@ class UnitNames:
         self._systemd: Systemd | None = None
 
     def look(self, groups: Iterable[str]) -> dict[str, Owner]:
-        """Give the record of each of these groups' units that systemd knows, and forget all others."""
+        """Give the owner of each of these groups whose unit systemd knows, and forget all other groups."""
         units = {group: group.rpartition("/")[2] for group in groups}
         known = {**self._former, **self._names}
         self._names = {unit: known[unit] for unit in units.values() if unit in known}
@@ -37,12 +37,12 @@ class UnitNames:
         for unit in units.values():
             if unit not in self._names:
                 try:
-                    with suppress(NoRecordError):  # gone meanwhile
+                    with suppress(NoRecordError):  # the unit is gone meanwhile
                         self._names[unit] = self._ask(unit)
                 except RecordError as error:
                     self.close()
                     self.problem = f"systemd is not told of shares, and undoes them: {error}"
-                    break  # the others would have the same answer
+                    break  # all other units would have the same answer
         return {group: self._names[unit] for group, unit in units.items() if unit in self._names}
 
     def _ask(self, unit: str) -> Owner:
@@ -51,7 +51,7 @@ class UnitNames:
         return unit_owner(self._systemd, self._systemd.unit(unit))
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to systemd."""
         if self._systemd is not None:
             self._systemd.close()
             self._systemd = None
