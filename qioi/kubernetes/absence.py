@@ -1,9 +1,9 @@
-"""Whose words in a policy's status are a lost node's, and are to be taken back by somebody else.
+"""Find the entries of lost nodes in a policy's status, which another node then removes.
 
-A daemon renews what it says at least every :data:`~qioi.kubernetes.reports.HEARTBEAT` seconds, and takes it back when
-it ends. Words that nobody has renewed for much longer are those of a node that went away. No node leads: each waits a
-little longer than :data:`LOST`, by a chance of its own, and the first one takes them back, by an empty statement in the
-lost one's name; the others see that by their watch. Clocks are not compared: a word's age counts from when it came.
+A daemon renews its entries at least every :data:`~qioi.kubernetes.reports.HEARTBEAT` seconds, and removes them when it
+ends. Entries that were not renewed for much longer belong to a lost node. No node leads: each waits a little longer
+than :data:`LOST`, by a random time, and the first one removes the entries, by an empty status in the lost node's name;
+the others see that by their watch. Clocks are not compared: an entry's age counts from its arrival here.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Iterable
 from qioi.kubernetes.policies import Judged
 from qioi.kubernetes.reports import HEARTBEAT
 
-#: Seconds without a renewal after which a node is lost: two renewals were left out.
+#: Seconds without a renewal after which a node is lost: two renewals were missed.
 LOST = 3 * HEARTBEAT
-#: Seconds by which nodes differ at most in when they act.
+#: Most seconds that a node waits beyond :data:`LOST`.
 SPREAD = 300.0
 
 
 class Absences:
-    """All nodes' words in all policies, and since when they have not changed."""
+    """Holds the time stamps of all nodes' entries in all policies, and since when each is unchanged."""
 
     def __init__(self, own_node: str, chance: float | None = None) -> None:
         self._own = own_node
@@ -29,7 +29,7 @@ class Absences:
         self._since: dict[tuple[str, str], tuple[str, float]] = {}
 
     def lost(self, judged: Iterable[Judged], now: float) -> list[tuple[Judged, str]]:
-        """Take in what is in the policies' status; name the nodes that are lost, with their policies."""
+        """Take in the policies' statuses; give each lost node with the policy that has its entries."""
         after: dict[tuple[str, str], tuple[str, float]] = {}
         gone = []
         for one in judged:
@@ -38,14 +38,14 @@ class Absences:
                 since = known[1] if known is not None and known[0] == stamp else now
                 if now - since >= self._patience and node != self._own:
                     gone.append((one, node))
-                    since = now  # asked for once; tried again if it has not helped
+                    since = now  # named once, and again after the same time if its entries remain
                 after[one.path, node] = stamp, since
         self._since = after
         return gone
 
 
 def words(judged: Judged) -> dict[str, str]:
-    """Give each node that has something in a policy's status, and when it says that it has said it."""
+    """Give each node that has entries in a policy's status, with its own time stamp of them."""
     status = judged.status or {}
     nodes = {str(one.get("node")): "" for one in status.get("components") or ()}
     return nodes | {str(one.get("name")): str(one.get("observedAt")) for one in status.get("nodes") or ()}

@@ -1,9 +1,9 @@
-"""By which means a node's shares are moved: looked at once at the start, in the order of preference, and shown.
+"""Choose the means by which a node's shares are moved, once at the start, in the order of preference.
 
-NRI: the group's file is written at once, and containerd's record of the container follows, so that what containerd
-writes later for other reasons is our value. Resize: the pod's request is changed, and the kubelet writes the shares.
-Files: the groups of containers and pods. A pod's own group, above its containers, is nobody's but the kubelet's: with
-NRI, too, it is written by its file.
+NRI: the group's file is written at once, and containerd's record of the container follows, so that containerd later
+writes our value. Resize: the pod's request is changed, and the kubelet writes the shares. Files: the files of
+containers' and pods' groups are written. A pod's own group, above its containers, has no record in containerd, so its
+file is written with NRI too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from qioi.kubernetes.requests import milli, shares_of
 from qioi.model import Owner
 from qioi.settings.kubernetes import KubernetesConfig
 
-#: Seconds that the plugin has to be there, and connected: its container starts beside the daemon's.
+#: Seconds that the plugin has to start and connect: its container starts at the same time as the daemon's.
 PATIENCE = 5.0
 JSON = "application/json"
 
@@ -36,7 +36,7 @@ class Means(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Whether one of them works here, and what there is to be said of it."""
+    """Whether one of the means works here, and a message for people."""
 
     means: Means
     works: bool
@@ -46,19 +46,19 @@ class Offer:
 def offers(section: KubernetesConfig, api: Api | None, hierarchy: Hierarchy, patience: float = PATIENCE) -> tuple[
     Offer, ...
 ]:  # fmt: skip
-    """Look at all of them. ``api`` is ``None`` where the API server can't be asked."""
+    """Check all means. ``api`` is ``None`` where the API server cannot be asked."""
     return (nri_offer(section.nri, patience), resize_offer(section.resize, api), Offer(
         Means.FILES, True, f"{hierarchy.file} of containers and pods, cgroup v{hierarchy.version} at {hierarchy.mount}"
     ))  # fmt: skip
 
 
 def choose(found: Iterable[Offer]) -> Offer:
-    """Give the first that works."""
+    """Give the first offer that works."""
     return next(one for one in found if one.works)
 
 
 def nri_offer(path: str | None, patience: float) -> Offer:
-    """Look for the plugin; it may be about to start, or to be connected."""
+    """Check the plugin, and wait up to ``patience`` seconds for it to start and connect."""
     if path is None:
         return Offer(Means.NRI, False, "not configured: kubernetes.nri names the plugin's socket")
     deadline = time.monotonic() + patience
@@ -74,7 +74,7 @@ def nri_offer(path: str | None, patience: float) -> Offer:
 
 
 def resize_offer(wanted: bool, api: Api | None) -> Offer:
-    """Ask the API server whether it can resize pods, and whether we may."""
+    """Check whether the API server can resize pods, and whether we have the right to."""
     if not wanted:
         return Offer(Means.RESIZE, False, "not opted in: kubernetes.resize")
     if api is None:
@@ -92,7 +92,7 @@ def resize_offer(wanted: bool, api: Api | None) -> Offer:
 
 
 def may_patch(api: Api, subresource: str) -> bool:
-    """Ask for a right of our own."""
+    """Ask the API server whether we may patch a subresource of pods. ApiError."""
     asked = {"verb": "patch", "resource": "pods", "subresource": subresource}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
               "spec": {"resourceAttributes": asked}}  # fmt: skip
@@ -101,22 +101,22 @@ def may_patch(api: Api, subresource: str) -> bool:
 
 
 class NriNames:
-    """Names containers' records for the plugin at ``path``; a name once given stays, since our own value is no clue.
+    """Names the owners of containers' shares for the plugin at ``path``; a name once given stays.
 
-    Where it can't be told how a weight was made, as in the middle of a resize, it is looked at again with the next
-    request.
+    A name contains how the runtime converts shares to weights, which is found by the original value only. Where it
+    cannot be found, as in the middle of a resize, the next change of the request tries again.
     """
 
     def __init__(self, path: str, hierarchy: Hierarchy) -> None:
         self._path = path
         self._hierarchy = hierarchy
         self._names: dict[str, Owner] = {}
-        self._untold: dict[str, str] = {}  # by identity: the request by which it could not be told
+        self._untold: dict[str, str] = {}  # by identity: the request for which the conversion was not found
 
     def __call__(self, identity: str, cgroup: str, request: str) -> Owner | None:
-        """Name a record by the container's identity, its group, and the CPU request that the kubelet has set.
+        """Name the owner by the container's identity, its group, and the CPU request that the kubelet has applied.
 
-        ``None`` where it can't be told how its runtime makes weights of shares.
+        ``None`` where it is not known how the runtime converts shares to weights.
         """
         scheme, _, number = identity.partition("://")
         if scheme != "containerd":

@@ -1,12 +1,12 @@
-"""Where the kubelet puts a pod's control groups, as a function of what the API tells about the pod.
+"""Give the paths of a pod's control groups, from what the API says of the pod.
 
-Sources: Kubernetes pkg/kubelet/cm (cgroup_manager_linux.go, pod_container_manager_linux.go, node_container_manager):
-all pods are below `kubepods`, Burstable and BestEffort ones in a group of their class, Guaranteed ones directly. With
+All pods are below `kubepods`, Burstable and BestEffort pods in a group of their class, Guaranteed pods directly. With
 the systemd driver each level is a slice whose name repeats its parents', and dashes in the uid become underscores.
+Sources: Kubernetes pkg/kubelet/cm (cgroup_manager_linux.go, pod_container_manager_linux.go, node_container_manager).
 
-A weight counts among siblings only. So the group that competes is the pod's, among the pods of its class; a
-container's counts only against the others in its pod. The classes' own groups are the kubelet's, which sets them again
-every minute: they are never written.
+A weight counts among siblings only. So the pod's group competes with the pods of its class; a container's group
+competes only with the others in its pod. The groups of the classes are never written, because the kubelet sets them
+every minute.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from pathlib import Path
 
 
 class Driver(StrEnum):
-    """Who makes the groups: the kubelet itself, or systemd for it."""
+    """The kubelet's cgroup driver: the kubelet makes the groups itself, or systemd does."""
 
     CGROUPFS = "cgroupfs"
     SYSTEMD = "systemd"
 
 
 class Qos(StrEnum):
-    """A pod's class, as its status gives it."""
+    """A pod's QoS class, as its status gives it."""
 
     GUARANTEED = "Guaranteed"
     BURSTABLE = "Burstable"
     BEST_EFFORT = "BestEffort"
 
 
-#: How a runtime names the scope of a container, by the scheme of its containerID.
+#: The prefix of a container's systemd scope, by the scheme of its containerID.
 _SCOPES = {"containerd": "cri-containerd", "cri-o": "crio", "docker": "docker"}
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How this node's groups are laid out. ``root`` is the kubelet's --cgroup-root, without slashes at its ends."""
+    """The layout of this node's groups. ``root`` is the kubelet's --cgroup-root."""
 
     driver: Driver
     root: str = ""
@@ -47,14 +47,14 @@ class Layout:
         return self._join([*self._roots(), "kubepods"])
 
     def pod(self, uid: str, qos: Qos) -> str:
-        """Give a pod's group. Both cgroup versions name it alike."""
+        """Give a pod's group, which has the same name in both cgroup versions."""
         tier = [] if qos is Qos.GUARANTEED else [qos.value.lower()]
         if self.driver is Driver.SYSTEMD:
             uid = uid.replace("-", "_")
         return self._join([*self._roots(), "kubepods", *tier, f"pod{uid}"])
 
     def container(self, uid: str, qos: Qos, container_id: str) -> str:
-        """Give a container's group; ``container_id`` has its runtime's scheme before it, as in the pod's status."""
+        """Give a container's group; ``container_id`` begins with its runtime's scheme, like in the pod's status."""
         scheme, _, number = container_id.partition("://")
         if self.driver is Driver.SYSTEMD:
             return f"{self.pod(uid, qos)}/{_SCOPES.get(scheme, scheme)}-{number}.scope"
@@ -71,7 +71,7 @@ class Layout:
 
 
 def find_layout(mount: Path, root: str = "") -> Layout | None:
-    """Tell the driver by the group of all pods that is there; ``None`` before the kubelet has made it."""
+    """Find the layout by the group of all pods; ``None`` before the kubelet has made that group."""
     for driver in Driver:
         layout = Layout(driver, root)
         if (mount / layout.pods()).is_dir():

@@ -1,8 +1,8 @@
-"""What is told on the pods whose shares are moved: once for each change of state, however many steps it takes.
+"""Choose the events on pods whose shares are moved: one for each change of state, however many steps it takes.
 
-Interference is detected at a pod's first raise. Its shares are told as raised once they are twice what was told last
-and have stood for :data:`STANDS` seconds, and it is released when they have been as found for as long: what is
-released and raised again sooner is one and the same interference. How tellings become objects is the correlator's.
+Interference is detected at a pod's first raise. The pod's shares are told as raised once they are twice those told last
+and did not grow for :data:`STANDS` seconds. Interference is released once the shares were as found for as long; a pod
+that is raised again sooner has the same interference. The correlator turns tellings into Event objects.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from qioi.show.snapshot import ComponentState
 
 #: Seconds after which a state counts as lasting.
 STANDS = 10.0
-#: A share by this factor above the last one told is told again.
+#: A share is told again when it exceeds the last one told by this factor.
 TELL = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Something to be told on a pod; ``reason`` is one word of the API's, ``wall`` in seconds since the epoch."""
+    """An event to tell on a pod; ``reason`` is one word, as the API wants, ``wall`` is in seconds since the epoch."""
 
     pod: Pod
     reason: str
@@ -31,17 +31,17 @@ class Telling:
 
 @dataclass(slots=True)
 class _Raised:
-    """A pod that has more than it was found with: the share told last, the most of all, and since when it has that."""
+    """A pod above the share it was found with: the share told last, the largest, and since when it has the largest."""
 
     pod: Pod
     told: int
     most: int
     since: float
-    back: float | None = None  # since when its share is as found again
+    back: float | None = None  # since when its share is back at the one found
 
 
 class Teller:
-    """Looks at every period's outcome; remembers nothing of pods that have what they were found with."""
+    """Turns every period's outcome into tellings; holds only pods above the share they were found with."""
 
     def __init__(self) -> None:
         self._raised: dict[str, _Raised] = {}
@@ -49,7 +49,7 @@ class Teller:
     def step(
         self, components: Iterable[ComponentState], pods: Mapping[str, Pod], now: float, wall: float
     ) -> list[Telling]:
-        """Say what is news at the monotonic time ``now``. A share that somebody else has changed is no news of ours."""
+        """Give the tellings of a period at the monotonic time ``now``. A foreign share is not told."""
         for gone in [name for name, one in self._raised.items() if name not in pods or pods[name].uid != one.pod.uid]:
             del self._raised[gone]
         told = []
@@ -75,7 +75,7 @@ class Teller:
         return told
 
     def _has_grown(self, known: _Raised, share: int, now: float) -> bool:
-        """Take in a raised share; say whether it is far above the one told, and has stopped growing a while ago."""
+        """Take in a raised share; return whether it is far above the one told, and stopped growing long enough ago."""
         known.back = None
         if share > known.most:
             known.most, known.since = share, now

@@ -1,6 +1,6 @@
-"""What a pod is to the ledger, and where its containers' groups and logs are.
+"""Read a pod's role in the ledger, its channels, and where its containers' groups and logs are.
 
-Our own labels win; then those that the well-known operators of Fabric put on their pods, then Fabric's own image names.
+QiOi's labels take precedence, then the labels of the well-known operators of Fabric, then Fabric's own image names.
 Sources of the labels: bevel-operator-fabric (charts hlf-peer and hlf-ordnode: `app`), fabric-operator
 (`app.kubernetes.io/managed-by: fabric-operator`, `/instance: fabricpeer | fabricorderer`; the prefix `fabric` is
 configurable), fabric-builder-k8s ("Chaincode job": `app.kubernetes.io/created-by`, `/component: chaincode`).
@@ -24,10 +24,10 @@ CHANNEL_LABEL = "qioi.io/channel"
 CONTAINER_LABEL = "qioi.io/container"
 IGNORE_LABEL = "qioi.io/ignore"
 ORGANISATION_LABEL = "qioi.io/organisation"
-#: An annotation takes any text, so also several channels with commas between them; it wins over the label.
+#: The annotation for several channels, with commas between them; it takes precedence over the label.
 CHANNELS_ANNOTATION = "qioi.io/channels"
 
-#: A pod that the kubelet reads from a file has its groups under this, not under its mirror's uid.
+#: The annotation of a static pod with the uid in its groups' names, which differs from its mirror's uid.
 STATIC_ANNOTATION = "kubernetes.io/config.hash"
 
 _BEVEL = {"hlf-peer": Role.PEER, "hlf-ordnode": Role.ORDERER}
@@ -36,7 +36,7 @@ _LOGGED = frozenset({Role.PEER, Role.ORDERER})
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One running container. ``identity`` has the runtime's scheme before it."""
+    """One running container. ``identity`` begins with the runtime's scheme, such as ``containerd://``."""
 
     name: str
     image: str
@@ -46,7 +46,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What we look at of a pod. ``uid`` is the object's own, ``group_uid`` the one in its groups' and logs' names."""
+    """The part of a pod that is read. ``uid`` is the object's, ``group_uid`` the one in its groups' and logs' names."""
 
     namespace: str
     name: str
@@ -58,8 +58,8 @@ class Pod:
     channels: tuple[str, ...]
     containers: tuple[Container, ...]
     main: str  # the container that is the component
-    requests: tuple[tuple[str, str], ...]  # CPU by container, as asked for: the kubelet makes shares of it
-    resources: str  # all that its containers ask for, to see when it changes
+    requests: tuple[tuple[str, str], ...]  # CPU requests by container, from which the kubelet derives shares
+    resources: str  # the resources of all its containers, to detect a change
     cpu: CpuRequest = NO_REQUEST  # of the container that is the component
     problem: str | None = None
 
@@ -70,7 +70,7 @@ class Pod:
 
 
 def slim(one: Object) -> Object:
-    """Keep of a pod's object what :func:`read_pod` looks at."""
+    """Keep only those fields of a pod's object that :func:`read_pod` reads."""
     metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
     annotations = metadata.get("annotations") or {}
     ours = {
@@ -103,7 +103,7 @@ def slim(one: Object) -> Object:
 
 
 def read_pod(one: Object) -> Pod | None:
-    """Read a pod's object; ``None`` for a pod that has no running container, or is nothing to the ledger."""
+    """Read a pod's object; ``None`` for a pod without a running container, or without a role in the ledger."""
     metadata, status = one["metadata"], one.get("status", {})
     labels: Mapping[str, str] = metadata.get("labels") or {}
     if labels.get(IGNORE_LABEL, "false") != "false" or status.get("qosClass") not in set(Qos):
@@ -142,7 +142,7 @@ def _container(status: Mapping[str, Any], declared: list[Mapping[str, Any]]) -> 
 
 
 def role_of(labels: Mapping[str, str], declared: list[Mapping[str, Any]]) -> tuple[Role | None, str | None]:
-    """Say what a pod is, or what is wrong with its label."""
+    """Give a pod's role, or the problem of its label."""
     if ROLE_LABEL in labels:
         try:
             return Role(labels[ROLE_LABEL]), None
@@ -161,13 +161,13 @@ def role_of(labels: Mapping[str, str], declared: list[Mapping[str, Any]]) -> tup
 
 
 def channels_of(labels: Mapping[str, str], annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Name the channels that a pod says it serves; empty: it does not say."""
+    """Name the channels that a pod's annotation or label names; empty: none of them does."""
     text = annotations.get(CHANNELS_ANNOTATION, labels.get(CHANNEL_LABEL, ""))
     return tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
 
 
 def main_container(labels: Mapping[str, str], role: Role | None, names: list[str]) -> str:
-    """Choose the container that is the component: the one named by a label, the one named as the role, the first."""
+    """Choose the container that is the component: the one that a label names, one named like the role, or the first."""
     wanted = labels.get(CONTAINER_LABEL) or (role.value if role else "")
     return wanted if wanted in names else (names[0] if names else "")
 
@@ -179,10 +179,10 @@ def component(
     logs: str,
     naming: Callable[[str, str, str], Owner | None] | None = None,
 ) -> Component | None:
-    """Make a component of a pod's main container; ``None`` while that does not run.
+    """Make a component of a pod's main container; ``None`` while that container does not run.
 
-    ``serves`` are the policies' keys; ``logs`` is the folder of all pods' logs; ``naming`` gives the name of the record
-    that its runtime has of its shares, by identity, group and request.
+    ``serves`` are the policies' keys; ``logs`` is the folder of all pods' logs; ``naming`` gives the owner of the
+    container's shares by identity, group and request.
     """
     main = next((one for one in pod.containers if one.name == pod.main), None)
     if pod.role is None or main is None:
@@ -190,16 +190,17 @@ def component(
     log = f"{logs}/{pod.namespace}_{pod.name}_{pod.group_uid}/{main.name}/{main.restarts}.log"
     its = pod.labels.get(ORGANISATION_LABEL, "")
     group = layout.container(pod.group_uid, pod.qos, main.identity)
-    request = pod.cpu.actual or dict(pod.requests).get(main.name, "")  # what its group was made by
+    request = pod.cpu.actual or dict(pod.requests).get(main.name, "")  # the request that its group's shares come from
     owner = naming(main.identity, group, request) if naming else None
     followed = log if pod.role in _LOGGED else None
     return Component(pod.path, pod.role, group, serves, followed, "cri", owner=owner, organisation=its)
 
 
 def sidecars(pod: Pod, serves: tuple[str, ...], layout: Layout) -> tuple[Component, ...]:
-    """Make components of the containers beside a pod's main one: its CouchDB, a proxy. They are no foreign work.
+    """Make components of the containers beside a pod's main one, such as its CouchDB or a proxy.
 
-    They are raised with what waits for them, by their groups; a pod's request is moved for its main container alone.
+    They are not foreign work. They are raised by their groups, with the components that wait for them; a pod's request
+    is moved only for its main container.
     """
     if pod.role is None or pod.role is Role.CLIENT:
         return ()

@@ -1,8 +1,9 @@
-"""A local copy of one kind of objects, kept up to date by list and watch, the way that the API is meant to be used.
+"""Keep a local copy of one kind of objects up to date by list and watch.
 
-First a list; then changes from its resourceVersion on. A stream that ends is taken up again from the last version
-seen; where that is too old for the server (410 Gone), and only then, everything is listed again. While the server is
-away the copy stays as it is. Sources: Kubernetes API concepts, "Efficient detection of changes" and "410 Gone".
+The reflector first lists the objects, and then follows changes from the list's resourceVersion on. After a stream ends,
+the next one begins at the last version seen; only where the server no longer has that version (410 Gone), all objects
+are listed again. While the server is away the copy stays as it is. Sources: Kubernetes API concepts, "Efficient
+detection of changes" and "410 Gone".
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from qioi.kubernetes.client import Api, ApiError, Object, Watch
 
 log = logging.getLogger("qioi")
 
-#: Seconds before the first and between later attempts to reach a server that is away, or ends each stream at once; each
-#: is varied by half.
+#: Seconds before the first attempt, and most seconds between later ones, to reach a server that is away or ends each
+#: stream at once. Each pause varies at random by half.
 RETRY, RETRY_MAX = 0.5, 5.0
 GONE = 410
 
@@ -39,23 +40,23 @@ class Reflector:
         self._path = path
         self._query = dict(query)
         self._changed = changed
-        self._slim = slim  # leaves out what nobody looks at, so that a thousand pods take little memory
+        self._slim = slim  # drops fields that are never read, so that a thousand pods take little memory
         self._objects: dict[str, Object] = {}
         self._version: str | None = None
         self._stop = threading.Event()
         self._synced = threading.Event()
         self._watch: Watch | None = None
         self._thread = threading.Thread(target=self._run, name=f"qioi-{path.rsplit('/', 1)[-1]}", daemon=True)
-        #: Why the copy may be old; ``None`` while it is followed.
+        #: Why the copy may be outdated; ``None`` while changes are followed.
         self.problem: str | None = "not asked yet"
         self.relists = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the first complete list, at most so long; say whether there is one."""
+        """Wait at most ``seconds`` for the first complete list; return whether there is one."""
         return self._synced.wait(seconds)
 
     def close(self) -> None:
@@ -78,7 +79,7 @@ class Reflector:
                     self._version = None
                 else:
                     problem = str(error)
-            except Exception as error:  # what the server sends is not ours: nothing in it may end the watch
+            except Exception as error:  # whatever the server sends must not end the watch
                 log.exception("kubernetes %s", self._path)
                 problem, self._version = f"{type(error).__name__}: {error}", None
             if problem and not self._stop.is_set():
@@ -88,11 +89,11 @@ class Reflector:
             pause = min(RETRY_MAX, pause * 2)
 
     def _session(self) -> None:
-        """List if need be, then follow one stream to its end."""
+        """List the objects if necessary, then follow one stream to its end. ApiError."""
         if self._version is None:
             self._list()
         assert self._version is not None
-        seconds = str(random.randint(240, 480))  # not all nodes at once
+        seconds = str(random.randint(240, 480))  # so that nodes do not reconnect all at once
         watch = self._watch = self._api.watch(
             self._path, {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
         )
@@ -119,13 +120,13 @@ class Reflector:
         self._synced.set()
 
     def _take(self, kind: str, one: dict[str, Any]) -> None:
-        """Take in one change."""
+        """Take in one change. ApiError."""
         if kind == "ERROR":
             raise ApiError(str(one.get("message")), int(one.get("code") or 0))
         self._version = str(one["metadata"]["resourceVersion"])
         if kind == "BOOKMARK":
             return
-        objects = dict(self._objects)  # readers keep the one that they have
+        objects = dict(self._objects)  # readers keep the old dict
         if kind == "DELETED":
             objects.pop(key(one), None)
         else:
@@ -135,6 +136,6 @@ class Reflector:
 
 
 def key(one: Object) -> str:
-    """Tell objects apart; one that was made anew under the same name is another one."""
+    """Give an object's key; an object that was recreated under the same name has another key."""
     metadata = one["metadata"]
     return f"{metadata.get('namespace', '')}/{metadata['name']}/{metadata.get('uid', '')}"

@@ -1,8 +1,8 @@
-"""What other nodes say of a channel's commits, in its policy's status, and for how long it is believed.
+"""Read what other nodes report of a channel's commits in its policy's status.
 
-Clocks of nodes may differ, so a report's age is counted from when it came here. A node renews its report while commits
-go on (:data:`~qioi.kubernetes.reports.RENEW`); one that is not renewed ages, and after :data:`FORGET` it is no more:
-the control laws then do what they do without input, hold and go back to the default.
+Clocks of nodes may differ, so a report's age counts from its arrival here. A node renews its report while commits go on
+(:data:`~qioi.kubernetes.reports.RENEW`). A report that is not renewed ages, and is dropped :data:`FORGET` seconds after
+its arrival: the control laws then have no input, so they hold, and return to the default.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from qioi.model import ChannelReading, Component, LeaderChange
 from qioi.monitor.commits.sources import Channels, SourceState
 from qioi.monitor.logs.component_logs import LogChannels
 
-#: Seconds for which a report counts as new: until the next one is overdue, and the writers' least pause more.
+#: Seconds for which a report counts as new: until its renewal is overdue, plus the writers' least pause.
 FRESH = RENEW + 5.0
-#: Seconds after which it is forgotten.
+#: Seconds after which a report is dropped.
 FORGET = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One node's report, and when it came (monotonic)."""
+    """One node's report; ``came`` is the monotonic time of its arrival."""
 
     node: str
     stamp: str
@@ -36,7 +36,7 @@ class Report:
     came: float
 
     def reading(self, key: str, now: float) -> ChannelReading | None:
-        """Make a reading of it, as old as it is by now."""
+        """Make a reading of the report, with its age at ``now``; ``None`` if it is too old."""
         held = max(0.0, now - self.came)
         if held > FORGET:
             return None
@@ -44,14 +44,14 @@ class Report:
 
 
 class Reports:
-    """All other nodes' newest reports, by policy."""
+    """Holds all other nodes' newest reports, by policy."""
 
     def __init__(self, own_node: str) -> None:
         self._own = own_node
         self._reports: dict[str, dict[str, Report]] = {}
 
     def take(self, judged: Iterable[Judged], now: float) -> None:
-        """Read the policies' status; a report that was there before keeps its time."""
+        """Read the policies' status; a report that was known before keeps its time of arrival."""
         after: dict[str, dict[str, Report]] = {}
         for one in judged:
             before = self._reports.get(one.key, {})
@@ -72,7 +72,7 @@ class Reports:
 
 
 def read_report(raw: Mapping[str, object], now: float) -> Report | None:
-    """Read one entry of a status; ``None`` for a node that sees no commits, or what makes no sense."""
+    """Read one entry of a status; ``None`` for a node that sees no commits, and for invalid numbers."""
     throughput, age = raw.get("throughput"), raw.get("commitAgeSeconds", 0)
     numbers = all(isinstance(one, int | float) and 0 <= one < 1e9 for one in (throughput, age))
     if not numbers or not isinstance(throughput, int | float) or not isinstance(age, int | float):
@@ -81,7 +81,7 @@ def read_report(raw: Mapping[str, object], now: float) -> Report | None:
 
 
 class ClusterChannels:
-    """Throughput by policy: from this node's logs, each namespace for itself, else from other nodes' reports."""
+    """Throughput by policy: from this node's logs, by namespace, otherwise from other nodes' reports."""
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
@@ -90,7 +90,7 @@ class ClusterChannels:
         self._local: frozenset[str] = frozenset()
 
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
-        """Go on with these components and policies."""
+        """Follow these components and policies."""
         self._keys = tuple(channels)
         logged = [one for one in components if one.log]
         self._local = frozenset(key for one in logged for key in one.channels)
@@ -111,7 +111,7 @@ class ClusterChannels:
                 self._namespaces[namespace] = LogChannels(own, names)
 
     def read(self, now: float) -> dict[str, ChannelReading]:
-        """Read on in every log, and take reports where no log of this node speaks of a channel."""
+        """Read on in every log; use reports for channels that no log of this node mentions."""
         readings: dict[str, ChannelReading] = {}
         for namespace, channels in self._namespaces.items():
             for name, reading in channels.read(now).items():
@@ -126,15 +126,15 @@ class ClusterChannels:
         return readings
 
     def is_local(self, key: str) -> bool:
-        """Whether logs on this node speak of a policy's channel."""
+        """Whether a component on this node logs the commits of a policy's channel."""
         return key in self._local
 
     def states(self) -> list[SourceState]:
-        """Say how each log is doing."""
+        """Give the state of each log."""
         return [state for channels in self._namespaces.values() for state in channels.states()]
 
     def elections(self) -> list[LeaderChange]:
-        """Give the leader changes since the call before; one that names no channel is of its whole namespace."""
+        """Give the leader changes since the last call; one without a channel counts for its whole namespace."""
         changes = []
         for namespace, channels in self._namespaces.items():
             inside = f"{namespace}/"
@@ -144,7 +144,7 @@ class ClusterChannels:
         return changes
 
     def seen(self) -> tuple[str, ...]:
-        """Name the channels that commits were seen of."""
+        """Name the channels whose commits were seen."""
         return tuple(f"{space}/{name}" for space, channels in self._namespaces.items() for name in channels.seen())
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Writes to the API in a thread of its own, so that the loop never waits for a server."""
+"""Write to the API in a thread of its own, so that the loop never waits for a server."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from qioi.kubernetes.reports import Said, Sight, document, due
 
 log = logging.getLogger("qioi")
 
-#: Seconds between two looks at what is due.
+#: Seconds between two rounds.
 EVERY = 1.0
-#: HTTP's: an event that is no longer there, and a request that may be repeated later.
+#: HTTP statuses of an event that does not exist, and of a request that may be repeated later.
 NOT_FOUND = 404
 TOO_MANY = 429
 
 
 def manager_of(node: str) -> str:
-    """Name a node's daemon as a field manager; the API takes 128 characters."""
+    """Give the field manager of a node's daemon; the API allows 128 characters."""
     return f"qioi-{node}"[:128]
 
 
 class Reporter:
-    """Applies statuses and posts events. ``manager`` is this node's name as a field manager."""
+    """Applies statuses and posts events of this node."""
 
     def __init__(self, api: Api, node: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
@@ -43,30 +43,30 @@ class Reporter:
         self._said: dict[str, Said] = {}
         self._judged: dict[str, Judged] = {}
         self._events = Correlator(node)
-        self._told: deque[Telling] = deque()  # by the loop's thread, for the correlator in this one
+        self._told: deque[Telling] = deque()  # from the loop's thread to the correlator in this one
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-reporter", daemon=True)
-        #: Why something could not be written; ``None`` while all is well.
+        #: Why the last write failed; ``None`` if it succeeded.
         self.problem: str | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def offer(self, sights: Mapping[str, Sight]) -> None:
-        """Replace what there is to be said, by the policies' paths."""
+        """Replace what this node reports, by the policies' paths."""
         self._sights = sights
 
     def tell(self, tellings: Iterable[Telling]) -> None:
-        """Have events on pods say something."""
+        """Queue events on pods."""
         self._told.extend(tellings)
 
     def close(self) -> None:
-        """Post what waits and may be sent, take back what this node has said, and end; at most a few seconds."""
+        """Post the events that may be sent, remove this node's entries, and end; this takes at most a few seconds."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=12.0)
-        if not self._thread.is_alive():  # a server that is slow in answering: they are still in that thread's hands
+        if not self._thread.is_alive():  # a thread that waits for a slow server still has the events
             self._post_events()
         for path, said in self._said.items():
             if said.body and not self._try(partial(self._apply, path, document(self._judged[path], {}))):
@@ -76,14 +76,14 @@ class Reporter:
         while not self._stop.wait(EVERY):
             try:
                 self._round()
-            except Exception:  # nothing that is to be said may end the saying
+            except Exception:  # no status or event may end the thread
                 log.exception("kubernetes status")
 
     def _round(self) -> None:
         now, wall = self._clock(), time.time()
         sights = self._sights
         for path in [path for path in self._said if path not in sights]:
-            del self._said[path]  # the policy is gone, and its status with it
+            del self._said[path]  # the policy is gone together with its status
         for path, sight in sights.items():
             new = due(sight, self._said.get(path), now, wall)
             if new is None:
@@ -96,7 +96,7 @@ class Reporter:
                 said.failed_at = now
                 return
         for judged, node in self._absences.lost((sight.judged for sight in sights.values()), now):
-            log.info("%s/%s: node %s is lost: what it has said is taken back", judged.namespace, judged.name, node)
+            log.info("%s/%s: node %s is lost: its entries are removed", judged.namespace, judged.name, node)
             empty = document(judged, {})
             self._try(partial(self._api.apply_status, judged.path, empty, manager_of(node)))
         self._post_events()
@@ -112,7 +112,7 @@ class Reporter:
                 return
 
     def _post(self, write: Write) -> None:
-        """Make one request for an event. ApiError: it is to be made again later, or will be refused for ever."""
+        """Make one request for an event. ApiError: the caller repeats it later, unless it is final."""
         try:
             self._api.request(write.verb, write.method, write.path, {}, write.body, write.kind)
         except ApiError as error:
@@ -125,7 +125,7 @@ class Reporter:
         self._events.sent(write, self._clock())
 
     def _try(self, write: Callable[[], object]) -> bool:
-        """Write; what the server refuses for good is dropped, what it may take later is not."""
+        """Write; return whether the write is done, or refused for good, so that it is not repeated."""
         try:
             write()
         except ApiError as error:

@@ -1,12 +1,11 @@
-"""What this node has to say in a policy's status, and when it is worth saying.
+"""Make this node's part of a policy's status, and decide when to write it.
 
-Each node's daemon is a manager of its own in server-side apply: it states its own entries and takes nothing of others
-back, so that no node leads and none needs to read before it writes. What is said of the channel as a whole is said
-by the first, in the order of names, of the nodes that see its commits.
+Each node's daemon is a field manager of its own in server-side apply. It states its own entries and leaves those of
+others, so no node leads and no node reads before it writes. Of the nodes that see a channel's commits, the first by
+name reports about the channel as a whole.
 
-Load on the API server, per node and policy: one write in
-:data:`RENEW` seconds while commits are seen here, and in :data:`HEARTBEAT` seconds while not; never more than one in
-:data:`PAUSE` seconds.
+The load on the API server, per node and policy, is one write in :data:`RENEW` seconds while commits are seen here, and
+one in :data:`HEARTBEAT` seconds otherwise; never more than one in :data:`PAUSE` seconds.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from qioi.show.snapshot import ChannelState, ComponentState
 
 #: Least seconds between two writes to one policy.
 PAUSE = 5.0
-#: Seconds after which a rate that has not changed is said again, so that it is believed elsewhere.
+#: Seconds after which an unchanged rate is written again, so that other nodes keep using it.
 RENEW = 15.0
-#: Seconds after which all is said again although nothing changes, so that others know that this node is there.
+#: Seconds after which an unchanged status is written again, so that other nodes know that this node runs.
 HEARTBEAT = 300.0
-#: A rate or threshold that moved by this part of itself has changed.
+#: Least change of a rate or threshold that is written, as a fraction of it.
 MOVED = 0.05
-#: Percentage points by which interference has changed.
+#: Least change of interference that is written, in percentage points.
 POINTS = 5
 #: Seconds since the last commit after which a channel is idle, and its rate is not renewed.
 IDLE = 6.0
-#: Seconds within which another node's entry is taken for alive.
+#: Seconds for which another node counts as alive after its last entry.
 ALIVE = 60.0
 
 
@@ -58,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """All that this node has to say of one policy now. ``committing``: it sees the channel's commits itself."""
+    """All that this node reports of one policy now. ``committing``: it sees the channel's commits itself."""
 
     node: str
     actuator: str
@@ -71,7 +70,7 @@ class Sight:
 
     @property
     def concerned(self) -> bool:
-        """Whether anything of the policy is on this node."""
+        """Whether this node has components of the policy."""
         return bool(self.rows)
 
 
@@ -82,7 +81,7 @@ def interference(states: Iterable[ComponentState]) -> int | None:
 
 
 def speaks(sight: Sight, now: float) -> bool:
-    """Whether this node says what is said of the channel as a whole (``now`` in seconds since the epoch)."""
+    """Whether this node reports about the channel as a whole (``now`` in seconds since the epoch)."""
     if not sight.committing:
         return False
     nodes = (sight.judged.status or {}).get("nodes") or ()
@@ -96,7 +95,7 @@ def body(sight: Sight, now: float) -> dict[str, Any]:
 
 
 def with_components(framed: dict[str, Any], sight: Sight) -> dict[str, Any]:
-    """Put into a document how each component is, where it speaks of them."""
+    """Add the components to a document that has entries of nodes."""
     status = framed.get("status", {})
     if "nodes" not in status:
         return framed
@@ -104,7 +103,7 @@ def with_components(framed: dict[str, Any], sight: Sight) -> dict[str, Any]:
 
 
 def frame(sight: Sight, now: float) -> dict[str, Any]:
-    """Make the document to apply, but for its components."""
+    """Make the document to apply, without its components."""
     judged = sight.judged
     status: dict[str, Any] = {"observedGeneration": judged.generation, "conditions": [condition(judged, now)]}
     if sight.concerned and judged.accepted:
@@ -119,13 +118,13 @@ def frame(sight: Sight, now: float) -> dict[str, Any]:
 
 
 def document(judged: Judged, status: Mapping[str, Any]) -> dict[str, Any]:
-    """Wrap a status; an empty one takes back all that this node has said."""
+    """Wrap a status; an empty one removes all of this node's entries."""
     name = {"name": judged.name, "namespace": judged.namespace}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": name, **({"status": status} if status else {})}
 
 
 def condition(judged: Judged, now: float) -> dict[str, Any]:
-    """Give the condition ``Accepted``; one that has not changed keeps its time."""
+    """Give the condition ``Accepted``; an unchanged one keeps its time."""
     accepted = "True" if judged.accepted else "False"
     known: Mapping[str, Any] = next(
         (c for c in (judged.status or {}).get("conditions") or () if c.get("type") == "Accepted"), {}
@@ -142,7 +141,7 @@ def condition(judged: Judged, now: float) -> dict[str, Any]:
 
 
 def node_entry(sight: Sight, now: float) -> dict[str, Any]:
-    """Say what this node sees."""
+    """Make this node's entry."""
     entry: dict[str, Any] = {"name": sight.node, "observedAt": stamp(now), "actuator": sight.actuator}
     waiting = interference(row.state for row in sight.rows)
     if waiting is not None:
@@ -156,7 +155,7 @@ def node_entry(sight: Sight, now: float) -> dict[str, Any]:
 
 
 def component_entry(row: Row, node: str) -> dict[str, Any]:
-    """Say how one component is."""
+    """Make one component's entry."""
     state = row.state
     entry: dict[str, Any] = {
         "name": row.name,
@@ -180,7 +179,7 @@ def component_entry(row: Row, node: str) -> dict[str, Any]:
 
 
 def whole(sight: Sight) -> dict[str, Any]:
-    """Say what holds for the channel as a whole."""
+    """Make the part of the status about the channel as a whole."""
     said: dict[str, Any] = {}
     channel = sight.channel
     if channel is not None:
@@ -198,14 +197,14 @@ def whole(sight: Sight) -> dict[str, Any]:
 
 
 def newer(sight: Sight, decision: LastDecision) -> bool:
-    """Whether no other node has decided since."""
+    """Whether ``decision`` is newer than any other node's."""
     known = (sight.judged.status or {}).get("lastDecision") or {}
     return known.get("node") == sight.node or seconds(known.get("time")) <= decision.time
 
 
 @dataclass(slots=True)
 class Said:
-    """What was last applied to one policy, and when (seconds since the epoch; monotonic)."""
+    """The status last applied to one policy; ``at`` and ``failed_at`` are monotonic times."""
 
     body: Mapping[str, Any] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
@@ -214,12 +213,12 @@ class Said:
 
 
 def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, Any] | None:
-    """Give the document that is to be applied now, if any."""
+    """Give the document to apply now, if any; ``now`` is monotonic, ``wall`` in seconds since the epoch."""
     if said is not None and now - max(said.at, said.failed_at) < PAUSE:
         return None
     if said is None or not said.body:
         return body(sight, wall) if sight.concerned or not settled(sight.judged) else None
-    new = frame(sight, wall)  # its components only if they are to be written: they are the most of it
+    new = frame(sight, wall)  # the components, which are most of it, are added only for a write
     changed = moved(said.rows) != moved(sight.rows) or differs(without_components(said.body["status"]), new["status"])
     active = sight.committing and sight.channel is not None and (sight.channel.age or 0.0) < IDLE
     renew = sight.concerned and now - said.at >= (RENEW if active else HEARTBEAT)
@@ -227,9 +226,9 @@ def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, A
 
 
 def moved(rows: Iterable[Row]) -> list[tuple[object, ...]]:
-    """Take of components what is worth a write: no clocks, nothing that moves in every period, and no reasons.
+    """Give the fields of components whose change is worth a write: no clocks, delays or reasons.
 
-    Reasons count only together with what they have led to.
+    A reason is written together with the change that it led to.
     """
     return [
         (one.name, one.role, one.qos, one.level, one.actuator, state.share, state.original, state.wanted, state.problem)
@@ -239,12 +238,12 @@ def moved(rows: Iterable[Row]) -> list[tuple[object, ...]]:
 
 
 def without_components(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave a status' components out."""
+    """Give a status without its components."""
     return {key: value for key, value in status.items() if key != "components"}
 
 
 def settled(judged: Judged) -> bool:
-    """Whether the object already shows the verdict that a node without pods of it could add."""
+    """Whether the object already has the condition that a node without its pods could add."""
     now = condition(judged, 0.0)
     return any(
         all(known.get(key) == now[key] for key in ("type", "status", "reason", "observedGeneration"))
@@ -252,12 +251,12 @@ def settled(judged: Judged) -> bool:
     )
 
 
-#: Fields that may differ without being worth a write: clocks.
+#: Fields whose change is not worth a write: clocks.
 _RESTLESS = frozenset({"observedAt", "commitAgeSeconds", "lastTransitionTime"})
 
 
 def differs(old: Any, new: Any, name: str = "") -> bool:
-    """Whether two statuses differ in what is worth a write."""
+    """Whether two statuses differ enough for a write."""
     if name in _RESTLESS:
         return False
     if isinstance(old, dict) and isinstance(new, dict):
@@ -274,12 +273,12 @@ def differs(old: Any, new: Any, name: str = "") -> bool:
 
 
 def stamp(wall: float) -> str:
-    """Write a time as the API does."""
+    """Format a time like the API does."""
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds(text: object) -> float:
-    """Read a time of the API; one that cannot be read is long ago."""
+    """Read a time of the API in seconds since the epoch; 0 if it is invalid."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

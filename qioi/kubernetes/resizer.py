@@ -1,8 +1,8 @@
-"""Moves pods' CPU requests by their `resize` subresource, in a thread of its own; the kubelet then writes the shares.
+"""Move pods' CPU requests by their `resize` subresource, in a thread of its own; the kubelet then writes the shares.
 
-The scheduler sees such a change, so it is opted in to twice: by the node's configuration and by each policy. What is
-done when is :func:`~qioi.kubernetes.resizes.step`'s to say. Load on the API server: two requests for a pod's first
-change, one for each later one, at most one in 5 s a pod, two for the way back.
+The scheduler sees such a change, so both the node's configuration and each policy must opt in.
+:func:`~qioi.kubernetes.resizes.step` decides what is done when. The load on the API server is two requests for a pod's
+first change, one for each later change, at most one in 5 s a pod, and two for the restore.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from qioi.kubernetes.resizes import PAUSE, REFUSED, Do, Record, after_resize, be
 
 log = logging.getLogger("qioi")
 
-#: Seconds between two looks at what is due.
+#: Seconds between two rounds.
 EVERY = 1.0
-#: Seconds that putting everything back may take at the end, and that the watch has to show a change by then.
+#: Seconds that restoring all requests may take at the end, and seconds that the watch has to show a change then.
 ENDING, SETTLED = 10.0, 1.0
 JSON_PATCH = "application/json-patch+json"
 FILE = "requests.cpu"
 
 
 class Resizer:
-    """All pods whose requests are ours. ``pods`` gives this node's as the API shows them, by uid."""
+    """Moves and restores the requests of pods. ``pods`` gives this node's pods as the API shows them, by uid."""
 
     def __init__(
         self, api: Api, state_dir: Path, pods: Callable[[], Mapping[str, Pod]], synced: Callable[[], bool],
@@ -46,15 +46,15 @@ class Resizer:
         self._lock = threading.Lock()
         self._records: dict[str, Record] = {}
         self._refused: dict[str, tuple[float, str]] = {}  # by uid: until when, and why
-        self._failed: dict[str, float] = {}  # by uid: when the API server did not do what it was asked for
+        self._failed: dict[str, float] = {}  # by uid: when a request to the API server failed
         self._foreign: set[str] = set()
-        self._erased: set[str] = set()  # whose annotation is off, but still seen
+        self._erased: set[str] = set()  # pods whose annotation is removed, but still seen
         self._problems: dict[str, str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-resizer", daemon=True)
 
     def start(self) -> None:
-        """Begin; what a daemon before this one has left changed is put back first. OSError."""
+        """Start the thread, which first restores the requests that an earlier daemon left changed. OSError."""
         for problem in (loaded := self._journal.load()).problems:
             log.warning("%s: %s: the annotations on the pods are what is left", self._journal.file, problem)
         self._records = {one.uid: one for one in map(record_of, loaded.entries) if one is not None}
@@ -63,7 +63,7 @@ class Resizer:
     # ---- for the loop
 
     def takes(self, pod: Pod) -> str | None:
-        """Say why a pod is not acted on by its request; ``None`` if it is."""
+        """Say why a pod's request is not moved; ``None`` if it may be."""
         with self._lock:
             until, why = self._refused.get(pod.uid, (0.0, ""))
             if self._clock() < until:
@@ -73,7 +73,7 @@ class Resizer:
             return None if pod.uid in self._records else hindrance(pod.qos, pod.uid != pod.group_uid, pod.cpu)
 
     def want(self, pod: Pod, shares: int | None) -> None:
-        """Have a pod's request be what makes ``shares``; ``None`` for what it was. Never waits."""
+        """Ask for the request that gives a pod ``shares``; ``None`` for its original. Never waits."""
         with self._lock:
             record = self._records.get(pod.uid)
             if record is None and shares is not None:
@@ -85,12 +85,12 @@ class Resizer:
                 self._records[pod.uid] = replace(record, wanted=wanted)
 
     def record(self, uid: str) -> Record | None:
-        """Give what is known of a pod whose request is ours, or on its way back."""
+        """Give the record of a pod whose request is ours, or is being restored; ``None`` for all others."""
         with self._lock:
             return self._records.get(uid)
 
     def keep_only(self, uids: set[str]) -> None:
-        """Put back the requests of all pods but these."""
+        """Restore the requests of all pods except these."""
         with self._lock:
             for uid, record in self._records.items():
                 if uid not in uids and record.wanted is not None:
@@ -102,7 +102,7 @@ class Resizer:
             return self._problems.get(uid)
 
     def close(self) -> None:
-        """Put every request back, and end; what can't be reached in time is the next start's."""
+        """Restore every request and end; the next start restores those that could not be restored in time."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=12.0)
@@ -113,7 +113,7 @@ class Resizer:
             if self._records:
                 time.sleep(0.2)
         for one in self._records.values():
-            log.warning("%s/%s: request: not put back yet: the next start does", one.namespace, one.name)
+            log.warning("%s/%s: request: not restored yet: the next start does", one.namespace, one.name)
 
     # ---- the thread
 
@@ -121,17 +121,17 @@ class Resizer:
         while not self._stop.wait(EVERY):
             try:
                 self.round(self._clock())
-            except Exception:  # nothing about one pod may end it for all
+            except Exception:  # an error about one pod must not end the thread for all
                 log.exception("kubernetes resize")
 
     def round(self, now: float, pause: float = PAUSE) -> None:
-        """Do what is due for every pod; what failed is tried again after ``pause`` seconds."""
+        """Do what is due for every pod; a failed change is tried again after ``pause`` seconds."""
         if not self._synced():
             return
         pods = self._pods()
         with self._lock:
             noted = {uid for uid, pod in pods.items() if pod.cpu.original is not None}
-            self._erased &= noted  # an annotation may be seen for a moment after it was taken off
+            self._erased &= noted  # an annotation may be seen for a moment after it was removed
             for uid in noted - self._records.keys() - self._foreign - self._erased:
                 self._records[uid] = left_over(pods[uid])
             self._refused = {uid: one for uid, one in self._refused.items() if uid in pods}
@@ -174,7 +174,7 @@ class Resizer:
             self._say(record.uid, f"journal {self._journal.file}: {error.strerror}: nothing is changed without it")
 
     def _resize(self, record: Record, pod: Pod, target: int, now: float) -> None:
-        """Change the request, if it still is what was seen; the journal knows before."""
+        """Journal and make the change, if the request is still as seen. ApiError, OSError."""
         current, text = milli(pod.cpu.asked) or 0, record.original if target == record.found else f"{target}m"
         after = after_resize(record, current, target, now)
         self._update(record.uid, after)
@@ -183,19 +183,19 @@ class Resizer:
         log.info("%s/%s: request %s -> %s", record.namespace, record.name, pod.cpu.asked, text)
 
     def _annotate(self, record: Record) -> None:
-        """Put the original on the pod. Through its status, which can't change what runs."""
+        """Write the original to the pod's annotation, through its status, which cannot change what runs. ApiError."""
         metadata = {"uid": record.uid, "annotations": {ORIGINAL_ANNOTATION: record.original}}
         self._api.request("annotate", "PATCH", f"{record.path}/status", {}, {"metadata": metadata}, STRATEGIC)
         self._erased.discard(record.uid)
 
     def _erase(self, record: Record, pod: Pod) -> None:
-        """Take the original off the pod, if its request still is what was seen: else ours may be in force yet."""
+        """Remove the pod's annotation if its request is still as seen; otherwise ours may be in force. ApiError."""
         if pod.cpu.original is not None:
             self._erased.add(record.uid)
         self._api.request("annotate", "PATCH", f"{record.path}/status", {}, erasure(record, pod), JSON_PATCH)
 
     def _fail(self, record: Record, error: ApiError) -> None:
-        """Tell what will not be done from what may be done later."""
+        """Note a failure, and refuse the pod if the server would refuse the same request again."""
         self._failed[record.uid] = self._clock()
         self._say(record.uid, f"request: {error}")
         final = error.status in (400, 403) or (error.status == 422 and "is invalid" in str(error))
@@ -203,7 +203,7 @@ class Resizer:
             self._refuse(record, f"its resize was refused: {error}")
 
     def _refuse(self, record: Record, why: str) -> None:
-        """Leave a pod to the other actuators for some time, and put its request back."""
+        """Leave a pod to the other actuators for :data:`REFUSED` seconds, and restore its request."""
         log.warning("%s/%s: resize: %s: files are written instead", record.namespace, record.name, why)
         with self._lock:
             self._refused[record.uid] = self._clock() + REFUSED, why
@@ -211,7 +211,7 @@ class Resizer:
                 self._records[record.uid] = replace(self._records[record.uid], wanted=None)
 
     def _update(self, uid: str, record: Record) -> None:
-        """Note what was done, on the disk; what is wanted may have changed meanwhile. OSError."""
+        """Store a record in the journal; keep the newest wanted request, which may have changed meanwhile. OSError."""
         with self._lock:
             known = self._records.get(uid, record)
             self._records[uid] = replace(record, wanted=known.wanted)
@@ -235,13 +235,13 @@ class Resizer:
 
 
 def entry_of(record: Record) -> Entry:
-    """Write a record for the journal."""
+    """Make the journal's entry of a record."""
     path = f"{record.namespace}/{record.name}/{record.container}"
     return Entry(path, FILE, PodId(record.uid, record.original), record.found, record.ours)
 
 
 def record_of(entry: Entry) -> Record | None:
-    """Read a record of the journal: what is on it is to go back."""
+    """Make the record of a journal's entry, whose request is to be restored; ``None`` for other entries."""
     path, pod = entry.path.split("/"), entry.identity
     if not isinstance(pod, PodId) or entry.file != FILE or len(path) != 3:
         return None
@@ -249,32 +249,32 @@ def record_of(entry: Entry) -> Record | None:
 
 
 def is_raised(pod: Pod) -> bool:
-    """Whether a pod's annotation can be true: QiOi only ever raises, and whoever owns a pod may write there."""
+    """Whether a pod's annotation is plausible: QiOi only raises requests, but a pod's users may write annotations."""
     original, asked = milli(pod.cpu.original or ""), milli(pod.cpu.asked)
     return original is not None and asked is not None and 0 <= original <= asked
 
 
 def left_over(pod: Pod) -> Record:
-    """Make a record of a pod's annotation, where the journal is lost: what it asks for now was ours, if it is raised.
+    """Make a record from a pod's annotation, where the journal is lost: a raised request is ours.
 
-    If not, nothing of the request is ours: it stays, and the annotation is taken off.
+    A request that is not raised is not ours: it stays, and the annotation is removed.
     """
     ours = (milli(pod.cpu.asked) or 0,) if is_raised(pod) else ()
     return Record(pod.namespace, pod.name, pod.uid, pod.main, pod.cpu.original or "", ours, noted=True)
 
 
 def request_path(pod: Pod) -> str:
-    """Say where in a pod's object its main container's request is."""
+    """Give the JSON path of the main container's request in a pod's object."""
     return f"/spec/containers/{pod.cpu.position}/resources/requests/cpu"
 
 
 def replacement(record: Record, pod: Pod, request: str) -> list[dict[str, str]]:
-    """Give the JSON patch that makes a pod ask for ``request``, if all is as seen."""
+    """Make the JSON patch that sets a pod's request to ``request``, if the pod is as seen."""
     return [*as_seen(record, pod), {"op": "replace", "path": request_path(pod), "value": request}]
 
 
 def erasure(record: Record, pod: Pod) -> list[dict[str, str]]:
-    """Give the JSON patch that takes the original off a pod, if all is as seen; where it is off, the tests alone."""
+    """Make the JSON patch that removes a pod's annotation, if the pod is as seen; without one, only the tests."""
     if pod.cpu.original is None:
         return as_seen(record, pod)
     where = "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")
@@ -282,7 +282,7 @@ def erasure(record: Record, pod: Pod) -> list[dict[str, str]]:
 
 
 def as_seen(record: Record, pod: Pod) -> list[dict[str, str]]:
-    """Give the part of a JSON patch by which the server refuses it if the pod or its request is another by now."""
+    """Make the tests of a JSON patch, by which the server refuses it if the pod or its request has changed."""
     tests = [("/metadata/uid", record.uid), (f"/spec/containers/{pod.cpu.position}/name", record.container)]
     if pod.cpu.asked:
         tests.append((request_path(pod), pod.cpu.asked))

@@ -1,8 +1,8 @@
-"""What is to be done next about one pod's CPU request: a plain function of what we want and what the API shows.
+"""Decide the next step for one pod's CPU request: a pure function of what is wanted and what the API shows.
 
-As with shares in files, the original is on record before the first change, every change is made only from a value
-that is ours or the original, and what somebody else has set is left alone. The record is twofold: an annotation on the
-pod, which lives as long as the changed request does, and the journal on the node.
+Like for shares in files, the original is recorded before the first change, a change is made only from a value that is
+ours or the original, and a foreign value is left alone. The original is recorded twice: in an annotation on the pod,
+which lives as long as the changed request, and in the journal on the node.
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ from qioi.model import MAX_SHARES, MIN_SHARES
 
 #: Least seconds between two changes of one pod's request, each of which the kubelet and the API server work for.
 PAUSE = 5.0
-#: A request is moved only by this part of itself, unless it goes back to its original.
+#: Least change of a request, as a fraction of it; a restore may be smaller.
 STEP = 0.1
-#: Requests that are remembered as ours while none of them is seen: the watch may be behind, or the server refuse all.
+#: Most requests that are remembered as ours before one is seen: the watch may be late, or the server refuse them all.
 UNSEEN = 8
 #: Seconds for which a pod whose resize was refused is left to the other actuators.
 REFUSED = 600.0
 
 
 class Do(StrEnum):
-    """One thing to be done."""
+    """The next step."""
 
     NOTHING = "nothing"
-    RECORD = "record"  # put the original on the pod
+    RECORD = "record"  # write the annotation with the original, then resize
     RESIZE = "resize"
-    ERASE = "erase"  # all is as it was: take the original off the pod
-    GIVE_UP = "give up"  # somebody else has changed the request: the same, but the request stays
+    ERASE = "erase"  # the request is restored: remove the annotation
+    GIVE_UP = "give up"  # somebody else changed the request: remove the annotation, leave the request alone
     FORGET = "forget"  # the pod is gone
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One pod whose request is ours, in thousandths of a CPU. ``ours`` are the values that may be in force by us."""
+    """One pod whose request we move, in thousandths of a CPU. ``ours`` are our values that may be in force."""
 
     namespace: str
     name: str
     uid: str
     container: str
-    original: str  # as it was written
+    original: str  # as written in the pod
     ours: tuple[int, ...] = ()
     wanted: int | None = None  # ``None``: the original
-    noted: bool = False  # the annotation is there
+    noted: bool = False  # the annotation is written
     changed: float = float("-inf")  # monotonic time of the last change
 
     @property
     def found(self) -> int:
-        """The original."""
+        """The original in thousandths of a CPU."""
         return milli(self.original) or 0
 
     @property
     def path(self) -> str:
-        """Where the API has the pod."""
+        """The pod's path in the API."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
 def request_for(record: Record, pod: Pod, shares: int) -> int:
-    """Give the request that makes the kubelet set ``shares``.
+    """Give the request, in thousandths of a CPU, for which the kubelet sets ``shares``.
 
-    It stays below the container's limit: one that reaches it could make the pod Guaranteed, which is refused.
+    It stays below the container's limit, because reaching it could make the pod Guaranteed, which the API refuses.
     """
     wanted = -(-max(MIN_SHARES, min(MAX_SHARES, shares)) * 1000 // 1024)
     limit = milli(pod.cpu.limit)
@@ -72,16 +72,16 @@ def request_for(record: Record, pod: Pod, shares: int) -> int:
 
 
 def begin(pod: Pod) -> Record | None:
-    """Make the record of a pod that is not changed yet; ``None`` if its request is not ours to move."""
+    """Make the record of a pod that is not changed yet; ``None`` if its request may not be moved."""
     if hindrance(pod.qos, pod.uid != pod.group_uid, pod.cpu) is not None:
         return None
     return Record(pod.namespace, pod.name, pod.uid, pod.main, pod.cpu.asked)
 
 
 def step(record: Record, pod: Pod | None, now: float, pause: float = PAUSE) -> tuple[Do, int | None]:
-    """Say what is to be done next, and for a resize the request to ask for.
+    """Give the next step, and for a resize the request to ask for.
 
-    ``pod`` may be older than our last change: whatever is done is done only if the server has it as it is seen here.
+    ``pod`` may be older than our last change, so the caller makes the step only if the server's pod is as seen here.
     """
     if pod is None or pod.uid != record.uid:
         return Do.FORGET, None
@@ -92,26 +92,26 @@ def step(record: Record, pod: Pod | None, now: float, pause: float = PAUSE) -> t
     if target == record.found:
         if current != target:
             return Do.RESIZE, target
-        done = len(record.ours) == 0 or now - record.changed >= pause  # a change that is still on its way may come yet
+        done = len(record.ours) == 0 or now - record.changed >= pause  # an earlier change may still arrive
         return (Do.ERASE, None) if done else (Do.NOTHING, None)
     if abs(target - current) < STEP * current or now - record.changed < pause:
         return Do.NOTHING, None
-    # Somebody may have taken the annotation off since, as `kubectl qioi restore` does.
+    # Somebody may have removed the annotation since, like `kubectl qioi restore` does.
     return (Do.RESIZE if record.noted and pod.cpu.original is not None else Do.RECORD), target
 
 
 def refused(record: Record, pod: Pod) -> str | None:
-    """Say why the kubelet does not do what we have asked for, if so."""
+    """Say why the kubelet refuses our request; ``None`` if it does not."""
     return pod.cpu.pending if record.wanted is not None and milli(pod.cpu.asked) != record.found else None
 
 
 def after_resize(record: Record, current: int, asked: int, now: float) -> Record:
-    """Note what may be in force from now on: also what was asked for before, until that is what is seen."""
+    """Note the values that may be in force after a resize: earlier requests count until the newest is seen."""
     unseen = () if record.ours[-1:] in ((), (current,)) else record.ours[-UNSEEN:]
     before = dict.fromkeys(one for one in (*unseen, current) if one != asked)
     return replace(record, ours=(*before, asked), changed=now)
 
 
 def in_force(record: Record, pod: Pod) -> int:
-    """Give the shares that the kubelet has made of the request so far."""
+    """Give the shares that the kubelet has set for the request so far."""
     return shares_of(milli(pod.cpu.actual) or milli(pod.cpu.asked) or record.found)
