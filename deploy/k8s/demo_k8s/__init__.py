@@ -1,6 +1,6 @@
 """`make demo-k8s`: the demo with the ledger as pods of a whole real node, from a clone of the repository.
 
-It is no part of the wheel: manifests and the daemon's image are made of the source tree.
+The wheel does not contain it: manifests and the daemon's image are made from the source tree.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make demo-k8s`: the demo on a whole real node, which comes up for it and is gone afterwards, also after ctrl-C."""
+"""`make demo-k8s`: the demo on a real node, which it starts before and removes afterwards, also after ctrl-C."""
 
 from __future__ import annotations
 

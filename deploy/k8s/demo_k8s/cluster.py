@@ -63,7 +63,7 @@ class Cluster:
         self.run("delete", "--ignore-not-found", "--wait=true", "-f", "-", text=yaml.safe_dump_all(documents))
 
     def pods(self, namespace: str, selector: str) -> list[Pod]:
-        """List the pods with these labels that are not about to go."""
+        """List the pods with these labels, without those that are being deleted."""
         text = self.run("get", "pods", "-n", namespace, "-l", selector, "-o", "json")
         return [Pod(one) for one in json.loads(text)["items"] if "deletionTimestamp" not in one["metadata"]]
 
@@ -81,7 +81,7 @@ class Cluster:
         return sorted(found, key=lambda pod: pod.name)
 
     def gone(self, namespace: str, selector: str) -> None:
-        """Wait until no such pod is left, not even one that is about to go."""
+        """Wait until every such pod is gone, those that are being deleted included."""
         wait_until(
             lambda: not self.run("get", "pods", "-n", namespace, "-l", selector, "-o", "name").strip(),
             lambda: f"pods {selector} in {namespace} to end",
@@ -150,7 +150,7 @@ class Pod:
 
 
 def unwrap(text: str, stream: str) -> str:
-    """Take off what the runtime writes before each line of a stream."""
+    """Remove the prefix that the runtime writes before each line of a stream."""
     found = (_LINE.match(line) for line in text.splitlines())
     return "".join(one[3] + ("\n" if one[2] == "F" else "") for one in found if one and one[1] == stream)
 

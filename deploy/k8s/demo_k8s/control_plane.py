@@ -1,4 +1,4 @@
-"""A real API server with its etcd, on loopback, in a folder of its own; gone afterwards.
+"""A real API server with its etcd, on loopback, in a folder of its own that is removed afterwards.
 
 RBAC decides about rights as in any cluster; a file of static tokens names the users.
 """
@@ -37,7 +37,7 @@ def until(happened: Callable[[], Any], what: str, patience: float = PATIENCE) ->
 
 
 def lacking(tools: Sequence[str], programs: Sequence[str]) -> str | None:
-    """Say in one line why a cluster cannot be had; ``None`` if it can."""
+    """Say in one line why a cluster cannot be started; ``None`` if it can."""
     if os.geteuid() != 0:
         return "needs root: starts a Kubernetes API server"
     absent = [name for name in programs if shutil.which(name) is None]

@@ -28,8 +28,8 @@ LEDGER_IMAGE, SYSBENCH_IMAGE, DAEMON_IMAGE = "qioi-ledger:0.1.0", "qioi-sysbench
 #: A library as ldd(1) shows it: `libm.so.6 => /lib/…/libm.so.6 (0x…)` or `/lib64/ld-linux-x86-64.so.2 (0x…)`.
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-#: What of Python's own library a daemon does not need. Compiled modules it does: its container's root is read-only, so
-#: each start would compile all that it imports, which doubles its CPU time just where there is little to be had.
+#: Parts of Python's library that a daemon does not need. It needs compiled modules: its container's root is read-only,
+#: so each start would compile all that it imports, which doubles the CPU time of a start on a crowded node.
 _LEFT_OUT = re.compile(
     r"/(site-packages|test|tests|idlelib|tkinter|ensurepip|lib2to3|config-[^/]*)(/|$)|\.opt-[12]\.pyc$"
 )

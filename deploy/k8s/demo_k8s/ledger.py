@@ -128,7 +128,7 @@ class LoadJob:
         try:
             (self._pod,) = cluster.running(LEDGER, "app.kubernetes.io/name=ledger-load", 1)
             self.group = groups_of([self._pod])[self._pod.name]
-            # Elsewhere its host is another one. Here its share keeps its own waiting out of what is measured.
+            # A real client runs on another host. Here its share keeps its own waiting out of the measurement.
             self.group.set_shares(CLIENT_SHARES)
         except BaseException:
             self._remove()

@@ -1,7 +1,7 @@
 """A whole real node: etcd, API server, scheduler, controller manager, containerd and kubelet, in one folder.
 
-Nothing of it outlives :meth:`Node.close`: processes, mounts, control groups, network devices, and the sysctls that the
-kubelet sets are as they were before. Pods run on the host's network, so that no address of the host is touched.
+:meth:`Node.close` removes its processes, mounts, control groups and network devices, and restores the sysctls that the
+kubelet sets. Pods run on the host's network, so that the host's addresses stay as they are.
 """
 
 from __future__ import annotations

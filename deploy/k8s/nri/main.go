@@ -1,4 +1,4 @@
-// Command qioi-nri keeps containerd's record of a container's CPU shares at what QiOi has set.
+// Command qioi-nri keeps containerd's record of a container's CPU shares at the value that QiOi has set.
 //
 // It is a plugin of NRI, the runtime's node resource interface, and speaks to the daemon beside it over a Unix socket
 // (server.go says how). Without it QiOi writes the files of control groups alone. With it, containerd writes QiOi's
@@ -91,7 +91,7 @@ func follow(ctx context.Context, records *records, runtime, index string) {
 	}
 }
 
-// attend registers once, and returns when the connection has ended.
+// attend registers once, and returns when the connection ends.
 func attend(ctx context.Context, records *records, runtime, index string, patience time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,8 +115,8 @@ func attend(ctx context.Context, records *records, runtime, index string, patien
 		return <-ended
 	case <-time.After(patience):
 		// Between its registration and Configure the stub sees neither the connection's end nor the context's, and
-		// Stop would wait for the lock that it holds there. So that goroutine is left behind; it holds nothing but its
-		// own memory, a few kB for each runtime that takes a registration and then hangs.
+		// Stop would wait for the lock that it holds there. So that goroutine stays; it holds only its own memory, a
+		// few kB for each runtime that accepts a registration and then hangs.
 		return fmt.Errorf("registered, but not configured within %v", patience)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// errGone says that containerd has no such container, or no longer.
+// errGone is returned for a container that containerd does not have.
 var errGone = errors.New("no such container")
 
 // updateFunc asks the runtime to change containers; it returns those that it could not change.
 type updateFunc func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 
-// records are the CPU shares of all containers by containerd's record, and the way to change them.
+// records holds the CPU shares of all containers by containerd's record, and changes them.
 type records struct {
 	mu      sync.Mutex
 	shares  map[string]uint64 // by container
@@ -28,7 +28,7 @@ func newRecords() *records {
 	return &records{shares: map[string]uint64{}, problem: "not connected yet"}
 }
 
-// connect takes in what the runtime has said of all its containers.
+// connect takes in the runtime's name and the records of all its containers.
 func (r *records) connect(runtime string, update updateFunc, containers []*api.Container) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *records) connect(runtime string, update updateFunc, containers []*api.C
 	}
 }
 
-// disconnect forgets everything: changes are not seen from here on.
+// disconnect forgets everything, because changes are not seen without a connection.
 func (r *records) disconnect(why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *records) disconnect(why string) {
 	clear(r.shares)
 }
 
-// note takes in what a container's record says now.
+// note takes in a container's record.
 func (r *records) note(container *api.Container) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *records) state() (runtime string, containers int, err error) {
 	return r.runtime, len(r.shares), nil
 }
 
-// get gives the shares on a container's record.
+// get returns the shares on a container's record.
 func (r *records) get(id string) (uint64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *records) get(id string) (uint64, error) {
 	return shares, nil
 }
 
-// set has the runtime update a container. It is not called while the lock is held: events come in meanwhile.
+// set asks the runtime to update a container. It does not hold the lock meanwhile, because events come in.
 func (r *records) set(id string, shares uint64) error {
 	if _, err := r.get(id); err != nil {
 		return err
@@ -114,12 +114,12 @@ func (r *records) set(id string, shares uint64) error {
 	return nil
 }
 
-// sharesOf reads a container's record; 0 where it says nothing.
+// sharesOf reads the shares of a container's record; 0 where it has none.
 func sharesOf(container *api.Container) uint64 {
 	return container.GetLinux().GetResources().GetCpu().GetShares().GetValue()
 }
 
-// plugin is what containerd calls. It adjusts nothing on its own, so it asks for events after the fact only: no
+// plugin receives containerd's calls. It adjusts nothing on its own, so it asks only for events after the fact, and no
 // container waits for it.
 type plugin struct {
 	records    *records
@@ -129,14 +129,14 @@ type plugin struct {
 	begun      sync.Once
 }
 
-// Configure learns who the runtime is. A runtime may say it more than once.
+// Configure takes in the runtime's name. A runtime may call it more than once.
 func (p *plugin) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
 	p.runtime = runtime + " " + version
 	p.begun.Do(func() { close(p.configured) })
 	return 0, nil
 }
 
-// Synchronize learns of all containers.
+// Synchronize takes in all containers.
 func (p *plugin) Synchronize(
 	_ context.Context, _ []*api.PodSandbox, containers []*api.Container,
 ) ([]*api.ContainerUpdate, error) {
@@ -144,19 +144,19 @@ func (p *plugin) Synchronize(
 	return nil, nil
 }
 
-// PostCreateContainer learns of a new container.
+// PostCreateContainer takes in a new container.
 func (p *plugin) PostCreateContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
 	p.records.note(container)
 	return nil
 }
 
-// PostUpdateContainer learns what another client has asked for, such as the kubelet for a resize.
+// PostUpdateContainer takes in an update by another client, such as the kubelet's for a resize.
 func (p *plugin) PostUpdateContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
 	p.records.note(container)
 	return nil
 }
 
-// RemoveContainer learns of a container's end.
+// RemoveContainer forgets a container.
 func (p *plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
 	p.records.forget(container.GetId())
 	return nil

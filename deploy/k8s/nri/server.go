@@ -8,14 +8,14 @@ import (
 	"net"
 )
 
-// The protocol: one JSON object a line, each answered by one. Shares are in cgroup v1 units, as in containerd's record.
+// The protocol is one JSON object a line, each answered by one. Shares are in cgroup v1 units, as in containerd's record.
 //
 //	{"op": "state"}                                   -> {"ok": true, "runtime": "containerd v2.1.4", "containers": 12}
 //	{"op": "get", "container": ID}                    -> {"ok": true, "shares": 102}
 //	{"op": "set", "container": ID, "shares": 4096}    -> {"ok": true, "shares": 4096}
 //
-// What can't be done is answered {"ok": false, "error": TEXT}, with "gone": true if there is no such container. ID is
-// the runtime's own, without a scheme before it.
+// A request that fails is answered {"ok": false, "error": TEXT}, with "gone": true if there is no such container. ID is
+// the runtime's own, without a scheme.
 
 // Bounds of shares: Linux, kernel/sched/sched.h.
 const (
@@ -23,7 +23,7 @@ const (
 	maxShares = 262144
 )
 
-// maxLine is how long a request may be, in bytes.
+// maxLine is the length limit of a request in bytes.
 const maxLine = 4096
 
 type request struct {
