@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer"
 	"github.com/qioi/qioi/ledger/internal/peer"
 	"github.com/qioi/qioi/ledger/internal/process"
+	"github.com/qioi/qioi/ledger/internal/sequencer"
 	"github.com/qioi/qioi/ledger/internal/setup"
 )
 
@@ -53,7 +54,7 @@ func newRoot() *cobra.Command {
 		Version:       ops.ThisBuild().String(),
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(setup.Command(), setup.AddOrdererCommand(), setup.RenewTLSCommand(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command(), configtool.Command(), nodeCommand())
+	root.AddCommand(setup.Command(), setup.AddOrdererCommand(), setup.RenewTLSCommand(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command(), configtool.Command(), sequencer.Command(), nodeCommand())
 	sayUsage(root)
 	return root
 }

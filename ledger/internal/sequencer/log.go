@@ -1,0 +1,263 @@
+// Package sequencer is a log of blobs with three calls: order(blob) -> number, get(n), last. It stands behind the orderers
+// of a channel, which are its facades (package consensus/sequencer): they do TLS towards clients, signatures and blocks.
+// There is one of it and it has no replica: it is the lower bound of what ordering costs.
+package sequencer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/qioi/qioi/ledger/internal/durable"
+)
+
+const (
+	logName = "log"
+	// frameHead is the length of what follows the head, its checksum, and the frame's place among the frames. One frame is
+	// what was written at once. Of each blob it holds the length, the chain after the blob, and the blob.
+	frameHead = 4 + 4 + 8
+	// ahead is how much of the file is allocated at a time: a sync need not touch the file's own metadata then.
+	ahead = 16 << 20
+)
+
+var (
+	// ErrDamaged is told of a log that a crash alone does not leave so: blobs that were answered may be missing.
+	ErrDamaged = errors.New("damaged log")
+	// ErrPast is told of a number that comes after the next one.
+	ErrPast = errors.New("no such number yet")
+	// ErrInUse is told of a log that another process has open.
+	ErrInUse = errors.New("another process has the log open")
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Chain is the running hash over all blobs up to one.
+type Chain [sha256.Size]byte
+
+// After is the chain after one blob more.
+func (c Chain) After(blob []byte) Chain {
+	own := sha256.Sum256(blob)
+	var both [2 * sha256.Size]byte
+	copy(both[:], c[:])
+	copy(both[sha256.Size:], own[:])
+	return sha256.Sum256(both[:])
+}
+
+// place is where a blob lies in the file.
+type place struct {
+	at    int64
+	bytes uint32
+}
+
+// Log is one channel's. One goroutine appends; any may read.
+type Log struct {
+	file     *os.File
+	volatile bool
+
+	// Of the goroutine that appends:
+	end, allocated int64
+	frames         uint64
+	buf            []byte
+
+	mu     sync.Mutex
+	places []place       // of the blobs that may be read
+	chain  Chain         // after the last of them
+	more   chan struct{} // closes when there are more
+}
+
+// Open reads the log in dir, or begins one. What a crash has left half written was never answered, and is cut off. A
+// volatile log leaves it to the kernel when what is appended gets to the disk.
+func Open(dir string, volatile bool) (*Log, error) {
+	if err := durable.MakeDir(dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, logName)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if err := durable.Replace(dir, logName, nil, func(*durable.Writer) error { return nil }); err != nil {
+			return nil, err
+		}
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{file: file, volatile: volatile, more: make(chan struct{})}
+	if err := l.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+	}
+	return l, nil
+}
+
+func (l *Log) recover() error {
+	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return ErrInUse
+	}
+	info, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > 0 {
+		raw, err := unix.Mmap(int(l.file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(l.read(raw), unix.Munmap(raw)); err != nil {
+			return err
+		}
+	}
+	l.allocated = l.end
+	if err := l.file.Truncate(l.end); err != nil {
+		return err
+	}
+	// A process that was killed may have written without a sync what it is going to be asked for.
+	return unix.Fdatasync(int(l.file.Fd()))
+}
+
+// read takes over the frames, and checks the chain.
+func (l *Log) read(raw []byte) error {
+	for {
+		body := frameAt(raw[l.end:], l.frames)
+		if body == nil {
+			break
+		}
+		at := l.end + frameHead
+		for len(body) > 0 {
+			n, used := binary.Uvarint(body)
+			if used <= 0 || len(body)-used < sha256.Size || n > uint64(len(body)-used-sha256.Size) {
+				return fmt.Errorf("%w: frame %d", ErrDamaged, l.frames)
+			}
+			start := used + sha256.Size
+			blob := body[start : start+int(n)]
+			l.chain = l.chain.After(blob)
+			if !bytes.Equal(body[used:start], l.chain[:]) {
+				return fmt.Errorf("%w: the chain of hashes breaks at number %d", ErrDamaged, len(l.places)+1)
+			}
+			l.places = append(l.places, place{at + int64(start), uint32(n)})
+			at += int64(start) + int64(n)
+			body = body[start+int(n):]
+		}
+		l.end = at
+		l.frames++
+	}
+	// The frame that a crash cut short is the last: a later one would have been written after it was durable.
+	for at := l.end + 1; at+frameHead < int64(len(raw)); at++ {
+		if binary.LittleEndian.Uint64(raw[at+8:]) != l.frames+1 {
+			continue
+		}
+		if frameAt(raw[at:], l.frames+1) != nil {
+			return fmt.Errorf("%w: frame %d is unreadable, the one after it is not", ErrDamaged, l.frames)
+		}
+	}
+	return nil
+}
+
+// frameAt is what the frame of that place holds, at the beginning of raw; nil: there is none, or not all of it.
+func frameAt(raw []byte, number uint64) []byte {
+	if len(raw) < frameHead {
+		return nil
+	}
+	length := binary.LittleEndian.Uint32(raw)
+	if length == 0 || int64(length) > int64(len(raw)-frameHead) || binary.LittleEndian.Uint64(raw[8:]) != number {
+		return nil
+	}
+	end := frameHead + int(length)
+	if crc32.Checksum(raw[8:end], castagnoli) != binary.LittleEndian.Uint32(raw[4:]) {
+		return nil
+	}
+	return raw[frameHead:end]
+}
+
+// Append keeps blobs, all or none of them, and gives the number of the first. It must not be called after an error.
+func (l *Log) Append(blobs [][]byte) (first uint64, err error) {
+	chain := l.chain // it changes here alone
+	buf := append(l.buf[:0], make([]byte, frameHead)...)
+	places := make([]place, 0, len(blobs))
+	for _, blob := range blobs {
+		buf = binary.AppendUvarint(buf, uint64(len(blob)))
+		chain = chain.After(blob)
+		buf = append(buf, chain[:]...)
+		places = append(places, place{l.end + int64(len(buf)), uint32(len(blob))})
+		buf = append(buf, blob...)
+	}
+	l.buf = buf
+	if len(buf)-frameHead > math.MaxUint32 {
+		return 0, fmt.Errorf("%d bytes at once", len(buf))
+	}
+	binary.LittleEndian.PutUint32(buf, uint32(len(buf)-frameHead))
+	binary.LittleEndian.PutUint64(buf[8:], l.frames)
+	binary.LittleEndian.PutUint32(buf[4:], crc32.Checksum(buf[8:], castagnoli))
+	if err := l.write(buf); err != nil {
+		return 0, err
+	}
+	l.end += int64(len(buf))
+	l.frames++
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first = uint64(len(l.places)) + 1
+	l.places, l.chain = append(l.places, places...), chain
+	close(l.more)
+	l.more = make(chan struct{})
+	return first, nil
+}
+
+func (l *Log) write(buf []byte) error {
+	if need := l.end + int64(len(buf)); need > l.allocated {
+		l.allocated = need + ahead
+		// Where the file system cannot, the file grows with each write.
+		_ = unix.Fallocate(int(l.file.Fd()), 0, 0, l.allocated)
+	}
+	if _, err := l.file.WriteAt(buf, l.end); err != nil || l.volatile {
+		return err
+	}
+	return unix.Fdatasync(int(l.file.Fd()))
+}
+
+// Last is the newest number, 0 where there is none, and the chain after it.
+func (l *Log) Last() (uint64, Chain) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return uint64(len(l.places)), l.chain
+}
+
+// Get reads the blobs from a number on, up to most bytes of them but at least one, and the chain after them. Where there
+// is none yet, more closes when there is.
+func (l *Log) Get(number uint64, most int) (blobs [][]byte, chain Chain, more <-chan struct{}, err error) {
+	l.mu.Lock()
+	if last := uint64(len(l.places)); number < 1 || number > last+1 {
+		l.mu.Unlock()
+		return nil, chain, nil, fmt.Errorf("%w: %d, where 1 to %d are accepted", ErrPast, number, last+1)
+	}
+	some, more := l.places[number-1:], l.more
+	l.mu.Unlock()
+	size, n := 0, 0
+	for n < len(some) && (n == 0 || size+int(some[n].bytes) <= most) {
+		size += int(some[n].bytes)
+		n++
+	}
+	if n == 0 {
+		return nil, chain, more, nil
+	}
+	all := make([]byte, size)
+	for _, p := range some[:n] {
+		blob := all[:p.bytes:p.bytes]
+		all = all[p.bytes:]
+		if _, err := l.file.ReadAt(blob, p.at); err != nil {
+			return nil, chain, nil, err
+		}
+		blobs = append(blobs, blob)
+	}
+	_, err = l.file.ReadAt(chain[:], some[n-1].at-sha256.Size)
+	return blobs, chain, more, err
+}
+
+// Close releases the file.
+func (l *Log) Close() error { return l.file.Close() }

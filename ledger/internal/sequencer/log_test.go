@@ -1,0 +1,180 @@
+package sequencer
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func open(t *testing.T, dir string) *Log {
+	t.Helper()
+	l, err := Open(dir, false)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func blobs(texts ...string) (out [][]byte) {
+	for _, text := range texts {
+		out = append(out, []byte(text))
+	}
+	return out
+}
+
+// all are the blobs of a log.
+func all(t *testing.T, l *Log) (out []string) {
+	t.Helper()
+	last, want := l.Last()
+	for number := uint64(1); number <= last; {
+		some, chain, _, err := l.Get(number, -1) // one at a time
+		require.NoError(t, err)
+		require.Len(t, some, 1)
+		out = append(out, string(some[0]))
+		if number++; number > last {
+			require.Equal(t, want, chain)
+		}
+	}
+	return out
+}
+
+// TestALogComesBack, with and without a sync of its own: the process may end at any time.
+func TestALogComesBack(t *testing.T) {
+	for _, volatile := range []bool{false, true} {
+		dir := t.TempDir()
+		var want []string
+		for round := range 3 {
+			l, err := Open(dir, volatile)
+			require.NoError(t, err)
+			require.Equal(t, want, all(t, l))
+			for i := range 5 {
+				group := []string{fmt.Sprint(round, " ", i), "", string(make([]byte, 3000*i))}
+				first, err := l.Append(blobs(group...))
+				require.NoError(t, err)
+				require.EqualValues(t, len(want)+1, first)
+				want = append(want, group...)
+			}
+			require.Equal(t, want, all(t, l))
+			require.NoError(t, l.Close()) // it writes nothing
+		}
+	}
+}
+
+// TestTheChain is what anybody can compute of the blobs alone.
+func TestTheChain(t *testing.T) {
+	l := open(t, t.TempDir())
+	_, err := l.Append(blobs("a", "b"))
+	require.NoError(t, err)
+	a, b := sha256.Sum256([]byte("a")), sha256.Sum256([]byte("b"))
+	after := sha256.Sum256(append(make([]byte, sha256.Size), a[:]...))
+	want := sha256.Sum256(append(after[:], b[:]...))
+	_, chain := l.Last()
+	assert.EqualValues(t, want, chain)
+}
+
+func TestPastTheLastIsRefused(t *testing.T) {
+	l := open(t, t.TempDir())
+	_, err := l.Append(blobs("a", "b"))
+	require.NoError(t, err)
+	for _, number := range []uint64{0, 4, 1 << 40} {
+		_, _, _, err := l.Get(number, 1)
+		require.ErrorIs(t, err, ErrPast, number)
+	}
+	none, _, more, err := l.Get(3, 1)
+	require.NoError(t, err)
+	assert.Empty(t, none)
+	select {
+	case <-more:
+		t.Fatal("there is no more")
+	default:
+	}
+	_, err = l.Append(blobs("c"))
+	require.NoError(t, err)
+	<-more
+}
+
+// TestATornTailIsCutOff, wherever the last write ended; what was answered before it stays.
+func TestATornTailIsCutOff(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	_, err := l.Append(blobs("a", "b"))
+	require.NoError(t, err)
+	whole := l.end
+	_, err = l.Append(blobs("c", "d"))
+	require.NoError(t, err)
+	torn := l.end
+	require.NoError(t, l.Close())
+	raw, err := os.ReadFile(filepath.Join(dir, logName))
+	require.NoError(t, err)
+	for end := whole; end < torn; end += 5 {
+		for name, tail := range map[string][]byte{"short": nil, "zeros": make([]byte, 5000)} {
+			again := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(again, logName), append(bytes.Clone(raw[:end]), tail...), 0o600))
+			l := open(t, again)
+			require.Equal(t, []string{"a", "b"}, all(t, l), "%s at %d", name, end)
+			first, err := l.Append(blobs("e"))
+			require.NoError(t, err)
+			require.EqualValues(t, 3, first)
+			require.NoError(t, l.Close())
+			require.Equal(t, []string{"a", "b", "e"}, all(t, open(t, again)))
+		}
+	}
+}
+
+// TestDamageIsTold: of what a later write shows to have been whole nothing may be cut off.
+func TestDamageIsTold(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	_, err := l.Append(blobs("a", "b"))
+	require.NoError(t, err)
+	first := l.end
+	_, err = l.Append(blobs("c"))
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	path := filepath.Join(dir, logName)
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for at := int64(0); at < first; at += 3 {
+		changed := bytes.Clone(raw)
+		changed[at] ^= 1
+		require.NoError(t, os.WriteFile(path, changed, 0o600))
+		_, err := Open(dir, false)
+		require.ErrorIs(t, err, ErrDamaged, "byte %d", at)
+	}
+}
+
+// TestABrokenChainIsTold, though each write is whole: a write of another log stands in for one of this.
+func TestABrokenChainIsTold(t *testing.T) {
+	var ends []int64
+	write := func(texts ...string) []byte {
+		dir := t.TempDir()
+		l := open(t, dir)
+		for _, text := range texts {
+			_, err := l.Append(blobs(text))
+			require.NoError(t, err)
+			ends = append(ends, l.end)
+		}
+		require.NoError(t, l.Close())
+		raw, err := os.ReadFile(filepath.Join(dir, logName))
+		require.NoError(t, err)
+		return raw[:ends[len(ends)-1]]
+	}
+	one, other := write("a", "b"), write("x", "y")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, logName), append(bytes.Clone(one[:ends[0]]), other[ends[2]:]...), 0o600))
+	_, err := Open(dir, false)
+	require.ErrorIs(t, err, ErrDamaged)
+	assert.ErrorContains(t, err, "chain of hashes breaks at number 2")
+}
+
+func TestALogHasOneProcess(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir)
+	_, err := Open(dir, false)
+	require.ErrorIs(t, err, ErrInUse)
+}

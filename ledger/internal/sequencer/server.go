@@ -1,0 +1,205 @@
+package sequencer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/qioi/qioi/ledger/pb/sequencerpb"
+)
+
+const (
+	// window is how many requests of a stream may wait for their answers.
+	window = 512
+	// groupBytes is about how much is written and synced at once.
+	groupBytes = 4 << 20
+	// batchBytes is about how much a reader is sent at once.
+	batchBytes = 1 << 20
+)
+
+// request is blobs of a stream; first gets the number of the first of them, and has room for it.
+type request struct {
+	blobs [][]byte
+	first chan<- uint64
+}
+
+// channel is one log and the goroutine that appends to it.
+type channel struct {
+	log     *Log
+	waiting chan request
+}
+
+// run appends what waits, all of it with one sync, until ctx ends.
+func (c *channel) run(ctx context.Context) error {
+	for {
+		var group []request
+		select {
+		case <-ctx.Done():
+			return nil
+		case r := <-c.waiting:
+			group = append(group, r)
+		}
+		blobs, size := [][]byte(nil), 0
+		take := func(r request) {
+			blobs = append(blobs, r.blobs...)
+			for _, blob := range r.blobs {
+				size += len(blob)
+			}
+		}
+		take(group[0])
+		for more := true; more && size < groupBytes; {
+			select {
+			case r := <-c.waiting:
+				group = append(group, r)
+				take(r)
+			default:
+				more = false
+			}
+		}
+		number, err := c.log.Append(blobs)
+		if err != nil {
+			return fmt.Errorf("the log: %w", err) // what is on disk is known after a restart
+		}
+		for _, r := range group {
+			r.first <- number
+			number += uint64(len(r.blobs))
+		}
+	}
+}
+
+// Server answers for logs by the names of their channels.
+type Server struct {
+	sequencerpb.UnimplementedSequencerServer
+	channels map[string]*channel
+}
+
+// NewServer makes a server of logs that are open. Run appends to them.
+func NewServer(logs map[string]*Log) *Server {
+	s := &Server{channels: map[string]*channel{}}
+	for name, log := range logs {
+		s.channels[name] = &channel{log: log, waiting: make(chan request, window)}
+	}
+	return s
+}
+
+// Run appends until ctx ends, or a log cannot be written to.
+func (s *Server) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for name, c := range s.channels {
+		group.Go(func() error {
+			if err := c.run(ctx); err != nil {
+				return fmt.Errorf("channel %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (s *Server) channel(name string) (*channel, error) {
+	if c := s.channels[name]; c != nil {
+		return c, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "the sequencer has no channel %q", name)
+}
+
+// Order implements sequencerpb.SequencerServer.
+func (s *Server) Order(stream sequencerpb.Sequencer_OrderServer) error {
+	in, err := stream.Recv()
+	if err != nil {
+		return ignoreEOF(err)
+	}
+	c, err := s.channel(in.Channel)
+	if err != nil {
+		return err
+	}
+	// Requests of a stream are answered in their order, for there is one goroutine that appends. First never lacks room:
+	// slots bounds the requests that are not answered.
+	first, slots := make(chan uint64, window), make(chan struct{}, window)
+	group, ctx := errgroup.WithContext(stream.Context())
+	group.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case number := <-first:
+				if err := stream.Send(&sequencerpb.OrderResponse{First: number}); err != nil {
+					return err
+				}
+				<-slots
+			}
+		}
+	})
+	group.Go(func() error {
+		for {
+			if len(in.Blobs) == 0 {
+				return status.Error(codes.InvalidArgument, "a request of at least one blob is accepted")
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case slots <- struct{}{}:
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case c.waiting <- request{in.Blobs, first}:
+			}
+			if in, err = stream.Recv(); err != nil {
+				return err
+			}
+		}
+	})
+	return ignoreEOF(group.Wait())
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// Get implements sequencerpb.SequencerServer.
+func (s *Server) Get(in *sequencerpb.GetRequest, stream sequencerpb.Sequencer_GetServer) error {
+	c, err := s.channel(in.Channel)
+	if err != nil {
+		return err
+	}
+	for next := in.Number; ; {
+		blobs, chain, more, err := c.log.Get(next, batchBytes)
+		switch {
+		case errors.Is(err, ErrPast):
+			return status.Error(codes.OutOfRange, err.Error())
+		case err != nil:
+			return err
+		}
+		if len(blobs) == 0 {
+			select {
+			case <-more:
+				continue
+			case <-stream.Context().Done():
+				return nil
+			}
+		}
+		if err := stream.Send(&sequencerpb.Blobs{First: next, Blobs: blobs, Chain: chain[:]}); err != nil {
+			return err
+		}
+		next += uint64(len(blobs))
+	}
+}
+
+// Last implements sequencerpb.SequencerServer.
+func (s *Server) Last(_ context.Context, in *sequencerpb.LastRequest) (*sequencerpb.LastResponse, error) {
+	c, err := s.channel(in.Channel)
+	if err != nil {
+		return nil, err
+	}
+	number, chain := c.log.Last()
+	return &sequencerpb.LastResponse{Number: number, Chain: chain[:]}, nil
+}
