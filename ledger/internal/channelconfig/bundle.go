@@ -41,7 +41,7 @@ type Bundle struct {
 
 // Orderer is how the channel is ordered.
 type Orderer struct {
-	// ConsensusType is the kind of consenter: Solo, Raft, Kafka or BFT. It stays as it is while a channel lives.
+	// ConsensusType is the kind of consenter: Solo, Raft, Kafka, BFT or Sequencer. It stays as it is while a channel lives.
 	ConsensusType string
 	// Consenters are the orderers that agree on the order, where the kind has any; the others follow them.
 	Consenters []*etcdraftpb.Consenter
@@ -55,6 +55,8 @@ type Orderer struct {
 	Numbers []uint32
 	// KafkaBrokers are the host:port of the brokers to begin with, of Kafka.
 	KafkaBrokers []string
+	// Sequencer is the sequencer's host:port, of Sequencer.
+	Sequencer string
 	// MaxMessageCount is the transactions of a block in block mode.
 	MaxMessageCount int
 	// AbsoluteMaxBytes is the largest transaction, PreferredMaxBytes, which is not more, the size at which a block is cut.

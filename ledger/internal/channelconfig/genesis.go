@@ -31,6 +31,7 @@ type Genesis struct {
 	// RaftOptions are Raft's settings as they are on the wire.
 	RaftOptions          *etcdraftpb.Options
 	KafkaBrokers         []string
+	Sequencer            string
 	MaxMessageCount      uint32
 	AbsoluteMaxBytes     uint32
 	PreferredMaxBytes    uint32

@@ -11,14 +11,16 @@ import (
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/sequencerpb"
 )
 
 // Consensus types, as they stand in the configuration.
 const (
-	Solo  = "solo"
-	Raft  = "etcdraft"
-	Kafka = "kafka"
-	BFT   = "BFT"
+	Solo      = "solo"
+	Raft      = "etcdraft"
+	Kafka     = "kafka"
+	BFT       = "BFT"
+	Sequencer = "sequencer"
 )
 
 // consensusType is what of the orderers' group belongs to one consensus type.
@@ -47,6 +49,12 @@ var consensusTypes = map[string]consensusType{
 		encode: func(g *Genesis, group *commonpb.ConfigGroup) []byte {
 			set(group, keyKafkaBrokers, &ordererpb.KafkaBrokers{Brokers: g.KafkaBrokers})
 			return nil
+		},
+	},
+	Sequencer: {
+		decode: decodeSequencer,
+		encode: func(g *Genesis, _ *commonpb.ConfigGroup) []byte {
+			return mustMarshal(&sequencerpb.Place{Address: g.Sequencer})
 		},
 	},
 	BFT: {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters},
@@ -80,6 +88,18 @@ func decodeRaft(o *Orderer, _ *commonpb.ConfigGroup, metadata []byte) error {
 		TickInterval: tick, ElectionTick: int(opts.ElectionTick), HeartbeatTick: int(opts.HeartbeatTick),
 		SnapshotInterval: int(opts.SnapshotIntervalSize),
 	}
+	return nil
+}
+
+func decodeSequencer(o *Orderer, _ *commonpb.ConfigGroup, metadata []byte) error {
+	var place sequencerpb.Place
+	if err := protoutil.Unmarshal(metadata, &place); err != nil {
+		return err
+	}
+	if _, _, err := net.SplitHostPort(place.Address); err != nil {
+		return fmt.Errorf("%s at %q: host:port is accepted", Sequencer, place.Address)
+	}
+	o.Sequencer = place.Address
 	return nil
 }
 

@@ -27,7 +27,7 @@ func (o *Orderer) Trust() Trust { return trustOf(o.ConsensusType, o.Mode, len(o.
 
 func trustOf(consensusType string, mode Mode, consenters int) Trust {
 	switch consensusType {
-	case Solo, Raft, Kafka: // they survive crashes, not lies
+	case Solo, Raft, Kafka, Sequencer: // they survive crashes, not lies
 		return Trust{Seals: 1, Unsealed: mode == Stream, Forwarded: true}
 	default:
 		return Trust{Seals: Quorum(consenters)}

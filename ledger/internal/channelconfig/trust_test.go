@@ -17,7 +17,7 @@ import (
 
 // TestTrust: a kind that is not known to survive crashes alone inherits nothing.
 func TestTrust(t *testing.T) {
-	for _, crashes := range []string{Solo, Raft, Kafka} {
+	for _, crashes := range []string{Solo, Raft, Kafka, Sequencer} {
 		assert.Equal(t, Trust{Seals: 1, Unsealed: true, Forwarded: true}, trustOf(crashes, Stream, 3), crashes)
 		assert.Equal(t, Trust{Seals: 1, Forwarded: true}, trustOf(crashes, Block, 3), crashes)
 	}

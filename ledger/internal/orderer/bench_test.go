@@ -20,6 +20,18 @@ import (
 // benchCluster is three orderers, each a process of its own, with a leader.
 func benchCluster(b *testing.B) (c *testCluster, leader int) {
 	c = newCluster(b, func(o *setup.Options) { o.Pprof = true })
+	return c, c.quickest(b)
+}
+
+// sequencerBench is three facades and their sequencer, each a process of its own.
+func sequencerBench(b *testing.B, memory bool) (c *testCluster, quickest int) {
+	c, at := newSequencerCluster(b, func(o *setup.Options) { o.Pprof, o.SequencerMemory = true, memory })
+	c.spawnSequencer(at)
+	return c, c.quickest(b)
+}
+
+// quickest starts three orderers, and gives the one that answers first.
+func (c *testCluster) quickest(b *testing.B) (leader int) {
 	for i := range 3 {
 		c.spawn(i)
 	}
@@ -36,14 +48,26 @@ func benchCluster(b *testing.B) (c *testCluster, leader int) {
 			best, leader = took, i
 		}
 	}
-	return c, leader
+	return leader
 }
 
 // BenchmarkBroadcastToFollow is one closed-loop client: from the envelope's send
 // until a follower of the same orderer, and until the client's answer.
 func BenchmarkBroadcastToFollow(b *testing.B) {
-	c, leader := benchCluster(b)
-	for name, at := range map[string]int{"leader": leader, "follower": (leader + 1) % 3} {
+	b.Run("raft", func(b *testing.B) {
+		c, leader := benchCluster(b)
+		broadcastToFollow(b, c, map[string]int{"leader": leader, "follower": (leader + 1) % 3})
+	})
+	for name, memory := range map[string]bool{"sequencer": false, "sequencer-memory": true} {
+		b.Run(name, func(b *testing.B) {
+			c, at := sequencerBench(b, memory)
+			broadcastToFollow(b, c, map[string]int{"facade": at})
+		})
+	}
+}
+
+func broadcastToFollow(b *testing.B, c *testCluster, orderers map[string]int) {
+	for name, at := range orderers {
 		b.Run(name, func(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()

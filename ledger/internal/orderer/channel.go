@@ -108,7 +108,7 @@ func (ch *channel) openPart() error {
 	}
 	consenter, err := ch.kind.Open(consensus.Settings{
 		Channel: ch.name, ID: g.id, Founders: ch.founders, Dir: ch.partDir(g.id),
-		Bundle: ch.Bundle, Signer: ch.signer,
+		Bundle: ch.Bundle, Signer: ch.signer, Certificate: ch.owner.certificate,
 	}, ch)
 	if err != nil {
 		return err

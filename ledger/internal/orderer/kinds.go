@@ -6,12 +6,14 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/replica"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/sequencer"
 )
 
 // kinds are the ways to agree, by the consensus type of a channel's configuration.
 var kinds = map[string]*consensus.Kind{
-	channelconfig.Raft:  &etcdraft.Raft,
-	channelconfig.Solo:  &etcdraft.Solo,
-	channelconfig.Kafka: &kafka.Kind,
-	channelconfig.BFT:   &replica.PBFT,
+	channelconfig.Raft:      &etcdraft.Raft,
+	channelconfig.Solo:      &etcdraft.Solo,
+	channelconfig.Kafka:     &kafka.Kind,
+	channelconfig.BFT:       &replica.PBFT,
+	channelconfig.Sequencer: &sequencer.Kind,
 }

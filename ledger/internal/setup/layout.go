@@ -34,6 +34,7 @@ type node struct {
 // plan places nodes, names and ports. It touches nothing.
 type plan struct {
 	brokers    []*node
+	sequencer  []*node // at most one
 	orderers   []*node
 	peers      [][]*node // by organisation
 	chaincodes []*node
@@ -70,6 +71,9 @@ func newPlan(o Options, chaincodes []channelconfig.GenesisChaincode) *plan {
 	}
 	for i := range o.Brokers {
 		p.brokers = append(p.brokers, p.broker(i))
+	}
+	if consenters[o.Consenter].sequencer {
+		p.sequencer = []*node{p.newSequencer(o)}
 	}
 	return p
 }
@@ -152,9 +156,34 @@ func (p *plan) broker(i int) *node {
 	}}
 }
 
+// newSequencer places the sequencer. To who watches the network it is a broker, though one of our own.
+func (p *plan) newSequencer(o Options) *node {
+	const name, fqdn = "sequencer1", "sequencer1." + ordererOrg
+	home := path.Join("crypto", "ordererOrganizations", ordererOrg, "orderers", fqdn)
+	n := &node{fqdn: fqdn, home: home, Node: network.Node{
+		Name: name, Role: "broker", MSPID: ordererMSP, Address: p.port(), Operations: p.port(),
+		Data: path.Join("data", name), Log: path.Join("log", name+".log"),
+	}}
+	n.Args = []string{"sequencer", "--listen", n.Address, "--data", n.Data, "--operations", n.Operations, "--processors", strconv.Itoa(o.Processors)}
+	for _, channel := range o.Channels {
+		n.Args = append(n.Args, "--channel", channel)
+	}
+	if o.Pprof {
+		n.Args = append(n.Args, "--pprof")
+	}
+	if o.SequencerMemory {
+		n.Args = append(n.Args, "--memory")
+	}
+	if !o.NoTLS {
+		n.Args = append(n.Args, "--tls-cert", path.Join(home, "tls/server.crt"), "--tls-key", path.Join(home, "tls/server.key"), "--client-ca", path.Join(home, "tls/ca.crt"))
+	}
+	return n
+}
+
 // nodes lists all, in the order in which they are best started.
 func (p *plan) nodes() []*node {
 	all := append([]*node{}, p.brokers...)
+	all = append(all, p.sequencer...)
 	all = append(all, p.orderers...)
 	all = append(all, p.chaincodes...)
 	for _, peers := range p.peers {

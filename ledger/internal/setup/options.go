@@ -28,10 +28,12 @@ type Options struct {
 	Channels []string
 	// Mode is "stream", where each transaction leaves as soon as it is ordered, or "block", Fabric's batches.
 	Mode string
-	// Consenter is how orderers agree: "raft", "solo" or "kafka".
+	// Consenter is how orderers agree: "raft", "solo", "kafka", "bft" or "sequencer".
 	Consenter string
 	// Brokers is how many brokers are placed for the consenter kafka; another program runs them; 0: 3.
 	Brokers int
+	// SequencerMemory has the sequencer answer before its log is on disk.
+	SequencerMemory bool
 	// MaxMessageCount is the transactions of a block, in block mode. From 50 on writes are spaced (WireGap).
 	MaxMessageCount uint32
 	// PreferredMaxBytes is the size at which a block is cut, in both modes; at most AbsoluteMaxBytes.
@@ -92,14 +94,16 @@ type consenter struct {
 	alone         bool // alone is whether there is one orderer
 	grows         bool // grows is whether orderers are added to those that the network began with
 	least         int  // least is how many orderers there are at least
+	sequencer     bool // sequencer is whether there is one
 	brokers       int  // brokers is how many are placed by default, of which one may fail; 0: it has none
 }
 
 var consenters = map[string]consenter{
-	"raft":  {consensusType: channelconfig.Raft, grows: true},
-	"solo":  {consensusType: channelconfig.Solo, alone: true},
-	"kafka": {consensusType: channelconfig.Kafka, brokers: 3},
-	"bft":   {consensusType: channelconfig.BFT, least: 4, grows: true},
+	"raft":      {consensusType: channelconfig.Raft, grows: true},
+	"solo":      {consensusType: channelconfig.Solo, alone: true},
+	"kafka":     {consensusType: channelconfig.Kafka, brokers: 3},
+	"bft":       {consensusType: channelconfig.BFT, least: 4, grows: true},
+	"sequencer": {consensusType: channelconfig.Sequencer, sequencer: true},
 }
 
 var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block}
@@ -123,14 +127,15 @@ func (o *Options) validate() error {
 	_, knownMode := modes[o.Mode]
 	found.If(!knownMode, "--mode %q: stream and block are accepted", o.Mode)
 	how, known := consenters[o.Consenter]
-	found.If(!known, "--consenter %q: raft, solo, kafka and bft are accepted", o.Consenter)
+	found.If(!known, "--consenter %q: raft, solo, kafka, bft and sequencer are accepted", o.Consenter)
 	found.If(how.alone && o.Orderers != 1, "--consenter %s --orderers %d: %[1]s is one orderer", o.Consenter, o.Orderers)
 	found.If(o.Orderers < how.least, "--consenter %s --orderers %d: %d to 25 are accepted, of which fewer than a third may lie", o.Consenter, o.Orderers, how.least)
 	found.If(o.Brokers > 0 && how.brokers == 0, "--brokers %d: only --consenter kafka has brokers", o.Brokers)
+	found.If(o.SequencerMemory && !how.sequencer, "--sequencer-memory: only --consenter sequencer has a sequencer")
 	found.If(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),
 		"--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
-	found.If(o.Kubernetes != "" && (o.ChaincodeTLS || how.brokers > 0),
-		"--kubernetes %s: it is accepted without --chaincode-tls and --consenter kafka", o.Kubernetes)
+	found.If(o.Kubernetes != "" && (o.ChaincodeTLS || how.brokers > 0 || how.sequencer),
+		"--kubernetes %s: it is accepted without --chaincode-tls and without --consenter kafka or sequencer", o.Kubernetes)
 	found.If(len(o.Channels) == 0, "--channel: at least one is accepted")
 	seen := map[string]bool{}
 	for _, name := range o.Channels {

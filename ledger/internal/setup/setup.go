@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -109,6 +110,11 @@ func (b *builder) orderers() error {
 		}
 		b.identities = append(b.identities, channelconfig.GenesisIdentity{MSPID: ordererMSP, Cert: signs})
 	}
+	for _, n := range b.plan.sequencer {
+		if _, err := org.issueTLS(n.home, n.fqdn, n.Address); err != nil {
+			return err
+		}
+	}
 	if _, err := org.user("Admin", "admin"); err != nil {
 		return err
 	}
@@ -182,7 +188,7 @@ func (b *builder) channels(chaincodes []channelconfig.GenesisChaincode) error {
 	o := b.options
 	for _, name := range o.Channels {
 		block, err := channelconfig.NewGenesis(channelconfig.Genesis{
-			ChannelID: name, ConsensusType: consenters[o.Consenter].consensusType, Consenters: b.consenters, Identities: b.identities, KafkaBrokers: addresses(b.plan.brokers),
+			ChannelID: name, ConsensusType: consenters[o.Consenter].consensusType, Consenters: b.consenters, Identities: b.identities, KafkaBrokers: addresses(b.plan.brokers), Sequencer: strings.Join(addresses(b.plan.sequencer), ""),
 			RaftOptions: &etcdraftpb.Options{
 				TickInterval: o.RaftTick.String(), ElectionTick: o.ElectionTicks, HeartbeatTick: 1,
 				MaxInflightBlocks: 5, SnapshotIntervalSize: o.SnapshotBytes,

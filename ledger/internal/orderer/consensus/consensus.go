@@ -1,6 +1,6 @@
 // Package consensus is the seam between a channel and the ways to agree on its order.
 //
-// A Kind is one way: etcdraft.Raft, etcdraft.Solo, kafka.Kind. The orderer (package orderer) knows a channel's Consenter
+// A Kind is one way: etcdraft.Raft, etcdraft.Solo, kafka.Kind, sequencer.Kind. The orderer (package orderer) knows a channel's Consenter
 // and Kind by this package alone. A new way is a package with a Kind and one line in orderer/kinds.go, and, where it has
 // settings in the channel's configuration, one line in channelconfig/kinds.go.
 //
@@ -81,6 +81,7 @@ package consensus
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -137,6 +138,8 @@ type Settings struct {
 	Bundle func() *channelconfig.Bundle
 	// Signer is this orderer's identity.
 	Signer protoutil.Signer
+	// Certificate is this orderer's in TLS, for who is not a member; nil: TLS is off.
+	Certificate *tls.Certificate
 }
 
 // CutInterval is how long a block may stay open by the configuration in force.

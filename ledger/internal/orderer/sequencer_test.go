@@ -1,0 +1,143 @@
+package orderer
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	facade "github.com/qioi/qioi/ledger/internal/orderer/consensus/sequencer"
+	"github.com/qioi/qioi/ledger/internal/sequencer"
+	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// sequencerEnv has the test binary be the sequencer with these arguments, one a line.
+const sequencerEnv = "QIOI_TEST_SEQUENCER"
+
+func runSequencer(args string) error {
+	cmd := sequencer.Command()
+	cmd.SetArgs(strings.Split(args, "\n"))
+	return cmd.Execute()
+}
+
+// newSequencerCluster is orderers, and one node more that is their sequencer.
+func newSequencerCluster(t testing.TB, change func(*setup.Options)) (c *testCluster, at int) {
+	t.Helper()
+	c = newCluster(t, func(o *setup.Options) { o.Consenter = "sequencer"; change(o) })
+	slices.SortStableFunc(c.file.Nodes, func(a, b network.Node) int { return rank(a) - rank(b) })
+	return c, slices.IndexFunc(c.file.Nodes, func(n network.Node) bool { return n.Role == "broker" })
+}
+
+// spawnSequencer runs the sequencer as a process of its own.
+func (c *testCluster) spawnSequencer(i int) (end func(os.Signal)) {
+	c.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), sequencerEnv+"="+strings.Join(c.node(i).Args[1:], "\n"))
+	cmd.Stderr = c.logFile(i)
+	require.NoError(c.t, cmd.Start())
+	ended := false
+	end = func(sig os.Signal) {
+		if !ended {
+			ended = true
+			require.NoError(c.t, cmd.Process.Signal(sig))
+			_ = cmd.Wait() // after a SIGKILL it says so
+		}
+	}
+	c.t.Cleanup(func() { end(syscall.SIGKILL) })
+	return end
+}
+
+// TestTheSequencerOrdersForAllAlike, while it and its facades are killed by turns in the middle of blocks.
+func TestTheSequencerOrdersForAllAlike(t *testing.T) {
+	for mode, change := range map[string]func(*setup.Options){
+		"stream":  func(o *setup.Options) { o.VirtualBlockTxs = 4 },
+		"block":   func(o *setup.Options) { o.Mode, o.MaxMessageCount, o.BatchTimeout = "block", 4, 100*time.Millisecond },
+		"memory":  func(o *setup.Options) { o.SequencerMemory = true },
+		"plainly": func(o *setup.Options) { o.NoTLS, o.Orderers = true, 1 },
+	} {
+		t.Run(mode, func(t *testing.T) {
+			c, at := newSequencerCluster(t, change)
+			if !c.file.TLS { // the helpers speak TLS
+				end := c.spawnSequencer(at)
+				log := filepath.Join(c.dir, c.node(0).Log)
+				c.spawn(0)
+				require.Eventually(t, func() bool {
+					text, err := os.ReadFile(log)
+					return err == nil && strings.Contains(string(text), "is read up to number")
+				}, patience, 10*time.Millisecond)
+				end(syscall.SIGTERM)
+				return
+			}
+			facades := []func(os.Signal){c.spawn(0), c.spawn(1), c.spawn(2)} // before the sequencer
+			end := c.spawnSequencer(at)
+			var want []string
+			for i := range 30 {
+				text := fmt.Sprint("tx", i)
+				c.orderAt(i%3, text)
+				want = append(want, text)
+				switch i % 6 {
+				case 2:
+					end(syscall.SIGKILL)
+					end = c.spawnSequencer(at)
+				case 4:
+					victim := i / 6 % 3
+					facades[victim](syscall.SIGKILL)
+					facades[victim] = c.spawn(victim)
+				}
+			}
+			for i := range 3 {
+				assert.Equal(t, want, c.texts(i, ch, &streampb.Position{Block: 1}, len(want)))
+			}
+			// The last two may be in a block that only its time ends.
+			hashes := map[uint64]string{}
+			last := c.sealed(0, want)
+			for i := range 3 {
+				blocks, err := c.blocks(i, ch, 1, last)
+				require.NoError(t, err)
+				for _, b := range blocks {
+					hash := fmt.Sprintf("%x %x", b.Header.DataHash, b.Header.PreviousHash)
+					if before, is := hashes[b.Header.Number]; is {
+						assert.Equal(t, before, hash, "block %d of orderer %d", b.Header.Number, i)
+					}
+					hashes[b.Header.Number] = hash
+				}
+			}
+		})
+	}
+}
+
+// TestAnotherLogEndsTheFacade, running or restarted: it would go on with a chain that no other one has.
+func TestAnotherLogEndsTheFacade(t *testing.T) {
+	c, at := newSequencerCluster(t, func(o *setup.Options) { o.Orderers, o.VirtualBlockTxs = 1, 2 })
+	end := c.spawnSequencer(at)
+	open := func() *Node {
+		cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
+		require.NoError(t, err)
+		node, err := Open(cfg)
+		require.NoError(t, err)
+		return node
+	}
+	node := open()
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(t.Context()) }()
+	for i := range 8 {
+		c.orderAt(0, fmt.Sprint(i))
+	}
+	c.texts(0, ch, &streampb.Position{Block: 1}, 8)
+	end(syscall.SIGKILL)
+	require.NoError(t, os.RemoveAll(filepath.Join(c.dir, c.node(at).Data)))
+	c.spawnSequencer(at)
+	require.ErrorIs(t, <-ended, facade.ErrLost)
+	require.ErrorIs(t, open().Run(t.Context()), facade.ErrLost)
+}
