@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
+	"github.com/qioi/qioi/ledger/pb/sequencerpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -161,6 +162,9 @@ func TestInvalidConfigurations(t *testing.T) {
 		},
 		"value KafkaBrokers is missing": func(r *commonpb.ConfigGroup) {
 			set(r.Groups[ordererGroup], keyConsensusType, &ordererpb.ConsensusType{Type: Kafka})
+		},
+		`sequencer at "nowhere"`: func(r *commonpb.ConfigGroup) {
+			set(r.Groups[ordererGroup], keyConsensusType, &ordererpb.ConsensusType{Type: Sequencer, Metadata: mustMarshal(&sequencerpb.Place{Address: "nowhere"})})
 		},
 		`KafkaBrokers: at least one`: func(r *commonpb.ConfigGroup) {
 			set(r.Groups[ordererGroup], keyConsensusType, &ordererpb.ConsensusType{Type: Kafka})

@@ -29,7 +29,7 @@ type File struct {
 // its place here.
 type Node struct {
 	Name       string   `json:"name"`
-	Role       string   `json:"role"` // orderer, peer, chaincode or broker
+	Role       string   `json:"role"` // orderer, peer, chaincode or broker (the sequencer is one too)
 	MSPID      string   `json:"msp_id"`
 	Address    string   `json:"address"`
 	Operations string   `json:"operations,omitempty"`

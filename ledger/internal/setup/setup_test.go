@@ -86,6 +86,23 @@ func TestWhatIsWrittenIsSpacedWhereTransactionsWaitForTheirBlocks(t *testing.T) 
 	}
 }
 
+func TestSequencerIsPlacedAndNamed(t *testing.T) {
+	o := Defaults()
+	o.Dir, o.Consenter, o.SequencerMemory, o.Channels = filepath.Join(t.TempDir(), "net"), "sequencer", true, []string{"one", "two"}
+	file, err := Init(o)
+	require.NoError(t, err)
+	node := file.Nodes[0]
+	assert.Equal(t, "broker", node.Role)
+	assert.Equal(t, "sequencer", node.Args[0])
+	assert.Subset(t, node.Args, []string{"--memory", "--channel", "one", "two", "--client-ca"})
+	for _, channel := range o.Channels {
+		_, bundle, err := nodeconfig.Channel{Name: channel, Genesis: filepath.Join(o.Dir, genesisFile(channel))}.GenesisBlock()
+		require.NoError(t, err)
+		assert.Equal(t, channelconfig.Sequencer, bundle.Orderer.ConsensusType)
+		assert.Equal(t, node.Address, bundle.Orderer.Sequencer)
+	}
+}
+
 func TestKafkaOrderersAreToldOfTheBrokers(t *testing.T) {
 	o := Defaults()
 	o.Dir, o.Consenter = filepath.Join(t.TempDir(), "net"), "kafka"
@@ -144,6 +161,7 @@ func TestInitRefuses(t *testing.T) {
 		"--mode \"batch\"":                  func(o *Options) { o.Mode = "batch" },
 		"--consenter \"pbft\"":              func(o *Options) { o.Consenter = "pbft" },
 		"only --consenter kafka":            func(o *Options) { o.Brokers = 3 },
+		"only --consenter sequencer":        func(o *Options) { o.SequencerMemory = true },
 		"--brokers 10":                      func(o *Options) { o.Consenter, o.Brokers = "kafka", 10 },
 		"solo is one orderer":               func(o *Options) { o.Consenter = "solo" },
 		"--channel \"A\"":                   func(o *Options) { o.Channels = []string{"A"} },
