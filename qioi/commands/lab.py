@@ -88,12 +88,14 @@ def command() -> None:
 )
 @click.option(
     "--consenter",
-    type=click.Choice(["raft", "solo", "kafka", "bft"]),
+    type=click.Choice(["raft", "solo", "kafka", "bft", "sequencer"]),
     default="raft",
     show_default=True,
     help="Who orders; kafka: three Apache Kafka brokers, which it fetches once (`make kafka`) and starts; "
-    "bft: four orderers or more, of which fewer than a third may lie.",
+    "bft: four orderers or more, of which fewer than a third may lie; "
+    "sequencer: one process keeps the order, the orderers are its facades.",
 )
+@click.option("--sequencer-memory", is_flag=True, help="Of the sequencer: answer before its log is on disk.")
 @click.option("--channel", "channels", multiple=True, default=("mychannel",), show_default=True, help="Repeatable.")
 @click.option(
     "--chaincode",
@@ -125,6 +127,7 @@ def up(
     nodes: int | None,
     mode: str | None,
     consenter: str,
+    sequencer_memory: bool,
     channels: tuple[str, ...],
     chaincodes: tuple[str, ...],
     base_port: int,
@@ -137,6 +140,8 @@ def up(
     configuration finds them. DOCKER_HOST names an engine's socket that is not Docker's default.
     """
     extra = tuple(text for chaincode in chaincodes for text in ("--chaincode", chaincode))
+    if sequencer_memory:
+        extra += ("--sequencer-memory",)
     options = LabOptions(
         orgs=orgs,
         peers_per_org=peers_per_org,

@@ -69,7 +69,7 @@ class NetworkSpec(Strict):
     binaries: str | None = None
     runtime: Runtime = "process"
     mode: Literal["stream", "block"] = "stream"
-    consenter: Literal["raft", "solo", "kafka", "bft"] = "raft"
+    consenter: Literal["raft", "solo", "kafka", "bft", "sequencer"] = "raft"
     orgs: Annotated[int, Field(ge=1, le=20)] = 2
     peers_per_org: Annotated[int, Field(ge=1, le=20)] = 2
     orderers: Annotated[int, Field(ge=1, le=9)] = 3

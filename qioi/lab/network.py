@@ -20,7 +20,7 @@ BINARY_NAME = "qioi-ledger"
 class Node:
     """One process of the network. ``log`` is absolute; ``operations`` is empty for a chaincode.
 
-    A broker, which is not the ledger's own, has no ``arguments``, and a second address, ``controller``.
+    A broker of Kafka, which is not the ledger's own, has no ``arguments``, and a second address, ``controller``.
     """
 
     name: str

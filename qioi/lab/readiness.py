@@ -16,7 +16,7 @@ from qioi.processes.errors import LabError
 PATIENCE = 10.0
 #: Seconds that a node has to answer where every node is asked once: the waits for nodes that hang add up.
 GLANCE = 2.0
-_CONNECTED = re.compile(r'^qioi_orderer_kafka_connected\{channel="([^"]+)"\} 1$', re.MULTILINE)
+_CONNECTED = re.compile(r'^qioi_orderer_(?:kafka|sequencer)_connected\{channel="([^"]+)"\} 1$', re.MULTILINE)
 _LEADS = re.compile(r'^consensus_etcdraft_is_leader\{channel="([^"]+)"\} 1$', re.MULTILINE)
 
 
@@ -35,15 +35,16 @@ def serves(node: Node, patience: float = PATIENCE) -> bool:
 def leaderless(network: Network, patience: Callable[[], float] = lambda: PATIENCE) -> tuple[str, ...]:
     """Name the channels on which no transaction can be ordered.
 
-    Raft needs a leader. Kafka has none, but every orderer must have read the topic. Solo needs neither. ``patience``
-    says before each orderer is asked how many seconds it has to answer.
+    Raft needs a leader. Kafka and the sequencer have none, but every orderer must have read their log. Solo needs
+    neither. ``patience`` says before each orderer is asked how many seconds it has to answer.
     """
     if network.consenter == "solo":
         return ()
-    pattern = _CONNECTED if network.consenter == "kafka" else _LEADS
+    apart = network.consenter in ("kafka", "sequencer")
+    pattern = _CONNECTED if apart else _LEADS
     orderers = [node for node in network.nodes if node.role is Role.ORDERER]
     able = [set(pattern.findall(ask(node.operations, "/metrics", patience()) or "")) for node in orderers]
-    fit = set.intersection(*able) if network.consenter == "kafka" else set.union(*able)
+    fit = set.intersection(*able) if apart else set.union(*able)
     return tuple(channel for channel in network.channels if channel not in fit)
 
 

@@ -63,11 +63,11 @@ class LedgerSystem:
             site.start(node, self._command(node, brokers))
 
     def _brokers(self, network: Network) -> kafka.Brokers:
-        nodes = tuple(node for node in network.nodes if node.role is Role.BROKER)
+        nodes = tuple(node for node in network.nodes if not node.arguments)
         return kafka.Brokers(nodes, self._directory, *((self._jars, self._java) if nodes else (Path(), "")))
 
     def _command(self, node: Node, brokers: kafka.Brokers) -> list[str]:
-        return brokers.command(node) if node.role is Role.BROKER else [str(self._binary), *node.arguments]
+        return [str(self._binary), *node.arguments] if node.arguments else brokers.command(node)
 
     def lacking(self, network: Network, patience: Patience) -> str:
         """Name the channels on which no transaction can be ordered."""
