@@ -79,7 +79,7 @@ var lies = map[string]struct {
 				return out
 			}
 		},
-		reason: "is not followed any more",
+		reason: "is no longer followed",
 	},
 	"no seal": {
 		lie: func() lie {
