@@ -118,4 +118,4 @@ def tell(channel: str, lost: list[LeaderChange], before: Leadership, after: Lead
             "their default until that ends", channel, lost[0].old, lost[0].new, lost[0].orderer, after.factor
         )  # fmt: skip
     elif before.losses and not after.losses:
-        log.info("channel %s: the interference has ended: no floor under its orderers any more", channel)
+        log.info("channel %s: the interference has ended: the floor under its orderers is gone", channel)
