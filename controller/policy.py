@@ -163,16 +163,16 @@ class Controller:
 
     def rest(self, channel: str, found: int) -> int:
         """Give :meth:`Policy.rest` of a channel's policy."""
-        return self._policies[channel].rest(found)
+        return self.policies[channel].rest(found)
 
     def is_shown_only(self, channel: str | None) -> bool:
         """Whether a channel's policy is a dry run, which decides but changes nothing."""
-        policy = self._policies.get(channel or "")
+        policy = self.policies.get(channel or "")
         return policy is not None and policy.dry_run
 
     def is_literal(self, channel: str | None) -> bool:
         """Whether a channel's law is Algorithm 1 of the paper, which is followed to the letter."""
-        policy = self._policies.get(channel or "")
+        policy = self.policies.get(channel or "")
         return policy is not None and policy.law == "proportional"
 
     def limit_all(self, asked: Iterable[Want], given: Iterable[Want]) -> None:

@@ -21,7 +21,7 @@ from qioi.controller.policy import Controller, Decisions
 from qioi.controller.slicing import SlicePeriod
 from qioi.daemon.instruments import Instruments
 from qioi.daemon.observer import Observer
-from qioi.daemon.reporter import Reporter, channel_rows, component_row
+from qioi.daemon.reporter import Reporter, blank_row, channel_rows
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
 from qioi.show.snapshot import Snapshot
@@ -162,7 +162,7 @@ class Daemon:
                 self._forget(one.name)
         self._observer.watch(listing.components, listing.policies)
         known = {(one.name, one.cgroup): one for one in before.components}
-        rows = (component_row(one) for one in listing.components)
+        rows = (blank_row(one) for one in listing.components)
         return replace(
             before,
             period=self._config.period,

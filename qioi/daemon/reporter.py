@@ -45,7 +45,7 @@ class Reporter:
             actuator=actuator,
             cgroup_version=cgroup_version,
             channels=tuple(channel_rows((), config.policies)),
-            components=tuple(component_row(one) for one in config.components),
+            components=tuple(blank_row(one) for one in config.components),
             configuration=ConfigState(str(config.file), time.time()),
         )
 
@@ -114,7 +114,7 @@ class Reporter:
         self._totals = replace(self._totals, early=self._totals.early + early, late=self._totals.late + late)
 
 
-def component_row(one: Component) -> ComponentState:
+def blank_row(one: Component) -> ComponentState:
     """Give the row of a component that was not observed yet."""
     return ComponentState(one.name, one.role.value, one.cgroup)
 
