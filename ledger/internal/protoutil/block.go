@@ -65,6 +65,14 @@ func (d *DataHasher) Sum() []byte { return d.h.Sum(nil) }
 // Reset starts the next block.
 func (d *DataHasher) Reset() { d.h.Reset() }
 
+// RunningHash is the running hash after one transaction more. It stands for all of the order up to there. At the beginning
+// of a block it is the hash of the header of the block before.
+func RunningHash(before, tx []byte) []byte {
+	digest := sha256.Sum256(tx)
+	sum := sha256.Sum256(concat(before, digest[:]))
+	return sum[:]
+}
+
 // SignBlock makes a block's metadata with one orderer's signature, as Fabric's
 // orderers do: the signature covers the number of the last configuration block
 // and the consenter's metadata besides the header.

@@ -22,6 +22,9 @@ import (
 type Version struct {
 	Block uint64
 	Tx    uint64
+	// Hash is the running hash after that transaction, where some orderers may lie: a key that was written at the same
+	// place of another order has another version. It is empty elsewhere.
+	Hash string
 }
 
 // Entry is a committed key. It is never changed: a write replaces it.
@@ -180,6 +183,7 @@ func (s *Snapshot) Hash() [sha256.Size]byte {
 			hashString(h, e.Key)
 			hashUint(h, e.Version.Block)
 			hashUint(h, e.Version.Tx)
+			hashString(h, e.Version.Hash)
 			hashUint(h, uint64(len(e.Value)))
 			_, _ = h.Write(e.Value) // a hash never errs
 			return true

@@ -14,7 +14,7 @@ import (
 func TestScanBounds(t *testing.T) {
 	db := New()
 	for i, key := range []string{"a", "b", "c", "d"} {
-		db.Apply(Version{1, uint64(i)}, []Write{{Namespace: "ns", Key: key, Value: []byte(key)}})
+		db.Apply(Version{Block: 1, Tx: uint64(i)}, []Write{{Namespace: "ns", Key: key, Value: []byte(key)}})
 	}
 	keys := func(entries []*Entry) (out string) {
 		for _, e := range entries {
@@ -81,13 +81,14 @@ func TestHashTellsEveryPart(t *testing.T) {
 		db.Apply(version, writes)
 		return db.Snapshot().Hash()
 	}
-	base := hash(Version{1, 2}, Write{Namespace: "n", Key: "k", Value: []byte("v")})
-	assert.Equal(t, base, hash(Version{1, 2}, Write{Namespace: "n", Key: "k", Value: []byte("v")}))
+	base := hash(Version{Block: 1, Tx: 2}, Write{Namespace: "n", Key: "k", Value: []byte("v")})
+	assert.Equal(t, base, hash(Version{Block: 1, Tx: 2}, Write{Namespace: "n", Key: "k", Value: []byte("v")}))
 	for name, other := range map[string][32]byte{
-		"version":   hash(Version{1, 3}, Write{Namespace: "n", Key: "k", Value: []byte("v")}),
-		"namespace": hash(Version{1, 2}, Write{Namespace: "m", Key: "k", Value: []byte("v")}),
-		"border":    hash(Version{1, 2}, Write{Namespace: "nk", Key: "", Value: []byte("v")}),
-		"value":     hash(Version{1, 2}, Write{Namespace: "n", Key: "k", Value: []byte("w")}),
+		"version":   hash(Version{Block: 1, Tx: 3}, Write{Namespace: "n", Key: "k", Value: []byte("v")}),
+		"order":     hash(Version{Block: 1, Tx: 2, Hash: "h"}, Write{Namespace: "n", Key: "k", Value: []byte("v")}),
+		"namespace": hash(Version{Block: 1, Tx: 2}, Write{Namespace: "m", Key: "k", Value: []byte("v")}),
+		"border":    hash(Version{Block: 1, Tx: 2}, Write{Namespace: "nk", Key: "", Value: []byte("v")}),
+		"value":     hash(Version{Block: 1, Tx: 2}, Write{Namespace: "n", Key: "k", Value: []byte("w")}),
 		"empty":     New().Snapshot().Hash(),
 	} {
 		assert.NotEqual(t, base, other, name)

@@ -198,9 +198,12 @@ func (x *KVWrite) GetValue() []byte {
 
 // Version is the position of the transaction that wrote a key.
 type Version struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	BlockNum      uint64                 `protobuf:"varint,1,opt,name=block_num,json=blockNum,proto3" json:"block_num,omitempty"`
-	TxNum         uint64                 `protobuf:"varint,2,opt,name=tx_num,json=txNum,proto3" json:"tx_num,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	BlockNum uint64                 `protobuf:"varint,1,opt,name=block_num,json=blockNum,proto3" json:"block_num,omitempty"`
+	TxNum    uint64                 `protobuf:"varint,2,opt,name=tx_num,json=txNum,proto3" json:"tx_num,omitempty"`
+	// running_hash is not Fabric's: the running hash after that transaction (qioi.stream.Word), on channels in stream mode of
+	// whose orderers some may lie.
+	RunningHash   []byte `protobuf:"bytes,3,opt,name=running_hash,json=runningHash,proto3" json:"running_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -247,6 +250,13 @@ func (x *Version) GetTxNum() uint64 {
 		return x.TxNum
 	}
 	return 0
+}
+
+func (x *Version) GetRunningHash() []byte {
+	if x != nil {
+		return x.RunningHash
+	}
+	return nil
 }
 
 type RangeQueryInfo struct {
@@ -474,10 +484,11 @@ const file_kvrwset_proto_rawDesc = "" +
 	"\aKVWrite\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x1b\n" +
 	"\tis_delete\x18\x02 \x01(\bR\bisDelete\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"=\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"`\n" +
 	"\aVersion\x12\x1b\n" +
 	"\tblock_num\x18\x01 \x01(\x04R\bblockNum\x12\x15\n" +
-	"\x06tx_num\x18\x02 \x01(\x04R\x05txNum\"\x81\x02\n" +
+	"\x06tx_num\x18\x02 \x01(\x04R\x05txNum\x12!\n" +
+	"\frunning_hash\x18\x03 \x01(\fR\vrunningHash\"\x81\x02\n" +
 	"\x0eRangeQueryInfo\x12\x1b\n" +
 	"\tstart_key\x18\x01 \x01(\tR\bstartKey\x12\x17\n" +
 	"\aend_key\x18\x02 \x01(\tR\x06endKey\x12#\n" +

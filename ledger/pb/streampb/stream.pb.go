@@ -69,21 +69,193 @@ func (x OrderingMode_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OrderingMode_Mode.Descriptor instead.
 func (OrderingMode_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_stream_proto_rawDescGZIP(), []int{7, 0}
+	return file_stream_proto_rawDescGZIP(), []int{11, 0}
+}
+
+// Said is what an orderer and a client of the protocol tell each other.
+type Said struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// request is a signed envelope of type DELIVER_SEEK_INFO without data.
+	Request *commonpb.Envelope `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	// group is from the orderer: first, and when another one orders.
+	Group *OrderingGroup `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
+	// messages are the protocol's, as its package spells them.
+	Messages      [][]byte `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Said) Reset() {
+	*x = Said{}
+	mi := &file_stream_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Said) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Said) ProtoMessage() {}
+
+func (x *Said) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Said.ProtoReflect.Descriptor instead.
+func (*Said) Descriptor() ([]byte, []int) {
+	return file_stream_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Said) GetRequest() *commonpb.Envelope {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *Said) GetGroup() *OrderingGroup {
+	if x != nil {
+		return x.Group
+	}
+	return nil
+}
+
+func (x *Said) GetMessages() [][]byte {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+// OrderingGroup is who agrees on the order: the members of an epoch, by ascending id.
+type OrderingGroup struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Members       []*OrderingMember      `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderingGroup) Reset() {
+	*x = OrderingGroup{}
+	mi := &file_stream_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderingGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderingGroup) ProtoMessage() {}
+
+func (x *OrderingGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderingGroup.ProtoReflect.Descriptor instead.
+func (*OrderingGroup) Descriptor() ([]byte, []int) {
+	return file_stream_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *OrderingGroup) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *OrderingGroup) GetMembers() []*OrderingMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+type OrderingMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// address is host:port, as the channel's configuration names the consenter.
+	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderingMember) Reset() {
+	*x = OrderingMember{}
+	mi := &file_stream_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderingMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderingMember) ProtoMessage() {}
+
+func (x *OrderingMember) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderingMember.ProtoReflect.Descriptor instead.
+func (*OrderingMember) Descriptor() ([]byte, []int) {
+	return file_stream_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *OrderingMember) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *OrderingMember) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
 }
 
 // Position is a place in a channel's order: block `block` from transaction `tx` on.
 type Position struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Block         uint64                 `protobuf:"varint,1,opt,name=block,proto3" json:"block,omitempty"`
-	Tx            uint64                 `protobuf:"varint,2,opt,name=tx,proto3" json:"tx,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Block uint64                 `protobuf:"varint,1,opt,name=block,proto3" json:"block,omitempty"`
+	Tx    uint64                 `protobuf:"varint,2,opt,name=tx,proto3" json:"tx,omitempty"`
+	// words asks for running hashes alone: batches without items, each with the newest word.
+	Words         bool `protobuf:"varint,3,opt,name=words,proto3" json:"words,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_stream_proto_msgTypes[0]
+	mi := &file_stream_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -95,7 +267,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_proto_msgTypes[0]
+	mi := &file_stream_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -108,7 +280,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_stream_proto_rawDescGZIP(), []int{0}
+	return file_stream_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Position) GetBlock() uint64 {
@@ -125,6 +297,76 @@ func (x *Position) GetTx() uint64 {
 	return 0
 }
 
+func (x *Position) GetWords() bool {
+	if x != nil {
+		return x.Words
+	}
+	return false
+}
+
+// Word is an orderer's word for all of the order before a position, where some orderers may lie: the running hash there.
+// Before the first transaction of a block it is the hash of the header of the block before. A transaction makes of it
+// SHA-256(word, SHA-256(transaction)).
+type Word struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Block         uint64                 `protobuf:"varint,1,opt,name=block,proto3" json:"block,omitempty"`
+	Tx            uint64                 `protobuf:"varint,2,opt,name=tx,proto3" json:"tx,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,3,opt,name=hash,proto3" json:"hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Word) Reset() {
+	*x = Word{}
+	mi := &file_stream_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Word) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Word) ProtoMessage() {}
+
+func (x *Word) ProtoReflect() protoreflect.Message {
+	mi := &file_stream_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Word.ProtoReflect.Descriptor instead.
+func (*Word) Descriptor() ([]byte, []int) {
+	return file_stream_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Word) GetBlock() uint64 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *Word) GetTx() uint64 {
+	if x != nil {
+		return x.Tx
+	}
+	return 0
+}
+
+func (x *Word) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
 // Batch is what was ready when the stream could be written to: one item on an
 // idle ledger, many on a loaded one.
 type Batch struct {
@@ -132,14 +374,16 @@ type Batch struct {
 	Items []*Item                `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	// leader is the address of the orderer that leads, where that is another one: it
 	// knows of each transaction one message earlier.
-	Leader        string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	Leader string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	// word is the orderer's for the position after the items.
+	Word          *Word `protobuf:"bytes,3,opt,name=word,proto3" json:"word,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_stream_proto_msgTypes[1]
+	mi := &file_stream_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -151,7 +395,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_proto_msgTypes[1]
+	mi := &file_stream_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -164,7 +408,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_stream_proto_rawDescGZIP(), []int{1}
+	return file_stream_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Batch) GetItems() []*Item {
@@ -181,6 +425,13 @@ func (x *Batch) GetLeader() string {
 	return ""
 }
 
+func (x *Batch) GetWord() *Word {
+	if x != nil {
+		return x.Word
+	}
+	return nil
+}
+
 // Item is the next transaction of the open virtual block, or the seal that closes it.
 type Item struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -195,7 +446,7 @@ type Item struct {
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_stream_proto_msgTypes[2]
+	mi := &file_stream_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -207,7 +458,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_proto_msgTypes[2]
+	mi := &file_stream_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -220,7 +471,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_stream_proto_rawDescGZIP(), []int{2}
+	return file_stream_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Item) GetKind() isItem_Kind {
@@ -276,7 +527,7 @@ type Seal struct {
 
 func (x *Seal) Reset() {
 	*x = Seal{}
-	mi := &file_stream_proto_msgTypes[3]
+	mi := &file_stream_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -288,7 +539,7 @@ func (x *Seal) String() string {
 func (*Seal) ProtoMessage() {}
 
 func (x *Seal) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_proto_msgTypes[3]
+	mi := &file_stream_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -301,7 +552,7 @@ func (x *Seal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Seal.ProtoReflect.Descriptor instead.
 func (*Seal) Descriptor() ([]byte, []int) {
-	return file_stream_proto_rawDescGZIP(), []int{3}
+	return file_stream_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Seal) GetHeader() *commonpb.BlockHeader {
@@ -332,7 +583,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_stream_proto_msgTypes[4]
+	mi := &file_stream_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -344,7 +595,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_proto_msgTypes[4]
+	mi := &file_stream_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -357,7 +608,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_stream_proto_rawDescGZIP(), []int{4}
+	return file_stream_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LogEntry) GetTxs() [][]byte {
@@ -392,7 +643,7 @@ type ChaincodeDefinitions struct {
 
 func (x *ChaincodeDefinitions) Reset() {
 	*x = ChaincodeDefinitions{}
-	mi := &file_stream_proto_msgTypes[5]
+	mi := &file_stream_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -404,7 +655,7 @@ func (x *ChaincodeDefinitions) String() string {
 func (*ChaincodeDefinitions) ProtoMessage() {}
 
 func (x *ChaincodeDefinitions) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_proto_msgTypes[5]
+	mi := &file_stream_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -417,7 +668,7 @@ func (x *ChaincodeDefinitions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChaincodeDefinitions.ProtoReflect.Descriptor instead.
 func (*ChaincodeDefinitions) Descriptor() ([]byte, []int) {
-	return file_stream_proto_rawDescGZIP(), []int{5}
+	return file_stream_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ChaincodeDefinitions) GetChaincodes() map[string]*ChaincodeDefinition {
@@ -440,7 +691,7 @@ type ChaincodeDefinition struct {
 
 func (x *ChaincodeDefinition) Reset() {
 	*x = ChaincodeDefinition{}
-	mi := &file_stream_proto_msgTypes[6]
+	mi := &file_stream_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +703,7 @@ func (x *ChaincodeDefinition) String() string {
 func (*ChaincodeDefinition) ProtoMessage() {}
 
 func (x *ChaincodeDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_proto_msgTypes[6]
+	mi := &file_stream_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +716,7 @@ func (x *ChaincodeDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChaincodeDefinition.ProtoReflect.Descriptor instead.
 func (*ChaincodeDefinition) Descriptor() ([]byte, []int) {
-	return file_stream_proto_rawDescGZIP(), []int{6}
+	return file_stream_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ChaincodeDefinition) GetName() string {
@@ -509,7 +760,7 @@ type OrderingMode struct {
 
 func (x *OrderingMode) Reset() {
 	*x = OrderingMode{}
-	mi := &file_stream_proto_msgTypes[7]
+	mi := &file_stream_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -521,7 +772,7 @@ func (x *OrderingMode) String() string {
 func (*OrderingMode) ProtoMessage() {}
 
 func (x *OrderingMode) ProtoReflect() protoreflect.Message {
-	mi := &file_stream_proto_msgTypes[7]
+	mi := &file_stream_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +785,7 @@ func (x *OrderingMode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderingMode.ProtoReflect.Descriptor instead.
 func (*OrderingMode) Descriptor() ([]byte, []int) {
-	return file_stream_proto_rawDescGZIP(), []int{7}
+	return file_stream_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OrderingMode) GetMode() OrderingMode_Mode {
@@ -562,13 +813,29 @@ var File_stream_proto protoreflect.FileDescriptor
 
 const file_stream_proto_rawDesc = "" +
 	"\n" +
-	"\fstream.proto\x12\vqioi.stream\x1a\fcommon.proto\"0\n" +
+	"\fstream.proto\x12\vqioi.stream\x1a\fcommon.proto\"\x80\x01\n" +
+	"\x04Said\x12*\n" +
+	"\arequest\x18\x01 \x01(\v2\x10.common.EnvelopeR\arequest\x120\n" +
+	"\x05group\x18\x02 \x01(\v2\x1a.qioi.stream.OrderingGroupR\x05group\x12\x1a\n" +
+	"\bmessages\x18\x03 \x03(\fR\bmessages\"\\\n" +
+	"\rOrderingGroup\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x125\n" +
+	"\amembers\x18\x02 \x03(\v2\x1b.qioi.stream.OrderingMemberR\amembers\":\n" +
+	"\x0eOrderingMember\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"F\n" +
 	"\bPosition\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x0e\n" +
-	"\x02tx\x18\x02 \x01(\x04R\x02tx\"H\n" +
+	"\x02tx\x18\x02 \x01(\x04R\x02tx\x12\x14\n" +
+	"\x05words\x18\x03 \x01(\bR\x05words\"@\n" +
+	"\x04Word\x12\x14\n" +
+	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x0e\n" +
+	"\x02tx\x18\x02 \x01(\x04R\x02tx\x12\x12\n" +
+	"\x04hash\x18\x03 \x01(\fR\x04hash\"o\n" +
 	"\x05Batch\x12'\n" +
 	"\x05items\x18\x01 \x03(\v2\x11.qioi.stream.ItemR\x05items\x12\x16\n" +
-	"\x06leader\x18\x02 \x01(\tR\x06leader\"I\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader\x12%\n" +
+	"\x04word\x18\x03 \x01(\v2\x11.qioi.stream.WordR\x04word\"I\n" +
 	"\x04Item\x12\x10\n" +
 	"\x02tx\x18\x01 \x01(\fH\x00R\x02tx\x12'\n" +
 	"\x04seal\x18\x02 \x01(\v2\x11.qioi.stream.SealH\x00R\x04sealB\x06\n" +
@@ -599,9 +866,10 @@ const file_stream_proto_rawDesc = "" +
 	"\x04Mode\x12\t\n" +
 	"\x05BLOCK\x10\x00\x12\n" +
 	"\n" +
-	"\x06STREAM\x10\x012:\n" +
+	"\x06STREAM\x10\x012n\n" +
 	"\x06Stream\x120\n" +
-	"\x06Follow\x12\x10.common.Envelope\x1a\x12.qioi.stream.Batch0\x01B)Z'github.com/qioi/qioi/ledger/pb/streampbb\x06proto3"
+	"\x06Follow\x12\x10.common.Envelope\x1a\x12.qioi.stream.Batch0\x01\x122\n" +
+	"\x06Attend\x12\x11.qioi.stream.Said\x1a\x11.qioi.stream.Said(\x010\x01B)Z'github.com/qioi/qioi/ledger/pb/streampbb\x06proto3"
 
 var (
 	file_stream_proto_rawDescOnce sync.Once
@@ -616,37 +884,47 @@ func file_stream_proto_rawDescGZIP() []byte {
 }
 
 var file_stream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_stream_proto_goTypes = []any{
 	(OrderingMode_Mode)(0),         // 0: qioi.stream.OrderingMode.Mode
-	(*Position)(nil),               // 1: qioi.stream.Position
-	(*Batch)(nil),                  // 2: qioi.stream.Batch
-	(*Item)(nil),                   // 3: qioi.stream.Item
-	(*Seal)(nil),                   // 4: qioi.stream.Seal
-	(*LogEntry)(nil),               // 5: qioi.stream.LogEntry
-	(*ChaincodeDefinitions)(nil),   // 6: qioi.stream.ChaincodeDefinitions
-	(*ChaincodeDefinition)(nil),    // 7: qioi.stream.ChaincodeDefinition
-	(*OrderingMode)(nil),           // 8: qioi.stream.OrderingMode
-	nil,                            // 9: qioi.stream.ChaincodeDefinitions.ChaincodesEntry
-	(*commonpb.BlockHeader)(nil),   // 10: common.BlockHeader
-	(*commonpb.BlockMetadata)(nil), // 11: common.BlockMetadata
-	(*commonpb.Envelope)(nil),      // 12: common.Envelope
+	(*Said)(nil),                   // 1: qioi.stream.Said
+	(*OrderingGroup)(nil),          // 2: qioi.stream.OrderingGroup
+	(*OrderingMember)(nil),         // 3: qioi.stream.OrderingMember
+	(*Position)(nil),               // 4: qioi.stream.Position
+	(*Word)(nil),                   // 5: qioi.stream.Word
+	(*Batch)(nil),                  // 6: qioi.stream.Batch
+	(*Item)(nil),                   // 7: qioi.stream.Item
+	(*Seal)(nil),                   // 8: qioi.stream.Seal
+	(*LogEntry)(nil),               // 9: qioi.stream.LogEntry
+	(*ChaincodeDefinitions)(nil),   // 10: qioi.stream.ChaincodeDefinitions
+	(*ChaincodeDefinition)(nil),    // 11: qioi.stream.ChaincodeDefinition
+	(*OrderingMode)(nil),           // 12: qioi.stream.OrderingMode
+	nil,                            // 13: qioi.stream.ChaincodeDefinitions.ChaincodesEntry
+	(*commonpb.Envelope)(nil),      // 14: common.Envelope
+	(*commonpb.BlockHeader)(nil),   // 15: common.BlockHeader
+	(*commonpb.BlockMetadata)(nil), // 16: common.BlockMetadata
 }
 var file_stream_proto_depIdxs = []int32{
-	3,  // 0: qioi.stream.Batch.items:type_name -> qioi.stream.Item
-	4,  // 1: qioi.stream.Item.seal:type_name -> qioi.stream.Seal
-	10, // 2: qioi.stream.Seal.header:type_name -> common.BlockHeader
-	11, // 3: qioi.stream.Seal.metadata:type_name -> common.BlockMetadata
-	9,  // 4: qioi.stream.ChaincodeDefinitions.chaincodes:type_name -> qioi.stream.ChaincodeDefinitions.ChaincodesEntry
-	0,  // 5: qioi.stream.OrderingMode.mode:type_name -> qioi.stream.OrderingMode.Mode
-	7,  // 6: qioi.stream.ChaincodeDefinitions.ChaincodesEntry.value:type_name -> qioi.stream.ChaincodeDefinition
-	12, // 7: qioi.stream.Stream.Follow:input_type -> common.Envelope
-	2,  // 8: qioi.stream.Stream.Follow:output_type -> qioi.stream.Batch
-	8,  // [8:9] is the sub-list for method output_type
-	7,  // [7:8] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	14, // 0: qioi.stream.Said.request:type_name -> common.Envelope
+	2,  // 1: qioi.stream.Said.group:type_name -> qioi.stream.OrderingGroup
+	3,  // 2: qioi.stream.OrderingGroup.members:type_name -> qioi.stream.OrderingMember
+	7,  // 3: qioi.stream.Batch.items:type_name -> qioi.stream.Item
+	5,  // 4: qioi.stream.Batch.word:type_name -> qioi.stream.Word
+	8,  // 5: qioi.stream.Item.seal:type_name -> qioi.stream.Seal
+	15, // 6: qioi.stream.Seal.header:type_name -> common.BlockHeader
+	16, // 7: qioi.stream.Seal.metadata:type_name -> common.BlockMetadata
+	13, // 8: qioi.stream.ChaincodeDefinitions.chaincodes:type_name -> qioi.stream.ChaincodeDefinitions.ChaincodesEntry
+	0,  // 9: qioi.stream.OrderingMode.mode:type_name -> qioi.stream.OrderingMode.Mode
+	11, // 10: qioi.stream.ChaincodeDefinitions.ChaincodesEntry.value:type_name -> qioi.stream.ChaincodeDefinition
+	14, // 11: qioi.stream.Stream.Follow:input_type -> common.Envelope
+	1,  // 12: qioi.stream.Stream.Attend:input_type -> qioi.stream.Said
+	6,  // 13: qioi.stream.Stream.Follow:output_type -> qioi.stream.Batch
+	1,  // 14: qioi.stream.Stream.Attend:output_type -> qioi.stream.Said
+	13, // [13:15] is the sub-list for method output_type
+	11, // [11:13] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_stream_proto_init() }
@@ -654,7 +932,7 @@ func file_stream_proto_init() {
 	if File_stream_proto != nil {
 		return
 	}
-	file_stream_proto_msgTypes[2].OneofWrappers = []any{
+	file_stream_proto_msgTypes[6].OneofWrappers = []any{
 		(*Item_Tx)(nil),
 		(*Item_Seal)(nil),
 	}
@@ -664,7 +942,7 @@ func file_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stream_proto_rawDesc), len(file_stream_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Stream_Follow_FullMethodName = "/qioi.stream.Stream/Follow"
+	Stream_Attend_FullMethodName = "/qioi.stream.Stream/Attend"
 )
 
 // StreamClient is the client API for Stream service.
@@ -34,6 +35,9 @@ type StreamClient interface {
 	// Follow serves the ordered transactions from a position on, without end.
 	// The request is a signed envelope of type DELIVER_SEEK_INFO whose data is a Position.
 	Follow(ctx context.Context, in *commonpb.Envelope, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Batch], error)
+	// Attend connects a client of the orderers' protocol, where clients find out themselves what is decided (Zyzzyva).
+	// The client's first message has the request alone.
+	Attend(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Said, Said], error)
 }
 
 type streamClient struct {
@@ -63,6 +67,19 @@ func (c *streamClient) Follow(ctx context.Context, in *commonpb.Envelope, opts .
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Stream_FollowClient = grpc.ServerStreamingClient[Batch]
 
+func (c *streamClient) Attend(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Said, Said], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Stream_ServiceDesc.Streams[1], Stream_Attend_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[Said, Said]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Stream_AttendClient = grpc.BidiStreamingClient[Said, Said]
+
 // StreamServer is the server API for Stream service.
 // All implementations must embed UnimplementedStreamServer
 // for forward compatibility.
@@ -70,6 +87,9 @@ type StreamServer interface {
 	// Follow serves the ordered transactions from a position on, without end.
 	// The request is a signed envelope of type DELIVER_SEEK_INFO whose data is a Position.
 	Follow(*commonpb.Envelope, grpc.ServerStreamingServer[Batch]) error
+	// Attend connects a client of the orderers' protocol, where clients find out themselves what is decided (Zyzzyva).
+	// The client's first message has the request alone.
+	Attend(grpc.BidiStreamingServer[Said, Said]) error
 	mustEmbedUnimplementedStreamServer()
 }
 
@@ -82,6 +102,9 @@ type UnimplementedStreamServer struct{}
 
 func (UnimplementedStreamServer) Follow(*commonpb.Envelope, grpc.ServerStreamingServer[Batch]) error {
 	return status.Error(codes.Unimplemented, "method Follow not implemented")
+}
+func (UnimplementedStreamServer) Attend(grpc.BidiStreamingServer[Said, Said]) error {
+	return status.Error(codes.Unimplemented, "method Attend not implemented")
 }
 func (UnimplementedStreamServer) mustEmbedUnimplementedStreamServer() {}
 func (UnimplementedStreamServer) testEmbeddedByValue()                {}
@@ -115,6 +138,13 @@ func _Stream_Follow_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Stream_FollowServer = grpc.ServerStreamingServer[Batch]
 
+func _Stream_Attend_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(StreamServer).Attend(&grpc.GenericServerStream[Said, Said]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Stream_AttendServer = grpc.BidiStreamingServer[Said, Said]
+
 // Stream_ServiceDesc is the grpc.ServiceDesc for Stream service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -127,6 +157,12 @@ var Stream_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Follow",
 			Handler:       _Stream_Follow_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Attend",
+			Handler:       _Stream_Attend_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "stream.proto",

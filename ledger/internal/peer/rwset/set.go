@@ -127,7 +127,7 @@ func current(e *statedb.Entry, read *kvrwsetpb.Version) bool {
 	if e == nil || read == nil {
 		return e == nil && read == nil
 	}
-	return e.Version.Block == read.BlockNum && e.Version.Tx == read.TxNum
+	return e.Version.Block == read.BlockNum && e.Version.Tx == read.TxNum && e.Version.Hash == string(read.RunningHash)
 }
 
 // sameRange reads the range again and compares. The end key of a query that

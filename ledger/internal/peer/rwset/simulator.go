@@ -183,7 +183,7 @@ func (q *Query) encode() *kvrwsetpb.RangeQueryInfo {
 func encodeRead(key string, e *statedb.Entry) *kvrwsetpb.KVRead {
 	read := &kvrwsetpb.KVRead{Key: key}
 	if e != nil {
-		read.Version = &kvrwsetpb.Version{BlockNum: e.Version.Block, TxNum: e.Version.Tx}
+		read.Version = &kvrwsetpb.Version{BlockNum: e.Version.Block, TxNum: e.Version.Tx, RunningHash: []byte(e.Version.Hash)}
 	}
 	return read
 }
