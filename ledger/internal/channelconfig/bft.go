@@ -27,7 +27,10 @@ var bftDefaults = smartbftpb.Options{RequestBatchMaxCount: 512, RequestBatchMaxB
 
 // Quorum is how many of n consenters decide, of which (n-1)/3 may lie: any two quorums have a correct one in common. Fabric
 // computes it alike.
-func Quorum(n int) int { return (n+(n-1)/3)/2 + 1 }
+func Quorum(n int) int { return (n+Liars(n))/2 + 1 }
+
+// Liars is how many of n consenters may do anything at all.
+func Liars(n int) int { return (n - 1) / 3 }
 
 func decodeBFT(o *Orderer, group *commonpb.ConfigGroup, metadata []byte) error {
 	var orderers commonpb.Orderers

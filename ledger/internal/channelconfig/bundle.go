@@ -41,7 +41,7 @@ type Bundle struct {
 
 // Orderer is how the channel is ordered.
 type Orderer struct {
-	// ConsensusType is the kind of consenter: Solo, Raft, Kafka, BFT or Sequencer. It stays as it is while a channel lives.
+	// ConsensusType is the kind of consenter: Solo, Raft, Kafka, BFT, Zyzzyva or Sequencer. It stays as it is while a channel lives.
 	ConsensusType string
 	// Consenters are the orderers that agree on the order, where the kind has any; the others follow them.
 	Consenters []*etcdraftpb.Consenter

@@ -89,6 +89,21 @@ func ConsenterAddress(c *etcdraftpb.Consenter) string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }
 
+// IsConsenter reports whether a consenter has this address.
+func (o *Orderer) IsConsenter(address string) bool {
+	return slices.ContainsFunc(o.Consenters, func(c *etcdraftpb.Consenter) bool { return ConsenterAddress(c) == address })
+}
+
+// ServerCertificate is the TLS certificate, DER, of the consenter at an address; nil where none is there.
+func (o *Orderer) ServerCertificate(address string) []byte {
+	for _, c := range o.Consenters {
+		if ConsenterAddress(c) == address {
+			return CertificateDER(c.ServerTlsCert)
+		}
+	}
+	return nil
+}
+
 // checkConsenters refuses consenters that the others could not reach, tell apart or trust. Unchanged ones
 // are not checked again: their certificates may have expired since.
 func checkConsenters(now, next *Orderer, at time.Time) error {

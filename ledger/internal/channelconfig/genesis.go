@@ -123,7 +123,7 @@ func (g *Genesis) channelGroup() (*commonpb.ConfigGroup, error) {
 	set(root, keyHashing, &commonpb.HashingAlgorithm{Name: "SHA256"})
 	set(root, keyDataHashing, &commonpb.BlockDataHashingStructure{Width: 1<<32 - 1})
 	setCapability(root)
-	if g.ConsensusType == BFT { // Fabric's nodes read identifier headers from this version on
+	if g.ConsensusType == BFT || g.ConsensusType == Zyzzyva { // Fabric's nodes read identifier headers from this version on
 		set(root, keyCapabilities, &commonpb.Capabilities{Capabilities: map[string]*commonpb.Capability{bftCapability: {}}})
 	}
 	setMetaPolicies(root)

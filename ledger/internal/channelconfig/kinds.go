@@ -21,6 +21,7 @@ const (
 	Kafka     = "kafka"
 	BFT       = "BFT"
 	Sequencer = "sequencer"
+	Zyzzyva   = "zyzzyva"
 )
 
 // consensusType is what of the orderers' group belongs to one consensus type.
@@ -57,7 +58,8 @@ var consensusTypes = map[string]consensusType{
 			return mustMarshal(&sequencerpb.Place{Address: g.Sequencer})
 		},
 	},
-	BFT: {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters},
+	BFT:     {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters},
+	Zyzzyva: {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters},
 }
 
 func unknownType(name string) error {

@@ -15,24 +15,37 @@ import (
 type Trust struct {
 	// Seals is how many orderers must have signed a block, besides what BlockValidation asks for.
 	Seals int
-	// Unsealed says that a peer tells its clients of a transaction as committed when one orderer has relayed it, before
-	// the seal of its block.
-	Unsealed bool
+	// Words is how many orderers must say the same running hash before a peer tells its clients of a transaction as
+	// committed ahead of the seal of its block: 1: the word of the one that has relayed it will do, and there are no
+	// hashes; 0: only the seal will.
+	Words int
+	// Answers is how many orderers must tell a client that a transaction is ordered before it counts as that.
+	Answers int
 	// Forwarded says that an orderer takes on a transaction which another consenter says it has checked.
 	Forwarded bool
+	// Histories says that a client who hears the orderers' histories knows before they do that a transaction is ordered.
+	Histories bool
 }
 
 // Trust is what the channel's consenter and mode allow.
 func (o *Orderer) Trust() Trust { return trustOf(o.ConsensusType, o.Mode, len(o.Consenters)) }
 
 func trustOf(consensusType string, mode Mode, consenters int) Trust {
+	var t Trust
 	switch consensusType {
 	case Solo, Raft, Kafka, Sequencer: // they survive crashes, not lies
-		return Trust{Seals: 1, Unsealed: mode == Stream, Forwarded: true}
+		t = Trust{Seals: 1, Words: 1, Answers: 1, Forwarded: true}
 	default:
-		return Trust{Seals: Quorum(consenters)}
+		t = Trust{Seals: Quorum(consenters), Words: max(2, Liars(consenters)+1), Answers: Liars(consenters) + 1, Histories: consensusType == Zyzzyva}
 	}
+	if mode != Stream {
+		t.Words = 0
+	}
+	return t
 }
+
+// Hashes reports whether orderers say running hashes, and versions carry them.
+func (t Trust) Hashes() bool { return t.Words > 1 }
 
 // VerifySeal says why the orderers that have signed a block's header are not those who may, or not enough of them.
 func (b *Bundle) VerifySeal(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error {

@@ -18,12 +18,14 @@ import (
 // TestTrust: a kind that is not known to survive crashes alone inherits nothing.
 func TestTrust(t *testing.T) {
 	for _, crashes := range []string{Solo, Raft, Kafka, Sequencer} {
-		assert.Equal(t, Trust{Seals: 1, Unsealed: true, Forwarded: true}, trustOf(crashes, Stream, 3), crashes)
-		assert.Equal(t, Trust{Seals: 1, Forwarded: true}, trustOf(crashes, Block, 3), crashes)
+		assert.Equal(t, Trust{Seals: 1, Words: 1, Answers: 1, Forwarded: true}, trustOf(crashes, Stream, 3), crashes)
+		assert.Equal(t, Trust{Seals: 1, Answers: 1, Forwarded: true}, trustOf(crashes, Block, 3), crashes)
 	}
-	for _, mode := range []Mode{Stream, Block} {
-		assert.Equal(t, Trust{Seals: 3}, trustOf("bft", mode, 4), mode)
-	}
+	assert.Equal(t, Trust{Seals: 3, Answers: 2}, trustOf("bft", Block, 4))
+	assert.Equal(t, Trust{Seals: 3, Words: 2, Answers: 2}, trustOf("bft", Stream, 4))
+	assert.Equal(t, Trust{Seals: 3, Words: 2, Answers: 2, Histories: true}, trustOf("zyzzyva", Stream, 4))
+	assert.Equal(t, Trust{Seals: 5, Words: 3, Answers: 3}, trustOf("bft", Stream, 7))
+	assert.Equal(t, Trust{Seals: 1, Words: 2, Answers: 1}, trustOf("bft", Stream, 1), "a kind that is unknown is believed at its seals alone")
 }
 
 // TestQuorum: any two quorums share a correct consenter, and the correct ones alone are one.

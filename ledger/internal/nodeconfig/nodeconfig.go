@@ -61,6 +61,12 @@ type Config struct {
 	// WireGap is the least time between two writes to a connection under load (package wire), up to MaxWireGap; 0: none.
 	// 8ms is suggested in block mode with blocks of 50 transactions or more, and none elsewhere.
 	WireGap time.Duration `yaml:"wire_gap,omitempty"`
+	// VolatileVotes has an orderer's votes leave before they are on disk, where orderers may lie: a power cut makes one that
+	// votes again a liar. It is for measurements only.
+	VolatileVotes bool `yaml:"volatile_votes,omitempty"`
+	// LikeFabric has the node run as Fabric's own processes do: nothing waits to gather others, garbage is collected as
+	// by Go's default, and each call is logged. It is for measurements of what neighbours do to such processes.
+	LikeFabric bool `yaml:"like_fabric,omitempty"`
 }
 
 // Operations is the endpoint for operators.

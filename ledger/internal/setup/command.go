@@ -29,9 +29,10 @@ func Command() *cobra.Command {
 	f.IntVar(&o.Orderers, "orderers", o.Orderers, "orderers")
 	f.StringArrayVar(&o.Channels, "channel", o.Channels, "channel; repeat for several")
 	f.StringVar(&o.Mode, "mode", o.Mode, "stream: each transaction leaves as soon as it is ordered; block: Fabric's batches")
-	f.StringVar(&o.Consenter, "consenter", o.Consenter, "raft, solo, kafka, bft or sequencer")
+	f.StringVar(&o.Consenter, "consenter", o.Consenter, "raft, solo, kafka, bft, zyzzyva or sequencer")
 	f.IntVar(&o.Brokers, "brokers", o.Brokers, "kafka: brokers to place; whoever starts the network runs them (0: 3)")
 	f.BoolVar(&o.SequencerMemory, "sequencer-memory", false, "sequencer: answer before the log is on disk; a power cut loses what was answered")
+	f.BoolVar(&o.VolatileVotes, "volatile-votes", false, "bft: votes leave before they are on disk; for measurements only, a power cut makes liars of orderers")
 	f.Uint32Var(&o.MaxMessageCount, "max-message-count", o.MaxMessageCount, "block mode: transactions per block")
 	f.Uint32Var(&o.PreferredMaxBytes, "preferred-max-bytes", o.PreferredMaxBytes, "size at which a block is cut")
 	f.Uint32Var(&o.AbsoluteMaxBytes, "absolute-max-bytes", o.AbsoluteMaxBytes, "largest transaction that is accepted")
@@ -50,6 +51,7 @@ func Command() *cobra.Command {
 	f.BoolVar(&o.ChaincodeTLS, "chaincode-tls", false, "TLS with certificates of both sides also between a peer and its chaincodes")
 	f.IntVar(&o.CheckpointInterval, "checkpoint-interval", o.CheckpointInterval, "transactions of a channel between two checkpoints of a peer: what a start after a crash replays at most (0: 50,000)")
 	f.DurationVar(&o.WireGap, "wire-gap", o.WireGap, "least time between two writes of a process to a connection under load; below 0: 8ms in block mode with blocks of 50 or more, else none")
+	f.BoolVar(&o.LikeFabric, "like-fabric", false, "run as Fabric's own processes do, without what saves wake-ups: every core, no pacing, Go's default collections, a log line a call")
 	f.IntVar(&o.VerifyWorkers, "verify-workers", o.VerifyWorkers, "signatures of a channel that a peer checks at once (0: one a thread)")
 	return cmd
 }

@@ -111,10 +111,12 @@ func (p *plan) node(o Options, role, msp, name, fqdn, parent string) *node {
 		Data:       n.Data,
 		Processors: o.Processors,
 		WireGap:    o.WireGap,
+		LikeFabric: o.LikeFabric,
 	}
 	if listen != address {
 		n.cfg.Address = address
 	}
+	n.cfg.VolatileVotes = o.VolatileVotes && role == nodeconfig.RoleOrderer
 	if role == nodeconfig.RolePeer {
 		n.cfg.VerifyWorkers, n.cfg.CheckpointInterval = o.VerifyWorkers, o.CheckpointInterval
 	}

@@ -34,6 +34,8 @@ type Options struct {
 	Brokers int
 	// SequencerMemory has the sequencer answer before its log is on disk.
 	SequencerMemory bool
+	// VolatileVotes is nodeconfig.Config's, of the orderers.
+	VolatileVotes bool
 	// MaxMessageCount is the transactions of a block, in block mode. From 50 on writes are spaced (WireGap).
 	MaxMessageCount uint32
 	// PreferredMaxBytes is the size at which a block is cut, in both modes; at most AbsoluteMaxBytes.
@@ -69,6 +71,9 @@ type Options struct {
 	CheckpointInterval int
 	Processors         int
 	WireGap            time.Duration
+	// LikeFabric makes the nodes those of nodeconfig.Config.LikeFabric, and leaves Processors and WireGap at what Fabric's
+	// processes have: every core, and no gap.
+	LikeFabric bool
 	// Kubernetes is the headless Service of the nodes' StatefulSets; empty: all nodes are on 127.0.0.1.
 	Kubernetes string
 }
@@ -104,6 +109,7 @@ var consenters = map[string]consenter{
 	"kafka":     {consensusType: channelconfig.Kafka, brokers: 3},
 	"bft":       {consensusType: channelconfig.BFT, least: 4, grows: true},
 	"sequencer": {consensusType: channelconfig.Sequencer, sequencer: true},
+	"zyzzyva":   {consensusType: channelconfig.Zyzzyva, least: 4, grows: true},
 }
 
 var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block}
@@ -123,15 +129,17 @@ func (o *Options) validate() error {
 	} {
 		found.If(n.value < n.low || n.value > n.high, "--%s %d: %d to %d is accepted", n.flag, n.value, n.low, n.high)
 	}
+	found.If(o.LikeFabric && (o.Processors > 0 || o.WireGap > 0), "--like-fabric: neither --processors nor --wire-gap is accepted beside it")
 	found.If(o.WireGap > nodeconfig.MaxWireGap, "--wire-gap %s: 0s to %s is accepted", o.WireGap, nodeconfig.MaxWireGap)
 	_, knownMode := modes[o.Mode]
 	found.If(!knownMode, "--mode %q: stream and block are accepted", o.Mode)
 	how, known := consenters[o.Consenter]
-	found.If(!known, "--consenter %q: raft, solo, kafka, bft and sequencer are accepted", o.Consenter)
+	found.If(!known, "--consenter %q: raft, solo, kafka, bft, zyzzyva and sequencer are accepted", o.Consenter)
 	found.If(how.alone && o.Orderers != 1, "--consenter %s --orderers %d: %[1]s is one orderer", o.Consenter, o.Orderers)
 	found.If(o.Orderers < how.least, "--consenter %s --orderers %d: %d to 25 are accepted, of which fewer than a third may lie", o.Consenter, o.Orderers, how.least)
 	found.If(o.Brokers > 0 && how.brokers == 0, "--brokers %d: only --consenter kafka has brokers", o.Brokers)
 	found.If(o.SequencerMemory && !how.sequencer, "--sequencer-memory: only --consenter sequencer has a sequencer")
+	found.If(o.VolatileVotes && o.Consenter != "bft", "--volatile-votes: only --consenter bft has votes of that kind")
 	found.If(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),
 		"--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
 	found.If(o.Kubernetes != "" && (o.ChaincodeTLS || how.brokers > 0 || how.sequencer),

@@ -39,7 +39,9 @@ func Init(o Options) (*network.File, error) {
 	if len(entries) > 0 {
 		return nil, fmt.Errorf("--dir %s holds %s: a new or an empty folder is accepted", o.Dir, entries[0].Name())
 	}
-	if o.Processors == 0 {
+	if o.LikeFabric {
+		o.WireGap = 0
+	} else if o.Processors == 0 {
 		// Chaincode processes are left out: they do little, and only while their peer waits.
 		o.Processors = process.FairProcessors(runtime.NumCPU(), o.Orderers+o.Orgs*o.PeersPerOrg)
 	}

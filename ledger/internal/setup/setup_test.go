@@ -86,6 +86,39 @@ func TestWhatIsWrittenIsSpacedWhereTransactionsWaitForTheirBlocks(t *testing.T) 
 	}
 }
 
+func TestNodesLikeFabricGetEveryCoreAndNoGap(t *testing.T) {
+	o := Defaults()
+	o.Dir, o.Mode, o.LikeFabric = filepath.Join(t.TempDir(), "net"), "block", true
+	file, err := Init(o)
+	require.NoError(t, err)
+	assert.Equal(t, "0s", file.WireGap)
+	for _, node := range file.Nodes {
+		if node.Role == "chaincode" {
+			assert.Subset(t, node.Args, []string{"--processors", "0", "--wire-gap", "0s"})
+			continue
+		}
+		cfg, err := nodeconfig.Load(filepath.Join(o.Dir, node.Config), node.Role)
+		require.NoError(t, err)
+		assert.True(t, cfg.LikeFabric, node.Name)
+		assert.Zero(t, cfg.Processors, node.Name)
+	}
+}
+
+func TestOrderersAreToldThatTheirVotesAreVolatile(t *testing.T) {
+	o := Defaults()
+	o.Dir, o.Consenter, o.Orderers, o.VolatileVotes = filepath.Join(t.TempDir(), "net"), "bft", 4, true
+	file, err := Init(o)
+	require.NoError(t, err)
+	for _, node := range file.Nodes {
+		if node.Config == "" {
+			continue
+		}
+		cfg, err := nodeconfig.Load(filepath.Join(o.Dir, node.Config), node.Role)
+		require.NoError(t, err)
+		assert.Equal(t, node.Role == nodeconfig.RoleOrderer, cfg.VolatileVotes, node.Name)
+	}
+}
+
 func TestSequencerIsPlacedAndNamed(t *testing.T) {
 	o := Defaults()
 	o.Dir, o.Consenter, o.SequencerMemory, o.Channels = filepath.Join(t.TempDir(), "net"), "sequencer", true, []string{"one", "two"}
@@ -161,6 +194,7 @@ func TestInitRefuses(t *testing.T) {
 		"--mode \"batch\"":                  func(o *Options) { o.Mode = "batch" },
 		"--consenter \"pbft\"":              func(o *Options) { o.Consenter = "pbft" },
 		"only --consenter kafka":            func(o *Options) { o.Brokers = 3 },
+		"only --consenter bft has votes":    func(o *Options) { o.VolatileVotes = true },
 		"only --consenter sequencer":        func(o *Options) { o.SequencerMemory = true },
 		"--brokers 10":                      func(o *Options) { o.Consenter, o.Brokers = "kafka", 10 },
 		"solo is one orderer":               func(o *Options) { o.Consenter = "solo" },
@@ -172,6 +206,7 @@ func TestInitRefuses(t *testing.T) {
 		"--chaincode kv":                    func(o *Options) { o.Chaincodes = []string{"kv=maybe"} },
 		"--chaincode \"kv\"":                func(o *Options) { o.Chaincodes = []string{"kv", "kv"} },
 		"needs ports up to":                 func(o *Options) { o.BasePort, o.PeersPerOrg, o.Orgs = 65000, 100, 26 },
+		"--like-fabric: neither":            func(o *Options) { o.LikeFabric, o.Processors = true, 2 },
 		"--kubernetes \"A.b\"":              func(o *Options) { o.Kubernetes = "A.b" },
 		"values above 0":                    func(o *Options) { o.MaxMessageCount = 0 },
 		"virtual_block_interval":            func(o *Options) { o.VirtualBlockInterval = 0 },
