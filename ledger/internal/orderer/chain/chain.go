@@ -39,6 +39,7 @@ type Chain struct {
 	number     uint64 // of the open block
 	count      int    // its transactions
 	previous   []byte // hash of the last sealed header
+	word       []byte // running hash of all so far, where followers are told it
 	lastConfig uint64
 	applied    Applied
 	members    channelconfig.Membership
@@ -122,7 +123,9 @@ func (c *Chain) recover(genesis *commonpb.Block) error {
 	if open, tail := c.store.OpenTail(); len(tail) > 0 && open == c.number {
 		c.tail = tail
 	}
-	c.hub = newHub(c.number, bundle.Orderer.Mode == channelconfig.Block)
+	c.hub = newHub(c.number, c.previous)
+	c.hub.configure(&bundle.Orderer)
+	c.word = c.previous
 	return nil
 }
 
@@ -138,7 +141,7 @@ func (c *Chain) resumeAt(last *commonpb.Block, lastConfig uint64) {
 func (c *Chain) configure(b *channelconfig.Bundle) {
 	c.cutter = cutter.For(&b.Orderer)
 	if c.hub != nil {
-		c.hub.showWholeBlocks(b.Orderer.Mode == channelconfig.Block)
+		c.hub.configure(&b.Orderer)
 	}
 	c.bundle.Store(b)
 }
@@ -249,7 +252,12 @@ func (c *Chain) appendTx(tx []byte) error {
 	}
 	c.hasher.Add(tx)
 	c.count++
-	c.hub.add(tx)
+	if c.Bundle().Orderer.Trust().Hashes() {
+		c.word = protoutil.RunningHash(c.word, tx)
+		c.hub.add(tx, c.word)
+	} else {
+		c.hub.add(tx, nil)
+	}
 	return nil
 }
 
@@ -317,9 +325,10 @@ func (c *Chain) sign(header *commonpb.BlockHeader, consenter []byte) (*commonpb.
 func (c *Chain) sealed(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata, at Applied) {
 	c.applied = at
 	c.previous = protoutil.BlockHeaderHash(header)
+	c.word = c.previous
 	c.number++
 	c.count, c.tail = 0, nil
 	c.hasher.Reset()
 	c.height.Store(c.number)
-	c.hub.seal(header, metadata)
+	c.hub.seal(header, metadata, c.previous)
 }

@@ -17,14 +17,31 @@ import (
 const batchBytes = 1 << 20
 
 // Read waits for what follows at, and returns it with the position after it.
-func (c *Chain) Read(ctx context.Context, at Position) ([]*streampb.Item, Position, error) {
+func (c *Chain) Read(ctx context.Context, at Position) (*streampb.Batch, Position, error) {
 	for {
-		items, next, more, err := c.hub.read(at, batchBytes)
+		batch, next, more, err := c.hub.read(at, batchBytes)
 		switch {
 		case errors.Is(err, errEvicted):
-			return c.readBlock(at)
-		case err != nil || len(items) > 0:
-			return items, next, err
+			items, next, err := c.readBlock(at)
+			return &streampb.Batch{Items: items}, next, err
+		case err != nil || len(batch.Items) > 0:
+			return batch, next, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, at, ctx.Err()
+		case <-more:
+		}
+	}
+}
+
+// Word waits until there is more than at, and returns the newest running hash with its position. A word stands for all
+// before it, so those in between are left out.
+func (c *Chain) Word(ctx context.Context, at Position) (*streampb.Batch, Position, error) {
+	for {
+		word, more := c.hub.newest(at)
+		if word != nil {
+			return &streampb.Batch{Word: word}, Position{word.Block, word.Tx}, nil
 		}
 		select {
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -27,6 +28,7 @@ var (
 type hub struct {
 	mu          sync.Mutex
 	wholeBlocks bool        // block mode: a transaction is shown only when its block is sealed
+	hashes      bool        // followers are told running hashes
 	blocks      []*hubBlock // consecutive numbers; the last one is open
 	bytes       int
 	changed     chan struct{} // closed and replaced when there is more to read
@@ -37,37 +39,43 @@ type hubBlock struct {
 	number uint64
 	txs    [][]byte
 	bytes  int
+	before []byte   // hash of the header of the block before
+	words  [][]byte // running hashes, one after each transaction; none where followers are told none
 	seal   *streampb.Seal
 }
 
-func newHub(open uint64, wholeBlocks bool) *hub {
+func newHub(open uint64, before []byte) *hub {
 	return &hub{
-		wholeBlocks: wholeBlocks, blocks: []*hubBlock{{number: open}},
+		blocks:  []*hubBlock{{number: open, before: before}},
 		changed: make(chan struct{}), sealed: make(chan struct{}),
 	}
 }
 
-func (h *hub) showWholeBlocks(whole bool) {
+// configure says what followers are shown from now on.
+func (h *hub) configure(o *channelconfig.Orderer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.wholeBlocks = whole
+	h.wholeBlocks, h.hashes = o.Mode == channelconfig.Block, o.Trust().Hashes()
 }
 
-// add and seal do not wake followers: wake does, once for all that was added.
-func (h *hub) add(tx []byte) {
+// add and seal do not wake followers: wake does, once for all that was added. A nil word is none.
+func (h *hub) add(tx, word []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	open := h.blocks[len(h.blocks)-1]
 	open.txs = append(open.txs, tx)
+	if word != nil {
+		open.words = append(open.words, word)
+	}
 	open.bytes += len(tx)
 	h.bytes += len(tx)
 }
 
-func (h *hub) seal(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) {
+func (h *hub) seal(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata, hash []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.blocks[len(h.blocks)-1].seal = &streampb.Seal{Header: header, Metadata: metadata}
-	h.blocks = append(h.blocks, &hubBlock{number: header.Number + 1})
+	h.blocks = append(h.blocks, &hubBlock{number: header.Number + 1, before: hash})
 	for len(h.blocks) > 1 && (h.bytes > hubBytes || len(h.blocks) > hubBlocks) {
 		h.bytes -= h.blocks[0].bytes
 		h.blocks[0] = nil // the slice's array lives on for a while
@@ -91,14 +99,44 @@ func (h *hub) untilSealed() <-chan struct{} {
 	return h.sealed
 }
 
+// word is the running hash at a position; nil: it is not known here, or none are told. The caller holds the lock.
+func (h *hub) word(at Position) *streampb.Word {
+	i := at.Block - h.blocks[0].number
+	if at.Block < h.blocks[0].number || i >= uint64(len(h.blocks)) {
+		return nil
+	}
+	hash := h.blocks[i].before
+	if at.Tx > 0 {
+		if at.Tx > uint64(len(h.blocks[i].words)) {
+			return nil
+		}
+		hash = h.blocks[i].words[at.Tx-1]
+	}
+	return &streampb.Word{Block: at.Block, Tx: at.Tx, Hash: hash}
+}
+
+// newest gives the newest position and the word there, when it comes after at; else a channel that closes when it is worth
+// asking again.
+func (h *hub) newest(at Position) (word *streampb.Word, more <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.blocks[len(h.blocks)-1]
+	now := Position{last.number, uint64(len(last.txs))}
+	if now.Block < at.Block || now.Block == at.Block && now.Tx <= at.Tx {
+		return nil, h.changed
+	}
+	return h.word(now), h.changed
+}
+
 // read gives what follows at, about maxBytes at most, and the position after it;
 // or, when there is nothing yet, a channel that closes when it is worth asking again.
-func (h *hub) read(at Position, maxBytes int) (items []*streampb.Item, next Position, more <-chan struct{}, err error) {
+func (h *hub) read(at Position, maxBytes int) (batch *streampb.Batch, next Position, more <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if at.Block < h.blocks[0].number {
 		return nil, at, nil, errEvicted
 	}
+	var items []*streampb.Item
 	for bytes := 0; bytes < maxBytes; {
 		i := at.Block - h.blocks[0].number
 		if i >= uint64(len(h.blocks)) {
@@ -124,5 +162,9 @@ func (h *hub) read(at Position, maxBytes int) (items []*streampb.Item, next Posi
 		items = append(items, &streampb.Item{Kind: &streampb.Item_Seal{Seal: b.seal}})
 		at = Position{Block: at.Block + 1}
 	}
-	return items, at, h.changed, nil
+	batch = &streampb.Batch{Items: items}
+	if h.hashes && len(items) > 0 {
+		batch.Word = h.word(at)
+	}
+	return batch, at, h.changed, nil
 }

@@ -22,9 +22,9 @@ type others struct {
 }
 
 func (o *others) Seal(header *commonpb.BlockHeader, lastConfig uint64, consenter []byte) (*commonpb.BlockMetadata, error) {
-	items, _, err := o.chain.Read(o.f.t.Context(), Position{Block: header.Number})
+	batch, _, err := o.chain.Read(o.f.t.Context(), Position{Block: header.Number})
 	require.NoError(o.f.t, err)
-	o.seen = len(items)
+	o.seen = len(batch.Items)
 	var slot commonpb.Metadata
 	var both *commonpb.BlockMetadata
 	for range 2 {

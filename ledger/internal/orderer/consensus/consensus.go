@@ -1,7 +1,7 @@
 // Package consensus is the seam between a channel and the ways to agree on its order.
 //
-// A Kind is one way: etcdraft.Raft, etcdraft.Solo, kafka.Kind, sequencer.Kind. The orderer (package orderer) knows a channel's Consenter
-// and Kind by this package alone. A new way is a package with a Kind and one line in orderer/kinds.go, and, where it has
+// A Kind is one way: etcdraft.Raft, etcdraft.Solo, kafka.Kind, sequencer.Kind, replica.PBFT. The orderer (package orderer)
+// knows a channel's Consenter and Kind by this package alone. A new way is a package with a Kind and one line in orderer/kinds.go, and, where it has
 // settings in the channel's configuration, one line in channelconfig/kinds.go.
 //
 // # The way of a transaction
@@ -50,6 +50,7 @@
 // answers itself, by Settle(nil), as its log acknowledges. LeaderChanged with a leader before has all who wait told that
 // they may have to send again; a protocol whose members keep what waits across a change of view passes 0 for before. Each
 // answer is one orderer's: where orderers may lie, a client, or the gateway for it, needs it of f+1.
+// A consenter whose clients find out earlier by themselves, from what each member tells them, is Attended as well.
 //
 // # How blocks get signatures
 //
@@ -63,8 +64,9 @@
 // differs between orderers (an own index, a time) would leave each signature alone: Marshal may depend on the place and the
 // members only.
 //
-// A running hash over the transactions of the open block is the consenter's to keep: it sees every entry in Apply's order.
-// Until it is part of the stream's messages (streampb.Item), what a follower believes before a seal is one orderer's word.
+// Where orderers may lie (channelconfig.Trust), the ledger keeps a running hash of what was applied, and followers are sent it
+// with the transactions (streampb.Word): they believe ahead of a seal what f+1 orderers say alike. So what is applied must be
+// final, as it is above: an orderer that had to take it back would be one of the liars.
 //
 // # How a change of the members is told
 //
@@ -138,8 +140,12 @@ type Settings struct {
 	Bundle func() *channelconfig.Bundle
 	// Signer is this orderer's identity.
 	Signer protoutil.Signer
+	// VolatileVotes has votes leave before they are on disk, for measurements only.
+	VolatileVotes bool
 	// Certificate is this orderer's in TLS, for who is not a member; nil: TLS is off.
 	Certificate *tls.Certificate
+	// Unpaced has nothing wait to gather others (nodeconfig.Config.LikeFabric).
+	Unpaced bool
 }
 
 // CutInterval is how long a block may stay open by the configuration in force.

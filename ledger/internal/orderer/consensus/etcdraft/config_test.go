@@ -17,10 +17,13 @@ func TestEachKindGivesASoundConfiguration(t *testing.T) {
 		o.Raft = channelconfig.RaftOptions{TickInterval: time.Second, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1}
 		s := consensus.Settings{Channel: "ch", ID: 1, Founders: 1, Bundle: func() *channelconfig.Bundle { return &channelconfig.Bundle{Orderer: o} }}
 		for _, kind := range []consensus.Kind{Raft, Solo} {
-			s.Dir = t.TempDir()
-			c, err := kind.Open(s, &machine{})
-			require.NoError(t, err)
-			require.NoError(t, c.(*Node).close())
+			for _, s.Unpaced = range []bool{false, true} {
+				assert.Equal(t, s.Unpaced, configOf(s).Delays == Delays{})
+				s.Dir = t.TempDir()
+				c, err := kind.Open(s, &machine{})
+				require.NoError(t, err)
+				require.NoError(t, c.(*Node).close())
+			}
 		}
 	}
 }

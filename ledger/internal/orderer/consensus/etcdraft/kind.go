@@ -50,7 +50,10 @@ func configOf(s consensus.Settings) Config {
 	cfg := Config{
 		Channel: s.Channel, ID: s.ID, Dir: s.Dir, Delays: streamDelays, CutInterval: s.CutInterval,
 	}
-	if channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount) {
+	switch {
+	case s.Unpaced:
+		cfg.Delays = Delays{}
+	case channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount):
 		cfg.Delays = blockDelays
 	}
 	return cfg

@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/pace"
 	"github.com/qioi/qioi/ledger/internal/process"
 )
 
@@ -19,7 +20,7 @@ type outbox struct {
 	tick     time.Duration   // tick is for how long an acknowledgement is not repeated
 	hold     time.Duration   // hold is Delays.Hold
 
-	pacer   pacer
+	pacer   pace.Pacer
 	notices notices
 	spares  spares
 	acked   ack
@@ -36,7 +37,7 @@ func newOutbox(cfg *Config, transmit func(*raftpb.Message), members func() []uin
 	}
 	return &outbox{
 		self: cfg.ID, transmit: transmit, members: members, tick: cfg.Raft.TickInterval, hold: cfg.Delays.Hold,
-		pacer:   pacer{interval: cfg.Delays.Pace, most: cfg.Delays.MostPace},
+		pacer:   pace.Pacer{Interval: cfg.Delays.Pace, Most: cfg.Delays.MostPace},
 		notices: notices{shelf{atMost: cfg.Delays.Hold}}, spares: spares{shelf: shelf{atMost: cfg.Delays.SpareHold}},
 		alarm: alarm, release: consensus.StoppedTimer(),
 	}, nil
@@ -53,11 +54,11 @@ func (o *outbox) close() error {
 
 // ready reports whether it is time for the next entry. Where it is not, paced has a value when it is.
 func (o *outbox) ready() bool {
-	wait := o.pacer.wait(time.Now())
+	wait := o.pacer.Wait(time.Now())
 	if wait <= 0 {
 		return true
 	}
-	if until := o.pacer.next(); until != o.alarmSetTo {
+	if until := o.pacer.Next(); until != o.alarmSetTo {
 		o.alarmSetTo = until
 		process.PreciseTimers()
 		o.alarm.Set(wait)
@@ -69,7 +70,7 @@ func (o *outbox) ready() bool {
 func (o *outbox) send(messages []*raftpb.Message) {
 	now := time.Now()
 	if o.hold > 0 { // until the next entry, which may be further away
-		o.notices.atMost = max(o.hold, o.pacer.spacing()+time.Millisecond)
+		o.notices.atMost = max(o.hold, o.pacer.Spacing()+time.Millisecond)
 	}
 	for _, m := range messages {
 		if m.GetTo() != o.self && !o.repeats(m, now) && !o.holds(m, now) {
@@ -85,7 +86,7 @@ func (o *outbox) holds(m *raftpb.Message, now time.Time) bool {
 	if m.GetType() != raftpb.MsgApp {
 		return false
 	}
-	if o.spares.atMost > 0 && !o.pacer.slow() && o.spares.spare(m.GetTo(), o.self, o.members()) && o.spares.hold(m, now) {
+	if o.spares.atMost > 0 && !o.pacer.Slow() && o.spares.spare(m.GetTo(), o.self, o.members()) && o.spares.hold(m, now) {
 		return true
 	}
 	o.deliver(o.spares.take(m.GetTo()))
@@ -129,7 +130,7 @@ func (o *outbox) unreachable(id uint64) {
 
 // newTerm forgets what the old term was about to send.
 func (o *outbox) newTerm() {
-	o.pacer.forget()
+	o.pacer.Forget()
 	o.notices.release()
 	o.spares.forget()
 }

@@ -36,7 +36,7 @@ func (n *Node) propose(p consensus.Proposal) {
 	if len(batch) == 0 {
 		return
 	}
-	n.outbox.pacer.proposed(time.Now(), len(batch) > 1 || n.proposed > n.applied)
+	n.outbox.pacer.Proposed(time.Now(), len(batch) > 1 || n.proposed > n.applied)
 	if err := n.append(entry); err != nil {
 		for _, p := range batch {
 			p.Settle(err)

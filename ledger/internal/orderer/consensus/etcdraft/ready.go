@@ -31,7 +31,7 @@ func (n *Node) handleReady(ctx context.Context) error {
 			n.outbox.send(rd.Messages)
 			if last := len(rd.Entries); last > 0 {
 				n.proposed = rd.Entries[last-1].GetIndex()
-				n.outbox.pacer.appended(n.proposed, time.Now())
+				n.outbox.pacer.Appended(n.proposed, time.Now())
 				letSend()
 			}
 		}
@@ -47,7 +47,7 @@ func (n *Node) handleReady(ctx context.Context) error {
 			}
 		}
 		if len(rd.CommittedEntries) > 0 {
-			n.outbox.pacer.applied(n.applied, time.Now())
+			n.outbox.pacer.Applied(n.applied, time.Now())
 		}
 		n.raft.Advance(rd)
 		n.beginSnapshot()
