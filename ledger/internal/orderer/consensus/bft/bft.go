@@ -65,12 +65,19 @@ type Message interface {
 // Record is what a replica must not forget.
 type Record interface{ Kind() string }
 
-// Effects is what follows from a step, in this order: Persist, then everything else. What a step
-// sends or applies must wait for the records of all steps before it as well.
+// Effects is what follows from a step, in this order: AtOnce, Persist, Undo, Ahead, Apply, then everything else. What a
+// step sends, applies or answers must wait for the records of all steps before it as well; AtOnce waits for none.
 type Effects struct {
+	// AtOnce leaves before anything is durable. It promises nothing that a replica might forget in a crash.
+	AtOnce  []Outgoing
 	Persist []Record
-	Send    []Outgoing
+	// Undo takes back all that was executed ahead after this sequence number; nil: nothing.
+	Undo *uint64
+	// Ahead is executed although it is not decided. Undo may take it back, Apply makes it last.
+	Ahead   []Ordered
 	Apply   []Ordered
+	Answer  []Answer
+	Send    []Outgoing
 	Fetch   *Fetch    // replaces an earlier one that is still under way
 	Refused []Refusal // of what was submitted here
 	// Deadline is when Tick is due; 0: never.
@@ -82,6 +89,12 @@ type Effects struct {
 // Outgoing is a message for one replica.
 type Outgoing struct {
 	To      ID
+	Message Message
+}
+
+// Answer is what the clients of an entry's transactions are told.
+type Answer struct {
+	Entry   *Entry
 	Message Message
 }
 
@@ -102,10 +115,54 @@ type State struct {
 	Begin Checkpoint
 }
 
+// Client is the part in a protocol of one who has transactions ordered, where replicas alone cannot say what is
+// decided. Its inputs are Submit, Received and Tick. It has an ID that is no replica's.
+type Client interface {
+	// Step takes one input and says what follows from it. Time never goes back.
+	Step(now Time, in Input) ClientEffects
+}
+
+// ClientEffects is what follows from a client's step.
+type ClientEffects struct {
+	Send     []Outgoing
+	Accepted []Accepted
+	Deadline Time // when Tick is due; 0: never
+}
+
+// Accepted is a transaction that is decided.
+type Accepted struct {
+	Tx  Digest
+	Seq uint64 // of its entry; 0: nobody has said
+	How Proof
+}
+
+// Proof is what a client accepts a transaction by.
+type Proof int
+
+const (
+	// ByAll is the same history at every replica.
+	ByAll Proof = iota
+	// ByCertificate is a certificate that a quorum holds.
+	ByCertificate
+	// ByWord is the word of f+1 replicas that it is decided.
+	ByWord
+)
+
 // Fetch asks for the state that a certificate vouches for, which any correct one among From has.
 type Fetch struct {
 	Certificate Certificate
 	From        []ID
+}
+
+// FetchBy is how a replica asks for the certificate's state: of those who have signed it, but for itself.
+func (c Certificate) FetchBy(id ID) *Fetch {
+	f := &Fetch{Certificate: c}
+	for _, s := range c.Signatures {
+		if s.By != id {
+			f.From = append(f.From, s.By)
+		}
+	}
+	return f
 }
 
 // ErrOverload is why a transaction is refused while too many wait.

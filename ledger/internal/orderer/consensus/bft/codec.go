@@ -63,6 +63,13 @@ func (w *Writer) Signatures(s []Signature) {
 	}
 }
 
+// Place spells where a message belongs.
+func (w *Writer) Place(epoch, view, seq uint64) {
+	w.Uint(epoch)
+	w.Uint(view)
+	w.Uint(seq)
+}
+
 // Checkpoint appends a checkpoint.
 func (w *Writer) Checkpoint(c Checkpoint) {
 	w.Uint(c.Epoch)
@@ -94,6 +101,9 @@ func (r *Reader) Err() error {
 	}
 	return r.err
 }
+
+// More reports whether there is more to read.
+func (r *Reader) More() bool { return len(r.rest) > 0 }
 
 func (r *Reader) fail() { r.err, r.rest = ErrEncoding, nil }
 
@@ -157,6 +167,15 @@ func (r *Reader) Entry() *Entry {
 	}
 	for i := range e.Txs {
 		e.Txs[i] = r.Chunk()
+	}
+	return e
+}
+
+// Body reads an entry that has to be there.
+func (r *Reader) Body() *Entry {
+	e := r.Entry()
+	if e == nil {
+		r.fail()
 	}
 	return e
 }

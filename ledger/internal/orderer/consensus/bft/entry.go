@@ -15,6 +15,19 @@ func (d Digest) String() string { return hex.EncodeToString(d[:4]) }
 type Entry struct {
 	Txs    [][]byte
 	Config bool
+	ids    []Digest // of Txs, once they were asked for
+}
+
+// IDs names the transactions, in their order. They are computed once, so Txs must not change. It is for one goroutine
+// at a time.
+func (e *Entry) IDs() []Digest {
+	if len(e.ids) != len(e.Txs) {
+		e.ids = make([]Digest, len(e.Txs))
+		for i, tx := range e.Txs {
+			e.ids[i] = TxDigest(tx)
+		}
+	}
+	return e.ids
 }
 
 // TxDigest names a transaction.
@@ -23,15 +36,20 @@ func TxDigest(tx []byte) Digest { return sha256.Sum256(tx) }
 // NullDigest is that of an entry without transactions, which fills a gap.
 var NullDigest = (&Entry{}).Digest()
 
+// Add appends a transaction, whose name is known.
+func (e *Entry) Add(tx []byte, id Digest) {
+	e.ids = append(e.IDs(), id)
+	e.Txs = append(e.Txs, tx)
+}
+
 // Digest names the entry. It covers where each transaction begins and ends.
 func (e *Entry) Digest() Digest {
 	covered := make([]byte, 1, 1+len(e.Txs)*sha256.Size)
 	if e.Config {
 		covered[0] = 1
 	}
-	for _, tx := range e.Txs {
-		d := TxDigest(tx)
-		covered = append(covered, d[:]...)
+	for _, id := range e.IDs() {
+		covered = append(covered, id[:]...)
 	}
 	return sha256.Sum256(covered)
 }
@@ -43,4 +61,18 @@ func (e *Entry) Size() int {
 		size += len(tx)
 	}
 	return size
+}
+
+// Proper reports whether a leader may order the entry, in which there is room for so many transactions and bytes: it is not
+// empty, its clients have signed it, and a configuration is alone.
+func (e *Entry) Proper(oracle Oracle, txs, bytes int) bool {
+	if len(e.Txs) == 0 || e.Config && len(e.Txs) > 1 || len(e.Txs) > txs || len(e.Txs) > 1 && e.Size() > bytes {
+		return false
+	}
+	for _, tx := range e.Txs {
+		if config, ok := oracle.Check(tx); !ok || config != e.Config {
+			return false
+		}
+	}
+	return true
 }

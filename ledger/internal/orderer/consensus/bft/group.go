@@ -33,6 +33,27 @@ func (g Group) Leader(view uint64) ID {
 	return g.Members[view%uint64(len(g.Members))]
 }
 
+// Signed reports whether at least quorum different members, and nobody else, have signed the statement.
+func (g Group) Signed(oracle Oracle, quorum int, statement []byte, signatures []Signature) bool {
+	if len(signatures) < quorum || len(signatures) > len(g.Members) {
+		return false
+	}
+	seen := make([]bool, len(g.Members))
+	for _, s := range signatures {
+		at := g.Index(s.By)
+		if at < 0 || seen[at] || !oracle.Verify(s.By, statement, s.Bytes) {
+			return false
+		}
+		seen[at] = true
+	}
+	return true
+}
+
+// Allows reports whether a checkpoint of this group leaves it as it is, or opens the next epoch.
+func (g Group) Allows(c Checkpoint) bool {
+	return c.Next.Equal(g) || c.Next.Epoch == c.Seq && c.Seq > g.Epoch
+}
+
 // Equal reports whether both are the same.
 func (g Group) Equal(other Group) bool {
 	return g.Epoch == other.Epoch && slices.Equal(g.Members, other.Members)

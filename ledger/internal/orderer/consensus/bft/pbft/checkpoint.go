@@ -2,32 +2,6 @@ package pbft
 
 import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
-// checkpointVotes are a member's latest, ascending.
-type checkpointVotes []checkpointVote
-
-type checkpointVote struct {
-	bft.Checkpoint
-	signature []byte
-}
-
-// keptVotes is how many checkpoints of a member are remembered: a window has few.
-const keptVotes = 4
-
-func (v *checkpointVotes) add(vote checkpointVote) {
-	at := 0
-	for ; at < len(*v) && (*v)[at].Seq <= vote.Seq; at++ {
-		if (*v)[at].Seq == vote.Seq {
-			return
-		}
-	}
-	*v = append(*v, checkpointVote{})
-	copy((*v)[at+1:], (*v)[at:])
-	(*v)[at] = vote
-	if len(*v) > keptVotes {
-		*v = (*v)[1:]
-	}
-}
-
 // synced vouches for a state that is durable.
 func (c *Core) synced(in bft.Synced) {
 	cp := bft.Checkpoint{Epoch: c.group.Epoch, Seq: in.Seq, State: in.State, Next: c.group}
@@ -47,7 +21,7 @@ func (c *Core) synced(in bft.Synced) {
 	c.persist(&VoteRecord{Checkpoint: cp})
 	if at := c.group.Index(c.cfg.ID); at >= 0 {
 		signature := c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))
-		c.votes[at].add(checkpointVote{cp, signature})
+		c.votes.Add(at, cp.Seq, cp, signature)
 		c.broadcast(&CheckpointVote{Checkpoint: cp, Signature: signature})
 		c.checkStable(cp)
 	}
@@ -65,20 +39,15 @@ func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 	if !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp), m.Signature) {
 		return
 	}
-	c.votes[c.group.Index(from)].add(checkpointVote{cp, m.Signature})
+	c.votes.Add(c.group.Index(from), cp.Seq, cp, m.Signature)
 	c.checkStable(cp)
 }
 
 // checkStable makes a certificate where a quorum vouches for the same.
 func (c *Core) checkStable(cp bft.Checkpoint) {
-	var signatures []bft.Signature
-	for at, votes := range c.votes {
-		for _, v := range votes {
-			if v.Checkpoint.Equal(cp) || !c.rules.sameState && v.Seq == cp.Seq {
-				signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
-			}
-		}
-	}
+	signatures := c.votes.For(func(seq uint64, other bft.Checkpoint) bool {
+		return other.Equal(cp) || !c.rules.sameState && seq == cp.Seq
+	})
 	if len(signatures) >= c.rules.quorum(c.group) {
 		c.adopt(bft.Certificate{Checkpoint: cp, Signatures: signatures})
 	}
@@ -137,12 +106,11 @@ func (c *Core) enter() {
 	c.ends = append(c.ends, c.stable)
 	c.start, c.group = c.stable, c.stable.Next
 	c.view, c.active, c.base, c.next, c.closing = 0, true, c.stable.Seq, c.stable.Seq+1, 0
-	c.closed, c.own, c.attempts, c.last = false, nil, 0, c.stable.Seq
+	c.closed, c.own, c.last = false, nil, c.stable.Seq
 	clear(c.slots)
 	c.settled = c.stable.Seq
 	c.resetEpoch()
-	c.pending.reshelve()
-	c.head = head{}
+	c.pending.Reshelve()
 	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: 0, Active: true, Base: c.base})
 	c.statusAt = c.now
 	if c.member() {
@@ -160,7 +128,7 @@ func (c *Core) onProof(m *Proof) {
 		if cert.Epoch < g.Epoch {
 			continue
 		}
-		if cert.Epoch != g.Epoch || !c.properNext(g, cert.Checkpoint) || !c.signedBy(g, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures) {
+		if cert.Epoch != g.Epoch || !g.Allows(cert.Checkpoint) || !c.signedBy(g, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures) {
 			break
 		}
 		fresh = append(fresh, cert)
@@ -178,11 +146,6 @@ func (c *Core) onProof(m *Proof) {
 	}
 }
 
-// properNext reports whether the checkpoint leaves the group, or is followed by the next epoch.
-func (c *Core) properNext(g bft.Group, cp bft.Checkpoint) bool {
-	return cp.Next.Equal(g) || cp.Next.Epoch == cp.Seq && cp.Seq > g.Epoch
-}
-
 // fetch gives up applying entries up to the stable checkpoint, and asks for the state there.
 func (c *Core) fetch() {
 	c.behind = 0
@@ -193,14 +156,7 @@ func (c *Core) fetch() {
 	if cert.Ends() && cert.Epoch == c.group.Epoch {
 		c.enter()
 	}
-	var from []bft.ID
-	for _, s := range cert.Signatures {
-		if s.By != c.cfg.ID {
-			from = append(from, s.By)
-		}
-	}
-	c.fetching = cert.Seq
-	c.out.Fetch = &bft.Fetch{Certificate: cert, From: from}
+	c.fetching, c.out.Fetch = cert.Seq, cert.FetchBy(c.cfg.ID)
 	c.collect()
 }
 
@@ -210,8 +166,8 @@ func (c *Core) fetched(seq uint64) {
 	}
 	c.fetching, c.applied, c.closed = 0, seq, false
 	c.last = max(c.last, seq)
-	c.attempts = 0
-	c.pending.drop(c.oracle.Known)
+	c.suspect.Progress()
+	c.pending.Drop(c.oracle.Known)
 	c.collect()
 	if c.applied < c.stable.Seq {
 		c.behind = c.now + c.cfg.Resend

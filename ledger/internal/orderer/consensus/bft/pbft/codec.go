@@ -26,30 +26,35 @@ const (
 	kindVoteRecord
 )
 
+// roomFor is where an entry and what surrounds it have room.
+func roomFor(e *bft.Entry) []byte {
+	if e == nil {
+		return nil
+	}
+	return make([]byte, 0, 192+e.Size()+8*len(e.Txs))
+}
+
 // Encode spells a message of this package.
 func Encode(m bft.Message) []byte {
-	w := &bft.Writer{}
+	w := &bft.Writer{Bytes: make([]byte, 0, 192)}
 	switch m := m.(type) {
-	case *Request:
+	case *bft.Request:
 		w.Uint(kindRequest)
-		w.Uint(uint64(len(m.Txs)))
-		for _, tx := range m.Txs {
-			w.Chunk(tx)
-		}
+		m.Write(w)
 	case *PrePrepare:
-		w.Bytes = make([]byte, 0, 128+m.Entry.Size()+8*len(m.Entry.Txs))
+		w.Bytes = roomFor(m.Entry)
 		w.Uint(kindPrePrepare)
-		place(w, m.Epoch, m.View, m.Seq)
+		w.Place(m.Epoch, m.View, m.Seq)
 		w.Entry(m.Entry)
 		w.Chunk(m.Signature)
 	case *Prepare:
 		w.Uint(kindPrepare)
-		place(w, m.Epoch, m.View, m.Seq)
+		w.Place(m.Epoch, m.View, m.Seq)
 		w.Digest(m.Digest)
 		w.Chunk(m.Signature)
 	case *Commit:
 		w.Uint(kindCommit)
-		place(w, m.Epoch, m.View, m.Seq)
+		w.Place(m.Epoch, m.View, m.Seq)
 		w.Digest(m.Digest)
 		w.Bool(m.Decided)
 	case *CheckpointVote:
@@ -72,31 +77,21 @@ func Encode(m bft.Message) []byte {
 		w.Chunk(m.Signature)
 	case *Status:
 		w.Uint(kindStatus)
-		place(w, m.Epoch, m.View, m.Stable)
+		w.Place(m.Epoch, m.View, m.Stable)
 		w.Uint(m.Applied)
 		w.Uint(m.Last)
 		w.Bool(m.Active)
 		w.Uint(m.Seen)
-	case *Want:
+	case *bft.Want:
 		w.Uint(kindWant)
-		w.Uint(m.Epoch)
-		w.Uint(m.Seq)
-		w.Digest(m.Digest)
-	case *Have:
+		m.Write(w)
+	case *bft.Have:
 		w.Uint(kindHave)
-		w.Uint(m.Epoch)
-		w.Uint(m.Seq)
-		w.Entry(m.Entry)
+		m.Write(w)
 	default:
 		panic(fmt.Sprintf("pbft: no message: %T", m))
 	}
 	return w.Bytes
-}
-
-func place(w *bft.Writer, epoch, view, seq uint64) {
-	w.Uint(epoch)
-	w.Uint(view)
-	w.Uint(seq)
 }
 
 func (m *ViewChange) body(w *bft.Writer) {
@@ -133,17 +128,9 @@ func Decode(raw []byte) (bft.Message, error) {
 	var m bft.Message
 	switch kind := r.Uint(); kind {
 	case kindRequest:
-		request := &Request{}
-		for range r.Count() {
-			request.Txs = append(request.Txs, r.Chunk())
-		}
-		m = request
+		m = bft.ReadRequest(r)
 	case kindPrePrepare:
-		p := &PrePrepare{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Entry: r.Entry(), Signature: r.Chunk()}
-		if p.Entry == nil {
-			return nil, fmt.Errorf("%w: a proposal of nothing", bft.ErrEncoding)
-		}
-		m = p
+		m = &PrePrepare{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Entry: r.Body(), Signature: r.Chunk()}
 	case kindPrepare:
 		m = &Prepare{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Digest: r.Digest(), Signature: r.Chunk()}
 	case kindCommit:
@@ -168,13 +155,9 @@ func Decode(raw []byte) (bft.Message, error) {
 	case kindStatus:
 		m = &Status{Epoch: r.Uint(), View: r.Uint(), Stable: r.Uint(), Applied: r.Uint(), Last: r.Uint(), Active: r.Bool(), Seen: r.Uint()}
 	case kindWant:
-		m = &Want{Epoch: r.Uint(), Seq: r.Uint(), Digest: r.Digest()}
+		m = bft.ReadWant(r)
 	case kindHave:
-		have := &Have{Epoch: r.Uint(), Seq: r.Uint(), Entry: r.Entry()}
-		if have.Entry == nil {
-			return nil, fmt.Errorf("%w: an answer without an entry", bft.ErrEncoding)
-		}
-		m = have
+		m = bft.ReadHave(r)
 	default:
 		return nil, fmt.Errorf("%w: message of kind %d", bft.ErrEncoding, kind)
 	}
@@ -200,11 +183,12 @@ func EncodeRecord(record bft.Record) []byte {
 	switch record := record.(type) {
 	case *ViewRecord:
 		w.Uint(kindViewRecord)
-		place(w, record.Epoch, record.View, record.Base)
+		w.Place(record.Epoch, record.View, record.Base)
 		w.Bool(record.Active)
 	case *AcceptRecord:
+		w.Bytes = roomFor(record.Entry)
 		w.Uint(kindAcceptRecord)
-		place(w, record.Epoch, record.View, record.Seq)
+		w.Place(record.Epoch, record.View, record.Seq)
 		w.Digest(record.Digest)
 		w.Entry(record.Entry)
 	case *PreparedRecord:

@@ -19,20 +19,21 @@ func sampleChange() *ViewChange {
 }
 
 func samples() []bft.Message {
+	digest := bft.TxDigest([]byte("any"))
 	entry := &bft.Entry{Txs: [][]byte{[]byte("a"), []byte("bc")}}
 	change := sampleChange()
 	return []bft.Message{
-		&Request{Txs: [][]byte{[]byte("a"), {}}},
+		&bft.Request{Txs: [][]byte{[]byte("a"), {}}},
 		&PrePrepare{Epoch: 1, View: 2, Seq: 3, Entry: entry, Signature: []byte("s")},
-		&Prepare{Epoch: 1, View: 2, Seq: 3, Digest: entry.Digest(), Signature: []byte("s")},
-		&Commit{Epoch: 1, View: 2, Seq: 3, Digest: entry.Digest(), Decided: true},
+		&Prepare{Epoch: 1, View: 2, Seq: 3, Digest: digest, Signature: []byte("s")},
+		&Commit{Epoch: 1, View: 2, Seq: 3, Digest: digest, Decided: true},
 		&CheckpointVote{Checkpoint: change.Stable.Checkpoint, Signature: []byte("s")},
 		&Proof{Certificates: []bft.Certificate{change.Stable, change.Stable}},
 		change,
 		&NewView{Epoch: 2, View: 9, Changes: []*ViewChange{change, change}, Signature: []byte("s")},
 		&Status{Epoch: 1, View: 2, Active: true, Stable: 3, Applied: 4, Last: 5, Seen: 1 << 63},
-		&Want{Epoch: 1, Seq: 2, Digest: entry.Digest()},
-		&Have{Epoch: 1, Seq: 2, Entry: &bft.Entry{Config: true, Txs: [][]byte{[]byte("c")}}},
+		&bft.Want{Epoch: 1, Seq: 2, Digest: digest},
+		&bft.Have{Epoch: 1, Seq: 2, Entry: &bft.Entry{Config: true, Txs: [][]byte{[]byte("c")}}},
 	}
 }
 

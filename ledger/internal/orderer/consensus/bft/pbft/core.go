@@ -6,8 +6,13 @@ package pbft
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/suspect"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/vouch"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/pace"
 )
 
 // ErrInvalid is why a transaction is refused that no client has signed.
@@ -23,6 +28,14 @@ type Config struct {
 	Interval uint64 // entries from one checkpoint to the next
 	Window   uint64 // entries beyond the stable checkpoint that may be under way: Interval times two or more
 	Overlap  uint64 // entries that a leader has under way at once; what arrives meanwhile makes the next larger
+
+	// ProposeAtOnce has a leader's proposal leave before it is durable, so that all disks are at work together. The leader's
+	// vote, which it must not forget, follows by itself. Entries that Pace spaces have the vote in them all the same. All
+	// replicas have the same here too.
+	ProposeAtOnce bool
+
+	Pace     bft.Time // between two entries of a leader while transactions come in crowds; 0: they are not spaced
+	MostPace bft.Time // that Pace grows to where entries take long
 
 	BatchTxs   int // of an entry; a proposal with more is refused
 	BatchBytes int // of an entry, unless it holds a single transaction
@@ -44,14 +57,16 @@ type Core struct {
 	now    bft.Time
 	out    bft.Effects
 
-	group   bft.Group
-	start   bft.Certificate   // that the epoch began with
-	ends    []bft.Certificate // of the epochs before, by epoch
-	view    uint64
-	active  bool
-	base    uint64 // sequence numbers up to it are settled by the new view; proposals begin after it
-	next    uint64 // the next sequence number that this leader gives
-	closing uint64 // sequence number of a configuration that is accepted in this view; 0: none
+	group     bft.Group
+	start     bft.Certificate   // that the epoch began with
+	ends      []bft.Certificate // of the epochs before, by epoch
+	view      uint64
+	active    bool
+	base      uint64 // sequence numbers up to it are settled by the new view; proposals begin after it
+	next      uint64 // the next sequence number that this leader gives
+	pacer     pace.Pacer
+	proposeAt bft.Time // when what waits may be proposed; 0: nothing waits for that
+	closing   uint64   // sequence number of a configuration that is accepted in this view; 0: none
 
 	slots    map[uint64]*slot
 	applied  uint64
@@ -62,22 +77,20 @@ type Core struct {
 	fetching uint64   // sequence number of the certificate that is being fetched; 0: none
 	behind   bft.Time // when to fetch what is stable and not applied; 0: it is applied
 
-	pending  pending
-	votes    []checkpointVotes // by member
-	own      []bft.Checkpoint  // that this replica has vouched for, above stable, ascending
-	changes  []*ViewChange     // by member: the latest
-	newView  *NewView          // of the view that is active, where we have it
-	quorumAt bft.Time          // when the wait for a new view began; 0: too few have left the view before
-	attempts uint              // views given up in a row
-	head     head
-	leaderAt bft.Time // when watchLeader has something to do; 0: it waits for nothing
+	pending *pool.Pool
+	votes   *vouch.Votes[bft.Checkpoint]
+	own     []bft.Checkpoint // that this replica has vouched for, above stable, ascending
+	changes []*ViewChange    // by member: the latest
+	newView *NewView         // of the view that is active, where we have it
+	suspect suspect.Timer
 
-	statusAt   bft.Time
-	replied    map[bft.ID]bft.Time
-	asked      uint64 // counts requests for entries, so that each goes to another replica
-	suspicions uint64
-	begin      *StableRecord // that is still to be recorded
-	resync     bool          // the state at applied is to be asked for again
+	statusAt    bft.Time
+	appliedThen uint64 // applied when the status was due last
+	replied     map[bft.ID]bft.Time
+	asked       uint64 // counts requests for entries, so that each goes to another replica
+	suspicions  uint64
+	first       []bft.Record // that the first step persists
+	resync      bool         // the state at applied is to be asked for again
 }
 
 // New starts a replica that has kept records.
@@ -88,15 +101,16 @@ func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *
 func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record, r rules) *Core {
 	c := &Core{
 		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
-		slots: map[uint64]*slot{}, replied: map[bft.ID]bft.Time{}, applied: state.Applied, closed: state.Closed, last: state.Applied,
+		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}),
+		slots:   map[uint64]*slot{}, replied: map[bft.ID]bft.Time{}, applied: state.Applied, closed: state.Closed, last: state.Applied,
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
-	c.pending.init(cfg)
+	c.pacer = pace.Pacer{Interval: cfg.Pace, Most: cfg.MostPace}
 	c.resetEpoch()
 	if len(records) == 0 && state.Begin.Seq > 0 {
 		c.stable = bft.Certificate{Checkpoint: state.Begin}
 		c.enter()
-		c.begin = &StableRecord{Certificate: c.stable}
+		c.first = []bft.Record{&StableRecord{Certificate: c.stable}, &ViewRecord{Epoch: c.group.Epoch, Active: true, Base: c.base}}
 	}
 	c.restore(records)
 	return c
@@ -105,18 +119,22 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 // resetEpoch forgets what belongs to an epoch's members.
 func (c *Core) resetEpoch() {
 	n := len(c.group.Members)
-	c.votes, c.changes = make([]checkpointVotes, n), make([]*ViewChange, n)
-	c.newView, c.quorumAt = nil, 0
+	c.votes, c.changes = vouch.New[bft.Checkpoint](c.group), make([]*ViewChange, n)
+	c.newView = nil
+	c.suspect = suspect.Timer{First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling}
+	c.pacer.Forget()
 }
+
+// clock is now as the pacer knows time.
+func (c *Core) clock() time.Time { return time.Time{}.Add(c.now) }
 
 // Step implements bft.Core.
 func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.now, c.out = max(now, c.now), bft.Effects{}
-	if c.begin != nil {
-		c.persist(c.begin)
-		c.persist(&ViewRecord{Epoch: c.group.Epoch, Active: true, Base: c.base})
-		c.begin = nil
+	for _, r := range c.first {
+		c.persist(r)
 	}
+	c.first = nil
 	if c.resync {
 		c.resync = false
 		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: c.applied, Sync: true})
@@ -143,7 +161,7 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 func (c *Core) View() bft.View {
 	return bft.View{
 		Group: c.group, View: c.view, Leader: c.group.Leader(c.view), Active: c.active, Applied: c.applied,
-		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots), Pending: c.pending.len(), Suspicions: c.suspicions,
+		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots), Pending: c.pending.Len(), Suspicions: c.suspicions,
 	}
 }
 
@@ -161,7 +179,7 @@ func (c *Core) receive(from bft.ID, m bft.Message) {
 		return
 	}
 	switch m := m.(type) {
-	case *Request:
+	case *bft.Request:
 		c.onRequest(from, m)
 	case *PrePrepare:
 		c.onPrePrepare(from, m)
@@ -175,9 +193,9 @@ func (c *Core) receive(from bft.ID, m bft.Message) {
 		c.onViewChange(m)
 	case *NewView:
 		c.onNewView(m)
-	case *Want:
+	case *bft.Want:
 		c.onWant(from, m)
-	case *Have:
+	case *bft.Have:
 		c.onHave(m)
 	}
 }
@@ -198,6 +216,15 @@ func (c *Core) broadcast(m bft.Message) {
 	}
 }
 
+// atOnce tells all what promises nothing.
+func (c *Core) atOnce(m bft.Message) {
+	for _, id := range c.group.Members {
+		if id != c.cfg.ID {
+			c.out.AtOnce = append(c.out.AtOnce, bft.Outgoing{To: id, Message: m})
+		}
+	}
+}
+
 func (c *Core) persist(r bft.Record) { c.out.Persist = append(c.out.Persist, r) }
 
 func (c *Core) fault(format string, args ...any) {
@@ -208,16 +235,5 @@ func (c *Core) fault(format string, args ...any) {
 
 // signedBy reports whether the signatures are of at least quorum different members of g.
 func (c *Core) signedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
-	if len(signatures) < c.rules.quorum(g) || len(signatures) > len(g.Members) {
-		return false
-	}
-	seen := make([]bool, len(g.Members))
-	for _, s := range signatures {
-		at := g.Index(s.By)
-		if at < 0 || seen[at] || !c.oracle.Verify(s.By, statement, s.Bytes) {
-			return false
-		}
-		seen[at] = true
-	}
-	return true
+	return g.Signed(c.oracle, c.rules.quorum(g), statement, signatures)
 }

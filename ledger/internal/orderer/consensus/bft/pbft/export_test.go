@@ -1,15 +1,10 @@
 package pbft
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/cockroachdb/datadriven"
-	"github.com/stretchr/testify/require"
-
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
 
 // Mutants are cores that lack one rule. Nothing outside of tests can make one.
@@ -52,20 +47,6 @@ func mutated(name string) rules {
 }
 
 // ScriptThatNotices is one whose output is another with the mutant.
-func ScriptThatNotices(t *testing.T, name string) (notices string) {
-	files, err := os.ReadDir("testdata")
-	require.NoError(t, err)
-	for _, f := range files {
-		differs := false
-		runScript(t, filepath.Join("testdata", f.Name()), mutated(name), func(d *datadriven.TestData, s *script) string {
-			if !differs && strings.TrimSpace(s.do(d)) != strings.TrimSpace(d.Expected) {
-				differs = true
-			}
-			return d.Expected
-		})
-		if differs {
-			return f.Name()
-		}
-	}
-	return ""
+func ScriptThatNotices(t *testing.T, name string) string {
+	return scripttest.ThatNotices(t, scripts(mutated(name)))
 }

@@ -2,14 +2,12 @@ package pbft
 
 import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
-// Request hands transactions on: to the leader, or to all when the leader takes long.
-type Request struct{ Txs [][]byte }
-
-// PrePrepare is the leader's proposal, and its vote for it.
+// PrePrepare is the leader's proposal. Signed, it is the leader's vote too. Without a signature (see Config.ProposeAtOnce)
+// the link alone says whose it is, and the leader's vote is a Prepare.
 type PrePrepare struct {
 	Epoch, View, Seq uint64
 	Entry            *bft.Entry
-	Signature        []byte // of the same statement as a Prepare's
+	Signature        []byte // of the same statement as a Prepare's, or none
 }
 
 // Prepare is a vote: this replica votes for nothing else at Seq in View.
@@ -72,20 +70,7 @@ type Status struct {
 	Seen uint64
 }
 
-// Want asks for the entry of a digest.
-type Want struct {
-	Epoch, Seq uint64
-	Digest     bft.Digest
-}
-
-// Have answers a Want.
-type Have struct {
-	Epoch, Seq uint64
-	Entry      *bft.Entry
-}
-
 // Kind implements bft.Message; so do those below.
-func (*Request) Kind() string        { return "request" }
 func (*PrePrepare) Kind() string     { return "pre-prepare" }
 func (*Prepare) Kind() string        { return "prepare" }
 func (*Commit) Kind() string         { return "commit" }
@@ -94,8 +79,6 @@ func (*Proof) Kind() string          { return "proof" }
 func (*ViewChange) Kind() string     { return "view-change" }
 func (*NewView) Kind() string        { return "new-view" }
 func (*Status) Kind() string         { return "status" }
-func (*Want) Kind() string           { return "want" }
-func (*Have) Kind() string           { return "have" }
 
 // Each signed statement begins with what it is, so that none passes for another.
 const (
@@ -105,16 +88,9 @@ const (
 	signedNewView    = 4
 )
 
-func statement(domain string, kind uint64) *bft.Writer {
-	w := &bft.Writer{Bytes: make([]byte, 0, 128)}
-	w.Uint(kind)
-	w.Chunk([]byte(domain))
-	return w
-}
-
 // PrepareStatement is what a PrePrepare and a Prepare sign. The domain is the channel's name.
 func PrepareStatement(domain string, epoch, view, seq uint64, digest bft.Digest) []byte {
-	w := statement(domain, signedPrepare)
+	w := bft.Statement(domain, signedPrepare)
 	w.Uint(epoch)
 	w.Uint(view)
 	w.Uint(seq)
@@ -124,21 +100,21 @@ func PrepareStatement(domain string, epoch, view, seq uint64, digest bft.Digest)
 
 // CheckpointStatement is what a CheckpointVote signs.
 func CheckpointStatement(domain string, c bft.Checkpoint) []byte {
-	w := statement(domain, signedCheckpoint)
+	w := bft.Statement(domain, signedCheckpoint)
 	w.Checkpoint(c)
 	return w.Bytes
 }
 
 // Statement is what the replica signs.
 func (m *ViewChange) Statement(domain string) []byte {
-	w := statement(domain, signedViewChange)
+	w := bft.Statement(domain, signedViewChange)
 	m.body(w)
 	return w.Bytes
 }
 
 // Statement is what the leader signs.
 func (m *NewView) Statement(domain string) []byte {
-	w := statement(domain, signedNewView)
+	w := bft.Statement(domain, signedNewView)
 	m.body(w)
 	return w.Bytes
 }

@@ -52,6 +52,9 @@ func (s *slot) body(d bft.Digest) *bft.Entry {
 	return s.fetched[d]
 }
 
+// preparedIn reports whether a quorum has voted in that view.
+func (s *slot) preparedIn(view uint64) bool { return s.prepared != nil && s.prepared.View == view }
+
 // floor is the sequence number above which slots are kept.
 func (c *Core) floor() uint64 {
 	if c.fetching != 0 {
@@ -73,14 +76,21 @@ func (c *Core) slot(seq uint64) *slot {
 	return s
 }
 
-// propose makes entries of what waits, as long as this replica leads and may have more under way.
+// propose makes entries of what waits, as long as this replica leads, may have more under way, and it is time for more.
 func (c *Core) propose() {
+	c.proposeAt = 0
 	for c.leads() && c.closing == 0 && !c.closed && c.fetching == 0 {
 		c.next = max(c.next, c.base+1, c.stable.Seq+1)
 		if c.next > c.stable.Seq+c.cfg.Window || c.next > c.applied+c.cfg.Overlap {
 			return
 		}
-		entry := c.pending.batch(c.oracle)
+		if wait := c.pacer.Wait(c.clock()); wait > 0 {
+			if waiting, _ := c.pending.Shelved(); waiting > 0 {
+				c.proposeAt = c.now + wait
+			}
+			return
+		}
+		entry := c.pending.Batch(c.oracle)
 		if entry == nil {
 			return
 		}
@@ -90,8 +100,17 @@ func (c *Core) propose() {
 		if s == nil {
 			return
 		}
+		c.pacer.Proposed(c.clock(), len(entry.Txs) > 1 || seq > c.applied+1)
+		c.pacer.Appended(seq, c.clock())
 		c.accept(seq, s, entry.Digest(), entry)
-		c.broadcast(&PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: entry, Signature: s.prepares[c.group.Index(c.cfg.ID)].signature})
+		proposal := &PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: entry}
+		if c.cfg.ProposeAtOnce && c.pacer.Spacing() == 0 { // a message more costs a crowd more than a disk's time
+			c.atOnce(proposal)
+			c.vote(seq, s)
+		} else {
+			proposal.Signature = s.prepares[c.group.Index(c.cfg.ID)].signature
+			c.broadcast(proposal)
+		}
 		c.checkPrepared(seq, s)
 	}
 }
@@ -108,14 +127,17 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 		return
 	}
 	digest := m.Entry.Digest()
-	if c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
+	votes := len(m.Signature) > 0 || !c.cfg.ProposeAtOnce
+	if votes && c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
 		return
 	}
 	at := c.group.Index(from)
 	if s.prepares[at].cast && s.prepares[at].digest != digest && c.rules.firstProposal {
 		return // the leader's vote is for another one
 	}
-	s.prepares[at] = vote{cast: true, view: m.View, digest: digest, signature: m.Signature}
+	if votes {
+		s.prepares[at] = vote{cast: true, view: m.View, digest: digest, signature: m.Signature}
+	}
 	c.accept(m.Seq, s, digest, m.Entry)
 	c.vote(m.Seq, s)
 	c.checkPrepared(m.Seq, s)
@@ -123,18 +145,7 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 
 // proper reports whether a leader may propose the entry.
 func (c *Core) proper(e *bft.Entry) bool {
-	if !c.rules.signedClients {
-		return true
-	}
-	if len(e.Txs) == 0 || e.Config && len(e.Txs) > 1 || len(e.Txs) > c.cfg.BatchTxs || len(e.Txs) > 1 && e.Size() > c.cfg.BatchBytes {
-		return false
-	}
-	for _, tx := range e.Txs {
-		if config, ok := c.oracle.Check(tx); !ok || config != e.Config {
-			return false
-		}
-	}
-	return true
+	return !c.rules.signedClients || e.Proper(c.oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
 }
 
 // accept takes an entry for a sequence number in this view, durably, and signs the vote for it.
@@ -153,7 +164,7 @@ func (c *Core) accept(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) 
 	if entry.Config {
 		c.closing = seq
 	}
-	c.pending.proposed(entry)
+	c.pending.Proposed(entry)
 	c.castOwn(seq, s)
 }
 
@@ -181,6 +192,9 @@ func (c *Core) onPrepare(from bft.ID, m *Prepare) {
 	if s == nil {
 		return
 	}
+	if s.preparedIn(c.view) && c.rules.onceEach {
+		return // a quorum has voted: one more vote is not worth its verification
+	}
 	at := c.group.Index(from)
 	if s.prepares[at].cast {
 		s.again++
@@ -196,7 +210,7 @@ func (c *Core) onPrepare(from bft.ID, m *Prepare) {
 
 // checkPrepared commits to what a quorum has voted for.
 func (c *Core) checkPrepared(seq uint64, s *slot) {
-	if !s.accepted || s.view != c.view || s.entry == nil || s.prepared != nil && s.prepared.View == c.view {
+	if !s.accepted || s.view != c.view || s.entry == nil || s.preparedIn(c.view) {
 		return
 	}
 	var signatures []bft.Signature
@@ -315,9 +329,10 @@ func (c *Core) applyDecided() {
 		}
 		s := c.slots[seq]
 		c.applied = seq
-		c.attempts = 0
+		c.suspect.Progress()
 		c.last = max(c.last, seq)
-		c.pending.ordered(s.decidedEntry)
+		c.pending.Ordered(s.decidedEntry)
+		c.pacer.Applied(seq, c.clock())
 		c.closed = s.decidedEntry.Config
 		sync := c.closed || c.boundary(seq)
 		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: seq, Entry: s.decidedEntry, Sync: sync})

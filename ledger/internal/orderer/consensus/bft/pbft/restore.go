@@ -61,13 +61,15 @@ func (c *Core) restore(records []bft.Record) {
 	c.resync = !vouched && c.applied > c.stable.Seq && (c.closed || c.boundary(c.applied))
 	if at := c.group.Index(c.cfg.ID); at >= 0 {
 		for _, cp := range c.own {
-			c.votes[at].add(checkpointVote{cp, c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))})
+			c.votes.Add(at, cp.Seq, cp, c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp)))
 		}
 		if !c.active {
 			c.changes[at] = c.viewChange()
 		}
 	}
+	c.out = bft.Effects{}
 	c.enterNext()
+	c.first = append(c.first, c.out.Persist...) // a crash came between the end of an epoch and the record of the next
 	c.out = bft.Effects{}
 }
 

@@ -3,7 +3,6 @@ package pbft
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,271 +12,145 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
 
-// TestScripts runs replicas step by step: nothing happens but what the script says. Commands:
+// TestScripts runs replicas step by step, see scripttest. Its command
 //
-//	new n=N joiners=N interval=N window=N  starts a group, and replicas that wait to be added to it
-//	submit node=N                          hands each line of the input to N
-//	deliver                                messages travel, and what they cause, until there are none;
-//	  to=N from=N kind=K                   only such, once; the others wait
-//	drop to=N from=N kind=K                loses messages that wait
-//	shuffle                                turns the order of those that wait around
-//	mail                                   lists them
-//	advance by=D                           lets time pass, in steps of a quarter second, without a message
-//	run by=D                               the same, while messages travel
-//	isolate node=N, heal                   messages from and to N are lost
-//	hold node=N, flush node=N              N's disk takes until then
-//	crash node=N, restart node=N           what the disk was at is lost; what it had is not
-//	lie node=N                             N says what the lines of the input name, see lie
-//	replay                                 every message that was ever sent is sent again
-//	show                                   where all stand
+//	new n=N joiners=N interval=N window=N  starts a group, and replicas that wait to be added to it;
+//	  pace=D                               leaders space entries
+//	  at-once                              they propose before their proposal is durable
+func TestScripts(t *testing.T) { scripttest.Walk(t, scripts(sound())) }
+
+// scripts begins a script with cores of these rules.
+func scripts(r rules) scripttest.Begin {
+	return func(t *testing.T, d *datadriven.TestData) *scripttest.Script {
+		n, joiners, window, interval := 4, 0, 8, 4
+		d.MaybeScanArgs(t, "n", &n)
+		d.MaybeScanArgs(t, "joiners", &joiners)
+		d.MaybeScanArgs(t, "window", &window)
+		d.MaybeScanArgs(t, "interval", &interval)
+		cfg := Config{
+			Domain: "ch", Group: scripttest.GroupOf(n), Interval: uint64(interval), Window: uint64(window), Overlap: 4, BatchTxs: 8, BatchBytes: 1 << 20,
+			ProposeAtOnce: d.HasArg("at-once"), Pace: scripttest.Duration(t, d, "pace", 0), Pending: 64, PendingBytes: 1 << 20,
+			Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 100 * time.Millisecond,
+		}
+		protocol := scripttest.Protocol{
+			New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+				own := cfg
+				own.ID = id
+				return newCore(own, oracle, state, records, r)
+			},
+			Encode: Encode, Decode: Decode, EncodeRecord: EncodeRecord, DecodeRecord: DecodeRecord,
+			Lie: lie, Tick: 250 * time.Millisecond,
+		}
+		return scripttest.New(t, protocol, cfg.Group, joiners)
+	}
+}
+
+// lie sends what a line names, signed by p:
 //
-// A transaction =1,2,3 is a configuration with these members; one that begins with ! no client has signed.
-//
-// The output is what is new: what a replica has applied, and its view. Rewrite with -rewrite.
-func TestScripts(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		runScript(t, path, sound(), func(d *datadriven.TestData, s *script) string { return s.do(d) })
-	})
-}
-
-func runScript(t *testing.T, path string, r rules, do func(*datadriven.TestData, *script) string) {
-	var s *script
-	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-		if d.Cmd == "new" {
-			s = newScript(t, d, r)
+//	propose VIEW SEQ TO...: txs         a pre-prepare to some
+//	vote VIEW SEQ: txs                  a prepare to all; with bad in place of vote: spoiled
+//	commit VIEW SEQ: txs                a commit to all
+//	decided SEQ: txs                    that it is decided
+//	have SEQ: txs                       an entry that nobody may have asked for
+//	view-change VIEW: VIEW/SEQ/tx...    a view change, with what was never prepared
+//	new-view VIEW: N...                 a new view of the view changes that N... have sent; N! is forged, N+ repeats
+//	checkpoint SEQ: text                a state that nobody has
+//	flood VIEW SEQ: count               votes from there on
+func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
+	head, tail, _ := strings.Cut(line, ":")
+	words := strings.Fields(head)
+	number := func(i int) uint64 { return s.Number(words[i]) }
+	entry := &bft.Entry{}
+	for _, tx := range strings.Fields(tail) {
+		entry.Txs = append(entry.Txs, []byte(tx))
+	}
+	digest, epoch := entry.Digest(), uint64(0)
+	switch words[0] {
+	case "propose":
+		m := &PrePrepare{Epoch: epoch, View: number(1), Seq: number(2), Entry: entry}
+		m.Signature = scripttest.Sign(p.ID, PrepareStatement("ch", epoch, m.View, m.Seq, digest))
+		for i := range words[3:] {
+			s.Post(p.ID, bft.Outgoing{To: number(i + 3), Message: m})
 		}
-		s.t = t
-		return do(d, s)
-	})
-}
-
-// script is a group of replicas.
-type script struct {
-	t        *testing.T
-	rules    rules
-	now      bft.Time
-	cfg      Config
-	replicas []*replica
-	mail     []mail
-	sent     []mail
-	lost     map[bft.ID]bool
-	said     []string
-}
-
-type mail struct {
-	from bft.ID
-	out  bft.Outgoing
-}
-
-// replica is a core with its disk and state machine.
-type replica struct {
-	s        *script
-	id       bft.ID
-	core     *Core
-	disk     []bft.Record
-	held     []bft.Effects
-	holds    bool
-	entries  []*bft.Entry
-	state    []bft.Digest
-	deadline bft.Time
-	shown    string
-}
-
-func newScript(t *testing.T, d *datadriven.TestData, r rules) *script {
-	n, joiners, window, interval := 4, 0, 8, 4
-	d.MaybeScanArgs(t, "n", &n)
-	d.MaybeScanArgs(t, "joiners", &joiners)
-	d.MaybeScanArgs(t, "window", &window)
-	d.MaybeScanArgs(t, "interval", &interval)
-	s := &script{t: t, rules: r, lost: map[bft.ID]bool{}}
-	group := bft.Group{}
-	for id := range n {
-		group.Members = append(group.Members, bft.ID(id)+1)
-	}
-	s.cfg = Config{
-		Domain: "ch", Group: group, Interval: uint64(interval), Window: uint64(window), Overlap: 4, BatchTxs: 8, BatchBytes: 1 << 20,
-		Pending: 64, PendingBytes: 1 << 20, Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 100 * time.Millisecond,
-	}
-	for id := range n + joiners {
-		s.replicas = append(s.replicas, &replica{s: s, id: bft.ID(id) + 1})
-	}
-	for _, p := range s.replicas {
-		p.start()
-	}
-	s.mail = nil // they have told each other that they are here
-	return s
-}
-
-func (p *replica) start() {
-	cfg := p.s.cfg
-	cfg.ID = p.id
-	state := bft.State{Applied: uint64(len(p.entries))}
-	if last := len(p.entries); last > 0 {
-		state.Closed = p.entries[last-1].Config
-	}
-	// What the disk has is what was encoded.
-	records := make([]bft.Record, len(p.disk))
-	for i, r := range p.disk {
-		var err error
-		records[i], err = DecodeRecord(EncodeRecord(r))
-		require.NoError(p.s.t, err)
-	}
-	p.core = newCore(cfg, scriptOracle{p}, state, records, p.s.rules)
-	p.step(bft.Tick{})
-}
-
-func (p *replica) step(in bft.Input) {
-	if p.core == nil {
-		return
-	}
-	e := p.core.Step(p.s.now, in)
-	p.deadline = e.Deadline
-	if p.holds {
-		p.held = append(p.held, e)
-		return
-	}
-	p.release(e)
-}
-
-func (p *replica) release(e bft.Effects) {
-	p.disk = append(p.disk, e.Persist...)
-	if e.Fault != nil {
-		p.s.say("%d stops: %s", p.id, e.Fault)
-		p.core = nil
-		return
-	}
-	for _, r := range e.Refused {
-		p.s.say("%d refuses: %s", p.id, r.Reason)
-	}
-	for _, out := range e.Send {
-		raw := Encode(out.Message)
-		m, err := Decode(raw)
-		require.NoError(p.s.t, err)
-		out.Message = m
-		p.s.post(p.id, out)
-	}
-	for _, o := range e.Apply {
-		p.apply(o)
-	}
-	if e.Fetch != nil {
-		p.fetch(*e.Fetch)
-	}
-}
-
-func (p *replica) apply(o bft.Ordered) {
-	if o.Entry != nil {
-		if o.Seq != uint64(len(p.entries))+1 {
-			p.s.say("%d applies %d after %d", p.id, o.Seq, len(p.entries))
-			return
+	case "vote", "bad":
+		m := &Prepare{Epoch: epoch, View: number(1), Seq: number(2), Digest: digest}
+		m.Signature = scripttest.Sign(p.ID, PrepareStatement("ch", epoch, m.View, m.Seq, digest))
+		if words[0] == "bad" {
+			m.Signature = []byte("spoiled")
 		}
-		p.add(o.Entry)
-	}
-	if o.Sync {
-		p.step(bft.Synced{Seq: o.Seq, State: p.state[o.Seq-1], Members: p.members()})
-	}
-}
-
-func (p *replica) add(e *bft.Entry) {
-	var before bft.Digest
-	if n := len(p.state); n > 0 {
-		before = p.state[n-1]
-	}
-	d := e.Digest()
-	p.entries, p.state = append(p.entries, e), append(p.state, sha256.Sum256(append(before[:], d[:]...)))
-}
-
-func (p *replica) members() []bft.ID {
-	members := p.s.cfg.Group.Members
-	for _, e := range p.entries {
-		if !e.Config {
-			continue
+		s.PostOthers(p.ID, m)
+	case "commit":
+		s.PostOthers(p.ID, &Commit{Epoch: epoch, View: number(1), Seq: number(2), Digest: digest})
+	case "decided":
+		s.PostOthers(p.ID, &Commit{Epoch: epoch, Seq: number(1), Digest: digest, Decided: true})
+	case "have":
+		s.PostOthers(p.ID, &bft.Have{Epoch: epoch, Seq: number(1), Entry: entry})
+	case "checkpoint":
+		cp := bft.Checkpoint{Epoch: epoch, Seq: number(1), State: sha256.Sum256([]byte(tail)), Next: s.Group}
+		s.PostOthers(p.ID, &CheckpointVote{Checkpoint: cp, Signature: scripttest.Sign(p.ID, CheckpointStatement("ch", cp))})
+	case "view-change":
+		m := &ViewChange{Epoch: epoch, View: number(1), Replica: p.ID, Stable: genesis(s)}
+		for _, tx := range strings.Fields(tail) {
+			m.Prepared = append(m.Prepared, unprepared(s, p, tx))
 		}
-		members = nil
-		for _, word := range strings.Split(string(e.Txs[0][1:]), ",") {
-			id, err := strconv.ParseUint(word, 10, 64)
-			require.NoError(p.s.t, err)
-			members = append(members, id)
+		m.Signature = scripttest.Sign(p.ID, m.Statement("ch"))
+		s.PostOthers(p.ID, m)
+	case "new-view":
+		s.PostOthers(p.ID, beginning(s, p, number(1), strings.Fields(tail)))
+	case "flood":
+		count, err := strconv.Atoi(strings.TrimSpace(tail))
+		require.NoError(s.T, err)
+		for i := range uint64(count) {
+			m := &Prepare{Epoch: epoch, View: number(1), Seq: number(2) + i}
+			m.Signature = scripttest.Sign(p.ID, PrepareStatement("ch", epoch, m.View, m.Seq, m.Digest))
+			s.PostOthers(p.ID, m)
+			s.PostOthers(p.ID, &Commit{Epoch: epoch, View: number(1), Seq: number(2) + i})
 		}
+	default:
+		s.T.Fatalf("unknown lie %q", line)
 	}
-	return members
 }
 
-func (p *replica) fetch(f bft.Fetch) {
-	for _, id := range f.From {
-		other := p.s.replicas[id-1]
-		if p.s.lost[id] || p.s.lost[p.id] || uint64(len(other.state)) < f.Certificate.Seq || other.state[f.Certificate.Seq-1] != f.Certificate.State {
-			continue
+func genesis(s *scripttest.Script) bft.Certificate {
+	return bft.Certificate{Checkpoint: bft.Checkpoint{Next: s.Group}}
+}
+
+// unprepared reads VIEW/SEQ/tx, under p's signature in everybody's name.
+func unprepared(s *scripttest.Script, p *scripttest.Replica, text string) Prepared {
+	var view, seq uint64
+	var tx string
+	_, err := fmt.Sscanf(strings.ReplaceAll(text, "/", " "), "%d %d %s", &view, &seq, &tx)
+	require.NoError(s.T, err)
+	claim := Prepared{View: view, Seq: seq, Digest: (&bft.Entry{Txs: [][]byte{[]byte(tx)}}).Digest()}
+	for _, id := range s.Group.Members[:s.Group.Quorum()] {
+		claim.Signatures = append(claim.Signatures, bft.Signature{By: id, Bytes: scripttest.Sign(p.ID, PrepareStatement("ch", 0, view, seq, claim.Digest))})
+	}
+	return claim
+}
+
+func beginning(s *scripttest.Script, p *scripttest.Replica, view uint64, from []string) *NewView {
+	m := &NewView{View: view}
+	for _, word := range from {
+		id := s.Number(strings.TrimRight(word, "!"))
+		change := &ViewChange{View: view, Replica: id, Stable: genesis(s)}
+		change.Signature = scripttest.Sign(p.ID, change.Statement("ch"))
+		if !strings.HasSuffix(word, "!") && id != p.ID {
+			change = overheard(s, id, view)
 		}
-		p.s.say("%d fetches up to %d from %d", p.id, f.Certificate.Seq, id)
-		for _, e := range other.entries[len(p.entries):f.Certificate.Seq] {
-			p.add(e)
-		}
-		p.step(bft.Fetched{Seq: f.Certificate.Seq})
-		return
+		m.Changes = append(m.Changes, change)
 	}
-	p.s.say("%d finds nobody to fetch %d from", p.id, f.Certificate.Seq)
+	m.Signature = scripttest.Sign(p.ID, m.Statement("ch"))
+	return m
 }
 
-func (p *replica) String() string {
-	if p.core == nil {
-		return fmt.Sprintf("%d is down", p.id)
+func overheard(s *scripttest.Script, id bft.ID, view uint64) *ViewChange {
+	change, ok := scripttest.Overheard(s, func(m *ViewChange) bool { return m.Replica == id && m.View == view })
+	if ok {
+		return change
 	}
-	v := p.core.View()
-	text := fmt.Sprintf("%d view %d", p.id, v.View)
-	if v.Group.Epoch > 0 {
-		text = fmt.Sprintf("%d epoch %d view %d", p.id, v.Group.Epoch, v.View)
-	}
-	if !v.Active {
-		text += " waits"
-	}
-	text += ":"
-	for _, e := range p.entries {
-		text += " [" + spell(e) + "]"
-	}
-	return text
-}
-
-func spell(e *bft.Entry) string {
-	words := make([]string, len(e.Txs))
-	for i, tx := range e.Txs {
-		words[i] = string(tx)
-	}
-	return strings.Join(words, " ")
-}
-
-// scriptOracle's signatures name who signs what.
-type scriptOracle struct{ p *replica }
-
-// Sign implements bft.Oracle.
-func (o scriptOracle) Sign(data []byte) []byte { return scriptSign(o.p.id, data) }
-
-// Verify implements bft.Oracle.
-func (o scriptOracle) Verify(by bft.ID, data, signature []byte) bool {
-	return string(signature) == string(scriptSign(by, data))
-}
-
-// Check implements bft.Oracle.
-func (o scriptOracle) Check(tx []byte) (config, ok bool) { return tx[0] == '=', tx[0] != '!' }
-
-// Known implements bft.Oracle.
-func (o scriptOracle) Known(tx bft.Digest) bool {
-	return slices.ContainsFunc(o.p.entries, func(e *bft.Entry) bool {
-		return slices.ContainsFunc(e.Txs, func(other []byte) bool { return bft.TxDigest(other) == tx })
-	})
-}
-
-func scriptSign(id bft.ID, data []byte) []byte {
-	sum := sha256.Sum256(append([]byte{byte(id)}, data...))
-	return sum[:8]
-}
-
-func (s *script) say(format string, args ...any) {
-	s.said = append(s.said, fmt.Sprintf(format, args...))
-}
-
-func (s *script) post(from bft.ID, out bft.Outgoing) {
-	s.mail = append(s.mail, mail{from, out})
-	s.sent = append(s.sent, mail{from, out})
+	s.Say("%d has sent no view change for view %d", id, view)
+	return &ViewChange{View: view, Replica: id, Stable: genesis(s)}
 }

@@ -39,14 +39,22 @@ func (c *Core) sendStatus() {
 	c.countChanges()
 }
 
+// progresses reports whether the replica has applied something since its status was due before, and misses nothing else:
+// an answer would bring again what is under way.
+func (c *Core) progresses() bool {
+	before := c.appliedThen
+	c.appliedThen = c.applied
+	return c.applied > before && c.active && !c.closed && c.fetching == 0 && c.behind == 0 && len(c.own) < 2
+}
+
 // busy reports whether the replica waits for something that messages of others would bring.
 func (c *Core) busy() bool {
-	return !c.active || c.pending.len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0
+	return !c.active || c.pending.Len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0
 }
 
 // want asks another replica each time.
 func (c *Core) want(seq uint64, digest bft.Digest) {
-	m := &Want{Epoch: c.group.Epoch, Seq: seq, Digest: digest}
+	m := &bft.Want{Epoch: c.group.Epoch, Seq: seq, Digest: digest}
 	for range c.group.Members {
 		to := c.group.Leader(c.view + c.asked)
 		c.asked++
@@ -57,18 +65,18 @@ func (c *Core) want(seq uint64, digest bft.Digest) {
 	}
 }
 
-func (c *Core) onWant(from bft.ID, m *Want) {
+func (c *Core) onWant(from bft.ID, m *bft.Want) {
 	if m.Epoch != c.group.Epoch {
 		return
 	}
 	if s := c.slots[m.Seq]; s != nil {
 		if body := s.body(m.Digest); body != nil {
-			c.send(from, &Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
+			c.send(from, &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
 		}
 	}
 }
 
-func (c *Core) onHave(m *Have) {
+func (c *Core) onHave(m *bft.Have) {
 	s := c.slots[m.Seq]
 	if m.Epoch != c.group.Epoch || s == nil {
 		return
@@ -180,14 +188,17 @@ func (c *Core) resend(to bft.ID, m *Status) {
 // deadline is when time alone asks for something next.
 func (c *Core) deadline() bft.Time {
 	at := c.statusAt
-	if c.leaderAt != 0 {
-		at = min(at, c.leaderAt)
+	if c.suspect.At != 0 {
+		at = min(at, c.suspect.At)
 	}
 	if c.behind != 0 {
 		at = min(at, c.behind)
 	}
-	if own := c.pending.own.Front(); own != nil && c.member() {
-		at = min(at, own.Value.(*item).relayAt)
+	if c.proposeAt != 0 {
+		at = min(at, c.proposeAt)
+	}
+	if relay := c.pending.RelayAt(); relay != 0 && c.member() {
+		at = min(at, relay)
 	}
 	return max(at, c.now+1)
 }

@@ -2,29 +2,6 @@ package pbft
 
 import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
-// head is what a replica waits for longest. Its leader is given up when that takes too long.
-type head struct {
-	waits bool
-	tx    bft.Digest // zero: for an entry that is under way
-	seq   uint64
-	since bft.Time
-	told  bool // the leader has been given the transaction
-}
-
-// timeout is how long the present leader has.
-func (c *Core) timeout() bft.Time {
-	t := c.cfg.Timeout
-	if !c.rules.doubling {
-		return t
-	}
-	for range c.attempts {
-		if t *= 2; t >= c.cfg.MaxTimeout {
-			return c.cfg.MaxTimeout
-		}
-	}
-	return t
-}
-
 // watch does what time alone asks for.
 func (c *Core) watch() {
 	c.watchLeader()
@@ -38,63 +15,55 @@ func (c *Core) watch() {
 		c.statusAt = at
 	}
 	if c.now >= c.statusAt {
-		c.sendStatus()
+		if c.progresses() && c.busy() {
+			c.statusAt = c.now + c.cfg.Resend
+		} else {
+			c.sendStatus()
+		}
 	}
 }
 
 func (c *Core) watchLeader() {
-	c.leaderAt = 0
-	if !c.member() || c.closed || c.fetching != 0 {
-		c.head = head{}
-		return
-	}
-	if !c.active {
-		c.head = head{}
-		if c.quorumAt == 0 {
-			return
-		}
-		if c.now >= c.quorumAt+c.timeout() {
+	c.suspect.At = 0
+	switch {
+	case !c.member() || c.fetching != 0:
+		c.suspect.Rest()
+	case !c.active:
+		c.suspect.Rest()
+		if c.suspect.BeginsLate(c.now) {
 			c.leave(c.view + 1)
 		}
-		if !c.active && c.quorumAt != 0 {
-			c.leaderAt = c.quorumAt + c.timeout()
+		if !c.active {
+			c.suspect.Await()
 		}
-		return
-	}
-	now := head{waits: true, since: c.now}
-	if it := c.pending.oldest(); it != nil {
-		now.tx = it.digest
-	} else if c.last > c.applied {
-		now.seq = c.applied + 1
-	} else {
-		now = head{}
-	}
-	if now.waits != c.head.waits || now.tx != c.head.tx || now.seq != c.head.seq {
-		c.head = now
-	}
-	if !c.head.waits {
-		return
-	}
-	if it := c.pending.oldest(); it != nil && !c.head.told {
-		if c.now < c.head.since+c.timeout()/2 {
-			c.leaderAt = c.head.since + c.timeout()/2
-			return
+	case c.closed:
+		// Replicas that lack an entry of this epoch may need a view in which it is voted for again: who has applied it, and was
+		// restarted since, no longer has the votes that decided it.
+		if c.suspect.Look(c.now, nil, c.applied, c.remind) && c.suspect.Late(c.now) {
+			c.leave(c.view + 1)
 		}
-		// A liar may have brought it here and kept it from the leader.
-		c.head.told = true
-		c.send(c.group.Leader(c.view), &Request{Txs: [][]byte{it.tx}})
-	}
-	c.leaderAt = c.head.since + c.timeout()
-	if c.now >= c.leaderAt {
+	case c.suspect.Look(c.now, c.pending.Oldest(), c.underWay(), c.remind) && c.suspect.Late(c.now):
 		c.leave(c.view + 1)
-		c.leaderAt = 0
 	}
+}
+
+// underWay is the entry that is to be applied next, where it is accepted; 0: it is not.
+func (c *Core) underWay() uint64 {
+	if c.last > c.applied {
+		return c.applied + 1
+	}
+	return 0
+}
+
+// remind brings the leader a transaction that it should have.
+func (c *Core) remind(tx []byte) {
+	c.send(c.group.Leader(c.view), &bft.Request{Txs: [][]byte{tx}})
 }
 
 // leave gives up all views before this one.
 func (c *Core) leave(view uint64) {
 	c.suspicions++
-	c.attempts++
+	c.suspect.GaveUp()
 	c.turn(view)
 	if c.rules.durableView {
 		c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})
@@ -107,8 +76,9 @@ func (c *Core) leave(view uint64) {
 
 // turn forgets what belongs to the view before.
 func (c *Core) turn(view uint64) {
-	c.view, c.active, c.newView, c.quorumAt, c.closing, c.base = view, false, nil, 0, 0, 0
-	c.head = head{}
+	c.view, c.active, c.newView, c.closing, c.base = view, false, nil, 0, 0
+	c.suspect.Turn()
+	c.pacer.Forget()
 	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil {
 			if s.accepted && s.entry != nil {
@@ -118,7 +88,7 @@ func (c *Core) turn(view uint64) {
 			clear(s.prepares)
 		}
 	}
-	c.pending.reshelve()
+	c.pending.Reshelve()
 }
 
 // viewChange is what this replica holds prepared.
@@ -193,8 +163,8 @@ func (c *Core) countChanges() {
 		}
 	}
 	quorum := c.rules.quorum(c.group)
-	if left >= quorum && c.quorumAt == 0 {
-		c.quorumAt = c.now
+	if left >= quorum {
+		c.suspect.Begin(c.now, false)
 	}
 	if c.group.Leader(c.view) != c.cfg.ID || len(usable) < quorum {
 		return
@@ -219,7 +189,7 @@ func (c *Core) hasBodies(m *ViewChange) bool {
 		}
 		if s.body(p.Digest) == nil {
 			all = false
-			c.send(m.Replica, &Want{Epoch: c.group.Epoch, Seq: p.Seq, Digest: p.Digest})
+			c.send(m.Replica, &bft.Want{Epoch: c.group.Epoch, Seq: p.Seq, Digest: p.Digest})
 		}
 	}
 	return all
@@ -260,6 +230,6 @@ func (c *Core) provenStable(cert bft.Certificate) bool {
 	case cert.Seq == c.stable.Seq && cert.Checkpoint.Equal(c.stable.Checkpoint):
 		return true
 	}
-	return cert.Epoch == c.group.Epoch && c.properNext(c.group, cert.Checkpoint) &&
+	return cert.Epoch == c.group.Epoch && c.group.Allows(cert.Checkpoint) &&
 		c.signedBy(c.group, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures)
 }

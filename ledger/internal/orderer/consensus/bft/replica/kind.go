@@ -3,10 +3,12 @@ package replica
 import (
 	"time"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
 )
 
 // PBFT has the consenters that a channel's configuration names agree, of which fewer than a third may lie.
@@ -29,6 +31,36 @@ func ProtocolOfPBFT(s consensus.Settings) Protocol {
 	}
 }
 
+// Zyzzyva has them agree by one message of the leader's where all answer alike. The replicas settle each entry among
+// themselves and apply what is final: a ledger's follower takes back nothing before a seal. Clients that attend are told
+// each replica's answer before that.
+var Zyzzyva = consensus.Kind{
+	Log: chain.RaftLog, Folder: "zyzzyva", Lingers: true,
+	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
+		return Open(s, host, ProtocolOfZyzzyva(s))
+	},
+}
+
+// ProtocolOfZyzzyva is Zyzzyva as a channel's configuration has it.
+func ProtocolOfZyzzyva(s consensus.Settings) Protocol {
+	p := configOf(s)
+	cfg := zyzzyva.Config{
+		ID: p.ID, Domain: p.Domain, Group: p.Group, Interval: p.Interval, Window: p.Window, Overlap: p.Overlap, BatchTxs: p.BatchTxs,
+		BatchBytes: p.BatchBytes, Pending: p.Pending, PendingBytes: p.PendingBytes, Fast: p.Timeout / fastShare,
+		Timeout: p.Timeout, MaxTimeout: p.MaxTimeout, Resend: p.Resend,
+	}
+	return Protocol{
+		New: func(o bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+			return zyzzyva.New(cfg, o, state, records)
+		},
+		Encode: zyzzyva.Encode, Decode: zyzzyva.Decode, EncodeRecord: zyzzyva.EncodeRecord, DecodeRecord: zyzzyva.DecodeRecord,
+		Checkpoint: zyzzyva.CheckpointOf, Address: zyzzyva.Address, Hears: zyzzyva.FromClient,
+	}
+}
+
+// fastShare is which part of the time that a leader has the replicas wait for all, before a quorum's certificate will do.
+const fastShare = 40
+
 // interval and window bound what a replica keeps: a window of the largest entries is half a gigabyte, one of the usual
 // ones a few megabytes.
 const (
@@ -40,12 +72,22 @@ const (
 	resend  = 250 * time.Millisecond
 )
 
+// An entry costs all replicas its votes and syncs, so a leader spaces them as Raft's does, and further.
+const (
+	streamPace, streamMostPace = 4 * time.Millisecond, 24 * time.Millisecond
+	// blockPace is for where a transaction waits for its block far longer.
+	blockPace = 20 * time.Millisecond
+)
+
 func configOf(s consensus.Settings) pbft.Config {
 	o := s.Bundle().Orderer
 	cfg := pbft.Config{
-		ID: s.ID, Domain: s.Channel, Interval: interval, Window: window, Overlap: overlap,
+		ID: s.ID, Domain: s.Channel, Interval: interval, Window: window, Overlap: overlap, ProposeAtOnce: true,
 		BatchTxs: o.BFT.BatchTxs, BatchBytes: o.BFT.BatchBytes, Pending: pending, PendingBytes: 64 << 20,
 		Timeout: o.BFT.ViewChangeTimeout, MaxTimeout: 16 * o.BFT.ViewChangeTimeout, Resend: resend,
+	}
+	if cfg.Pace, cfg.MostPace = streamPace, streamMostPace; channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount) {
+		cfg.Pace, cfg.MostPace = blockPace, blockPace
 	}
 	for id := range s.Founders {
 		cfg.Group.Members = append(cfg.Group.Members, id+1)

@@ -33,6 +33,10 @@ type Protocol struct {
 	DecodeRecord func([]byte) (bft.Record, error)
 	// Checkpoint is what a record says of a state, and whether the record ends what came before it.
 	Checkpoint func(bft.Record) (cp bft.Checkpoint, stable, is bool)
+	// Address names in an answer the transactions that it is for. Nil: clients believe what f+1 orderers say.
+	Address func(answer bft.Message, txs ...bft.Digest) bft.Message
+	// Hears reports whether a client may send such a message; nil where Address is.
+	Hears func(bft.Message) bool
 }
 
 // Bounds of queues.
@@ -53,6 +57,7 @@ type Node struct {
 	records  [][]byte // until Run
 	oracle   *oracle
 	seals    *seals
+	clients  *clients
 
 	intake     *consensus.Intake
 	messages   chan bft.Received
@@ -66,7 +71,7 @@ type Node struct {
 	// Of the goroutine that steps:
 	core     bft.Core
 	began    time.Time
-	deadline *time.Timer
+	deadline *deadline
 	leader   uint64
 	wasIn    bool // it has been a member
 	replaced bool // the log is being begun anew
@@ -85,13 +90,21 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 	if err != nil {
 		return nil, err
 	}
+	if s.VolatileVotes {
+		l.Forget()
+		log.Warnf("[channel: %s] VOTES ARE NOT DURABLE (volatile_votes): after a power cut this orderer may vote otherwise than before, and count as one that lies. This is for measurements only.", s.Channel)
+	}
 	n := &Node{
 		settings: s, host: host, protocol: protocol, log: l, records: records,
 		intake: consensus.NewIntake(), messages: make(chan bft.Received, queuedMessages), inputs: make(chan bft.Input, queuedMessages),
-		disk: newQueue[bft.Effects](), work: newQueue[work](), deadline: consensus.StoppedTimer(),
+		disk: newQueue[bft.Effects](), work: newQueue[work](),
+	}
+	if n.deadline, err = newDeadline(); err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	n.oracle = newOracle(s, host)
 	n.seals = newSeals(n)
+	n.clients = newClients()
 	host.SealBy(n.seals)
 	n.view.Store(&bft.View{})
 	n.register()
@@ -131,8 +144,12 @@ func (n *Node) Step(from uint64, payload []byte) error {
 		return status.Error(codes.InvalidArgument, "not a replica's message")
 	}
 	r := bft.NewReader(wrapped.Value)
-	kind, sender, body := r.Uint(), r.Uint(), r.Chunk()
-	if r.Err() != nil {
+	kind, sender := r.Uint(), r.Uint()
+	var bodies [][]byte
+	for r.More() {
+		bodies = append(bodies, r.Chunk())
+	}
+	if r.Err() != nil || len(bodies) == 0 {
 		return status.Error(codes.InvalidArgument, "not a replica's message")
 	}
 	if from != 0 && sender != from {
@@ -141,6 +158,15 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	if !n.host.Knows(sender) {
 		return nil
 	}
+	for _, body := range bodies {
+		if err := n.receive(kind, sender, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) receive(kind, sender uint64, body []byte) error {
 	switch kind {
 	case payloadSeal:
 		n.seals.receive(sender, body)
@@ -160,18 +186,27 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	return nil
 }
 
-// payload is what Step gets of a message.
-func (n *Node) payload(kind uint64, body []byte) proto.Message {
-	w := &bft.Writer{Bytes: make([]byte, 0, len(body)+16)}
+// payload is what Step gets of messages.
+func (n *Node) payload(kind uint64, bodies ...[]byte) proto.Message {
+	size := 16
+	for _, body := range bodies {
+		size += len(body) + 8
+	}
+	w := &bft.Writer{Bytes: make([]byte, 0, size)}
 	w.Uint(kind)
 	w.Uint(n.settings.ID)
-	w.Chunk(body)
+	for _, body := range bodies {
+		w.Chunk(body)
+	}
 	return wrapperspb.Bytes(w.Bytes)
 }
 
 // Run implements consensus.Consenter.
 func (n *Node) Run(ctx context.Context) error {
-	defer func() { _ = n.log.Close() }() // what it had to say has been said by Append
+	defer func() {
+		n.deadline.close()
+		_ = n.log.Close() // what it had to say has been said by Append
+	}()
 	if err := n.start(); err != nil {
 		return err
 	}
@@ -268,7 +303,10 @@ func (n *Node) step(ctx context.Context) error {
 		case in := <-n.inputs:
 			n.saturation.Work()
 			n.take(in)
-		case <-n.deadline.C:
+		case <-n.deadline.far.C:
+			n.saturation.Work()
+			n.take(bft.Tick{})
+		case <-n.deadline.near.C:
 			n.saturation.Work()
 			n.take(bft.Tick{})
 		}
@@ -316,9 +354,15 @@ func (n *Node) take(in bft.Input) bft.Effects {
 		n.replaced = true
 		e.Persist = append([]bft.Record{replace{}}, n.core.Records()...)
 	}
+	if len(e.AtOnce) > 0 {
+		out := parcels{encode: n.protocol.Encode}
+		out.add(e.AtOnce)
+		n.send(out)
+		letSend()
+	}
 	n.disk.put(e)
 	if e.Deadline != 0 {
-		n.deadline.Reset(max(0, e.Deadline-time.Since(n.began)-1))
+		n.deadline.set(n.began.Add(e.Deadline - 1))
 	}
 	return e
 }
@@ -342,6 +386,7 @@ func (n *Node) endsOthers(records []bft.Record) bool {
 func (n *Node) publish() error {
 	v := n.core.View()
 	before := n.view.Swap(&v)
+	n.clients.regroup(v.Group)
 	if leader := n.Leader(); leader != n.leader {
 		if v.View != before.View || v.Group.Epoch != before.Group.Epoch {
 			log.Infof("[channel: %s] epoch %d, view %d: %d leads", n.settings.Channel, v.Group.Epoch, v.View, leader)

@@ -124,8 +124,8 @@ func (o *oracle) applied(e *bft.Entry) {
 	if e == nil {
 		return
 	}
-	for _, tx := range e.Txs {
-		o.known.put(bft.TxDigest(tx), struct{}{})
+	for _, id := range e.IDs() {
+		o.known.put(id, struct{}{})
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"runtime"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
@@ -20,15 +18,21 @@ func (n *Node) write(ctx context.Context) error {
 		if err := n.persist(batch); err != nil {
 			return err
 		}
+		out := parcels{encode: n.protocol.Encode}
 		for _, e := range batch {
 			if e.Fault != nil {
+				n.send(out)
 				return e.Fault
 			}
-			n.send(e.Send)
+			if n.protocol.Address != nil {
+				n.clients.answer(e.Answer, n.protocol)
+			}
+			out.add(e.Send)
 			if len(e.Apply) > 0 || e.Fetch != nil {
 				n.work.put(work{apply: e.Apply, fetch: e.Fetch})
 			}
 		}
+		n.send(out)
 		letSend()
 	}
 }
@@ -56,15 +60,55 @@ func (n *Node) persist(batch []bft.Effects) error {
 	return nil
 }
 
-// send encodes a message once, however many it is for.
-func (n *Node) send(out []bft.Outgoing) {
-	var payload proto.Message
-	var of bft.Message
+// parcelBytes is about how much of several messages goes in one.
+const parcelBytes = 256 << 10
+
+// parcel is messages for one member, which leave together: each that leaves alone costs both sides a wake-up.
+type parcel struct {
+	to     bft.ID
+	bodies [][]byte
+	bytes  int
+}
+
+// parcels gathers messages. Each is encoded once, however many it is for.
+type parcels struct {
+	encode func(bft.Message) []byte
+	all    []*parcel
+	of     bft.Message
+	body   []byte
+}
+
+func (p *parcels) add(out []bft.Outgoing) {
 	for _, o := range out {
-		if o.Message != of {
-			payload, of = n.payload(payloadCore, n.protocol.Encode(o.Message)), o.Message
+		if o.Message != p.of {
+			p.body, p.of = p.encode(o.Message), o.Message
 		}
-		n.host.Send(o.To, consensus.Message{Payload: payload})
+		at := p.last(o.To)
+		if at == nil || at.bytes+len(p.body) > parcelBytes {
+			at = &parcel{to: o.To}
+			p.all = append(p.all, at)
+		}
+		at.bodies, at.bytes = append(at.bodies, p.body), at.bytes+len(p.body)
+	}
+}
+
+// last is the newest parcel for a member; nil: there is none.
+func (p *parcels) last(to bft.ID) *parcel {
+	for i := len(p.all) - 1; i >= 0; i-- {
+		if p.all[i].to == to {
+			return p.all[i]
+		}
+	}
+	return nil
+}
+
+func (n *Node) send(out parcels) {
+	for _, p := range out.all {
+		if p.to > firstClient {
+			n.clients.deliver(p.to, p.bodies)
+			continue
+		}
+		n.host.Send(p.to, consensus.Message{Payload: n.payload(payloadCore, p.bodies...)})
 	}
 }
 

@@ -31,6 +31,7 @@ type node struct {
 	durable  int                   // entries that are durably applied
 	members  []bft.ID
 	fetching uint64
+	ahead    []*bft.Entry // executed after those of state
 }
 
 // clock is the node's own time.
@@ -40,7 +41,7 @@ func (n *node) clock() bft.Time { return n.offset + time.Duration(float64(n.w.no
 func (n *node) start() {
 	n.up = true
 	n.life++
-	n.queue, n.writing, n.fetching = nil, 0, 0
+	n.queue, n.writing, n.fetching, n.ahead = nil, 0, 0, nil
 	state := bft.State{Applied: uint64(len(n.state))}
 	if last := len(n.entries); last > 0 {
 		state.Closed = n.entries[last-1].Config
@@ -114,6 +115,7 @@ func (n *node) step(in bft.Input) {
 		n.checkBounds()
 	}
 	n.arm(effects.Deadline)
+	n.say(effects.AtOnce)
 	if len(effects.Persist) == 0 && len(n.queue) == 0 {
 		n.release(effects)
 		return
@@ -176,18 +178,27 @@ func (n *node) arm(deadline bft.Time) {
 
 // release lets effects happen whose records are durable.
 func (n *node) release(e bft.Effects) {
+	n.runAhead(&e)
 	for _, o := range e.Apply {
 		n.apply(o)
 	}
-	for _, out := range e.Send {
+	for _, a := range e.Answer {
+		n.answer(a)
+	}
+	n.say(e.Send)
+	if e.Fetch != nil {
+		n.fetch(*e.Fetch)
+	}
+}
+
+// say sends what the core would, or what a liar makes of it.
+func (n *node) say(said []bft.Outgoing) {
+	for _, out := range said {
 		if n.liar != nil {
 			n.transmit(n.liar.Says(out))
 		} else {
 			n.w.send(n, out)
 		}
-	}
-	if e.Fetch != nil {
-		n.fetch(*e.Fetch)
 	}
 }
 
@@ -209,9 +220,13 @@ func (n *node) apply(o bft.Ordered) {
 			w.fail("%d applies entry %d after %d", n.id, o.Seq, len(n.state))
 			return
 		}
+		n.becomesLast(o)
 		n.add(o.Entry)
 		if n.liar == nil {
 			w.applied(n, o.Seq, o.Entry, n.state[o.Seq-1])
+		}
+		if o.Entry.Config {
+			w.crashAtEnd(n)
 		}
 	}
 	if !o.Sync || o.Seq == 0 || o.Seq > uint64(len(n.state)) {
@@ -267,6 +282,10 @@ func (n *node) tryFetch(f bft.Fetch) {
 
 // send puts a message on its link.
 func (w *world) send(from *node, out bft.Outgoing) {
+	if out.To >= firstClient {
+		w.toClient(from, out)
+		return
+	}
 	if out.To == from.id || int(out.To) > len(w.nodes) || out.To == 0 {
 		return
 	}

@@ -20,6 +20,7 @@ type plan struct {
 	cuts     []cut
 	liars    []bft.ID
 	groups   [][]bft.ID // memberships one after the other
+	ends     bool       // replicas crash where an epoch ends
 }
 
 // cut separates the replicas of a side from all others for a while.
@@ -53,7 +54,7 @@ func sometimes(rng *rand.Rand, one int) bool { return rng.IntN(one) == 0 }
 func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 
 // newPlan draws a schedule.
-func newPlan(rng *rand.Rand, liars bool) plan {
+func newPlan(rng *rand.Rand, liars, ends bool) plan {
 	p := plan{
 		heal: 3*time.Second + upTo(rng, 9*time.Second), near: time.Millisecond, far: 5 * time.Millisecond, slowDisk: 3 * time.Millisecond,
 	}
@@ -70,7 +71,10 @@ func newPlan(rng *rand.Rand, liars bool) plan {
 		p.slowDisk = time.Duration(1+rng.IntN(100)) * time.Millisecond
 	}
 	p.groups = [][]bft.ID{members([]int{4, 4, 4, 4, 5, 6, 7, 1, 3}[rng.IntN(9)])}
-	if sometimes(rng, 4) {
+	if p.ends = ends; ends && len(p.groups[0]) < 4 {
+		p.groups[0] = members(7)
+	}
+	if ends || sometimes(rng, 4) {
 		p.drawGroups(rng)
 	}
 	faulty := len(p.groups[0])
@@ -95,7 +99,52 @@ func newPlan(rng *rand.Rand, liars bool) plan {
 		}
 		p.cuts = append(p.cuts, c)
 	}
+	if ends {
+		p.cutEnds(rng)
+	}
 	return p
+}
+
+// cutEnds separates some replicas from the others for a moment while an epoch ends.
+func (p *plan) cutEnds(rng *rand.Rand) {
+	for i := range p.groups[1:] {
+		if sometimes(rng, 2) {
+			continue
+		}
+		from := p.configAt(i) + upTo(rng, 500*time.Millisecond)
+		c := cut{from: from, to: from + upTo(rng, 2*time.Second)}
+		for _, id := range p.groups[i] {
+			if sometimes(rng, 2) {
+				c.side = append(c.side, id)
+			}
+		}
+		p.cuts = append(p.cuts, c)
+	}
+}
+
+// configAt is when a client asks for the next membership.
+func (p *plan) configAt(i int) time.Duration {
+	return p.heal * time.Duration(i+1) / time.Duration(len(p.groups))
+}
+
+// crashAtEnd has a replica that has come to the end of an epoch crash, and be back a moment later.
+func (w *world) crashAtEnd(n *node) {
+	if !w.plan.ends || sometimes(w.rng, 2) {
+		return
+	}
+	at := w.now + upTo(w.rng, 300*time.Millisecond)
+	if at >= w.plan.heal {
+		return
+	}
+	w.at(at, event{node: n, do: func() {
+		n.crash()
+		w.at(min(at+upTo(w.rng, time.Second), w.plan.heal), event{do: func() {
+			if !n.up {
+				w.note("%d is back", n.id)
+				n.start()
+			}
+		}})
+	}})
 }
 
 // drawGroups adds memberships, each with one replica more or fewer, or some others.
@@ -170,7 +219,7 @@ func (w *world) arrange() {
 		w.client(upTo(rng, p.heal), fmt.Appendf(nil, "tx%d", i))
 	}
 	for i, g := range p.groups[1:] {
-		w.client(p.heal*time.Duration(i+1)/time.Duration(len(p.groups)), configOf(i, g))
+		w.client(p.configAt(i), configOf(i, g))
 	}
 }
 
@@ -189,8 +238,12 @@ func (w *world) powerCut() {
 
 // client submits a transaction, and does so again, to whomever, until it is ordered.
 func (w *world) client(at time.Duration, tx []byte) {
-	c := &client{tx: tx, digest: bft.TxDigest(tx)}
+	c := &client{tx: tx, digest: bft.TxDigest(tx), id: firstClient + bft.ID(len(w.clients))}
 	w.clients = append(w.clients, c)
+	if w.protocol.Client != nil {
+		w.begin(at, c)
+		return
+	}
 	var try func()
 	try = func() {
 		if c.done {

@@ -10,6 +10,8 @@ import (
 // Options chooses among the faults.
 type Options struct {
 	Liars bool
+	// Ends has several epochs in every run, and replicas crash and links break where one ends.
+	Ends  bool
 	Trace func(format string, args ...any)
 }
 
@@ -17,7 +19,7 @@ type Options struct {
 func Run(p Protocol, seed uint64, options Options) error {
 	rng := rand.New(rand.NewPCG(seed, 0x51))
 	w := &world{
-		protocol: p, rng: rng, plan: newPlan(rng, options.Liars && p.Liar != nil), trace: options.Trace,
+		protocol: p, rng: rng, plan: newPlan(rng, options.Liars && p.Liar != nil, options.Ends), trace: options.Trace,
 		submitted: map[bft.Digest]*client{},
 	}
 	w.group = bft.Group{Members: w.plan.groups[0]}

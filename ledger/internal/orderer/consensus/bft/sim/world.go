@@ -18,6 +18,10 @@ type Protocol struct {
 	New func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core
 	// Liar makes a replica lie; nil: none of this protocol's can.
 	Liar func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) Liar
+	// Client makes a client; nil: clients believe the replicas that apply. Address has a replica's answer to an entry's
+	// clients for one of them.
+	Client  func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) Client
+	Address func(m bft.Message, tx bft.Digest) bft.Message
 	// HeldAtMost bounds View.Held, PendingAtMost View.Pending.
 	HeldAtMost, PendingAtMost int
 	// Bound is how long after the faults all that was submitted is applied everywhere.
@@ -32,6 +36,12 @@ type Liar interface {
 	Hears(from bft.ID, m bft.Message) []bft.Outgoing
 	// Schemes is what it says by itself, from time to time.
 	Schemes() []bft.Outgoing
+}
+
+// Client is a client's core that may be told who orders from now on.
+type Client interface {
+	bft.Client
+	Regroup(bft.Group)
 }
 
 // world is one run.
@@ -63,8 +73,17 @@ const mostSteps = 500_000
 type client struct {
 	tx     []byte
 	digest bft.Digest
-	done   bool
+	done   bool // it is ordered
+
+	id       bft.ID
+	core     Client // where the protocol has one
+	accepted bool
+	seq      uint64 // where, if it knows
+	ticking  time.Duration
 }
+
+// firstClient is above the replicas' ids.
+const firstClient bft.ID = 1 << 20
 
 // event is something that is to happen.
 type event struct {
@@ -149,7 +168,7 @@ func (w *world) run() error {
 // settled reports whether all correct members have all that was submitted.
 func (w *world) settled() bool {
 	for _, c := range w.clients {
-		if !c.done {
+		if !c.done || c.core != nil && !c.accepted {
 			return false
 		}
 	}
@@ -166,7 +185,7 @@ func (w *world) standing() string {
 	text := ""
 	left := 0
 	for _, c := range w.clients {
-		if !c.done {
+		if !c.done || c.core != nil && !c.accepted {
 			left++
 		}
 	}
@@ -202,8 +221,16 @@ func (w *world) applied(n *node, seq uint64, entry *bft.Entry, state bft.Digest)
 		}
 		c.done = true
 	}
+	for _, c := range w.clients {
+		w.checkAccepted(c, seq)
+	}
 	if entry.Config {
 		w.members = membersOf(entry.Txs[0], w.members)
 		w.plan.joins(w, w.members)
+		for _, c := range w.clients {
+			if c.core != nil {
+				c.core.Regroup(bft.Group{Epoch: seq, Members: w.members})
+			}
+		}
 	}
 }

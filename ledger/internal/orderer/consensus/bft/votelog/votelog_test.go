@@ -26,6 +26,17 @@ func texts(words ...string) (records [][]byte) {
 	return records
 }
 
+// TestVolatileRecordsOutliveTheProcess, though not a power cut.
+func TestVolatileRecordsOutliveTheProcess(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := open(t, dir)
+	l.Forget()
+	require.NoError(t, l.Append(texts("a")))
+	require.NoError(t, l.Append(texts("b")))
+	_, got := open(t, dir)
+	require.Equal(t, []string{"a", "b"}, got)
+}
+
 func TestRecordsOutliveAKill(t *testing.T) {
 	dir := t.TempDir()
 	l, got := open(t, dir)

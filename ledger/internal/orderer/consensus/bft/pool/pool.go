@@ -1,0 +1,224 @@
+// Package pool keeps the transactions that wait at a replica to be ordered.
+package pool
+
+import (
+	"container/list"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// Relayed is how many transactions one replica hands to others at a time.
+const Relayed = 32
+
+// Limits bound a pool and the entries that are made of it.
+type Limits struct {
+	ID         bft.ID // whose pool it is
+	BatchTxs   int    // of an entry
+	BatchBytes int    // of an entry, unless it holds a single transaction
+	Txs        int    // that may wait per replica that has brought them
+	Bytes      int    // how large these may be
+}
+
+// Pool has the transactions that wait, oldest first.
+type Pool struct {
+	limits Limits
+	items  *list.List // of *Item
+	byID   map[bft.Digest]*list.Element
+	shelf  *list.List // of *Item: those that this leader has not proposed in this view
+	own    *list.List // of *Item: those of this replica's clients, by RelayAt
+	used   map[bft.ID]*used
+}
+
+// Item is a transaction that waits.
+type Item struct {
+	Tx      []byte
+	Digest  bft.Digest
+	Config  bool
+	From    bft.ID        // the replica that has brought it
+	Since   bft.Time      // when it came
+	RelayAt bft.Time      // when it is brought to all replicas, where its client has handed it to this one
+	waits   *list.Element // in shelf; nil: it is proposed
+	mine    *list.Element // in own
+}
+
+// used is what a replica takes of the room.
+type used struct{ txs, bytes int }
+
+// New makes an empty pool.
+func New(limits Limits) *Pool {
+	return &Pool{
+		limits: limits, items: list.New(), shelf: list.New(), own: list.New(),
+		byID: map[bft.Digest]*list.Element{}, used: map[bft.ID]*used{},
+	}
+}
+
+// Len is how many transactions wait.
+func (p *Pool) Len() int { return p.items.Len() }
+
+// Has reports whether the transaction waits.
+func (p *Pool) Has(tx bft.Digest) bool { return p.byID[tx] != nil }
+
+// Add takes a transaction in the name of the replica that has brought it. A replica that floods fills its own room only.
+func (p *Pool) Add(it *Item) bool {
+	u := p.used[it.From]
+	if u == nil {
+		u = &used{}
+		p.used[it.From] = u
+	}
+	if u.txs >= p.limits.Txs || u.txs > 0 && u.bytes+len(it.Tx) > p.limits.Bytes {
+		return false
+	}
+	u.txs, u.bytes = u.txs+1, u.bytes+len(it.Tx)
+	it.waits = p.shelf.PushBack(it)
+	if it.From == p.limits.ID {
+		it.mine = p.own.PushBack(it)
+	}
+	p.byID[it.Digest] = p.items.PushBack(it)
+	return true
+}
+
+func (p *Pool) remove(at *list.Element) {
+	it := at.Value.(*Item)
+	u := p.used[it.From]
+	u.txs, u.bytes = u.txs-1, u.bytes-len(it.Tx)
+	if u.txs == 0 {
+		delete(p.used, it.From)
+	}
+	if it.waits != nil {
+		p.shelf.Remove(it.waits)
+	}
+	if it.mine != nil {
+		p.own.Remove(it.mine)
+	}
+	p.items.Remove(at)
+	delete(p.byID, it.Digest)
+}
+
+// each calls f for the transactions of an entry that wait here.
+func (p *Pool) each(e *bft.Entry, f func(*list.Element)) {
+	if len(p.byID) == 0 {
+		return
+	}
+	for _, id := range e.IDs() {
+		if at := p.byID[id]; at != nil {
+			f(at)
+		}
+	}
+}
+
+// Proposed notes that an entry of this view has these transactions.
+func (p *Pool) Proposed(e *bft.Entry) {
+	p.each(e, func(at *list.Element) {
+		if it := at.Value.(*Item); it.waits != nil {
+			p.shelf.Remove(it.waits)
+			it.waits = nil
+		}
+	})
+}
+
+// Ordered forgets what is ordered.
+func (p *Pool) Ordered(e *bft.Entry) { p.each(e, p.remove) }
+
+// Reshelve begins a view, in which nothing is proposed yet.
+func (p *Pool) Reshelve() {
+	p.shelf.Init()
+	for at := p.items.Front(); at != nil; at = at.Next() {
+		it := at.Value.(*Item)
+		it.waits = p.shelf.PushBack(it)
+	}
+}
+
+// Drop forgets what the state has, after it was fetched.
+func (p *Pool) Drop(known func(bft.Digest) bool) {
+	for at := p.items.Front(); at != nil; {
+		next := at.Next()
+		if known(at.Value.(*Item).Digest) {
+			p.remove(at)
+		}
+		at = next
+	}
+}
+
+// Batch is the next entry; nil: nothing waits.
+func (p *Pool) Batch(oracle bft.Oracle) *bft.Entry {
+	e := &bft.Entry{}
+	size := 0
+	for at := p.shelf.Front(); at != nil && len(e.Txs) < p.limits.BatchTxs; at = p.shelf.Front() {
+		it := at.Value.(*Item)
+		if oracle.Known(it.Digest) {
+			p.remove(p.byID[it.Digest])
+			continue
+		}
+		if len(e.Txs) > 0 && (it.Config || size+len(it.Tx) > p.limits.BatchBytes) {
+			break
+		}
+		p.shelf.Remove(at)
+		it.waits = nil
+		e.Add(it.Tx, it.Digest)
+		e.Config, size = it.Config, size+len(it.Tx)
+		if it.Config {
+			break
+		}
+	}
+	if len(e.Txs) == 0 {
+		return nil
+	}
+	return e
+}
+
+// Shelved is how many transactions are not proposed in this view, and the oldest of them.
+func (p *Pool) Shelved() (count int, oldest *Item) {
+	if at := p.shelf.Front(); at != nil {
+		oldest = at.Value.(*Item)
+	}
+	return p.shelf.Len(), oldest
+}
+
+// Oldest is the transaction that waits longest; nil: none waits.
+func (p *Pool) Oldest() *Item {
+	if at := p.items.Front(); at != nil {
+		return at.Value.(*Item)
+	}
+	return nil
+}
+
+// RelayAt is when the first of this replica's clients' transactions is to be brought to all; 0: there is none.
+func (p *Pool) RelayAt() bft.Time {
+	if at := p.own.Front(); at != nil {
+		return at.Value.(*Item).RelayAt
+	}
+	return 0
+}
+
+// Relay is what is to be brought to all replicas now. It comes again after that long.
+func (p *Pool) Relay(now, again bft.Time) (txs [][]byte) {
+	size := 0
+	for at := p.own.Front(); at != nil && len(txs) < Relayed; at = p.own.Front() {
+		it := at.Value.(*Item)
+		if it.RelayAt > now || len(txs) > 0 && size+len(it.Tx) > p.limits.BatchBytes {
+			break
+		}
+		txs, size = append(txs, it.Tx), size+len(it.Tx)
+		it.RelayAt = now + again
+		p.own.MoveToBack(at)
+	}
+	return txs
+}
+
+// Own is all that this replica's clients wait for, in parts that one message may carry.
+func (p *Pool) Own() (parts [][][]byte) {
+	var txs [][]byte
+	size := 0
+	for at := p.own.Front(); at != nil; at = at.Next() {
+		it := at.Value.(*Item)
+		if len(txs) == Relayed || len(txs) > 0 && size+len(it.Tx) > p.limits.BatchBytes {
+			parts = append(parts, txs)
+			txs, size = nil, 0
+		}
+		txs, size = append(txs, it.Tx), size+len(it.Tx)
+	}
+	if len(txs) > 0 {
+		parts = append(parts, txs)
+	}
+	return parts
+}

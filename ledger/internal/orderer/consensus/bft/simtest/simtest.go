@@ -1,0 +1,82 @@
+// Package simtest runs a protocol in the simulator as a test.
+package simtest
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/sim"
+)
+
+// Schedules runs random schedules. A failure prints its seed; QIOI_SEED=N runs that one alone and tells
+// what happens, QIOI_SIMULATE=1h runs for that long. The folder is the test's, beside this package.
+func Schedules(t *testing.T, protocol sim.Protocol, folder string) {
+	if text := os.Getenv("QIOI_SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		options := optionsOf(seed)
+		options.Trace = t.Logf
+		require.NoError(t, sim.Run(protocol, seed, options))
+		return
+	}
+	runs, until := uint64(10000), time.Time{}
+	if testing.Short() {
+		runs = 300
+	}
+	first := uint64(1)
+	if text := os.Getenv("QIOI_SIMULATE"); text != "" {
+		length, err := time.ParseDuration(text)
+		require.NoError(t, err)
+		runs, until, first = 1<<62, time.Now().Add(length), rand.Uint64()>>1
+	}
+	for seed := first; seed < first+runs; seed++ {
+		if err := sim.Run(protocol, seed, optionsOf(seed)); err != nil {
+			t.Fatalf("%s\nagain: QIOI_SEED=%d go test -run TestSimulator -v ./internal/orderer/consensus/bft/%s", err, seed, folder)
+		}
+		if !until.IsZero() && time.Now().After(until) {
+			t.Logf("%d schedules", seed-first)
+			return
+		}
+	}
+}
+
+// optionsOf has every fourth schedule be one of several epochs.
+func optionsOf(seed uint64) sim.Options { return sim.Options{Liars: true, Ends: seed%4 == 0} }
+
+// mutantRuns is how many schedules have to find a mutant.
+const mutantRuns = 3000
+
+// Mutants are cores that lack one rule, by the rule's name.
+type Mutants struct {
+	Names []string
+	// Script names a script that notices the mutant; "": none does.
+	Script func(t *testing.T, name string) string
+	// Protocol has the mutant in place of the core.
+	Protocol func(name string) sim.Protocol
+}
+
+// Noticed shows that a script or a schedule would notice each of them.
+func (m Mutants) Noticed(t *testing.T) {
+	for _, name := range slices.Sorted(slices.Values(m.Names)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if script := m.Script(t, name); script != "" {
+				t.Logf("testdata/%s", script)
+				return
+			}
+			for seed := range uint64(mutantRuns) {
+				if err := sim.Run(m.Protocol(name), seed, sim.Options{Liars: true}); err != nil {
+					t.Logf("seed %d: %s", seed, err)
+					return
+				}
+			}
+			t.Fatal("neither a script nor a schedule notices")
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package suspect
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
+)
+
+func item(tx string) *pool.Item { return &pool.Item{Tx: []byte(tx), Digest: bft.TxDigest([]byte(tx))} }
+
+func TestEachLeaderGetsTwiceAsLong(t *testing.T) {
+	timer := Timer{First: time.Second, Most: 5 * time.Second}
+	var got []bft.Time
+	for range 5 {
+		got = append(got, timer.Patience())
+		timer.GaveUp()
+	}
+	assert.Equal(t, []bft.Time{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second}, got)
+	timer.Progress()
+	assert.Equal(t, time.Second, timer.Patience())
+}
+
+func TestALeaderIsToldBeforeItIsLate(t *testing.T) {
+	timer := Timer{First: time.Second, Most: time.Second}
+	var told []string
+	look := func(now bft.Time) bool {
+		return timer.Look(now, item("a"), 0, func(tx []byte) { told = append(told, string(tx)) })
+	}
+	assert.False(t, look(1))
+	assert.Equal(t, 1+time.Second/2, timer.At)
+	assert.True(t, look(timer.At))
+	assert.Equal(t, []string{"a"}, told)
+	assert.False(t, timer.Late(timer.At+1))
+	assert.Equal(t, 1+time.Second, timer.At)
+	assert.True(t, look(timer.At), "it is told once")
+	assert.True(t, timer.Late(1+time.Second))
+	assert.Len(t, told, 1)
+}
+
+func TestTheTimeBeginsAnewWithWhatWaitsNext(t *testing.T) {
+	timer := Timer{First: time.Second, Most: time.Second}
+	none := func([]byte) { t.Fatal("nobody is to be told") }
+	assert.True(t, timer.Look(1, nil, 7, none))
+	assert.False(t, timer.Late(time.Second))
+	assert.True(t, timer.Look(time.Second, nil, 8, none))
+	assert.False(t, timer.Late(time.Second+2), "the entry before is ordered")
+	assert.False(t, timer.Look(time.Second+3, nil, 0, none))
+	assert.Zero(t, timer.At)
+}
+
+func TestANewViewTakesTooLong(t *testing.T) {
+	timer := Timer{First: time.Second, Most: time.Minute}
+	assert.False(t, timer.BeginsLate(time.Hour), "nobody waits for it yet")
+	timer.Begin(10, false)
+	timer.Begin(20, false)
+	timer.Await()
+	assert.Equal(t, 10+time.Second, timer.At)
+	assert.True(t, timer.BeginsLate(timer.At))
+	timer.Begin(20, true)
+	assert.False(t, timer.BeginsLate(timer.At))
+	timer.Turn()
+	assert.False(t, timer.BeginsLate(time.Hour))
+}

@@ -1,0 +1,256 @@
+package zyzzyva
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+
+// vouched is a final state and the history that it came of.
+type vouched struct {
+	bft.Checkpoint
+	history bft.Digest
+}
+
+func (v *vouched) equal(other *vouched) bool {
+	return v.Checkpoint.Equal(other.Checkpoint) && v.history == other.history
+}
+
+// synced vouches for a state that is durable, and final as all that is applied.
+func (c *Core) synced(in bft.Synced) {
+	cp := bft.Checkpoint{Epoch: c.group.Epoch, Seq: in.Seq, State: in.State, Next: c.group}
+	if c.closed && in.Seq == c.applied {
+		cp.Next = bft.Group{Epoch: in.Seq, Members: in.Members}
+	}
+	if in.Seq <= c.start.Seq || in.Seq > c.applied {
+		return // of an epoch before
+	}
+	if in.Seq <= c.stable.Seq {
+		if in.Seq == c.stable.Seq && !cp.Equal(c.stable.Checkpoint) {
+			c.fault("the state after entry %d is %s, a quorum has %s", in.Seq, cp.State, c.stable.State)
+		}
+		return
+	}
+	history, known := c.historyAt(in.Seq)
+	if !known {
+		return
+	}
+	c.own = append(c.own, vouched{cp, history})
+	c.persist(&VoteRecord{Checkpoint: cp, History: history})
+	if at := c.group.Index(c.cfg.ID); at >= 0 {
+		m := c.checkpointVote(c.own[len(c.own)-1])
+		c.votes.Add(at, cp.Seq, vouched{cp, history}, m.Signature)
+		c.broadcast(m)
+		c.checkStable(vouched{cp, history})
+	}
+}
+
+func (c *Core) checkpointVote(v vouched) *CheckpointVote {
+	return &CheckpointVote{
+		Checkpoint: v.Checkpoint, History: v.history,
+		Signature: c.oracle.Sign(CheckpointStatement(c.cfg.Domain, v.Checkpoint, v.history)),
+	}
+}
+
+func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
+	cp := m.Checkpoint
+	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq {
+		return
+	}
+	if !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp, m.History), m.Signature) {
+		return
+	}
+	c.votes.Add(c.group.Index(from), cp.Seq, vouched{cp, m.History}, m.Signature)
+	c.checkStable(vouched{cp, m.History})
+}
+
+// checkStable makes a stable checkpoint where a quorum vouches for the same.
+func (c *Core) checkStable(state vouched) {
+	signatures := c.votes.For(func(seq uint64, other vouched) bool {
+		return other.equal(&state) || !c.rules.sameState && seq == state.Seq
+	})
+	if len(signatures) >= c.rules.quorum(c.group) {
+		c.adopt(Stable{Checkpoint: state.Checkpoint, History: state.history, Signatures: signatures})
+	}
+}
+
+// adopt takes a verified stable checkpoint of this epoch.
+func (c *Core) adopt(s Stable) {
+	if s.Seq <= c.stable.Seq {
+		return
+	}
+	for _, own := range c.own {
+		if own.Seq == s.Seq && !own.Checkpoint.Equal(s.Checkpoint) {
+			c.fault("the state after entry %d is %s, a quorum has %s", own.Seq, own.State, s.State)
+			return
+		}
+	}
+	c.follow(&s)
+	for len(c.own) > 0 && c.own[0].Seq <= s.Seq {
+		c.own = c.own[1:]
+	}
+	c.collect()
+	switch {
+	case s.Seq > max(c.applied, c.fetching)+c.cfg.Window:
+		c.fetch() // nobody sends again what is so far behind, and what is kept here stays bounded
+	case c.fetching == 0 && c.applied < s.Seq && c.behind == 0:
+		c.behind = c.now + c.cfg.Resend // most often the entries are under way
+	}
+	c.enterNext()
+}
+
+// follow makes the stable checkpoint part of this replica's history. What the replica has accepted is decided up to there
+// if it has the same history; otherwise it can never be, and is forgotten.
+func (c *Core) follow(s *Stable) {
+	history, known := c.historyAt(s.Seq)
+	before := c.stable.Seq
+	c.stable = *s
+	c.persist(&StableRecord{Stable: *s})
+	switch {
+	case c.last < s.Seq || !known: // what comes next may lead there
+	case known && history == s.History:
+		c.decide(s.Seq)
+	case s.Seq <= c.applied:
+		c.fault("the history up to entry %d is %s, a quorum has %s", s.Seq, history, s.History)
+	default:
+		c.astray(max(c.applied, before))
+	}
+}
+
+// astray forgets a history that was never decided, and what certifies it.
+func (c *Core) astray(last uint64) {
+	c.truncate(last)
+	if c.cert.Seq > c.last {
+		c.cert = Certificate{Epoch: c.group.Epoch, Seq: c.start.Seq, History: Beginning(c.group.Epoch), Start: true}
+		c.trail = nil
+	}
+}
+
+// anchor says what history the next entry goes on from, where the one before it is not here.
+func (c *Core) anchor(seq uint64, history bft.Digest) {
+	if c.slots[seq] == nil {
+		c.slots[seq] = &slot{history: history}
+	}
+}
+
+// reached compares the accepted history with the stable checkpoint that it has come to.
+func (c *Core) reached() {
+	if c.tip == c.stableHistory() {
+		c.decide(c.stable.Seq)
+	} else {
+		c.astray(c.applied)
+		c.fetch()
+	}
+}
+
+// collect forgets what nobody needs: it is applied here and durable at a quorum.
+func (c *Core) collect() {
+	floor := c.floor()
+	for ; c.settled < floor; c.settled++ {
+		delete(c.slots, c.settled) // the one at the floor says what history the next goes on from
+		delete(c.early, c.settled+1)
+		delete(c.rounds, c.settled+1)
+	}
+	if c.applied >= c.stable.Seq {
+		c.behind = 0
+		if c.active && c.planned == nil {
+			clear(c.bodies)
+		}
+	}
+}
+
+// enterNext begins the next epoch once the end of this one is stable and applied.
+func (c *Core) enterNext() {
+	if c.closed && c.stable.Seq == c.applied && c.stable.Ends() && c.stable.Epoch == c.group.Epoch {
+		c.enter()
+	}
+}
+
+// enter begins the epoch that the stable checkpoint opens. Nothing was ordered after the configuration that ended the one
+// before.
+func (c *Core) enter() {
+	c.ends = append(c.ends, c.stable)
+	c.start, c.group = c.stable, c.stable.Next
+	c.view, c.active, c.base, c.closing = 0, true, c.stable.Seq, 0
+	c.closed, c.own = false, nil
+	c.truncate(c.stable.Seq)
+	clear(c.slots)
+	clear(c.early)
+	clear(c.rounds)
+	clear(c.bodies)
+	c.last, c.tip, c.final, c.settled = c.stable.Seq, Beginning(c.group.Epoch), max(c.applied, c.stable.Seq), c.stable.Seq
+	c.certAt, c.settleAt = 0, 0
+	c.anchor(c.stable.Seq, c.tip)
+	c.resetEpoch()
+	c.reshelve()
+	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: 0, Active: true})
+	c.statusAt = c.now
+	if c.member() {
+		c.forward()
+	}
+}
+
+// onProof takes stable checkpoints: of this epoch, then of those after it.
+func (c *Core) onProof(m *Proof) {
+	// Those of an epoch whose members' keys come with a configuration that is still to be fetched cannot be verified yet:
+	// those before them count.
+	g := c.group
+	var fresh []Stable
+	for i := range m.Stable {
+		s := &m.Stable[i]
+		if s.Epoch < g.Epoch {
+			continue
+		}
+		if s.Epoch != g.Epoch || !g.Allows(s.Checkpoint) || !c.signedBy(g, CheckpointStatement(c.cfg.Domain, s.Checkpoint, s.History), s.Signatures) {
+			break
+		}
+		fresh = append(fresh, *s)
+		g = s.Next
+	}
+	for i := range fresh {
+		if fresh[i].Epoch != c.group.Epoch {
+			// The end of the epoch before is stable and not applied here: there is more to fetch than this.
+			c.enter()
+		}
+		c.adopt(fresh[i])
+	}
+	if len(fresh) > 1 && c.applied < c.stable.Seq {
+		c.fetch()
+	}
+}
+
+// fetch gives up applying entries up to the stable checkpoint, and asks for the state there.
+func (c *Core) fetch() {
+	c.behind = 0
+	if c.fetching == c.stable.Seq {
+		return
+	}
+	s := c.stable
+	if s.Ends() && s.Epoch == c.group.Epoch {
+		c.enter()
+	}
+	c.undo(c.applied)
+	if c.last <= s.Seq {
+		c.truncate(c.applied)
+		c.last, c.tip = s.Seq, c.stableHistory()
+		c.anchor(c.last, c.tip)
+	}
+	c.fetching, c.out.Fetch = s.Seq, bft.Certificate{Checkpoint: s.Checkpoint, Signatures: s.Signatures}.FetchBy(c.cfg.ID)
+	c.collect()
+}
+
+func (c *Core) fetched(seq uint64) {
+	if seq != c.fetching {
+		return
+	}
+	c.fetching, c.applied, c.executed, c.closed = 0, seq, seq, false
+	c.final = max(c.final, seq)
+	c.suspect.Progress()
+	c.pending.Drop(c.oracle.Known)
+	c.collect()
+	for tx, at := range c.places {
+		if at <= seq {
+			delete(c.places, tx)
+		}
+	}
+	if c.applied < c.stable.Seq {
+		c.behind = c.now + c.cfg.Resend
+	}
+	c.advance()
+}

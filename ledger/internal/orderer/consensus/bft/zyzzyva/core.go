@@ -1,0 +1,273 @@
+// Package zyzzyva is Zyzzyva (Kotla, Alvisi, Dahlin, Clement, Wong, SOSP 2007) as a pure core, and its client as another.
+// Replicas execute in the leader's order before it is decided, and it is the client who finds out: by the same history at
+// all replicas, or by a certificate that a quorum holds.
+//
+// The view change as first published is unsafe (Abraham, Gueta, Malkhi, Alvisi, Kotla, Martin, "Revisiting Fast Practical
+// Byzantine Fault Tolerance", 2017). This one follows the principle of the same authors' repair ("Thelma, Velma, and
+// Zelma", 2018): a view begins with what may have been decided in the highest view before it, whether by a certificate or
+// by all replicas. See choices.
+package zyzzyva
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/suspect"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/vouch"
+)
+
+// ErrInvalid is why a transaction is refused that no client has signed.
+var ErrInvalid = errors.New("no client's signature")
+
+// Config is how a replica takes part. All replicas of a channel have the same Domain, Group, Interval and Window.
+type Config struct {
+	ID     bft.ID
+	Domain string    // what signatures are for: the channel's name
+	Group  bft.Group // of the channel's first epoch
+
+	Interval uint64 // entries from one checkpoint to the next
+	Window   uint64 // entries beyond the stable checkpoint that may be under way: Interval times two or more
+	Overlap  uint64 // entries that a leader has under way beyond the applied ones; 0: as many as the window has
+
+	BatchTxs   int      // of an entry; one with more is refused
+	BatchBytes int      // of an entry, unless it holds a single transaction
+	BatchWait  bft.Time // that a transaction may wait for others to fill its entry
+
+	// Pending is how many transactions may wait per replica that has brought them, PendingBytes how large they may be.
+	Pending      int
+	PendingBytes int
+
+	// Settle is how long an entry may be executed before the replicas settle among themselves that it is final. They do
+	// so at each checkpoint anyway. 0: at once, for each entry.
+	Settle bft.Time
+	// Fast is how long a replica that settles waits for all the others before it goes on with a quorum's certificate.
+	Fast bft.Time
+
+	Timeout    bft.Time // that the oldest transaction may wait before the leader is given up
+	MaxTimeout bft.Time // that it doubles up to
+	Resend     bft.Time // between two messages of one's status while something is missing
+}
+
+// Core is one replica. It is made by New, and driven by Step alone.
+type Core struct {
+	cfg    Config
+	rules  rules
+	oracle bft.Oracle
+	now    bft.Time
+	out    bft.Effects
+
+	group   bft.Group
+	start   Stable   // that the epoch began with
+	ends    []Stable // of the epochs before, by epoch
+	view    uint64
+	active  bool
+	base    uint64 // sequence numbers up to it are the view's beginning; the leader orders after it
+	closing uint64 // sequence number of a configuration that is accepted; 0: none
+
+	slots    map[uint64]*slot  // the history from floor to last
+	early    map[uint64]*Order // of this view, after last
+	last     uint64
+	tip      bft.Digest            // the history after last
+	known    uint64                // executed, as the step began
+	executed uint64                // up to here Ahead or Apply has told
+	ran      map[uint64]bft.Digest // the history of what is executed ahead
+	places   map[bft.Digest]uint64 // where in the history a transaction is, until it is applied
+	bodies   map[bft.Digest]*bft.Entry
+
+	rounds   map[uint64]*round // where replicas settle, by sequence number
+	locals   []LocalCommit     // by member: the latest
+	cert     Certificate       // of the latest view
+	trail    []bft.Digest      // of entries under cert: only the rule as first published needs it
+	final    uint64            // entries up to it are decided
+	certAt   bft.Time          // when to go on with a certificate; 0: nothing waits
+	settleAt bft.Time          // when this leader has the others settle; 0: nothing waits
+	batchAt  bft.Time          // when this leader makes an entry of what it has; 0: nothing waits
+
+	applied  uint64
+	closed   bool // the entry at applied is a configuration, whose checkpoint is not stable yet
+	stable   Stable
+	settled  uint64   // slots up to it are forgotten
+	fetching uint64   // sequence number of the checkpoint that is being fetched; 0: none
+	behind   bft.Time // when to fetch what is stable and not applied; 0: it is applied
+
+	told  []told // by member: what it says is final
+	walk  *walk  // to what others say is final; nil: under way to nothing
+	heard uint64 // what is final only because they say so
+
+	pending  *pool.Pool
+	votes    *vouch.Votes[vouched]
+	own      []vouched     // what this replica has vouched for, above stable, ascending
+	accusers []bool        // by member, of this view
+	changes  []*ViewChange // by member: the latest
+	newView  *NewView      // of this view, where we have it
+	planned  *plan         // what it begins with
+	begun    *Start        // how it has begun, for those who have missed it
+	confirms []vote        // by member, of this view
+	suspect  suspect.Timer
+
+	statusAt   bft.Time
+	replied    map[bft.ID]bft.Time
+	asked      uint64 // counts requests for entries, so that each goes to another replica
+	suspicions uint64
+	first      []bft.Record // that the first step persists
+	resync     bool         // the state at applied is to be asked for again
+}
+
+// New starts a replica that has kept records.
+func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
+	return newCore(cfg, oracle, state, records, sound())
+}
+
+func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record, r rules) *Core {
+	c := &Core{
+		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
+		slots: map[uint64]*slot{}, early: map[uint64]*Order{}, ran: map[uint64]bft.Digest{}, places: map[bft.Digest]uint64{},
+		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, replied: map[bft.ID]bft.Time{},
+		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}),
+		applied: state.Applied, closed: state.Closed, final: state.Applied, executed: state.Applied,
+	}
+	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
+	c.tip = Beginning(c.group.Epoch)
+	c.anchor(0, c.tip)
+	c.resetEpoch()
+	if len(records) == 0 && state.Begin.Seq > 0 {
+		c.stable = Stable{Checkpoint: state.Begin}
+		c.enter()
+		c.first = []bft.Record{&StableRecord{Stable: c.stable}, &ViewRecord{Epoch: c.group.Epoch, Active: true}}
+	}
+	c.restore(records)
+	return c
+}
+
+// resetEpoch forgets what belongs to an epoch's members.
+func (c *Core) resetEpoch() {
+	n := len(c.group.Members)
+	c.votes, c.changes, c.locals, c.told = vouch.New[vouched](c.group), make([]*ViewChange, n), make([]LocalCommit, n), make([]told, n)
+	c.walk = nil
+	c.accusers, c.confirms = make([]bool, n), make([]vote, n)
+	c.newView, c.planned, c.begun = nil, nil, nil
+	c.suspect = suspect.Timer{First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling}
+	c.cert = Certificate{Epoch: c.group.Epoch, Seq: c.start.Seq, History: Beginning(c.group.Epoch), Start: true}
+	c.trail = nil
+}
+
+// Step implements bft.Core.
+func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
+	c.now, c.out, c.known = max(now, c.now), bft.Effects{}, c.executed
+	for _, r := range c.first {
+		c.persist(r)
+	}
+	c.first = nil
+	if c.resync {
+		c.resync = false
+		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: c.applied, Sync: true})
+	}
+	switch in := in.(type) {
+	case bft.Submit:
+		c.submit(in.Tx)
+	case bft.Received:
+		c.receive(in.From, in.Message)
+	case bft.Synced:
+		c.synced(in)
+	case bft.Fetched:
+		c.fetched(in.Seq)
+	case bft.Tick:
+	}
+	c.propose()
+	c.runAhead()
+	c.applyFinal()
+	c.watch()
+	c.out.Deadline = c.deadline()
+	return c.out
+}
+
+// View implements bft.Core.
+func (c *Core) View() bft.View {
+	return bft.View{
+		Group: c.group, View: c.view, Leader: c.group.Leader(c.view), Active: c.active, Applied: c.applied,
+		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots) + len(c.early) + len(c.rounds), Pending: c.pending.Len(), Suspicions: c.suspicions,
+	}
+}
+
+func (c *Core) receive(from bft.ID, m bft.Message) {
+	// Those who left the group, or are not in it yet, may ask and bring proofs; so may clients. Votes are the members'.
+	switch m := m.(type) {
+	case *Status:
+		c.onStatus(from, m)
+		return
+	case *Proof:
+		c.onProof(m)
+		return
+	case *Commit:
+		c.onCommit(from, m)
+		return
+	case *Misbehaviour:
+		c.onMisbehaviour(m)
+		return
+	case *bft.Request:
+		c.onRequest(from, m)
+		return
+	}
+	if c.group.Index(from) < 0 || from == c.cfg.ID {
+		return
+	}
+	switch m := m.(type) {
+	case *Order:
+		c.onOrder(from, m)
+	case *Response:
+		c.onResponse(from, m)
+	case *LocalCommit:
+		c.onLocalCommit(from, m)
+	case *Accuse:
+		c.onAccuse(from, m)
+	case *CheckpointVote:
+		c.onCheckpointVote(from, m)
+	case *ViewChange:
+		c.onViewChange(m)
+	case *NewView:
+		c.onNewView(m)
+	case *Confirm:
+		c.onConfirm(from, m)
+	case *Start:
+		c.onStart(m)
+	case *Ask:
+		c.onAsk(from, m)
+	case *Tell:
+		c.onTell(from, m)
+	case *bft.Want:
+		c.onWant(from, m)
+	case *bft.Have:
+		c.onHave(m)
+	}
+}
+
+func (c *Core) member() bool { return c.group.Index(c.cfg.ID) >= 0 }
+
+func (c *Core) leads() bool { return c.active && c.group.Leader(c.view) == c.cfg.ID }
+
+func (c *Core) send(to bft.ID, m bft.Message) {
+	if to != c.cfg.ID && to != 0 {
+		c.out.Send = append(c.out.Send, bft.Outgoing{To: to, Message: m})
+	}
+}
+
+func (c *Core) broadcast(m bft.Message) {
+	for _, id := range c.group.Members {
+		c.send(id, m)
+	}
+}
+
+func (c *Core) persist(r bft.Record) { c.out.Persist = append(c.out.Persist, r) }
+
+func (c *Core) fault(format string, args ...any) {
+	if c.out.Fault == nil {
+		c.out.Fault = fmt.Errorf("zyzzyva: "+format, args...)
+	}
+}
+
+// signedBy reports whether the signatures are of at least quorum different members of g.
+func (c *Core) signedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
+	return g.Signed(c.oracle, c.rules.quorum(g), statement, signatures)
+}

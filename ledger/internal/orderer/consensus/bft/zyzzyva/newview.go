@@ -1,0 +1,300 @@
+package zyzzyva
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+
+// plan is what a view begins with.
+type plan struct {
+	stable  Stable
+	digests []bft.Digest // of the entries after it
+	history bft.Digest   // after the last of them
+	proof   *Certificate // that a quorum has confirmed the plan, where we have it
+	held    bool         // this replica has all of the entries, durably, and has confirmed the plan
+}
+
+func newPlan(stable Stable, digests []bft.Digest, start, epoch uint64) *plan {
+	p := &plan{stable: stable, digests: digests, history: historyOf(&stable, start, epoch)}
+	for _, d := range digests {
+		p.history = Chain(p.history, d)
+	}
+	return p
+}
+
+func (p *plan) last() uint64 { return p.stable.Seq + uint64(len(p.digests)) }
+
+func (c *Core) onNewView(m *NewView) {
+	if m.Epoch != c.group.Epoch || m.View == 0 || m.View < c.view && c.rules.forwardOnly || !c.member() {
+		return
+	}
+	if m.View == c.view && (c.active || c.planned != nil) {
+		return // of a leader's two beginnings the first counts
+	}
+	if !c.oracle.Verify(c.group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
+		return
+	}
+	if c.rules.enoughChanges && len(m.Changes) < c.rules.quorum(c.group) || len(m.Changes) > len(c.group.Members) {
+		return
+	}
+	seen := make([]bool, len(c.group.Members))
+	for _, change := range m.Changes {
+		at := c.group.Index(change.Replica)
+		if at < 0 || seen[at] && c.rules.distinctChanges || change.Epoch != m.Epoch || change.View != m.View || !c.provenChange(change) {
+			return
+		}
+		seen[at] = true
+	}
+	c.install(m)
+}
+
+// choices follow from the view changes alone. Certificates of the latest view count, and of those the longest. After it
+// comes what all but f of the view changes of the same view agree on: what all replicas had, and a client may have
+// accepted by that, all correct ones among them have. Whatever was decided in a view before is in the history that the
+// latest view began with, which is under each of its certificates.
+func (c *Core) choices(changes []*ViewChange) (base Stable, digests []bft.Digest) {
+	latest := changes[0]
+	for i, m := range changes {
+		if i == 0 || m.Stable.Seq > base.Seq {
+			base = m.Stable
+		}
+		if c.rules.newer(&m.Certificate, &latest.Certificate) {
+			latest = m
+		}
+	}
+	history := historyOf(&base, c.start.Seq, c.group.Epoch)
+	if latest.Certificate.Seq > base.Seq {
+		if at, known := latest.historyAt(base.Seq, c.start.Seq); known && at == history {
+			digests = append(digests, latest.Digests[base.Seq-latest.Stable.Seq:latest.Certificate.Seq-latest.Stable.Seq]...)
+			history = latest.Certificate.History
+		}
+	}
+	var agree []*ViewChange
+	for _, m := range changes {
+		at, known := m.historyAt(base.Seq+uint64(len(digests)), c.start.Seq)
+		if known && at == history && (m.Certificate.View == latest.Certificate.View || !c.rules.latestCertificate) {
+			agree = append(agree, m)
+		}
+	}
+	for support := c.rules.support(c.group, len(changes)); ; {
+		next := base.Seq + uint64(len(digests)) + 1
+		by := map[bft.Digest][]*ViewChange{}
+		for _, m := range agree {
+			if next <= m.last() {
+				d := m.Digests[next-m.Stable.Seq-1]
+				by[d] = append(by[d], m)
+			}
+		}
+		agree = nil
+		for _, m := range changes { // in their order: two may have support where the rule is too weak
+			if next <= m.last() && next > m.Stable.Seq {
+				if d := m.Digests[next-m.Stable.Seq-1]; len(by[d]) >= support && len(by[d]) > 0 {
+					agree, digests = by[d], append(digests, d)
+					break
+				}
+			}
+		}
+		if agree == nil {
+			return base, digests
+		}
+	}
+}
+
+// install takes the history that a new view begins with, once its entries are here.
+func (c *Core) install(m *NewView) {
+	base, digests := c.choices(m.Changes)
+	if c.beginView(m.View, newPlan(base, digests, c.start.Seq, c.group.Epoch)) {
+		c.newView = m
+		c.confirm()
+	}
+}
+
+// beginView leaves the views before, for one that begins as planned.
+func (c *Core) beginView(view uint64, p *plan) bool {
+	epoch := c.group.Epoch
+	c.turn(view)
+	c.adopt(p.stable)
+	if epoch != c.group.Epoch {
+		return false
+	}
+	c.planned, c.statusAt = p, c.now+c.cfg.Resend
+	c.suspect.Begin(c.now, true)
+	if c.rules.durableView {
+		c.persist(&ViewRecord{Epoch: epoch, View: view})
+	}
+	return true
+}
+
+// body is the entry of a digest, where this replica has it.
+func (c *Core) body(seq uint64, digest bft.Digest) *bft.Entry {
+	if s := c.slots[seq]; s != nil && s.digest == digest {
+		return s.entry
+	}
+	if e := c.early[seq]; e != nil && e.Entry.Digest() == digest {
+		return e.Entry
+	}
+	return c.bodies[digest]
+}
+
+// confirm promises to begin the view with its history and no other one, once all of that is here.
+func (c *Core) confirm() {
+	p := c.planned
+	if p == nil || p.held || c.fetching != 0 {
+		return
+	}
+	record := &ConfirmRecord{Epoch: c.group.Epoch, View: c.view, Stable: p.stable, Entries: make([]*bft.Entry, len(p.digests))}
+	complete := true
+	for i, d := range p.digests {
+		seq := p.stable.Seq + 1 + uint64(i)
+		if seq <= c.stable.Seq {
+			continue // settled here
+		}
+		if record.Entries[i] = c.body(seq, d); record.Entries[i] == nil {
+			complete = false
+			c.want(seq, d)
+		}
+	}
+	if !complete {
+		return
+	}
+	record.Digests = p.digests
+	p.held = true
+	if c.rules.durableConfirm {
+		c.persist(record)
+	}
+	for i, e := range record.Entries {
+		if e != nil {
+			c.bodies[p.digests[i]] = e
+		}
+	}
+	if at := c.group.Index(c.cfg.ID); at >= 0 {
+		m := c.confirmation()
+		c.confirms[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
+		c.broadcast(m)
+	}
+	c.checkConfirms()
+}
+
+func (c *Core) confirmation() *Confirm {
+	p := c.planned
+	m := &Confirm{Epoch: c.group.Epoch, View: c.view, Seq: p.last(), History: p.history}
+	m.Signature = c.oracle.Sign(ConfirmStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History))
+	return m
+}
+
+func (c *Core) onConfirm(from bft.ID, m *Confirm) {
+	at := c.group.Index(from)
+	if m.Epoch != c.group.Epoch || m.View != c.view || c.active || c.confirms[at].cast {
+		return
+	}
+	if !c.oracle.Verify(from, ConfirmStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
+		return
+	}
+	c.confirms[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
+	c.checkConfirms()
+}
+
+// checkConfirms begins the view when a quorum has confirmed the same history.
+func (c *Core) checkConfirms() {
+	p := c.planned
+	if p == nil || !p.held || c.active {
+		return
+	}
+	var signatures []bft.Signature
+	for at, v := range c.confirms {
+		if v.cast && v.seq == p.last() && v.history == p.history {
+			signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
+		}
+	}
+	if p.proof != nil {
+		c.activate(*p.proof)
+		return
+	}
+	if len(signatures) >= c.rules.quorum(c.group) || !c.rules.quorumConfirms {
+		c.activate(Certificate{Epoch: c.group.Epoch, View: c.view, Seq: p.last(), History: p.history, Start: true, Signatures: signatures})
+	}
+}
+
+// activate begins the view: the replica's history is now the one that the view begins with.
+func (c *Core) activate(cert Certificate) {
+	p := c.planned
+	if !c.replace(p) {
+		return
+	}
+	c.persist(&StartRecord{Certificate: cert})
+	c.began(p, cert)
+	c.reshelve()
+	c.statusAt = c.now + c.cfg.Resend
+	c.tellLocal()
+	c.collect()
+	c.forward()
+	c.advance()
+}
+
+// began notes that the view has begun.
+func (c *Core) began(p *plan, cert Certificate) {
+	c.active, c.base = true, p.last()
+	c.begun = &Start{Stable: p.stable, Digests: p.digests, Certificate: cert}
+	c.hold(cert)
+}
+
+// onStart follows a view that a quorum has begun.
+func (c *Core) onStart(m *Start) {
+	cert := &m.Certificate
+	if cert.Epoch != c.group.Epoch || !cert.Start || cert.View == 0 || cert.View < c.view || cert.View == c.view && c.active || !c.member() {
+		return
+	}
+	p := newPlan(m.Stable, m.Digests, c.start.Seq, c.group.Epoch)
+	if uint64(len(m.Digests)) > c.cfg.Window || !c.provenStable(&m.Stable) || p.last() != cert.Seq || p.history != cert.History || !c.proven(cert) {
+		return
+	}
+	if c.beginView(cert.View, p) {
+		p.proof = cert
+		c.confirm()
+	}
+}
+
+// replace makes the plan's history this replica's. A stable checkpoint may reach further: then the replica comes late, and
+// what the view has ordered up to there is not in the plan.
+func (c *Core) replace(p *plan) bool {
+	history := historyOf(&p.stable, c.start.Seq, c.group.Epoch)
+	last, tip := p.last(), p.history
+	if last < c.stable.Seq {
+		last, tip = c.stable.Seq, c.stableHistory()
+	}
+	fresh := map[uint64]*slot{}
+	whole := max(c.applied, c.final) >= c.stable.Seq // what comes before the checkpoint leads there
+	for seq := c.floor(); seq <= c.stable.Seq; seq++ {
+		if s := c.slots[seq]; s != nil && (seq <= c.applied || whole) {
+			fresh[seq] = s
+		}
+	}
+	for i, d := range p.digests {
+		seq := p.stable.Seq + 1 + uint64(i)
+		history = Chain(history, d)
+		if old, known := c.historyAt(seq); known && old != history && (seq <= c.final || seq == c.stable.Seq) {
+			c.fault("entry %d is final, and view %d begins with another one: more replicas lie than the group endures", seq, c.view)
+			return false
+		}
+		if seq > c.stable.Seq {
+			fresh[seq] = &slot{digest: d, history: history, entry: c.body(seq, d)}
+		}
+	}
+	if last < c.final && c.final > c.heard {
+		c.fault("entry %d is final, and view %d begins with %d: more replicas lie than the group endures", c.final, c.view, last)
+		return false
+	}
+	for ; last < c.final; last++ { // it has heard how the view went on
+		kept := c.slots[last+1]
+		if kept == nil {
+			c.fault("entry %d is final, and this replica has lost it: a promise was not durable", last+1)
+			return false
+		}
+		fresh[last+1], tip = kept, kept.history
+	}
+	c.closing = 0
+	c.truncate(p.stable.Seq)
+	c.slots, c.last, c.tip = fresh, last, tip
+	c.anchor(c.stable.Seq, c.stableHistory())
+	for seq := max(c.applied, c.stable.Seq) + 1; seq <= last; seq++ {
+		c.note(seq, fresh[seq])
+	}
+	return true
+}

@@ -1,0 +1,339 @@
+package zyzzyva
+
+import (
+	"slices"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
+)
+
+// slot is one entry of the history that a replica has accepted.
+type slot struct {
+	digest  bft.Digest
+	history bft.Digest // after it
+	entry   *bft.Entry // nil: it is known that the history comes here, and no more
+	order   []byte     // the leader's signature in this view; none: the view began with it
+	own     []byte     // this replica's signature of the history in this view, once it was needed
+}
+
+// floor is the sequence number above which slots are kept.
+func (c *Core) floor() uint64 {
+	if c.fetching != 0 {
+		return c.fetching
+	}
+	return min(c.applied, c.stable.Seq)
+}
+
+// stableHistory is the history up to the stable checkpoint. Each epoch begins a new one.
+func (c *Core) stableHistory() bft.Digest { return historyOf(&c.stable, c.start.Seq, c.group.Epoch) }
+
+func historyOf(s *Stable, start, epoch uint64) bft.Digest {
+	if s.Seq == start {
+		return Beginning(epoch)
+	}
+	return s.History
+}
+
+// historyAt is the accepted history up to a sequence number, where it is known.
+func (c *Core) historyAt(seq uint64) (history bft.Digest, known bool) {
+	if seq == c.last {
+		return c.tip, true
+	}
+	if s := c.slots[seq]; s != nil && seq < c.last {
+		return s.history, true
+	}
+	if seq == c.stable.Seq {
+		return c.stableHistory(), true
+	}
+	return history, false
+}
+
+// highest is the last sequence number that may be under way.
+func (c *Core) highest() uint64 {
+	if !c.rules.highMark {
+		return 1 << 62
+	}
+	return c.stable.Seq + c.cfg.Window
+}
+
+// propose orders what waits, as long as this replica leads and may have more under way.
+func (c *Core) propose() {
+	c.batchAt = 0
+	for c.leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.last >= c.stable.Seq {
+		seq := c.last + 1
+		if seq > c.stable.Seq+c.cfg.Window || c.cfg.Overlap > 0 && seq > c.applied+c.cfg.Overlap {
+			return
+		}
+		count, oldest := c.pending.Shelved()
+		if count == 0 {
+			return
+		}
+		if c.cfg.BatchWait > 0 && count < c.cfg.BatchTxs && c.now < oldest.Since+c.cfg.BatchWait {
+			c.batchAt = oldest.Since + c.cfg.BatchWait
+			return
+		}
+		entry := c.pending.Batch(c.oracle)
+		if entry == nil {
+			return
+		}
+		m := &Order{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: Chain(c.tip, entry.Digest()), Entry: entry}
+		m.Signature = c.oracle.Sign(OrderStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History))
+		c.broadcast(m)
+		c.accept(m)
+	}
+}
+
+// onOrder takes an order from whoever has it: it is the leader's by its signature.
+func (c *Core) onOrder(from bft.ID, m *Order) {
+	if m.Epoch != c.group.Epoch || m.View != c.view || !c.member() || m.Seq > c.highest() || c.closed {
+		return
+	}
+	leader := c.group.Leader(c.view)
+	if !c.rules.onlyLeader {
+		leader = from
+	}
+	statement := OrderStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History)
+	switch {
+	case c.active && m.Seq <= c.last:
+		s := c.slots[m.Seq]
+		if s != nil && s.order != nil && s.history != m.History && c.oracle.Verify(leader, statement, m.Signature) {
+			c.twoOrders(m.Seq, s.history, s.order, m)
+			if !c.rules.firstOrder && m.Seq > c.final {
+				c.truncate(m.Seq - 1)
+				c.early[m.Seq] = m
+				c.advance()
+			}
+		}
+	case c.early[m.Seq] != nil:
+		old := c.early[m.Seq]
+		if old.History != m.History && c.oracle.Verify(leader, statement, m.Signature) {
+			c.twoOrders(m.Seq, old.History, old.Signature, m)
+		}
+	default:
+		if !c.oracle.Verify(leader, statement, m.Signature) || !c.proper(m.Entry) {
+			return
+		}
+		c.early[m.Seq] = m
+		c.advance()
+	}
+}
+
+// advance accepts what follows the history without a gap.
+func (c *Core) advance() {
+	for c.active && c.closing == 0 && !c.closed && c.fetching == 0 {
+		m := c.early[c.last+1]
+		if m == nil && !c.rules.gapless {
+			for seq := c.last + 2; seq <= c.highest() && m == nil && len(c.early) > 0; seq++ {
+				m = c.early[seq]
+			}
+		}
+		if m == nil {
+			return
+		}
+		delete(c.early, m.Seq)
+		if m.History != Chain(c.tip, m.Entry.Digest()) && c.rules.gapless {
+			c.accuse() // the leader has told others another history, or does not keep its own
+			return
+		}
+		c.accept(m)
+	}
+}
+
+// proper reports whether a leader may order the entry.
+func (c *Core) proper(e *bft.Entry) bool {
+	return !c.rules.signedClients || e.Proper(c.oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
+}
+
+// accept makes the history one entry longer, durably, and answers the entry's clients.
+func (c *Core) accept(m *Order) {
+	s := &slot{digest: m.Entry.Digest(), history: m.History, entry: m.Entry, order: m.Signature}
+	c.last, c.tip = m.Seq, m.History
+	c.slots[m.Seq] = s
+	if c.rules.durableAccept {
+		c.persist(&AcceptRecord{Epoch: c.group.Epoch, Seq: m.Seq, History: m.History, Entry: m.Entry, Order: m.Signature})
+	}
+	c.note(m.Seq, s)
+	c.out.Answer = append(c.out.Answer, bft.Answer{Entry: s.entry, Message: c.response(m.Seq, s)})
+	switch r := c.rounds[m.Seq]; {
+	case s.entry.Config || c.boundary(m.Seq) || c.leads() && c.cfg.Settle == 0:
+		c.settle(m.Seq)
+	case r != nil && r.votes[c.group.Index(c.group.Leader(c.view))].cast:
+		c.settle(m.Seq)
+	case c.leads() && c.settleAt == 0:
+		c.settleAt = c.now + c.cfg.Settle
+	}
+	c.checkRound(m.Seq)
+	c.countLocals()
+	if m.Seq == c.stable.Seq {
+		c.reached()
+	}
+}
+
+// note keeps in mind where the transactions of an accepted entry are.
+func (c *Core) note(seq uint64, s *slot) {
+	for _, tx := range s.entry.Txs {
+		c.places[bft.TxDigest(tx)] = seq
+	}
+	c.pending.Proposed(s.entry)
+	if s.entry.Config {
+		c.closing = seq
+	}
+}
+
+// response is what this replica says of its history.
+func (c *Core) response(seq uint64, s *slot) *Response {
+	if s.own == nil {
+		s.own = c.oracle.Sign(ResponseStatement(c.cfg.Domain, c.group.Epoch, c.view, seq, s.history))
+	}
+	return &Response{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: s.history, Signature: s.own, Order: s.order}
+}
+
+// truncate forgets the history after a sequence number. The entries are kept until they are known to be of no use.
+func (c *Core) truncate(last uint64) {
+	for seq := last + 1; seq <= c.last; seq++ {
+		s := c.slots[seq]
+		delete(c.slots, seq)
+		if s == nil || s.entry == nil {
+			continue
+		}
+		c.bodies[s.digest] = s.entry
+		for _, tx := range s.entry.Txs {
+			if d := bft.TxDigest(tx); c.places[d] == seq {
+				delete(c.places, d)
+			}
+		}
+		if c.closing == seq {
+			c.closing = 0
+		}
+	}
+	if last < c.last {
+		c.tip, _ = c.historyAt(last)
+		c.last = last
+	}
+}
+
+// runAhead executes the history that is accepted. What was executed and is not part of it is taken back.
+func (c *Core) runAhead() {
+	if c.fetching != 0 {
+		return
+	}
+	keep := c.executed
+	for seq := c.applied + 1; seq <= c.executed; seq++ {
+		if s := c.slots[seq]; seq > c.last || s == nil || s.history != c.ran[seq] {
+			keep = seq - 1
+			break
+		}
+	}
+	if keep < c.executed && c.rules.undo {
+		c.undo(keep)
+	}
+	for seq := c.executed + 1; seq <= c.last && seq > c.applied; seq++ {
+		s := c.slots[seq]
+		if s == nil || s.entry == nil {
+			return // to be fetched
+		}
+		c.executed, c.ran[seq] = seq, s.history
+		c.out.Ahead = append(c.out.Ahead, bft.Ordered{Seq: seq, Entry: s.entry})
+	}
+}
+
+// undo takes back what was executed after a sequence number.
+func (c *Core) undo(to uint64) {
+	if to >= c.executed {
+		return
+	}
+	for seq := to + 1; seq <= c.executed; seq++ {
+		delete(c.ran, seq)
+	}
+	c.executed = to
+	c.out.Ahead = slices.DeleteFunc(c.out.Ahead, func(o bft.Ordered) bool { return o.Seq > to })
+	if to < c.known { // the rest nobody has been told of
+		c.known = to
+		c.out.Undo = &to
+	}
+}
+
+// submit takes a client's transaction, and brings it to the leader.
+func (c *Core) submit(tx []byte) {
+	digest := bft.TxDigest(tx)
+	config, ok := c.oracle.Check(tx)
+	switch {
+	case !ok:
+		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: ErrInvalid})
+	case c.answered(tx, digest), c.pending.Has(digest):
+	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
+		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
+	default:
+		if at := c.places[digest]; at != 0 {
+			c.pending.Proposed(&bft.Entry{Txs: [][]byte{tx}})
+		} else if !c.leads() {
+			c.send(c.group.Leader(c.view), &bft.Request{Txs: [][]byte{tx}})
+		}
+	}
+}
+
+// answered tells a client again what it was told of its transaction.
+func (c *Core) answered(tx []byte, digest bft.Digest) bool {
+	one := &bft.Entry{Txs: [][]byte{tx}}
+	if c.oracle.Known(digest) {
+		c.out.Answer = append(c.out.Answer, bft.Answer{Entry: one, Message: &Response{Epoch: c.group.Epoch, Final: true}})
+		return true
+	}
+	at := c.places[digest]
+	if s := c.slots[at]; s != nil && c.active && at > c.base {
+		c.out.Answer = append(c.out.Answer, bft.Answer{Entry: one, Message: c.response(at, s)})
+	}
+	return false
+}
+
+// onRequest takes transactions that another replica's client has handed to it, or a client itself. Each replica that has
+// them waits for them, so that a leader which leaves them out is given up.
+func (c *Core) onRequest(from bft.ID, m *bft.Request) {
+	if len(m.Txs) > pool.Relayed {
+		return
+	}
+	if c.group.Index(from) < 0 {
+		for _, tx := range m.Txs {
+			c.submit(tx)
+		}
+		return
+	}
+	for _, tx := range m.Txs {
+		digest := bft.TxDigest(tx)
+		if c.pending.Has(digest) || c.oracle.Known(digest) {
+			continue
+		}
+		if config, ok := c.oracle.Check(tx); ok && c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: from, Since: c.now}) {
+			if c.places[digest] != 0 {
+				c.pending.Proposed(&bft.Entry{Txs: [][]byte{tx}})
+			}
+		}
+	}
+}
+
+// relay brings to all replicas what a client has handed to this one and the leader takes long for.
+func (c *Core) relay() {
+	if txs := c.pending.Relay(c.now, c.cfg.Timeout/2); len(txs) > 0 {
+		c.broadcast(&bft.Request{Txs: txs})
+	}
+}
+
+// forward brings to a new leader all that this replica's clients wait for.
+func (c *Core) forward() {
+	if c.leads() {
+		return
+	}
+	for _, txs := range c.pending.Own() {
+		c.send(c.group.Leader(c.view), &bft.Request{Txs: txs})
+	}
+}
+
+// reshelve begins a view: what waits is to be ordered, but for what its history has.
+func (c *Core) reshelve() {
+	c.pending.Reshelve()
+	for seq := c.applied + 1; seq <= c.last; seq++ {
+		if s := c.slots[seq]; s != nil && s.entry != nil {
+			c.pending.Proposed(s.entry)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package zyzzyva
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
+)
+
+// TestScripts runs replicas and a client step by step, see scripttest. Its command
+//
+//	new n=N settle=D fast=D rule=published   starts a group and a client, 100; rule: the view change as first published
+func TestScripts(t *testing.T) { scripttest.Walk(t, scripts(sound())) }
+
+// scripts begins a script with cores of these rules.
+func scripts(r rules) scripttest.Begin {
+	return func(t *testing.T, d *datadriven.TestData) *scripttest.Script {
+		n, rule, r := 4, "", r
+		d.MaybeScanArgs(t, "n", &n)
+		d.MaybeScanArgs(t, "rule", &rule)
+		if rule == "published" {
+			r.latestCertificate = false
+		}
+		cfg := Config{
+			Domain: "ch", Group: scripttest.GroupOf(n), Interval: 4, Window: 8, BatchTxs: 8, BatchBytes: 1 << 20, Pending: 64, PendingBytes: 1 << 20,
+			Settle: scripttest.Duration(t, d, "settle", 300*time.Millisecond), Fast: scripttest.Duration(t, d, "fast", 100*time.Millisecond),
+			Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 200 * time.Millisecond,
+		}
+		protocol := scripttest.Protocol{
+			New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+				own := cfg
+				own.ID = id
+				return newCore(own, oracle, state, records, r)
+			},
+			Encode: Encode, Decode: Decode, EncodeRecord: EncodeRecord, DecodeRecord: DecodeRecord,
+			Client: NewClient(ClientConfig{
+				Domain: "ch", Group: cfg.Group, Fast: 100 * time.Millisecond, Resend: 400 * time.Millisecond, MaxResend: 4 * time.Second,
+				Verify: scripttest.Verify,
+			}),
+			Answer: answer, Lie: lie, Tick: 100 * time.Millisecond,
+		}
+		return scripttest.New(t, protocol, cfg.Group, 0)
+	}
+}
+
+// answer is for the client, whose transactions all are.
+func answer(a bft.Answer) bft.Message {
+	return Address(a.Message, a.Entry.IDs()...)
+}
+
+// lie sends what a line names, signed by p. A history is the transactions of its entries, one each:
+//
+//	order VIEW TO...: history         an order of the last entry, to some
+//	respond VIEW TO...: history       a response to it; 100: to the client
+//	spoil VIEW TO...: history         the same without a proper signature
+//	change VIEW: history              a view change with this history and no certificate, to all
+//	lead VIEW: N...                   a new view of the view changes that N... have sent, to all
+//	commit VIEW TO...: history        a certificate with p's signature in everybody's name
+//	final TO...: tx                   that the client's transaction is final
+func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
+	head, tail, _ := strings.Cut(line, ":")
+	words, txs := strings.Fields(head), strings.Fields(tail)
+	history, entry := Beginning(0), &bft.Entry{}
+	var digests []bft.Digest
+	for _, tx := range txs {
+		entry = &bft.Entry{Txs: [][]byte{[]byte(tx)}}
+		digests = append(digests, entry.Digest())
+		history = Chain(history, entry.Digest())
+	}
+	seq := uint64(len(txs))
+	toSome := func(words []string, m bft.Message) {
+		for _, word := range words {
+			s.Post(p.ID, bft.Outgoing{To: s.Number(word), Message: m})
+		}
+	}
+	sign := func(data []byte) []byte { return scripttest.Sign(p.ID, data) }
+	switch words[0] {
+	case "order":
+		view := s.Number(words[1])
+		toSome(words[2:], &Order{View: view, Seq: seq, History: history, Entry: entry, Signature: sign(OrderStatement("ch", 0, view, seq, history))})
+	case "respond", "spoil":
+		view := s.Number(words[1])
+		m := &Response{View: view, Seq: seq, History: history, Signature: sign(ResponseStatement("ch", 0, view, seq, history)), Txs: []bft.Digest{bft.TxDigest(entry.Txs[0])}}
+		m.Order = scripttest.Sign(s.Group.Leader(view), OrderStatement("ch", 0, view, seq, history))
+		if words[0] == "spoil" {
+			m.Signature = []byte("spoiled")
+		}
+		toSome(words[2:], m)
+	case "change":
+		m := &ViewChange{
+			View: s.Number(words[1]), Replica: p.ID, Digests: digests, Stable: Stable{Checkpoint: bft.Checkpoint{Next: s.Group}},
+			Certificate: Certificate{History: Beginning(0), Start: true},
+		}
+		m.Signature = sign(m.Statement("ch"))
+		s.PostOthers(p.ID, m)
+	case "lead":
+		m := &NewView{View: s.Number(words[1])}
+		for _, word := range txs {
+			m.Changes = append(m.Changes, overheard(s, s.Number(word), m.View))
+		}
+		m.Signature = sign(m.Statement("ch"))
+		s.PostOthers(p.ID, m)
+	case "commit":
+		cert := Certificate{View: s.Number(words[1]), Seq: seq, History: history}
+		for _, id := range s.Group.Members[:s.Group.Quorum()] {
+			cert.Signatures = append(cert.Signatures, bft.Signature{By: id, Bytes: sign(ResponseStatement("ch", 0, cert.View, seq, history))})
+		}
+		toSome(words[2:], &Commit{cert})
+	case "final":
+		toSome(words[1:], &Response{Final: true, Txs: []bft.Digest{bft.TxDigest([]byte(txs[0]))}})
+	default:
+		s.T.Fatalf("unknown lie %q", line)
+	}
+}
+
+func overheard(s *scripttest.Script, id bft.ID, view uint64) *ViewChange {
+	change, ok := scripttest.Overheard(s, func(m *ViewChange) bool { return m.Replica == id && m.View == view })
+	if ok {
+		return change
+	}
+	s.Say("%d has sent no view change for view %d", id, view)
+	return &ViewChange{View: view, Replica: id}
+}

@@ -1,0 +1,294 @@
+package zyzzyva
+
+import (
+	"slices"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// round is where the replicas tell each other their histories, to find out themselves what is final.
+type round struct {
+	votes []vote // by member, of the current view
+	sent  bool   // ours
+}
+
+// vote is a member's signature of a history.
+type vote struct {
+	cast      bool
+	seq       uint64
+	history   bft.Digest
+	signature []byte
+}
+
+func (c *Core) round(seq uint64) *round {
+	r := c.rounds[seq]
+	if r == nil {
+		r = &round{votes: make([]vote, len(c.group.Members))}
+		c.rounds[seq] = r
+	}
+	return r
+}
+
+// settle tells the others this replica's history up to an entry. It begins at checkpoints, and where the leader asks.
+func (c *Core) settle(seq uint64) {
+	at := c.group.Index(c.cfg.ID)
+	s := c.slots[seq]
+	if at < 0 || s == nil || seq <= c.final || !c.active {
+		return
+	}
+	if c.leads() && seq == c.last {
+		c.settleAt = 0
+	}
+	r := c.round(seq)
+	if r.sent {
+		return
+	}
+	m := c.response(seq, s)
+	r.sent = true
+	r.votes[at] = vote{cast: true, seq: seq, history: m.History, signature: m.Signature}
+	c.broadcast(m)
+	c.checkRound(seq)
+}
+
+func (c *Core) onResponse(from bft.ID, m *Response) {
+	if m.Epoch != c.group.Epoch || m.View != c.view || m.Seq <= c.final || m.Seq <= c.floor() || m.Seq > c.highest() || m.Final {
+		return
+	}
+	at := c.group.Index(from)
+	if c.round(m.Seq).votes[at].cast {
+		return
+	}
+	if c.rules.signedResponses && !c.oracle.Verify(from, ResponseStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
+		return
+	}
+	c.rounds[m.Seq].votes[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
+	if s := c.slots[m.Seq]; s != nil && c.active && m.Seq <= c.last {
+		if from == c.group.Leader(c.view) {
+			c.settle(m.Seq)
+		}
+		if s.history != m.History && s.order != nil && len(m.Order) > 0 {
+			c.onMisbehaviour(&Misbehaviour{
+				Epoch: m.Epoch, View: m.View, Seq: m.Seq,
+				Histories: [2]bft.Digest{s.history, m.History}, Signatures: [2][]byte{s.order, m.Order},
+			})
+			return
+		}
+	}
+	c.checkRound(m.Seq)
+}
+
+// equal are the signatures of a round that are of this replica's history.
+func (c *Core) equal(seq uint64) (signatures []bft.Signature) {
+	r, s := c.rounds[seq], c.slots[seq]
+	if r == nil || s == nil || seq > c.last {
+		return nil
+	}
+	for at, v := range r.votes {
+		if v.cast && (v.history == s.history || !c.rules.sameHistory) {
+			signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
+		}
+	}
+	return signatures
+}
+
+// checkRound has an entry final that all have equal histories up to. With a quorum's it waits for the others a while.
+func (c *Core) checkRound(seq uint64) {
+	if !c.active || seq <= c.final || seq < c.base {
+		return
+	}
+	signatures := c.equal(seq)
+	switch n := len(signatures); {
+	case n >= c.rules.all(c.group):
+		c.decide(seq)
+	case n >= c.rules.quorum(c.group) && c.certAt == 0 && (c.cert.View < c.view || c.cert.Seq < seq):
+		c.certAt = c.now + c.cfg.Fast
+		if c.cfg.Fast == 0 {
+			c.certify()
+		}
+	}
+}
+
+// certify makes a certificate of the longest history that a quorum has signed, and tells the others that it is held.
+func (c *Core) certify() {
+	c.certAt = 0
+	if !c.active {
+		return
+	}
+	for seq := c.last; seq > c.final; seq-- {
+		if c.certifyAt(seq) {
+			c.tellLocal()
+			return
+		}
+	}
+}
+
+func (c *Core) certifyAt(seq uint64) bool {
+	signatures := c.equal(seq)
+	if seq < c.base || len(signatures) < c.rules.quorum(c.group) {
+		return false
+	}
+	c.hold(Certificate{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: c.slots[seq].history, Signatures: signatures})
+	return true
+}
+
+// hold keeps a certificate if it counts for more than the one before, durably: no view may begin without what it covers.
+func (c *Core) hold(cert Certificate) {
+	if !c.rules.newer(&cert, &c.cert) {
+		return
+	}
+	c.cert = cert
+	if !c.rules.latestCertificate {
+		c.trail = c.digests(cert.Seq)
+	}
+	if c.rules.durableLocal {
+		c.persist(&CertificateRecord{Certificate: cert})
+	}
+	if m := c.localCommit(); m != nil {
+		c.locals[c.group.Index(c.cfg.ID)] = *m
+	}
+}
+
+// newer reports whether a certificate is of a later view, or a longer one of the same.
+func (r *rules) newer(a, b *Certificate) bool {
+	if !r.latestCertificate { // as first published: the longest one, and what a view began with only where there is none
+		return a.Start == b.Start && a.Seq > b.Seq || !a.Start && b.Start || a.Start && b.Start && a.View > b.View
+	}
+	return a.View > b.View || a.View == b.View && a.Seq > b.Seq
+}
+
+// tellLocal tells the others of the certificate that this replica holds.
+func (c *Core) tellLocal() {
+	if m := c.localCommit(); m != nil {
+		c.broadcast(m)
+		c.countLocals()
+	}
+}
+
+func (c *Core) localCommit() *LocalCommit {
+	if c.group.Index(c.cfg.ID) < 0 || !c.active || c.cert.View != c.view || c.cert.Seq <= c.start.Seq {
+		return nil
+	}
+	return &LocalCommit{Epoch: c.group.Epoch, View: c.view, Seq: c.cert.Seq, History: c.cert.History}
+}
+
+func (c *Core) onLocalCommit(from bft.ID, m *LocalCommit) {
+	if m.Epoch != c.group.Epoch || m.Seq > c.highest() {
+		return
+	}
+	at := c.group.Index(from)
+	if old := &c.locals[at]; m.View > old.View || m.View == old.View && m.Seq > old.Seq {
+		*old = *m
+		c.countLocals()
+	}
+}
+
+// countLocals has final what a quorum holds certificates for in this view.
+func (c *Core) countLocals() {
+	if !c.active {
+		return
+	}
+	var held []uint64
+	for i := range c.locals {
+		l := &c.locals[i]
+		if l.View != c.view || l.Seq <= c.final {
+			continue
+		}
+		if history, known := c.historyAt(l.Seq); known && (history == l.History || !c.rules.sameHistory) {
+			held = append(held, l.Seq)
+		}
+	}
+	if quorum := c.rules.quorum(c.group); len(held) >= quorum {
+		slices.Sort(held)
+		c.decide(held[len(held)-quorum])
+	}
+}
+
+// decide notes that the history up to an entry is final.
+func (c *Core) decide(seq uint64) {
+	if seq <= c.final {
+		return
+	}
+	c.final = seq
+}
+
+// onCommit takes a certificate that a client has made, and tells it so.
+func (c *Core) onCommit(from bft.ID, m *Commit) {
+	cert := &m.Certificate
+	if cert.Epoch != c.group.Epoch || cert.View != c.view || !c.active || !c.member() || cert.Start || cert.Seq > c.last || cert.Seq <= c.base {
+		return
+	}
+	if c.rules.provenCommits && !c.proven(cert) {
+		return
+	}
+	history, known := c.historyAt(cert.Seq)
+	if !known && cert.Seq > c.final {
+		return
+	}
+	// What is forgotten here is part of this view's only history.
+	if known && history != cert.History {
+		c.accuse() // a quorum has another history from this leader
+		return
+	}
+	if c.rules.newer(cert, &c.cert) {
+		c.hold(*cert)
+		if c.group.Index(from) >= 0 {
+			c.tellLocal()
+		}
+		c.countLocals()
+	}
+	c.send(from, &LocalCommit{Epoch: c.group.Epoch, View: c.view, Seq: cert.Seq, History: cert.History})
+}
+
+// proven verifies a certificate of this epoch.
+func (c *Core) proven(cert *Certificate) bool {
+	if cert.View == 0 && cert.Start {
+		return cert.Seq == c.start.Seq && cert.History == Beginning(c.group.Epoch)
+	}
+	if cert.Start {
+		return c.signedBy(c.group, ConfirmStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
+	}
+	return !c.rules.signedResponses || c.signedBy(c.group, ResponseStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
+}
+
+// digests are those of the entries after the stable checkpoint up to a sequence number.
+func (c *Core) digests(last uint64) (digests []bft.Digest) {
+	for seq := c.stable.Seq + 1; seq <= last; seq++ {
+		s := c.slots[seq]
+		if s == nil {
+			return digests
+		}
+		digests = append(digests, s.digest)
+	}
+	return digests
+}
+
+// applyFinal hands final entries to the state machine, each after the one before.
+func (c *Core) applyFinal() {
+	for c.fetching == 0 && !c.closed && c.applied < c.final {
+		seq := c.applied + 1
+		s := c.slots[seq]
+		if s == nil || s.entry == nil {
+			return // to be fetched
+		}
+		if c.executed >= seq {
+			delete(c.ran, seq)
+		}
+		c.applied, c.executed = seq, max(c.executed, seq)
+		c.suspect.Progress()
+		c.pending.Ordered(s.entry)
+		for _, tx := range s.entry.Txs {
+			delete(c.places, bft.TxDigest(tx))
+		}
+		c.closed = s.entry.Config
+		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: seq, Entry: s.entry, Sync: c.closed || c.boundary(seq)})
+		if seq <= c.base {
+			// Its clients were told of it in a view before, if at all.
+			c.out.Answer = append(c.out.Answer, bft.Answer{Entry: s.entry, Message: &Response{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: s.history, Final: true}})
+		}
+		c.collect()
+		c.enterNext()
+	}
+}
+
+// boundary reports whether a checkpoint is due after the entry.
+func (c *Core) boundary(seq uint64) bool { return (seq-c.start.Seq)%c.cfg.Interval == 0 }

@@ -1,0 +1,192 @@
+package zyzzyva
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+const (
+	// idleResends is how much less often an idle replica tells its status.
+	idleResends = 8
+	// resent is how many entries one answer to a status brings.
+	resent = 16
+	// strangers is how many replicas outside of the group are answered.
+	strangers = 64
+)
+
+// sendStatus tells where this replica stands, and asks again for what it misses.
+func (c *Core) sendStatus() {
+	c.statusAt = c.now + c.cfg.Resend
+	if !c.busy() {
+		c.statusAt += (idleResends - 1) * c.cfg.Resend
+	}
+	m := &Status{Epoch: c.group.Epoch, View: c.view, Active: c.active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
+	m.History = c.tip
+	m.Final, _ = c.historyAt(c.applied)
+	c.broadcast(m)
+	if c.lacksLocals() {
+		c.broadcast(&Commit{Certificate: c.cert})
+	}
+	c.confirm()
+	c.countChanges()
+}
+
+// lacksLocals reports whether this replica holds a certificate that too few others have said they hold.
+func (c *Core) lacksLocals() bool {
+	return c.active && !c.cert.Start && c.cert.View == c.view && c.cert.Seq > c.final
+}
+
+// busy reports whether the replica waits for something that messages of others would bring.
+func (c *Core) busy() bool {
+	return !c.active || c.pending.Len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0 || len(c.early) > 0
+}
+
+// want asks another replica each time.
+func (c *Core) want(seq uint64, digest bft.Digest) {
+	m := &bft.Want{Epoch: c.group.Epoch, Seq: seq, Digest: digest}
+	for range c.group.Members {
+		to := c.group.Leader(c.view + c.asked)
+		c.asked++
+		if to != c.cfg.ID {
+			c.send(to, m)
+			return
+		}
+	}
+}
+
+func (c *Core) onWant(from bft.ID, m *bft.Want) {
+	if m.Epoch != c.group.Epoch {
+		return
+	}
+	if body := c.body(m.Seq, m.Digest); body != nil {
+		c.send(from, &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
+	}
+}
+
+func (c *Core) onHave(m *bft.Have) {
+	p := c.planned
+	if m.Epoch != c.group.Epoch || p == nil || p.held || m.Seq <= p.stable.Seq || m.Seq > p.last() {
+		return
+	}
+	if m.Entry.Digest() == p.digests[m.Seq-p.stable.Seq-1] {
+		c.bodies[m.Entry.Digest()] = m.Entry
+		c.confirm()
+	}
+}
+
+// onStatus sends what the other one misses.
+func (c *Core) onStatus(from bft.ID, m *Status) {
+	if last, has := c.replied[from]; has && c.now < last+c.cfg.Resend/2 || !has && len(c.replied) >= strangers && c.group.Index(from) < 0 {
+		return
+	}
+	c.replied[from] = c.now
+	if m.Epoch > c.group.Epoch || m.Epoch == c.group.Epoch && (m.View > c.view || m.Last > c.last || m.Stable > c.stable.Seq) {
+		c.statusAt = min(c.statusAt, c.now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
+	}
+	if m.Epoch < c.group.Epoch || m.Epoch == c.group.Epoch && m.Stable < c.stable.Seq {
+		c.send(from, c.proof(m.Epoch))
+	}
+	if m.Epoch != c.group.Epoch || c.group.Index(from) < 0 || !c.member() {
+		return
+	}
+	c.hear(from, m)
+	for _, own := range c.own {
+		if own.Seq > m.Stable {
+			c.send(from, c.checkpointVote(own))
+		}
+	}
+	own := c.changes[c.group.Index(c.cfg.ID)]
+	switch {
+	case m.View > c.view:
+	case !c.active:
+		if own != nil && own.View == c.view {
+			c.send(from, own)
+		}
+		c.resendBeginning(from)
+	case m.View < c.view || !m.Active:
+		c.resendBeginning(from)
+	default:
+		c.resend(from, m)
+	}
+}
+
+// resendBeginning repeats how this view begins.
+func (c *Core) resendBeginning(to bft.ID) {
+	if c.active {
+		if c.begun != nil {
+			c.send(to, c.begun)
+		}
+		return
+	}
+	if c.newView != nil {
+		c.send(to, c.newView)
+	}
+	if c.planned != nil && c.planned.held {
+		c.send(to, c.confirmation())
+	}
+}
+
+// proof is what one in that epoch needs to believe the stable checkpoint.
+func (c *Core) proof(epoch uint64) *Proof {
+	m := &Proof{}
+	for _, end := range c.ends {
+		if end.Epoch >= epoch {
+			m.Stable = append(m.Stable, end)
+		}
+	}
+	if c.stable.Seq > c.start.Seq {
+		m.Stable = append(m.Stable, c.stable)
+	}
+	return m
+}
+
+// resend repeats orders and votes that the other one may not have.
+func (c *Core) resend(to bft.ID, m *Status) {
+	first := m.Last
+	if history, known := c.historyAt(m.Last); known && history != m.History {
+		first = max(m.Applied, c.base) // the leader has told the other one something else
+	}
+	for seq := first + 1; seq <= min(c.last, first+resent); seq++ {
+		if s := c.slots[seq]; s != nil && s.order != nil {
+			c.send(to, &Order{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: s.history, Entry: s.entry, Signature: s.order})
+		}
+	}
+	if c.accusers[c.group.Index(c.cfg.ID)] {
+		c.send(to, &Accuse{Epoch: c.group.Epoch, View: c.view})
+	}
+	if m.Applied >= c.last {
+		return
+	}
+	if s := c.slots[c.final]; c.final > max(m.Applied, c.base) && s != nil && s.entry != nil {
+		c.certifyAt(c.final)
+		c.send(to, c.response(c.final, s))
+	}
+	at := c.group.Index(c.cfg.ID)
+	for _, seq := range slices.Sorted(maps.Keys(c.rounds)) {
+		if r := c.rounds[seq]; r.sent && seq > m.Applied {
+			c.send(to, &Response{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: r.votes[at].history, Signature: r.votes[at].signature})
+		}
+	}
+	if local := c.localCommit(); local != nil && local.Seq > m.Applied {
+		if !c.cert.Start {
+			c.send(to, &Commit{Certificate: c.cert})
+		}
+		c.send(to, local)
+	}
+}
+
+// deadline is when time alone asks for something next.
+func (c *Core) deadline() bft.Time {
+	at := c.statusAt
+	for _, other := range []bft.Time{c.suspect.At, c.behind, c.certAt, c.settleAt, c.batchAt} {
+		if other != 0 {
+			at = min(at, other)
+		}
+	}
+	if relay := c.pending.RelayAt(); relay != 0 && c.member() {
+		at = min(at, relay)
+	}
+	return max(at, c.now+1)
+}

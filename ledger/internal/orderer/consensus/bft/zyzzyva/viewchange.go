@@ -1,0 +1,166 @@
+package zyzzyva
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+
+// leave gives up all views before this one.
+func (c *Core) leave(view uint64) {
+	c.suspicions++
+	c.suspect.GaveUp()
+	c.turn(view)
+	if c.rules.durableView {
+		c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})
+	}
+	own := c.viewChange()
+	c.changes[c.group.Index(c.cfg.ID)] = own
+	c.broadcast(own)
+	c.countChanges()
+}
+
+// turn forgets what belongs to the view before. The history stays until the next view begins with one.
+func (c *Core) turn(view uint64) {
+	c.view, c.active, c.newView, c.planned = view, false, nil, nil
+	c.certAt, c.settleAt = 0, 0
+	c.suspect.Turn()
+	clear(c.early)
+	clear(c.rounds)
+	clear(c.accusers)
+	clear(c.confirms)
+}
+
+// viewChange is this replica's history, and the certificate that it was accepted under.
+func (c *Core) viewChange() *ViewChange {
+	m := &ViewChange{Epoch: c.group.Epoch, View: c.view, Stable: c.stable, Certificate: c.cert, Replica: c.cfg.ID}
+	m.Digests = c.digests(c.last)
+	if !c.rules.latestCertificate && !c.cert.Start && c.cert.Seq > c.stable.Seq {
+		m.Digests = c.trail // as first published: a certificate stays, whatever a later view has begun with
+		if history, known := c.historyAt(c.cert.Seq); known && history == c.cert.History {
+			m.Digests = c.digests(c.last)
+		}
+	}
+	m.Signature = c.oracle.Sign(m.Statement(c.cfg.Domain))
+	return m
+}
+
+func (c *Core) onViewChange(m *ViewChange) {
+	at := c.group.Index(m.Replica)
+	if m.Epoch != c.group.Epoch || at < 0 || !c.member() {
+		return
+	}
+	if c.rules.forwardOnly && (m.View < c.view || m.View == c.view && c.active) {
+		return
+	}
+	if old := c.changes[at]; old != nil && m.View <= old.View && c.rules.forwardOnly {
+		return
+	}
+	if !c.provenChange(m) {
+		return
+	}
+	c.changes[at] = m
+	c.adopt(m.Stable)
+	if m.Epoch != c.group.Epoch {
+		return
+	}
+	if !c.rules.forwardOnly && m.View < c.view {
+		c.leave(m.View)
+		return
+	}
+	c.join()
+	c.countChanges()
+}
+
+// join leaves the view with f others: f+1 replicas that accuse its leader, or have left already, have a correct one among
+// them. It follows those who have left to the lowest view that f+1 ask for.
+func (c *Core) join() {
+	against, later, lowest := 0, 0, uint64(0)
+	for at, m := range c.changes {
+		left := m != nil && m.View > c.view
+		if left {
+			if later++; lowest == 0 || m.View < lowest {
+				lowest = m.View
+			}
+		}
+		if left || c.accusers[at] {
+			against++
+		}
+	}
+	switch weak := c.rules.weak(c.group); {
+	case later >= weak:
+		c.leave(lowest)
+	case c.active && against >= weak:
+		c.leave(c.view + 1)
+	}
+}
+
+// countChanges starts the wait for a new view once a quorum wants it, and leads that view where it is ours.
+func (c *Core) countChanges() {
+	if c.active {
+		return
+	}
+	left := 0
+	var usable []*ViewChange
+	for _, m := range c.changes {
+		if m == nil || m.View < c.view {
+			continue
+		}
+		left++
+		if m.View == c.view {
+			usable = append(usable, m)
+		}
+	}
+	quorum := c.rules.quorum(c.group)
+	if left >= quorum {
+		c.suspect.Begin(c.now, false)
+	}
+	if c.group.Leader(c.view) != c.cfg.ID || c.newView != nil || len(usable) < quorum {
+		return
+	}
+	m := &NewView{Epoch: c.group.Epoch, View: c.view, Changes: usable[:quorum]}
+	m.Signature = c.oracle.Sign(m.Statement(c.cfg.Domain))
+	c.broadcast(m)
+	c.install(m)
+}
+
+// provenChange verifies a view change by itself.
+func (c *Core) provenChange(m *ViewChange) bool {
+	if at := c.group.Index(m.Replica); at >= 0 && c.changes[at] == m {
+		return true
+	}
+	if c.rules.signedChanges && !c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature) {
+		return false
+	}
+	cert := &m.Certificate
+	if !c.provenStable(&m.Stable) || uint64(len(m.Digests)) > c.cfg.Window || cert.Epoch != m.Epoch || cert.View >= m.View || !c.proven(cert) {
+		return false
+	}
+	// The certificate is of this history, if it is not older.
+	history, known := m.historyAt(cert.Seq, c.start.Seq)
+	return cert.Seq <= m.Stable.Seq || known && history == cert.History
+}
+
+// historyAt is the history that a view change names, up to a sequence number.
+func (m *ViewChange) historyAt(seq, start uint64) (history bft.Digest, known bool) {
+	if seq < m.Stable.Seq || seq > m.last() {
+		return history, false
+	}
+	history = historyOf(&m.Stable, start, m.Epoch)
+	for _, d := range m.Digests[:seq-m.Stable.Seq] {
+		history = Chain(history, d)
+	}
+	return history, true
+}
+
+func (m *ViewChange) last() uint64 { return m.Stable.Seq + uint64(len(m.Digests)) }
+
+// provenStable verifies a stable checkpoint of this epoch, or the one that it began with.
+func (c *Core) provenStable(s *Stable) bool {
+	switch {
+	case s.Seq < c.start.Seq:
+		return false
+	case s.Seq == c.start.Seq:
+		return s.State == c.start.State && s.Next.Equal(c.start.Next)
+	case s.Seq == c.stable.Seq && s.Checkpoint.Equal(c.stable.Checkpoint) && s.History == c.stable.History:
+		return true
+	}
+	return s.Epoch == c.group.Epoch && c.group.Allows(s.Checkpoint) &&
+		c.signedBy(c.group, CheckpointStatement(c.cfg.Domain, s.Checkpoint, s.History), s.Signatures)
+}
