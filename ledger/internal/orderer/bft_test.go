@@ -1,6 +1,7 @@
 package orderer
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"syscall"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
@@ -18,9 +21,12 @@ import (
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
-func bftOf(orderers int) func(*setup.Options) {
+func bftOf(orderers int) func(*setup.Options) { return agreeingBy("bft", orderers) }
+
+// agreeingBy is how orderers agree of which some may lie.
+func agreeingBy(consenter string, orderers int) func(*setup.Options) {
 	return func(o *setup.Options) {
-		o.Consenter, o.Orderers = "bft", orderers
+		o.Consenter, o.Orderers = consenter, orderers
 		o.Mode, o.MaxMessageCount, o.BatchTimeout = "block", 4, 200*time.Millisecond
 		o.VirtualBlockTxs, o.VirtualBlockInterval = 4, 200*time.Millisecond
 	}
@@ -29,9 +35,13 @@ func bftOf(orderers int) func(*setup.Options) {
 // TestReplicasSealTheSameBlocks: whichever orderer a client asks, and each block carries the signatures of a quorum.
 func TestReplicasSealTheSameBlocks(t *testing.T) {
 	for _, mode := range []string{"block", "stream"} {
-		for _, orderers := range []int{4, 5} {
-			t.Run(fmt.Sprintf("%s of %d", mode, orderers), func(t *testing.T) {
-				c := newCluster(t, func(o *setup.Options) { bftOf(orderers)(o); o.Mode = mode })
+		for _, group := range []struct {
+			consenter string
+			orderers  int
+		}{{"bft", 4}, {"bft", 5}, {"zyzzyva", 4}} {
+			orderers := group.orderers
+			t.Run(fmt.Sprintf("%s of %d by %s", mode, orderers, group.consenter), func(t *testing.T) {
+				c := newCluster(t, func(o *setup.Options) { agreeingBy(group.consenter, orderers)(o); o.Mode = mode })
 				for i := range orderers {
 					c.start(i)
 				}
@@ -67,6 +77,63 @@ func TestReplicasSealTheSameBlocks(t *testing.T) {
 	}
 }
 
+// TestRunningHashesAreTheSameEverywhere, ahead of any seal, and are those of what the orderers send.
+func TestRunningHashesAreTheSameEverywhere(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) {
+		bftOf(4)(o)
+		o.Mode, o.VirtualBlockTxs, o.VirtualBlockInterval = "stream", 100, time.Hour
+	})
+	for i := range 4 {
+		c.start(i)
+	}
+	const txs = 5
+	for i := range txs {
+		c.orderAt(i%4, fmt.Sprint("tx", i))
+	}
+	genesis, _, err := nodeconfig.Channel{Name: ch, Genesis: c.dir + "/channels/" + ch + ".block"}.GenesisBlock()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	hash := protoutil.BlockHeaderHash(genesis.Header)
+	var words []*streampb.Word // of the one that is followed, by transactions
+	follow := c.follow(ctx, 0, ch, &streampb.Position{Block: 1})
+	for n := 0; n < txs; {
+		batch, err := follow.Recv()
+		require.NoError(t, err)
+		for _, item := range batch.Items {
+			hash = protoutil.RunningHash(hash, item.GetTx())
+			n++
+		}
+		words = append(words, &streampb.Word{Block: 1, Tx: uint64(n), Hash: hash})
+		assert.True(t, proto.Equal(words[len(words)-1], batch.Word), "%v", batch.Word)
+	}
+	for i := range 4 {
+		heard := c.follow(ctx, i, ch, &streampb.Position{Words: true})
+		var last *streampb.Word
+		for last.GetTx() < txs {
+			batch, err := heard.Recv()
+			require.NoError(t, err)
+			assert.Empty(t, batch.Items)
+			last = batch.Word
+		}
+		assert.True(t, proto.Equal(words[len(words)-1], last), "orderer %d: %v", i, last)
+	}
+}
+
+// TestNoRunningHashesWhereNobodyLies.
+func TestNoRunningHashesWhereNobodyLies(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { o.Consenter, o.Orderers, o.Mode = "solo", 1, "stream" })
+	c.start(0)
+	c.orderAt(0, "tx")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	batch, err := c.follow(ctx, 0, ch, &streampb.Position{Block: 1}).Recv()
+	require.NoError(t, err)
+	assert.Nil(t, batch.Word)
+	_, err = c.follow(ctx, 0, ch, &streampb.Position{Words: true}).Recv()
+	assert.Equal(t, codes.FailedPrecondition, status.Code(err))
+}
+
 // TestABlockNeedsAQuorum of consenters, each by itself.
 func TestABlockNeedsAQuorum(t *testing.T) {
 	c := newCluster(t, bftOf(4))
@@ -100,7 +167,13 @@ func TestABlockNeedsAQuorum(t *testing.T) {
 // TestReplicasGoOnWithoutTheirLeader: killed, or frozen. None of what clients were told is lost, and the one that was
 // away has the same blocks in the end.
 func TestReplicasGoOnWithoutTheirLeader(t *testing.T) {
-	c := newCluster(t, bftOf(4))
+	for _, consenter := range []string{"bft", "zyzzyva"} {
+		t.Run(consenter, func(t *testing.T) { goOnWithoutLeader(t, consenter) })
+	}
+}
+
+func goOnWithoutLeader(t *testing.T, consenter string) {
+	c := newCluster(t, agreeingBy(consenter, 4))
 	var end [4]func(os.Signal)
 	var pids [4]int
 	for i := range 4 {

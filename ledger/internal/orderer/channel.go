@@ -109,6 +109,7 @@ func (ch *channel) openPart() error {
 	consenter, err := ch.kind.Open(consensus.Settings{
 		Channel: ch.name, ID: g.id, Founders: ch.founders, Dir: ch.partDir(g.id),
 		Bundle: ch.Bundle, Signer: ch.signer, Certificate: ch.owner.certificate,
+		Unpaced: ch.owner.cfg.LikeFabric, VolatileVotes: ch.owner.cfg.VolatileVotes,
 	}, ch)
 	if err != nil {
 		return err

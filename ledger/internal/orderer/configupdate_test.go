@@ -101,10 +101,7 @@ func TestConfigurationsChangeAtOnePoint(t *testing.T) {
 	l.check(t, c, last)
 	var versions []string
 	for i := range 3 {
-		cfg, err := nodeconfig.Load(c.config(i), nodeconfig.RoleOrderer)
-		require.NoError(t, err)
-		node, err := Open(cfg)
-		require.NoError(t, err)
+		node := c.open(i)
 		bundle := node.channels[ch].Bundle()
 		assert.EqualValues(t, 2, bundle.Sequence)
 		assert.Equal(t, 7, bundle.Orderer.MaxMessageCount)

@@ -138,19 +138,26 @@ func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServe
 	if err := protoutil.Unmarshal(msg.Data, &position); err != nil {
 		return followError(err)
 	}
-	at := chain.Position{Block: position.Block, Tx: position.Tx}
+	at, read := chain.Position{Block: position.Block, Tx: position.Tx}, ch.Read
+	if position.Words {
+		if !ch.Bundle().Orderer.Trust().Hashes() {
+			return status.Error(codes.FailedPrecondition, "running hashes are told where orderers may lie, in stream mode")
+		}
+		read = ch.Word
+	}
 	for {
 		if ch.part() == nil {
 			return followError(errNotConsenter) // this orderer has whole blocks only: consenters are faster
 		}
-		items, next, err := ch.Read(stream.Context(), at)
+		batch, next, err := read(stream.Context(), at)
 		if err == nil {
 			err = ch.admits(msg)
 		}
 		if err != nil {
 			return followError(err)
 		}
-		if err := stream.Send(&streampb.Batch{Items: items, Leader: ch.leaderHint()}); err != nil {
+		batch.Leader = ch.leaderHint()
+		if err := stream.Send(batch); err != nil {
 			return err
 		}
 		at = next

@@ -39,7 +39,7 @@ const processEnv = "QIOI_TEST_ORDERER"
 func TestMain(m *testing.M) {
 	if config := os.Getenv(processEnv); config != "" {
 		if os.Getenv(liarEnv) != "" {
-			kinds[channelconfig.BFT] = &lying
+			kinds[channelconfig.BFT], kinds[channelconfig.Zyzzyva] = &lying, &lyingByZyzzyva
 		}
 		if err := runProcess(config); err != nil {
 			fmt.Fprintln(os.Stderr, "Error:", err)
@@ -106,13 +106,20 @@ func (c *testCluster) node(i int) network.Node { return c.file.Nodes[i] }
 
 func (c *testCluster) config(i int) string { return filepath.Join(c.dir, c.node(i).Config) }
 
-// start runs an orderer inside the test; stop ends it and waits.
-func (c *testCluster) start(i int) (stop func()) {
+// open makes an orderer of its configuration. It does not run.
+func (c *testCluster) open(i int) *Node {
 	c.t.Helper()
 	cfg, err := nodeconfig.Load(c.config(i), nodeconfig.RoleOrderer)
 	require.NoError(c.t, err)
 	node, err := Open(cfg)
 	require.NoError(c.t, err)
+	return node
+}
+
+// start runs an orderer inside the test; stop ends it and waits.
+func (c *testCluster) start(i int) (stop func()) {
+	c.t.Helper()
+	node := c.open(i)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- node.Run(ctx) }()

@@ -19,7 +19,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/qioi/qioi/ledger/internal/network"
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka/kafkatest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -151,10 +150,7 @@ func TestKafkaAnotherTopicEndsTheOrderer(t *testing.T) {
 	for i := range 20 {
 		c.orderAt(1, fmt.Sprint("other ", i))
 	}
-	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
-	require.NoError(t, err)
-	node, err := Open(cfg)
-	require.NoError(t, err)
+	node := c.open(0)
 	require.ErrorIs(t, node.Run(t.Context()), chain.ErrOtherLog)
 }
 
@@ -214,10 +210,7 @@ func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
 // TestNobodyIsRememberedWhoHasLeft: a client may go while its transactions are on their way, and these may be lost.
 func TestNobodyIsRememberedWhoHasLeft(t *testing.T) {
 	c, brokers := newKafkaCluster(t, func(o *setup.Options) { o.Orderers = 1 })
-	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
-	require.NoError(t, err)
-	node, err := Open(cfg)
-	require.NoError(t, err)
+	node := c.open(0)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- node.Run(ctx) }()

@@ -16,4 +16,5 @@ var kinds = map[string]*consensus.Kind{
 	channelconfig.Kafka:     &kafka.Kind,
 	channelconfig.BFT:       &replica.PBFT,
 	channelconfig.Sequencer: &sequencer.Kind,
+	channelconfig.Zyzzyva:   &replica.Zyzzyva,
 }

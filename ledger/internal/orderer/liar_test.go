@@ -13,8 +13,12 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/lies"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft/liar"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/replica"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/sim"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
+	zyzzyvaliar "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva/liar"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -33,8 +37,26 @@ var lying = consensus.Kind{
 			for id := range s.Founders {
 				group.Members = append(group.Members, id+1)
 			}
-			cfg := liar.Config{ID: s.ID, Domain: s.Channel, Group: group, Window: 512, Every: true}
+			cfg := lies.Config{ID: s.ID, Domain: s.Channel, Group: group, Window: 512, Every: true}
 			return &lyingCore{Core: honest.New(o, state, records), liar: liar.New(rand.New(rand.NewPCG(1, 1)), cfg, o)}
+		}
+		return replica.Open(s, host, protocol)
+	},
+}
+
+// lyingByZyzzyva is the same for Zyzzyva.
+var lyingByZyzzyva = consensus.Kind{
+	Log: replica.Zyzzyva.Log, Folder: replica.Zyzzyva.Folder,
+	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
+		honest := replica.ProtocolOfZyzzyva(s)
+		protocol := honest
+		protocol.New = func(o bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+			group := bft.Group{}
+			for id := range s.Founders {
+				group.Members = append(group.Members, id+1)
+			}
+			cfg := lies.Config{ID: s.ID, Domain: s.Channel, Group: group, Window: 512, Every: true}
+			return &lyingCore{Core: honest.New(o, state, records), liar: zyzzyvaliar.New(rand.New(rand.NewPCG(1, 1)), cfg, o)}
 		}
 		return replica.Open(s, host, protocol)
 	},
@@ -43,18 +65,30 @@ var lying = consensus.Kind{
 // lyingCore has a liar say what the core would.
 type lyingCore struct {
 	bft.Core
-	liar    *liar.Liar
+	liar    sim.Liar
 	schemes bft.Time
 }
+
+// anyClient is one that a liar tells another history than most.
+const anyClient bft.ID = 1 << 63
 
 const schemesEvery = 300 * time.Millisecond
 
 func (l *lyingCore) Step(now bft.Time, in bft.Input) bft.Effects {
 	e := l.Core.Step(now, in)
-	honest := e.Send
-	e.Send, e.Fault = nil, nil
+	honest := append(e.AtOnce, e.Send...)
+	answers := e.Answer
+	e.AtOnce, e.Send, e.Fault = nil, nil, nil
 	for _, out := range honest {
 		e.Send = append(e.Send, l.liar.Says(out)...)
+	}
+	e.Answer = nil
+	for _, a := range answers {
+		for _, said := range l.liar.Says(bft.Outgoing{To: anyClient, Message: a.Message}) {
+			if _, answers := said.Message.(*zyzzyva.Response); answers {
+				e.Answer = append(e.Answer, bft.Answer{Entry: a.Entry, Message: said.Message})
+			}
+		}
 	}
 	if m, is := in.(bft.Received); is {
 		e.Send = append(e.Send, l.liar.Hears(m.From, m.Message)...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,13 +103,19 @@ func (ch *channel) follow(ctx context.Context) error {
 
 // followOne fetches blocks from one orderer, for as long as it has new ones: it may itself follow others.
 func (ch *channel) followOne(ctx context.Context, address string) error {
+	seek := &ordererpb.SeekInfo{Start: seekNumber(ch.Height()), Stop: seekNumber(math.MaxUint64)}
+	return ch.importWhile(ctx, address, seek, func() bool { return !ch.named() })
+}
+
+// importWhile appends an orderer's blocks for as long as it has more of them and they are wanted. One that sends none is
+// left: it may be frozen, or want to keep this orderer waiting.
+func (ch *channel) importWhile(ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	silent := time.AfterFunc(followSilence, cancel)
 	defer silent.Stop()
-	seek := &ordererpb.SeekInfo{Start: seekNumber(ch.Height()), Stop: seekNumber(math.MaxUint64)}
 	return ch.deliver(ctx, address, seek, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
-		for !ch.named() {
+		for wanted() {
 			if err := ch.importNext(stream); err != nil {
 				return err
 			}
@@ -141,16 +148,9 @@ func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 			}
 		}
 		for _, address := range ch.sources() {
-			err := ch.deliver(ctx, address, &ordererpb.SeekInfo{
+			err := ch.importWhile(ctx, address, &ordererpb.SeekInfo{
 				Start: seekNumber(ch.Height()), Stop: seekNumber(height - 1), Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY,
-			}, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
-				for ch.Height() < height {
-					if err := ch.importNext(stream); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+			}, func() bool { return ch.Height() < height })
 			if ch.Height() >= height {
 				break
 			}
@@ -164,7 +164,8 @@ func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 
 const catchUpPause = 50 * time.Millisecond
 
-// sources are the addresses of other orderers: of the consenters, and of those that the organisations name.
+// sources are the addresses of other orderers: of the consenters, and of those that the organisations name. They are in
+// random order, so that those who are behind do not all ask the same one; that of a small map is far from even.
 func (ch *channel) sources() (out []string) {
 	g := ch.group.Load()
 	own := ch.owner.cfg.KnownAs()
@@ -178,6 +179,7 @@ func (ch *channel) sources() (out []string) {
 			out = append(out, address)
 		}
 	}
+	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
 }
 

@@ -118,7 +118,7 @@ func (n *Node) newServer() *grpc.Server {
 		// The other orderers ping every 10 s; gRPC by itself takes that for an attack.
 		serving.Limits{MessageBytes: n.maxMessage, Streams: maxStreams, MinPing: minPing},
 		// Clients need no certificate; for Step it must be one that the channel names.
-		serving.Secured(n.certificate, tls.RequestClientCert))
+		serving.Secured(n.certificate, tls.RequestClientCert), serving.LogCalls(n.cfg)...)
 	ordererpb.RegisterAtomicBroadcastServer(server, n)
 	ordererpb.RegisterClusterServer(server, n)
 	streampb.RegisterStreamServer(server, n)

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
@@ -17,10 +16,7 @@ import (
 // TestAConsenterMayCheckWhatAnotherOneProposes, as the orderer checks what its own clients send.
 func TestAConsenterMayCheckWhatAnotherOneProposes(t *testing.T) {
 	c := newCluster(t, func(*setup.Options) {})
-	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
-	require.NoError(t, err)
-	node, err := Open(cfg)
-	require.NoError(t, err)
+	node := c.open(0)
 	defer func() { require.NoError(t, node.close()) }()
 	var host consensus.Host = node.channels[ch]
 

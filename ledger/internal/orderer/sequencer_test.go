@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/network"
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	facade "github.com/qioi/qioi/ledger/internal/orderer/consensus/sequencer"
 	"github.com/qioi/qioi/ledger/internal/sequencer"
 	"github.com/qioi/qioi/ledger/internal/setup"
@@ -121,14 +120,7 @@ func TestTheSequencerOrdersForAllAlike(t *testing.T) {
 func TestAnotherLogEndsTheFacade(t *testing.T) {
 	c, at := newSequencerCluster(t, func(o *setup.Options) { o.Orderers, o.VirtualBlockTxs = 1, 2 })
 	end := c.spawnSequencer(at)
-	open := func() *Node {
-		cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
-		require.NoError(t, err)
-		node, err := Open(cfg)
-		require.NoError(t, err)
-		return node
-	}
-	node := open()
+	node := c.open(0)
 	ended := make(chan error, 1)
 	go func() { ended <- node.Run(t.Context()) }()
 	for i := range 8 {
@@ -139,5 +131,5 @@ func TestAnotherLogEndsTheFacade(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(c.dir, c.node(at).Data)))
 	c.spawnSequencer(at)
 	require.ErrorIs(t, <-ended, facade.ErrLost)
-	require.ErrorIs(t, open().Run(t.Context()), facade.ErrLost)
+	require.ErrorIs(t, c.open(0).Run(t.Context()), facade.ErrLost)
 }

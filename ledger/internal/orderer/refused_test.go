@@ -1,0 +1,171 @@
+package orderer
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
+)
+
+func TestEnvelopesThatAreRefused(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { solo(o); o.AbsoluteMaxBytes = 3 << 20 })
+	c.start(0)
+	c.order(c.message(ch, "works"))
+	authority, err := ca.New("ca", "org1.example.com")
+	require.NoError(t, err)
+	cert, key, err := authority.Issue(ca.Request{CommonName: "User1", Unit: "client"})
+	require.NoError(t, err)
+	stranger, err := identity.NewSigner("Org1MSP", cert, key)
+	require.NoError(t, err)
+	foreign, _, err := protoutil.NewEnvelope(commonpb.HeaderType_MESSAGE, ch, stranger, nil, nil)
+	require.NoError(t, err)
+	changed := c.message(ch, "changed")
+	changed.Payload = append(changed.Payload, changed.Payload[len(changed.Payload)-9:]...)
+	tampered := c.message(ch, "x")
+	tampered.Signature = append([]byte{}, c.message(ch, "x").Signature...)
+	config, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG, ch, c.client, nil, nil)
+	require.NoError(t, err)
+	more := c.message(ch, "x")
+	more.ProtoReflect().SetUnknown(protoreflect.RawFields{0x18, 1})
+	for name, test := range map[string]struct {
+		env  *commonpb.Envelope
+		want commonpb.Status
+	}{
+		"no nonce":         {c.withoutNonce(commonpb.HeaderType_MESSAGE, ch, nil, time.Now()), commonpb.Status_BAD_REQUEST},
+		"no payload":       {&commonpb.Envelope{}, commonpb.Status_BAD_REQUEST},
+		"garbage":          {&commonpb.Envelope{Payload: []byte("nonsense")}, commonpb.Status_BAD_REQUEST},
+		"unknown channel":  {c.message("nowhere", "x"), commonpb.Status_NOT_FOUND},
+		"foreign identity": {foreign, commonpb.Status_FORBIDDEN},
+		"wrong signature":  {tampered, commonpb.Status_FORBIDDEN},
+		"payload changed":  {changed, commonpb.Status_FORBIDDEN},
+		"too large":        {c.message(ch, strings.Repeat("x", 3<<20)), commonpb.Status_BAD_REQUEST},
+		"configuration":    {config, commonpb.Status_BAD_REQUEST},
+		"not well-formed":  {more, commonpb.Status_BAD_REQUEST},
+	} {
+		r, err := c.broadcast(context.Background(), 0, test.env)
+		require.NoError(t, err, name)
+		assert.Equal(t, test.want, r.Status, "%s: %s", name, r.Info)
+		assert.NotEmpty(t, r.Info, name)
+	}
+	_, err = c.blocks(0, "nowhere", 0, 0)
+	require.ErrorContains(t, err, "NOT_FOUND")
+	seek, err := proto.Marshal(&ordererpb.SeekInfo{Start: seekNumber(0), Stop: seekNumber(0)})
+	require.NoError(t, err)
+	blocks, err := c.deliver(0, c.withoutNonce(commonpb.HeaderType_DELIVER_SEEK_INFO, ch, seek, time.Now()))
+	require.NoError(t, err, "a request for blocks needs none")
+	assert.Len(t, blocks, 1)
+	for _, off := range []time.Duration{-time.Hour, time.Hour} {
+		_, err = c.deliver(0, c.withoutNonce(commonpb.HeaderType_DELIVER_SEEK_INFO, ch, seek, time.Now().Add(off)))
+		require.ErrorContains(t, err, "BAD_REQUEST", "a recorded request")
+	}
+	_, err = c.blocks(0, ch, 5, 4)
+	require.ErrorContains(t, err, "BAD_REQUEST")
+	c.client = stranger
+	_, err = c.blocks(0, ch, 0, 0)
+	require.ErrorContains(t, err, "FORBIDDEN")
+}
+
+func TestStepIsForConsentersOnly(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	c.start(0)
+	stream, err := ordererpb.NewClusterClient(c.conn(0)).Step(context.Background())
+	require.NoError(t, err)
+	_, err = stream.Recv()
+	assert.Equal(t, codes.Unauthenticated, status.Code(err), err)
+}
+
+func TestAProposalOfAnotherOrdererIsRefused(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.open(0)
+	group := node.channels[ch].group.Load()
+	for from, m := range group.members {
+		payload, err := proto.Marshal(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: proto.Uint64(from), To: proto.Uint64(group.id)})
+		require.NoError(t, err)
+		request := &ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
+			ConsensusRequest: &ordererpb.ConsensusRequest{Channel: ch, Payload: payload},
+		}}
+		assert.Equal(t, codes.InvalidArgument, status.Code(node.step(m.client, request, nil)), "Raft would panic")
+	}
+}
+
+// TestWhatIsForwardedIsWellFormed, also where the one who forwards it says that it was checked: in a block nobody would
+// take it, nor what comes after it.
+func TestWhatIsForwardedIsWellFormed(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.open(0)
+	defer func() { require.NoError(t, node.close()) }()
+	channel := node.channels[ch]
+	for name, test := range map[string]struct {
+		more    []byte
+		refused []commonpb.Status
+	}{
+		"well-formed":     {nil, []commonpb.Status{commonpb.Status_SERVICE_UNAVAILABLE}}, // nobody leads
+		"one field more":  {[]byte{0x18, 1}, []commonpb.Status{commonpb.Status_BAD_REQUEST}},
+		"payload again":   {[]byte{0x0a, 1, 'x'}, []commonpb.Status{commonpb.Status_BAD_REQUEST}},
+		"signature again": {[]byte{0x12, 1, 'x'}, []commonpb.Status{commonpb.Status_BAD_REQUEST}},
+	} {
+		env := c.message(ch, "x")
+		env.ProtoReflect().SetUnknown(test.more)
+		var refused []commonpb.Status
+		channel.forwarded(&ordererpb.SubmitRequest{Channel: ch, LastValidationSeq: channel.Bundle().Sequence, Payload: env},
+			func(r *ordererpb.SubmitResponse) { refused = append(refused, r.Status) })
+		assert.Equal(t, test.refused, refused, name)
+	}
+}
+
+// TestWhatIsForwardedIsCheckedWhereOrderersMayLie: with Raft the word of the one who forwards it is enough.
+func TestWhatIsForwardedIsCheckedWhereOrderersMayLie(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.open(0)
+	defer func() { require.NoError(t, node.close()) }()
+	channel := node.channels[ch]
+	tampered := c.message(ch, "x")
+	tampered.Signature[10]++
+	config, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG, ch, c.client, nil, nil)
+	require.NoError(t, err)
+	verdict := func(env *commonpb.Envelope) (status commonpb.Status) {
+		channel.forwarded(&ordererpb.SubmitRequest{Channel: ch, LastValidationSeq: channel.Bundle().Sequence, Payload: env},
+			func(r *ordererpb.SubmitResponse) { status = r.Status })
+		return status
+	}
+	for _, env := range []*commonpb.Envelope{c.message(ch, "x"), tampered, config} {
+		assert.Equal(t, commonpb.Status_SERVICE_UNAVAILABLE, verdict(env), "nobody leads")
+	}
+	channel.Bundle().Orderer.ConsensusType = "bft"
+	assert.Equal(t, commonpb.Status_SERVICE_UNAVAILABLE, verdict(c.message(ch, "x")))
+	assert.Equal(t, commonpb.Status_FORBIDDEN, verdict(tampered))
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, verdict(config))
+}
+
+// TestWithoutTLSOnlyOthersIDsAreHeard: whoever reaches an orderer could otherwise have it remember any number of ids.
+func TestWithoutTLSOnlyOthersIDsAreHeard(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { o.NoTLS = true })
+	node := c.open(0)
+	defer func() { require.NoError(t, node.close()) }()
+	channel := node.channels[ch]
+	own := channel.group.Load().id
+	for from := range uint64(10) {
+		payload, err := proto.Marshal(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(own)})
+		require.NoError(t, err)
+		require.NoError(t, node.step(nil, &ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
+			ConsensusRequest: &ordererpb.ConsensusRequest{Channel: ch, Payload: payload},
+		}}, nil))
+	}
+	_, waiting := channel.part().Queued()
+	assert.Equal(t, 2, waiting, "of the other two")
+}
