@@ -19,6 +19,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/contracts/fabcoin"
 	"github.com/qioi/qioi/ledger/internal/contracts/kv"
 	"github.com/qioi/qioi/ledger/internal/contracts/marbles"
+	"github.com/qioi/qioi/ledger/internal/contracts/scm"
 	"github.com/qioi/qioi/ledger/internal/contracts/simple"
 	"github.com/qioi/qioi/ledger/internal/contracts/smallbank"
 	"github.com/qioi/qioi/ledger/internal/ops"
@@ -36,6 +37,7 @@ var bundled = map[string]func() shim.Contract{
 	"marbles":   marbles.New,
 	"fabcoin":   fabcoin.New,
 	"kv":        kv.New,
+	"scm":       scm.New,
 }
 
 func names() string { return strings.Join(slices.Sorted(maps.Keys(bundled)), ", ") }

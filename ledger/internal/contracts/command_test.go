@@ -33,7 +33,7 @@ func TestWrongUseIsSaidInOneLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"nobody", "--listen", "127.0.0.1:0"}, `chaincode "nobody" is not bundled: fabcoin, kv, marbles, simple, smallbank are accepted`},
+		{[]string{"nobody", "--listen", "127.0.0.1:0"}, `chaincode "nobody" is not bundled: fabcoin, kv, marbles, scm, simple, smallbank are accepted`},
 		{[]string{"kv"}, "no address to listen on"},
 		{[]string{"kv", "--listen", busy.Addr().String()}, "address already in use"},
 	} {

@@ -99,16 +99,17 @@ func run(ctx context.Context, o options) (err error) {
 	if o.memory {
 		log.Warnf("--memory: what is answered is in this host's memory, as in simulated NVDIMM: it outlives the process, but not a power cut")
 	}
+	server, sequencer := serving.Server(serving.Limits{MessageBytes: math.MaxInt32, MinPing: minPing}, secured), NewServer(logs)
 	group, ctx := errgroup.WithContext(ctx)
 	if o.operations.Listen != "" {
 		operations, err := ops.Listen(o.operations)
 		if err != nil {
 			return err
 		}
+		sequencer.Register(operations.Registry())
 		operations.SetReady()
 		group.Go(func() error { return operations.Serve(ctx) })
 	}
-	server, sequencer := serving.Server(serving.Limits{MessageBytes: math.MaxInt32, MinPing: minPing}, secured), NewServer(logs)
 	sequencerpb.RegisterSequencerServer(server, sequencer)
 	group.Go(func() error { return sequencer.Run(ctx) })
 	group.Go(func() error { return serving.Serve(ctx, server, listener) })

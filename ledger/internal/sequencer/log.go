@@ -25,8 +25,6 @@ const (
 	// frameHead is the length of what follows the head, its checksum, and the frame's place among the frames. One frame is
 	// what was written at once. Of each blob it holds the length, the chain after the blob, and the blob.
 	frameHead = 4 + 4 + 8
-	// ahead is how much of the file is allocated at a time: a sync need not touch the file's own metadata then.
-	ahead = 16 << 20
 )
 
 var (
@@ -60,18 +58,19 @@ type place struct {
 
 // Log is one channel's. One goroutine appends; any may read.
 type Log struct {
-	file     *os.File
-	volatile bool
+	file *os.File
 
 	// Of the goroutine that appends:
-	end, allocated int64
-	frames         uint64
-	buf            []byte
+	sink   *os.File // what is written here is durable, but where the log is volatile
+	end    int64
+	ahead  clearing
+	frames uint64
+	buf    []byte
 
 	mu     sync.Mutex
 	places []place       // of the blobs that may be read
 	chain  Chain         // after the last of them
-	more   chan struct{} // closes when there are more
+	more   chan struct{} // closes some time after there are more, by Tell
 }
 
 // Open reads the log in dir, or begins one. What a crash has left half written was never answered, and is cut off. A
@@ -90,9 +89,18 @@ func Open(dir string, volatile bool) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{file: file, volatile: volatile, more: make(chan struct{})}
+	flags := os.O_WRONLY
+	zeros := clearing{file: file, to: math.MaxInt64}
+	if !volatile {
+		flags, zeros.to = flags|unix.O_DSYNC, 0
+	}
+	sink, err := os.OpenFile(path, flags, 0)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	l := &Log{file: file, sink: sink, ahead: zeros, more: make(chan struct{})}
 	if err := l.recover(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), l.Close())
 	}
 	return l, nil
 }
@@ -114,7 +122,7 @@ func (l *Log) recover() error {
 			return err
 		}
 	}
-	l.allocated = l.end
+	l.ahead.to = max(l.ahead.to, l.end)
 	if err := l.file.Truncate(l.end); err != nil {
 		return err
 	}
@@ -176,7 +184,8 @@ func frameAt(raw []byte, number uint64) []byte {
 	return raw[frameHead:end]
 }
 
-// Append keeps blobs, all or none of them, and gives the number of the first. It must not be called after an error.
+// Append keeps blobs, all or none of them, and gives the number of the first. It must not be called after an error. Those
+// who wait for more learn of it by Tell.
 func (l *Log) Append(blobs [][]byte) (first uint64, err error) {
 	chain := l.chain // it changes here alone
 	buf := append(l.buf[:0], make([]byte, frameHead)...)
@@ -204,21 +213,22 @@ func (l *Log) Append(blobs [][]byte) (first uint64, err error) {
 	defer l.mu.Unlock()
 	first = uint64(len(l.places)) + 1
 	l.places, l.chain = append(l.places, places...), chain
-	close(l.more)
-	l.more = make(chan struct{})
 	return first, nil
 }
 
+// Tell wakes those who wait for what was appended. It is apart from Append so that the answers, for which clients wait,
+// are under way first.
+func (l *Log) Tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.more)
+	l.more = make(chan struct{})
+}
+
 func (l *Log) write(buf []byte) error {
-	if need := l.end + int64(len(buf)); need > l.allocated {
-		l.allocated = need + ahead
-		// Where the file system cannot, the file grows with each write.
-		_ = unix.Fallocate(int(l.file.Fd()), 0, 0, l.allocated)
-	}
-	if _, err := l.file.WriteAt(buf, l.end); err != nil || l.volatile {
-		return err
-	}
-	return unix.Fdatasync(int(l.file.Fd()))
+	l.ahead.reserve(l.end + int64(len(buf)))
+	_, err := l.sink.WriteAt(buf, l.end)
+	return err
 }
 
 // Last is the newest number, 0 where there is none, and the chain after it.
@@ -260,4 +270,7 @@ func (l *Log) Get(number uint64, most int) (blobs [][]byte, chain Chain, more <-
 }
 
 // Close releases the file.
-func (l *Log) Close() error { return l.file.Close() }
+func (l *Log) Close() error {
+	l.ahead.wait()
+	return errors.Join(l.sink.Close(), l.file.Close())
+}

@@ -95,6 +95,12 @@ func TestPastTheLastIsRefused(t *testing.T) {
 	}
 	_, err = l.Append(blobs("c"))
 	require.NoError(t, err)
+	select {
+	case <-more:
+		t.Fatal("it was not told")
+	default:
+	}
+	l.Tell()
 	<-more
 }
 

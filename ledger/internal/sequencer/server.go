@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/pb/sequencerpb"
 )
 
@@ -32,6 +36,7 @@ type request struct {
 type channel struct {
 	log     *Log
 	waiting chan request
+	wrote   prometheus.Observer // how long a write and its sync took; nil: nobody asks
 }
 
 // run appends what waits, all of it with one sync, until ctx ends.
@@ -61,7 +66,11 @@ func (c *channel) run(ctx context.Context) error {
 				more = false
 			}
 		}
+		began := time.Now()
 		number, err := c.log.Append(blobs)
+		if c.wrote != nil {
+			c.wrote.Observe(time.Since(began).Seconds())
+		}
 		if err != nil {
 			return fmt.Errorf("the log: %w", err) // what is on disk is known after a restart
 		}
@@ -69,6 +78,8 @@ func (c *channel) run(ctx context.Context) error {
 			r.first <- number
 			number += uint64(len(r.blobs))
 		}
+		runtime.Gosched() // those who send the answers go first
+		c.log.Tell()
 	}
 }
 
@@ -85,6 +96,24 @@ func NewServer(logs map[string]*Log) *Server {
 		s.channels[name] = &channel{log: log, waiting: make(chan request, window)}
 	}
 	return s
+}
+
+// Register adds the series of each channel. Call it before Run.
+func (s *Server) Register(registry prometheus.Registerer) {
+	writes := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "qioi", Subsystem: "sequencer", Name: "write_seconds", Buckets: ops.LatencyBuckets,
+		Help: "Time of one write to the log, its sync included where the log is durable. It may be of many blobs.",
+	}, []string{"channel"})
+	registry.MustRegister(writes)
+	for name, c := range s.channels {
+		c.wrote = writes.WithLabelValues(name)
+		labels := prometheus.Labels{"channel": name}
+		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "qioi", Subsystem: "sequencer", Name: "ordered_total", Help: "Blobs in the log.", ConstLabels: labels,
+		}, func() float64 { last, _ := c.log.Last(); return float64(last) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "qioi", Subsystem: "sequencer", Name: "queue_depth", Help: "Requests that wait to be written.", ConstLabels: labels,
+		}, func() float64 { return float64(len(c.waiting)) }))
+	}
 }
 
 // Run appends until ctx ends, or a log cannot be written to.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -104,4 +105,27 @@ func TestWhatIsNotThereIsRefused(t *testing.T) {
 	require.NoError(t, order.Send(&sequencerpb.OrderRequest{Channel: "ch"}))
 	_, err = order.Recv()
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
+}
+
+// TestSeriesSayWhatIsOrdered.
+func TestSeriesSayWhatIsOrdered(t *testing.T) {
+	s := NewServer(map[string]*Log{"ch": open(t, t.TempDir())})
+	registry := prometheus.NewRegistry()
+	s.Register(registry)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { assert.NoError(t, s.Run(ctx)) })
+	first := make(chan uint64, 1)
+	s.channels["ch"].waiting <- request{blobs: blobs("a", "b"), first: first}
+	<-first
+	cancel()
+	running.Wait()
+	values := map[string]float64{}
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		m := f.Metric[0]
+		values[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	}
+	assert.Equal(t, map[string]float64{"qioi_sequencer_ordered_total": 2, "qioi_sequencer_queue_depth": 0, "qioi_sequencer_write_seconds": 1}, values)
 }

@@ -33,10 +33,14 @@ func Command[N Node](role, short string, open func(*nodeconfig.Config) (N, error
 			if err != nil {
 				return err
 			}
-			process.Tune(cfg.Processors, cfg.WireGap)
+			if !cfg.LikeFabric { // Tune comes before signals are caught
+				process.Tune(cfg.Processors, cfg.WireGap)
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			process.SpareCollections(ctx)
+			if !cfg.LikeFabric {
+				process.SpareCollections(ctx)
+			}
 			// A ledger may take long to open, and bears that the process ends at any time.
 			opened := context.AfterFunc(ctx, func() {
 				log.Infof("%s: stopped while it was starting", cfg.Name)

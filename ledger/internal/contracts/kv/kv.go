@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/qioi/qioi/ledger/internal/contracts/record"
 	"github.com/qioi/qioi/ledger/internal/shim"
 )
 
@@ -23,6 +24,7 @@ func New() shim.Contract {
 		"put":    put,
 		"get":    get,
 		"delete": del,
+		"insert": insert,
 		"update": update,
 		"scan":   scan,
 	}
@@ -48,6 +50,17 @@ func del(stub *shim.Stub, args []string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: delete takes a key", ErrArguments)
 	}
 	return nil, stub.DelState(args[0])
+}
+
+// insert refuses a key that is there: two inserts of one key conflict, as a database's do.
+func insert(stub *shim.Stub, args []string) ([]byte, error) {
+	if len(args) != 2 {
+		return nil, fmt.Errorf("%w: insert takes a key and a value", ErrArguments)
+	}
+	if err := record.MustBeFree(stub, args[0], "key "+args[0]); err != nil {
+		return nil, err
+	}
+	return nil, stub.PutState(args[0], []byte(args[1]))
 }
 
 // update is a read-modify-write: it returns the value that it replaces, and

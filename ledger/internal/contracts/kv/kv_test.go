@@ -28,6 +28,15 @@ func TestUpdateReturnsWhatItReplaces(t *testing.T) {
 	assert.Equal(t, "2", p.OK("get", "a"))
 }
 
+func TestInsertRefusesAKeyThatIsThere(t *testing.T) {
+	p := shimtest.Start(t, kv.New())
+	p.OK("insert", "a", "1")
+	refused := p.Invoke("insert", "a", "2")
+	assert.Equal(t, int32(500), refused.GetStatus())
+	assert.Contains(t, refused.GetMessage(), "key a exists already")
+	assert.Equal(t, "1", p.OK("get", "a"))
+}
+
 func TestScanStopsAtItsEndOrLimit(t *testing.T) {
 	p := shimtest.Start(t, kv.New())
 	for _, key := range []string{"c", "a", "d", "b"} {
@@ -42,7 +51,7 @@ func TestScanStopsAtItsEndOrLimit(t *testing.T) {
 func TestWrongArgumentsAreNamed(t *testing.T) {
 	p := shimtest.Start(t, kv.New())
 	for _, args := range [][]string{
-		{"put", "a"}, {"get"}, {"delete", "a", "b"}, {"update", "a"}, {"scan", "a", "b"}, {"scan", "a", "b", "0"}, {"scan", "a", "b", "many"},
+		{"put", "a"}, {"get"}, {"delete", "a", "b"}, {"update", "a"}, {"insert", "a"}, {"scan", "a", "b"}, {"scan", "a", "b", "0"}, {"scan", "a", "b", "many"},
 	} {
 		response := p.Invoke(args...)
 		assert.Equal(t, int32(500), response.GetStatus(), args)
