@@ -105,10 +105,14 @@ func (n *Node) openServices() error {
 		return err
 	}
 	system := syscc.New(n.cfg.MSPID, n.channels.asked())
-	n.endorser = endorser.New(n.signer, n.channels.endorsing, n.chaincodes, system, endorser.NewMetrics(n.ops.Registry()))
+	var executes endorser.Chaincodes = n.chaincodes
+	if n.cfg.LikeFabric {
+		executes = endorser.Logged(executes)
+	}
+	n.endorser = endorser.New(n.signer, n.channels.endorsing, executes, system, endorser.NewMetrics(n.ops.Registry()))
 	n.gateway, err = gateway.New(gateway.Config{
 		MSPID: n.cfg.MSPID, Address: n.cfg.KnownAs(), Channels: n.channels, Endorser: n.endorser, Commits: n.channels, Blocks: n.channels,
-		TLS: n.cfg.TLS.Enabled, Certificate: n.certificate, Pace: n.pace, Registry: n.ops.Registry(),
+		TLS: n.cfg.TLS.Enabled, Certificate: n.certificate, Signer: n.signer, Pace: n.pace, Registry: n.ops.Registry(),
 	})
 	return err
 }
@@ -143,7 +147,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 func (n *Node) newServer() *grpc.Server {
 	server := serving.Server(serving.Limits{MessageBytes: maxMessageBytes, Streams: maxStreams, MinPing: minPing},
-		serving.Secured(n.certificate, tls.NoClientCert), grpc.NumStreamWorkers(callWorkers))
+		serving.Secured(n.certificate, tls.NoClientCert), append(serving.LogCalls(n.cfg), grpc.NumStreamWorkers(callWorkers))...)
 	peerpb.RegisterEndorserServer(server, &endorser.Service{Endorser: n.endorser})
 	peerpb.RegisterDeliverServer(server, deliver.New(n.channels.delivering, serving.NewDelivered(n.ops.Registry())))
 	gatewaypb.RegisterGatewayServer(server, n.gateway)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,7 +69,7 @@ func TestPeerAndChaincodeKnowEachOther(t *testing.T) {
 	}
 	ours, others := newParties(), newParties()
 	address := serveSecured(t, ours)
-	connect := func(root, client *parties) *fixture {
+	connect := func(address string, root, client *parties) *fixture {
 		connection := nodeconfig.Connection{Address: address, TLSRequired: true, RootCert: string(root.authority.CertPEM())}
 		if client != nil {
 			connection.ClientAuthRequired = true
@@ -75,18 +77,58 @@ func TestPeerAndChaincodeKnowEachOther(t *testing.T) {
 		}
 		return start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "kv", Address: address, TLS: secure(t, ours, connection)}}})
 	}
-	connect(ours, ours).await("kv")
+	let, _ := door(t, address)
+	connect(let, ours, ours).await("kv")
 
-	refused := []*fixture{
-		connect(ours, nil),    // the peer shows no certificate
-		connect(ours, others), // one of another authority
-		connect(others, ours), // the chaincode is not who the peer expects
-		start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "kv", Address: address}}}), // in plaintext
+	for why, refused := range map[string]func(address string) *fixture{
+		"the peer shows no certificate":             func(at string) *fixture { return connect(at, ours, nil) },
+		"the peer shows one of another authority":   func(at string) *fixture { return connect(at, ours, others) },
+		"the chaincode is not who the peer expects": func(at string) *fixture { return connect(at, others, ours) },
+		"the peer speaks in plaintext": func(at string) *fixture {
+			return start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "kv", Address: at}}})
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			at, ended := door(t, address)
+			f := refused(at)
+			require.Eventually(t, func() bool {
+				assert.False(t, f.host.Connected("kv"))
+				return ended.Load() >= 3
+			}, time.Minute, time.Millisecond, "it dials again and again")
+		})
 	}
-	time.Sleep(500 * time.Millisecond) // longer than any of them would need
-	for i, f := range refused {
-		assert.False(t, f.host.Connected("kv"), i)
-	}
+}
+
+// door leads to an address, and counts the connections through it that have ended. A peer that is refused dials again.
+func door(t *testing.T, address string) (at string, ended *atomic.Int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	ended = &atomic.Int64{}
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", address)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			go func() {
+				_, _ = io.Copy(far, near)
+				_ = far.Close()
+			}()
+			go func() {
+				_, _ = io.Copy(near, far)
+				_ = near.Close()
+				ended.Add(1)
+			}()
+		}
+	}()
+	return listener.Addr().String(), ended
 }
 
 func secure(t *testing.T, p *parties, connection nodeconfig.Connection) *tls.Config {

@@ -33,8 +33,15 @@ func (b bounds) add(size int, config bool) (next bounds, ok bool) {
 
 // unsealed takes the open block back: its orderer does not seal it. It returns when that is done.
 func (p *pipeline) unsealed(ctx context.Context) error {
+	return p.distrust(ctx, fmt.Errorf("%w: it is of more than %d transactions", errUnsealed, p.position.Tx))
+}
+
+// distrust takes the open block back. It returns when that is done.
+func (p *pipeline) distrust(ctx context.Context, why error) error {
+	if p.rejoin() {
+		return ErrRewound
+	}
 	gone := p.known.gone
-	why := fmt.Errorf("%w: it is of more than %d transactions", errUnsealed, p.position.Tx)
 	if err := p.put(ctx, &job{distrust: why}); err != nil {
 		return err
 	}

@@ -35,9 +35,10 @@ type Chain struct {
 	ledger   *ledger
 	store    *blockfile.Store
 	saved    *checkpoints
-	sealed   *mark            // after the last block that is sealed and durable; of stage 3
-	open     []string         // ids in the open block that clients may have been told of; of stage 3
-	untold   []validate.TxKey // of transactions found on disk at the start, which nobody is told of before their seal; of stage 3
+	sealed   *mark    // after the last block that is sealed and durable; of stage 3
+	open     []string // ids in the open block that clients may have been told of; of stage 3
+	untold   []done   // transactions found on disk at the start, which nobody has been told of; until the pipeline is made
+	tail     []string // their running hashes; until the pipeline is made
 	feed     feed
 	pipeline *pipeline
 	metrics  *channelMetrics
@@ -107,7 +108,7 @@ func (c *Chain) load(genesis *commonpb.Block) error {
 	}
 	c.feed.height = l.next.Block
 	l.index.durable = l.next
-	if l.last.Load().holds {
+	if l.last.Load().holds() {
 		l.index.durable = Position{Block: l.next.Block}
 	}
 	return nil
@@ -124,9 +125,10 @@ func (c *Chain) replay() error {
 		return err
 	}
 	c.sealed = l.mark()
-	tail := func(_ Position, tx *validate.Tx, _ Code) {
-		if c.sealed.holds {
-			c.untold = append(c.untold, tx.Key)
+	tail := func(at Position, tx *validate.Tx, code Code) {
+		c.tail = append(c.tail, string(l.word))
+		if c.sealed.holds() {
+			c.untold = append(c.untold, done{at: at, tx: tx, code: code, holds: true})
 		} else {
 			c.open = append(c.open, tx.ID)
 		}
@@ -161,15 +163,16 @@ func (c *Chain) ID() string { return c.ledger.channelID }
 
 // Bundle is the configuration in force.
 func (c *Chain) Bundle() *channelconfig.Bundle {
-	if last := c.ledger.last.Load(); last.holds {
+	if last := c.ledger.last.Load(); last.holds() {
 		return last.bundle
 	}
 	return c.ledger.bundle.Load()
 }
 
-// Snapshot is the newest state that may be told of, for a simulation.
+// Snapshot is the newest state, for the simulation of what is to be ordered. Where orderers may lie it may be taken back;
+// versions show that then. In block mode it is that of the sealed blocks.
 func (c *Chain) Snapshot() *statedb.Snapshot {
-	if last := c.ledger.last.Load(); last.holds {
+	if last := c.ledger.last.Load(); last.words == 0 {
 		return last.state
 	}
 	return c.ledger.state.Snapshot()
@@ -187,6 +190,15 @@ func (c *Chain) Rewound() <-chan struct{} { return c.pipeline.known.gone }
 // Add receives the next transaction in order; it waits while the pipeline is full. An
 // error is ctx's, ErrStopped or ErrRewound.
 func (c *Chain) Add(ctx context.Context, raw []byte) error { return c.pipeline.addTx(ctx, raw) }
+
+// Attest receives the word of the orderer that has sent what was received, for all of it.
+func (c *Chain) Attest(ctx context.Context, orderer string, word Word) error {
+	return c.pipeline.addWord(ctx, orderer, word)
+}
+
+// Distrust takes the open block back, for what was received of it is not what orderers have; ErrRewound says that it is done.
+// Nothing is lost by that where clients are told of no transaction at one orderer's word.
+func (c *Chain) Distrust(ctx context.Context, why error) error { return c.pipeline.distrust(ctx, why) }
 
 // Seal receives the end of the open block.
 func (c *Chain) Seal(ctx context.Context, header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error {

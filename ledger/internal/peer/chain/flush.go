@@ -17,9 +17,11 @@ func (p *pipeline) flush(ctx context.Context) error {
 	var keys []validate.TxKey
 	var storage time.Duration
 	for {
+		group = group[:0]
 		select {
 		case d := <-p.results:
-			group = append(group[:0], d)
+			group = append(group, d)
+		case <-p.words.advanced:
 		case <-ctx.Done():
 			return nil
 		}
@@ -37,8 +39,10 @@ func (p *pipeline) flush(ctx context.Context) error {
 		}
 		group = settled(group)
 		start := time.Now()
-		if err := p.write(group); err != nil {
-			return err
+		if len(group) > 0 {
+			if err := p.write(group); err != nil {
+				return err
+			}
 		}
 		took := time.Since(start)
 		storage += took
@@ -53,15 +57,19 @@ func (p *pipeline) flush(ctx context.Context) error {
 	}
 }
 
-// tellable gives what may be told of what is on disk. Where one orderer's word is not enough, or a seal comes with its
-// block anyway, transactions are held until then.
+// tellable gives what may be told of what is on disk. Where one orderer's word is not enough, transactions are held until
+// enough orderers have vouched for them; where it is not, or in block mode, until the seal.
 func (p *pipeline) tellable(group []done) []done {
-	if len(p.held) == 0 && !group[len(group)-1].holds {
+	if len(p.held) == 0 && (len(group) == 0 || !group[len(group)-1].holds) {
 		return group
 	}
 	p.held = settled(append(p.held, group...))
 	n := len(p.held)
-	for n > 0 && p.held[n-1].holds {
+	if n == 0 {
+		return nil
+	}
+	vouched := p.words.covered(p.held[n-1].run)
+	for n > 0 && p.held[n-1].holds && !p.held[n-1].at.Before(vouched) {
 		n--
 	}
 	return p.held[:n]
@@ -114,14 +122,14 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 	for i := range group {
 		d := &group[i]
 		if d.header != nil || d.distrust != nil {
-			keys = append(keys, c.untold...)
-			c.open, c.untold = c.open[:0], nil
+			c.open = c.open[:0]
 			continue
 		}
 		keys = append(keys, d.tx.Key)
 		c.open = append(c.open, d.tx.ID)
 		c.metrics.transaction(d.tx, d.code)
 	}
+	c.metrics.told(group)
 	last := &group[len(group)-1]
 	upTo := Position{last.at.Block, last.at.Tx + 1}
 	switch {
@@ -137,7 +145,9 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 			continue
 		}
 		if group[i].header == nil {
-			c.metrics.durable(&group[i], now)
+			if !group[i].arrived.IsZero() { // it has not been there since the start
+				c.metrics.durable(&group[i], now)
+			}
 			continue
 		}
 		c.feed.rise()

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -38,6 +39,13 @@ func (p Position) Before(o Position) bool {
 	return p.Block < o.Block || (p.Block == o.Block && p.Tx < o.Tx)
 }
 
+func (p Position) compare(o Position) int {
+	if c := cmp.Compare(p.Block, o.Block); c != 0 {
+		return c
+	}
+	return cmp.Compare(p.Tx, o.Tx)
+}
+
 // ledger is what follows from the transactions so far: stage 2 and the replay at
 // start extend it, one transaction after the other, in one goroutine.
 type ledger struct {
@@ -51,6 +59,7 @@ type ledger struct {
 	transactions uint64 // so far
 	config       uint64 // the block of the configuration in force
 	previous     []byte // hash of the last sealed header
+	word         []byte // running hash so far, where orderers say such
 	data         *protoutil.DataHasher
 	flags        []byte // verdicts of the open block
 	malformed    error  // why no seal makes a block of the open one; nil: one may
@@ -96,6 +105,10 @@ func claims(tx *validate.Tx, code Code) bool {
 
 // record puts the next transaction with its verdict into effect.
 func (l *ledger) record(tx *validate.Tx, code Code) error {
+	hashes := l.hashes()
+	if hashes {
+		l.word = protoutil.RunningHash(l.word, tx.Raw)
+	}
 	if l.next.Block >= l.indexed && claims(tx, code) {
 		l.index.claim(tx.Key, l.next, code)
 	}
@@ -104,7 +117,11 @@ func (l *ledger) record(tx *validate.Tx, code Code) error {
 	}
 	_, _ = l.updates.Write([]byte{byte(code)}) // a hash never errs
 	if code == valid {
-		if err := l.apply(tx); err != nil {
+		version := statedb.Version{Block: l.next.Block, Tx: l.next.Tx}
+		if hashes {
+			version.Hash = string(l.word)
+		}
+		if err := l.apply(tx, version); err != nil {
 			return err
 		}
 	}
@@ -115,7 +132,13 @@ func (l *ledger) record(tx *validate.Tx, code Code) error {
 	return nil
 }
 
-func (l *ledger) apply(tx *validate.Tx) error {
+// hashes reports whether the open block's transactions have running hashes.
+func (l *ledger) hashes() bool {
+	bundle := l.bundle.Load()
+	return bundle != nil && bundle.Orderer.Trust().Hashes()
+}
+
+func (l *ledger) apply(tx *validate.Tx, version statedb.Version) error {
 	if tx.Type == commonpb.HeaderType_CONFIG {
 		bundle, err := l.nextBundle(tx)
 		if err != nil {
@@ -128,7 +151,7 @@ func (l *ledger) apply(tx *validate.Tx) error {
 	if tx.Set == nil {
 		return fmt.Errorf("transaction %d of block %d is marked valid but does not parse", l.next.Tx, l.next.Block)
 	}
-	l.state.Apply(statedb.Version{Block: l.next.Block, Tx: l.next.Tx}, tx.Set.Writes)
+	l.state.Apply(version, tx.Set.Writes)
 	for i := range tx.Set.Writes {
 		w := &tx.Set.Writes[i]
 		l.hashField([]byte(w.Namespace))
@@ -186,6 +209,7 @@ func (l *ledger) seal(header *commonpb.BlockHeader, metadata *commonpb.BlockMeta
 		return nil, err
 	}
 	l.previous = protoutil.BlockHeaderHash(header)
+	l.word = l.previous
 	if header.Number >= l.indexed {
 		l.index.claimBlock(l.previous, header.Number)
 	}

@@ -17,9 +17,13 @@ type mark struct {
 	checkpoint.Point
 	state  *statedb.Snapshot
 	bundle *channelconfig.Bundle
-	// holds says that nobody is told of what follows before its block is sealed.
-	holds bool
+	// words is by how many orderers' words clients are told of what follows before its block is sealed
+	// (channelconfig.Trust).
+	words int
 }
+
+// holds says that what follows is not told as soon as it is durable.
+func (m *mark) holds() bool { return m.words != 1 }
 
 // mark remembers where the ledger is; no block may be open.
 func (l *ledger) mark() *mark {
@@ -29,7 +33,7 @@ func (l *ledger) mark() *mark {
 			Channel: l.channelID, Blocks: l.next.Block, Hash: l.previous, Commit: l.commit,
 			Config: l.config, Transactions: l.transactions,
 		},
-		state: l.state.Snapshot(), bundle: bundle, holds: !bundle.Orderer.Trust().Unsealed,
+		state: l.state.Snapshot(), bundle: bundle, words: bundle.Orderer.Trust().Words,
 	}
 	l.last.Store(last)
 	return last
@@ -48,6 +52,7 @@ func (l *ledger) resume(p checkpoint.Point, bundle *channelconfig.Bundle) {
 	l.bundle.Store(bundle)
 	l.next = Position{Block: p.Blocks}
 	l.previous, l.commit, l.config, l.transactions = p.Hash, p.Commit, p.Config, p.Transactions
+	l.word = l.previous
 	l.data.Reset()
 	l.flags, l.malformed = nil, nil
 	l.updates.Reset()

@@ -19,6 +19,7 @@ type Metrics struct {
 	storage      *prometheus.HistogramVec
 	state        *prometheus.HistogramVec
 	stages       *prometheus.HistogramVec
+	told         *prometheus.CounterVec
 }
 
 // Fabric's buckets, in seconds.
@@ -45,7 +46,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Time of a transaction, waiting included: validate is from its arrival to its verdict and state, flush from there until it is durable.",
 		}, []string{"channel", "stage"}),
 	}
-	registry.MustRegister(m.transactions, m.height, m.processing, m.storage, m.state, m.stages)
+	m.told = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "qioi", Subsystem: "pipeline", Name: "told_total",
+		Help: "Transactions that clients may be told of: by words where enough orderers have said the same running hash, else by the seal.",
+	}, []string{"channel", "by"})
+	registry.MustRegister(m.transactions, m.height, m.processing, m.storage, m.state, m.stages, m.told)
 	return m
 }
 
@@ -63,6 +68,7 @@ type channelMetrics struct {
 	series map[seriesKey]prometheus.Counter
 
 	validate, flush prometheus.Observer
+	words, seals    prometheus.Counter
 }
 
 // maxSeries bounds what clients' chaincode names and versions can make of /metrics.
@@ -74,6 +80,7 @@ func (m *Metrics) channel(c *Chain) *channelMetrics {
 	}
 	cm := &channelMetrics{all: m, id: c.ID(), series: map[seriesKey]prometheus.Counter{}}
 	cm.validate, cm.flush = m.stages.WithLabelValues(cm.id, "validate"), m.stages.WithLabelValues(cm.id, "flush")
+	cm.words, cm.seals = m.told.WithLabelValues(cm.id, "words"), m.told.WithLabelValues(cm.id, "seal")
 	m.height.WithLabelValues(cm.id).Set(float64(c.Height()))
 	depth := func(stage string, read func() int) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -112,6 +119,26 @@ func (m *channelMetrics) transaction(tx *validate.Tx, code Code) {
 		m.series[key] = counter
 	}
 	counter.Inc()
+}
+
+// told counts what is told at once, of which the last ones may come before their seal.
+func (m *channelMetrics) told(group []done) {
+	if m == nil {
+		return
+	}
+	unsealed := 0
+	for i := range group {
+		switch {
+		case group[i].header != nil:
+			m.seals.Add(float64(unsealed))
+			unsealed = 0
+		case group[i].distrust != nil:
+			unsealed = 0
+		case group[i].holds:
+			unsealed++
+		}
+	}
+	m.words.Add(float64(unsealed))
 }
 
 // durable notes how long a transaction took that is on disk now.

@@ -43,7 +43,9 @@ type job struct {
 	raw      []byte // a transaction, or
 	header   *commonpb.BlockHeader
 	metadata *commonpb.BlockMetadata // a seal, or
-	distrust error                   // why the open block is to be taken back
+	distrust error                   // why the open block is to be taken back, or
+	word     *Word                   // that of the orderer by, for all before
+	by       string
 
 	base    *base                 // that it follows
 	bundle  *channelconfig.Bundle // the configuration in force there
@@ -58,7 +60,7 @@ type job struct {
 
 func (j *job) check() {
 	j.checked = true
-	if j.distrust != nil {
+	if j.distrust != nil || j.word != nil {
 		return
 	}
 	if j.header != nil {
@@ -76,7 +78,8 @@ type done struct {
 	header   *commonpb.BlockHeader
 	metadata *commonpb.BlockMetadata
 	distrust error // why the open block is taken back: it is neither a transaction nor a seal then
-	holds    bool  // a transaction that nobody is told of before its block is sealed
+	run      *base // that it belongs to
+	holds    bool  // a transaction that nobody is told of before its block is sealed, or enough orderers have vouched for it
 	weight   int64
 
 	arrived, recorded time.Time // of a transaction: at the pipeline, in the state
@@ -95,8 +98,9 @@ type pipeline struct {
 	bytes   *semaphore.Weighted
 	busy    [stages]ops.Saturation
 
-	base atomic.Pointer[base]
-	held []done // on disk, and nobody is told before their seal; of stage 3
+	base  atomic.Pointer[base]
+	words *words
+	held  []done // on disk, and not to be told yet; of stage 3
 
 	// Of the goroutine that receives:
 	known       *base
@@ -118,6 +122,12 @@ func newPipeline(c *Chain, workers int) *pipeline {
 	}
 	p.base.Store(&base{position: c.ledger.next, bundle: c.ledger.bundle.Load(), gone: make(chan struct{})})
 	p.rejoin()
+	p.words = newWords(p.known, c.ledger.last.Load(), c.tail)
+	for _, d := range c.untold {
+		d.run = p.known
+		p.held = append(p.held, d)
+	}
+	c.untold, c.tail = nil, nil
 	// A block that was open when the peer stopped began under the configuration of the last seal.
 	p.blockBundle = c.ledger.last.Load().bundle
 	p.bounds = newBounds(p.blockBundle)
@@ -217,6 +227,19 @@ func (p *pipeline) addTx(ctx context.Context, raw []byte) error {
 	return p.configured(ctx)
 }
 
+func (p *pipeline) addWord(ctx context.Context, orderer string, word Word) error {
+	if p.chain.Needed() < 2 {
+		return nil
+	}
+	if p.rejoin() {
+		return ErrRewound
+	}
+	if word.Position != p.position {
+		return fmt.Errorf("%w: its word is for transaction %d of block %d, after transaction %d of block %d", ErrDishonest, word.Tx, word.Block, p.position.Tx, p.position.Block)
+	}
+	return p.put(ctx, &job{word: &word, by: orderer})
+}
+
 func (p *pipeline) addSeal(ctx context.Context, header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error {
 	if header == nil {
 		return fmt.Errorf("%w: it has no header", ErrSeal)
@@ -265,6 +288,8 @@ func (p *pipeline) commit(ctx context.Context) error {
 		var j *job
 		select {
 		case j = <-p.jobs:
+		case found := <-p.words.lied:
+			j = &job{distrust: found.why, base: found.run}
 		case <-ctx.Done():
 			return nil
 		}
@@ -275,10 +300,16 @@ func (p *pipeline) commit(ctx context.Context) error {
 		j.mu.Lock()
 		p.check(j)
 		j.mu.Unlock()
-		d := done{at: l.next, weight: j.weight, holds: l.last.Load().holds && j.header == nil}
+		d := done{at: l.next, weight: j.weight, run: j.base, holds: l.last.Load().holds() && j.header == nil}
 		switch {
 		case j.distrust != nil:
 			d = p.rewind(j.distrust)
+		case j.word != nil:
+			p.words.offer(l.next, l.state.Snapshot())
+			if p.words.say(j.by, *j.word) != Contradicts {
+				continue
+			}
+			d = p.rewind(fmt.Errorf("orderer %s has another running hash for it", j.by))
 		case j.header == nil:
 			start := time.Now()
 			code, err := l.decide(j.tx, j.code)
@@ -289,6 +320,12 @@ func (p *pipeline) commit(ctx context.Context) error {
 			decided := time.Now()
 			if err := l.record(j.tx, d.code); err != nil {
 				return fmt.Errorf("[%s] commit: %w", l.channelID, err)
+			}
+			if l.hashes() {
+				p.words.reached(string(l.word))
+				if len(p.jobs) == 0 {
+					p.words.offer(l.next, l.state.Snapshot())
+				}
 			}
 			recorded := time.Now()
 			validation += decided.Sub(start)
@@ -301,6 +338,7 @@ func (p *pipeline) commit(ctx context.Context) error {
 				d = p.rewind(err)
 			} else {
 				d.header, d.metadata, d.mark = j.header, metadata, l.mark()
+				p.words.sealed(d.mark)
 			}
 			d.validation, d.state = validation, state
 			validation, state = 0, 0

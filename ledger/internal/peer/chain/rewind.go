@@ -32,7 +32,9 @@ func (p *pipeline) rejoin() bool {
 func (p *pipeline) rewind(why error) done {
 	l := p.chain.ledger
 	l.rewind()
-	before := p.base.Swap(&base{position: l.next, bundle: l.bundle.Load(), gone: make(chan struct{})})
+	now := &base{position: l.next, bundle: l.bundle.Load(), gone: make(chan struct{})}
+	before := p.base.Swap(now)
+	p.words.rewound(now)
 	close(before.gone)
 	return done{at: l.next, distrust: why}
 }
@@ -66,6 +68,6 @@ func (p *pipeline) dropOpen(d *done) error {
 	if len(p.chain.open) > 0 {
 		log.Errorf("[%s] %d of its transactions had been reported as committed, and are so no more unless they come again: %v", id, len(p.chain.open), p.chain.open)
 	}
-	p.chain.open, p.chain.untold = p.chain.open[:0], nil
+	p.chain.open = p.chain.open[:0]
 	return p.chain.store.DropOpen()
 }

@@ -36,12 +36,18 @@ type slowValidator struct {
 	world *peertest.World
 	keys  map[string]slowEntry // "namespace/key"
 	ids   map[string]bool
+	hash  []byte // running, where orderers may lie
 }
 
 // slowEntry is a key's value and the transaction that wrote it.
 type slowEntry struct {
 	value []byte
-	at    Position
+	at    slowVersion
+}
+
+type slowVersion struct {
+	at   Position
+	hash string
 }
 
 // slowPolicies are the endorsement policies of the test channel's chaincodes (peertest).
@@ -55,7 +61,31 @@ var slowPolicies = map[string]func(endorsers []string) bool{
 }
 
 func newSlowValidator(w *peertest.World) *slowValidator {
-	return &slowValidator{world: w, keys: map[string]slowEntry{}, ids: map[string]bool{}}
+	v := &slowValidator{world: w, keys: map[string]slowEntry{}, ids: map[string]bool{}}
+	v.sealed(w.NewOrderer().Previous)
+	return v
+}
+
+// sealed begins a block after one whose header has that hash.
+func (v *slowValidator) sealed(hash []byte) {
+	if len(v.world.Replicas) > 0 {
+		v.hash = hash
+	}
+}
+
+// version is that of what the next transaction writes.
+func (v *slowValidator) version(raw []byte, at Position) slowVersion {
+	if len(v.world.Replicas) == 0 {
+		return slowVersion{at: at}
+	}
+	tx := sha256.Sum256(raw)
+	hash := sha256.Sum256(slices.Concat(v.hash, tx[:]))
+	v.hash = hash[:]
+	return slowVersion{at, string(v.hash)}
+}
+
+func readVersion(v *kvrwsetpb.Version) slowVersion {
+	return slowVersion{Position{v.BlockNum, v.TxNum}, string(v.RunningHash)}
 }
 
 // slowTx is a transaction taken apart.
@@ -78,6 +108,7 @@ type slowSet struct {
 
 // verdict judges the next transaction, and puts it into effect.
 func (v *slowValidator) verdict(raw []byte, at Position) Code {
+	version := v.version(raw, at)
 	tx := &slowTx{}
 	if code := v.form(tx, raw); code != valid {
 		return code
@@ -105,7 +136,7 @@ func (v *slowValidator) verdict(raw []byte, at Position) Code {
 			if w.IsDelete || len(w.Value) == 0 {
 				delete(v.keys, key)
 			} else {
-				v.keys[key] = slowEntry{w.Value, at}
+				v.keys[key] = slowEntry{w.Value, version}
 			}
 		}
 	}
@@ -251,7 +282,7 @@ func (v *slowValidator) conflicts(tx *slowTx) Code {
 		ns, kv := tx.sets[i].namespace, &tx.sets[i].kv
 		for _, r := range kv.Reads {
 			now, exists := v.keys[ns+"/"+r.Key]
-			if exists != (r.Version != nil) || (exists && now.at != Position{r.Version.BlockNum, r.Version.TxNum}) {
+			if exists != (r.Version != nil) || (exists && now.at != readVersion(r.Version)) {
 				return peerpb.TxValidationCode_MVCC_READ_CONFLICT
 			}
 		}
@@ -264,7 +295,7 @@ func (v *slowValidator) conflicts(tx *slowTx) Code {
 				}
 			}
 			for _, r := range q.GetRawReads().GetKvReads() {
-				then = append(then, fmt.Sprint(r.Key, Position{r.Version.BlockNum, r.Version.TxNum}))
+				then = append(then, fmt.Sprint(r.Key, readVersion(r.Version)))
 			}
 			sort.Strings(now)
 			sort.Strings(then)
@@ -280,7 +311,7 @@ func (v *slowValidator) conflicts(tx *slowTx) Code {
 func (v *slowValidator) state() []string {
 	out := make([]string, 0, len(v.keys))
 	for key, e := range v.keys {
-		out = append(out, fmt.Sprintf("%s=%x @%d.%d", key, e.value, e.at.Block, e.at.Tx))
+		out = append(out, fmt.Sprintf("%s=%x @%d.%d %x", key, e.value, e.at.at.Block, e.at.at.Tx, e.at.hash))
 	}
 	sort.Strings(out)
 	return out
@@ -291,7 +322,7 @@ func stateOf(s *statedb.Snapshot) []string {
 	out := []string{}
 	for _, namespace := range s.Namespaces() {
 		s.Each(namespace, func(e *statedb.Entry) bool {
-			out = append(out, fmt.Sprintf("%s/%s=%x @%d.%d", namespace, e.Key, e.Value, e.Version.Block, e.Version.Tx))
+			out = append(out, fmt.Sprintf("%s/%s=%x @%d.%d %x", namespace, e.Key, e.Value, e.Version.Block, e.Version.Tx, e.Version.Hash))
 			return true
 		})
 	}

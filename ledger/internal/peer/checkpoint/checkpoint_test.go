@@ -18,7 +18,7 @@ import (
 func sample(blocks uint64, n int) (Point, *statedb.DB) {
 	db := statedb.New()
 	for i := range n {
-		v := statedb.Version{Block: uint64(i) / 3, Tx: uint64(i) % 3}
+		v := statedb.Version{Block: uint64(i) / 3, Tx: uint64(i) % 3, Hash: fmt.Sprint("hash ", i)[:i%7]}
 		db.Apply(v, []statedb.Write{
 			{Namespace: "kv", Key: fmt.Sprint(i), Value: []byte(fmt.Sprint("value ", i))},
 			{Namespace: "other", Key: "same", Value: nil},

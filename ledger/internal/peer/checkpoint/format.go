@@ -11,7 +11,7 @@ import (
 // magic begins a state file: the point, then for each namespace its
 // name and its keys, in order, and at the end the SHA-256 of all that. Numbers are uvarints,
 // texts have their length before them.
-const magic = "QIOICKP2"
+const magic = "QIOICKP3"
 
 const bufferBytes = 64 << 10
 
@@ -69,6 +69,7 @@ func writeState(w io.Writer, p Point, state *statedb.Snapshot) error {
 			out.string(e.Key)
 			out.uint(e.Version.Block)
 			out.uint(e.Version.Tx)
+			out.string(e.Version.Hash)
 			out.text(e.Value)
 			return out.err == nil
 		})
@@ -121,7 +122,7 @@ func (r *reader) state() *statedb.DB {
 	for spaces := r.uint(); spaces > 0 && !r.failed; spaces-- {
 		name := string(r.bytes())
 		for keys := r.uint(); keys > 0 && !r.failed; keys-- {
-			e := &statedb.Entry{Key: string(r.bytes()), Version: statedb.Version{Block: r.uint(), Tx: r.uint()}}
+			e := &statedb.Entry{Key: string(r.bytes()), Version: statedb.Version{Block: r.uint(), Tx: r.uint(), Hash: string(r.bytes())}}
 			// A copy: a value must not keep the whole file in memory.
 			e.Value = append(make([]byte, 0), r.bytes()...)
 			db.Load(name, e)

@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
+	"github.com/qioi/qioi/ledger/internal/peer/query"
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
 	"github.com/qioi/qioi/ledger/internal/peer/syscc"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
@@ -41,7 +42,9 @@ const maxRemote = 2500
 // Channel is what an endorser needs of a channel.
 type Channel interface {
 	Bundle() *channelconfig.Bundle
+	// Snapshot is the newest state, and Told the newest that clients may be told of.
 	Snapshot() *statedb.Snapshot
+	Told() *statedb.Snapshot
 	// Exists reports whether a transaction id is taken.
 	Exists(key validate.TxKey) (bool, error)
 }
@@ -170,7 +173,11 @@ func (e *Endorser) run(
 }
 
 func (e *Endorser) endorse(ctx context.Context, p *proposal, ch Channel, bundle *channelconfig.Bundle) (*peerpb.ProposalResponse, error) {
-	sim := rwset.NewSimulator(ch.Snapshot())
+	snapshot := ch.Snapshot
+	if query.Is(ctx) {
+		snapshot = ch.Told
+	}
+	sim := rwset.NewSimulator(snapshot())
 	response, event, version, err := e.run(ctx, p, sim, bundle)
 	if err != nil {
 		e.metrics.failed(simulation, bundle, p.chaincode)

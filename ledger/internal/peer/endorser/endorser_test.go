@@ -13,6 +13,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/internal/peer/endorser"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/internal/peer/query"
 	"github.com/qioi/qioi/ledger/internal/peer/syscc"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/statedb"
@@ -24,12 +25,20 @@ import (
 type fakeChannel struct {
 	bundle *channelconfig.Bundle
 	state  *statedb.DB
+	told   *statedb.DB // nil: state
 	taken  map[validate.TxKey]bool
 }
 
 func (c *fakeChannel) Bundle() *channelconfig.Bundle           { return c.bundle }
 func (c *fakeChannel) Snapshot() *statedb.Snapshot             { return c.state.Snapshot() }
 func (c *fakeChannel) Exists(key validate.TxKey) (bool, error) { return c.taken[key], nil }
+
+func (c *fakeChannel) Told() *statedb.Snapshot {
+	if c.told != nil {
+		return c.told.Snapshot()
+	}
+	return c.Snapshot()
+}
 
 // script runs in place of a chaincode.
 type script func(in cchost.Invocation, l cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error)
@@ -209,4 +218,24 @@ func TestFailuresAreCounted(t *testing.T) {
 		"endorser_endorsement_failures kv": 1, "endorser_proposal_simulation_failures ": 2,
 		"endorser_proposal_acl_failures kv": 1, "endorser_duplicate_transaction_failures kv": 1,
 	}, got)
+}
+
+// TestAQueryIsAnsweredFromWhatMayBeTold, and what is to be ordered from what is newest.
+func TestAQueryIsAnsweredFromWhatMayBeTold(t *testing.T) {
+	w, ch, e := setup(t, func(_ cchost.Invocation, l cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		value, err := l.GetState("kv", "a")
+		return &peerpb.Response{Status: 200, Payload: value}, nil, err
+	})
+	ch.told = statedb.New()
+	ch.told.Apply(statedb.Version{Block: 1}, []statedb.Write{{Namespace: "kv", Key: "a", Value: []byte("told")}})
+	ch.state.Apply(statedb.Version{Block: 2}, []statedb.Write{{Namespace: "kv", Key: "a", Value: []byte("newest")}})
+	for want, ctx := range map[string]context.Context{
+		"newest": context.Background(),
+		"told":   query.Mark(context.Background()),
+	} {
+		signed, _ := w.Propose(peertest.Proposal{})
+		response, err := e.ProcessProposal(ctx, signed)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(response.Response.Payload))
+	}
 }

@@ -4,6 +4,7 @@
 package follow
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -15,8 +16,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
@@ -56,6 +59,12 @@ type Chain interface {
 	Rewound() <-chan struct{}
 	Add(ctx context.Context, raw []byte) error
 	Seal(ctx context.Context, header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error
+	Attest(ctx context.Context, orderer string, word chain.Word) error
+	Say(orderer string, word chain.Word) chain.Judgement
+	Distrust(ctx context.Context, why error) error
+	Needed() int
+	Reached() chain.Position
+	Standing(orderer string) (agreed chain.Position, against bool)
 }
 
 // Follower follows one channel.
@@ -101,6 +110,12 @@ func (f *Follower) Run(ctx context.Context) error {
 			log.Errorf("[%s] orderer %s is no longer followed", f.Chain.ID(), address)
 		}
 		log.Warnf("[%s] orderer %s: %s", f.Chain.ID(), address, err)
+		// A liar may have sent more of the block than there is: others have no such place to go on from.
+		if f.Chain.Needed() != 1 && now.Tx > 0 && (errors.Is(err, chain.ErrDishonest) || status.Code(err) == codes.NotFound) {
+			if err := f.Chain.Distrust(ctx, err); errors.Is(err, chain.ErrStopped) {
+				return err
+			}
+		}
 		var withheld errWithheld
 		if errors.As(err, &withheld) {
 			choice.suspect(address, withheld, addresses, time.Now())
@@ -128,12 +143,20 @@ func (f *Follower) firstOrderer() int {
 	return int(h.Sum32() & 0xffff)
 }
 
-// dial connects to an orderer.
+// dial connects to an orderer. Where orderers may lie, one must not answer in another one's name.
 func (f *Follower) dial(address string) (*grpc.ClientConn, error) {
 	orderer := f.Chain.Bundle().Orderer
 	creds := insecure.NewCredentials()
 	if f.TLS {
 		cfg := &tls.Config{RootCAs: orderer.TLSRoots, MinVersion: tls.VersionTLS12}
+		if named := orderer.ServerCertificate(address); named != nil && f.Chain.Needed() > 1 {
+			cfg.VerifyConnection = func(state tls.ConnectionState) error {
+				if !bytes.Equal(state.PeerCertificates[0].Raw, named) {
+					return errors.New("its certificate is not the one that the channel names for this orderer")
+				}
+				return nil
+			}
+		}
 		if f.Certificate != nil {
 			cfg.Certificates = []tls.Certificate{*f.Certificate}
 		}
@@ -153,8 +176,10 @@ func (f *Follower) follow(ctx context.Context, address string, choice *choice) e
 	defer func() { _ = conn.Close() }()
 	var heard probe.Watch
 	watch := f.watch(address, choice)
-	ctx, stop := attend(ctx, f.Chain.Rewound(),
-		func(ctx context.Context) error { return heard.Run(ctx, conn, func() bool { return true }) }, watch.run)
+	attendants := []func(context.Context) error{
+		func(ctx context.Context) error { return heard.Run(ctx, conn, func() bool { return true }) }, watch.run,
+	}
+	ctx, stop := attend(ctx, f.Chain.Rewound(), append(attendants, f.witnesses(address, choice)...)...)
 	defer stop()
 	request, err := f.request()
 	if err != nil {
@@ -180,7 +205,7 @@ func (f *Follower) follow(ctx context.Context, address string, choice *choice) e
 			at := f.Chain.Position()
 			log.Infof("[%s] Following orderer %s from block [%d], transaction %d on", f.Chain.ID(), address, at.Block, at.Tx)
 		}
-		if err := f.take(ctx, batch); err != nil {
+		if err := f.take(ctx, address, batch); err != nil {
 			return err
 		}
 		// The newest configuration counts: it may have orderers whom this stream began without.
@@ -231,7 +256,11 @@ func (f *Follower) watch(address string, choice *choice) *watch {
 
 func (f *Follower) request() (*commonpb.Envelope, error) {
 	at := f.Chain.Position()
-	data, err := proto.Marshal(&streampb.Position{Block: at.Block, Tx: at.Tx})
+	return f.ask(&streampb.Position{Block: at.Block, Tx: at.Tx})
+}
+
+func (f *Follower) ask(position *streampb.Position) (*commonpb.Envelope, error) {
+	data, err := proto.Marshal(position)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +268,7 @@ func (f *Follower) request() (*commonpb.Envelope, error) {
 	return env, err
 }
 
-func (f *Follower) take(ctx context.Context, batch *streampb.Batch) error {
+func (f *Follower) take(ctx context.Context, address string, batch *streampb.Batch) error {
 	for _, item := range batch.Items {
 		var err error
 		switch kind := item.Kind.(type) {
@@ -254,5 +283,8 @@ func (f *Follower) take(ctx context.Context, batch *streampb.Batch) error {
 			return err
 		}
 	}
-	return nil
+	if batch.Word == nil || !f.counts(address) {
+		return nil
+	}
+	return f.Chain.Attest(ctx, address, wordOf(batch.Word))
 }

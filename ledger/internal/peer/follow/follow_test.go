@@ -78,7 +78,9 @@ func (o *orderer) times() int {
 	return len(o.asked)
 }
 
-func listen(t *testing.T, o *orderer, more ...*newest) string {
+func listen(t *testing.T, o *orderer, more ...*newest) string { return serve(t, o, more...) }
+
+func serve(t *testing.T, o streampb.StreamServer, more ...*newest) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := grpc.NewServer()

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -16,7 +18,9 @@ import (
 // broadcaster keeps a stream to the orderers of each channel, which all callers share.
 type broadcaster struct {
 	dialer  *dialer
-	timeout time.Duration // of one answer
+	signer  protoutil.Signer // nil: no orderer's histories are asked for
+	timeout time.Duration    // of one answer
+	decided *prometheus.CounterVec
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
@@ -26,8 +30,15 @@ type broadcaster struct {
 	closed   bool
 }
 
-func newBroadcaster(d *dialer, timeout time.Duration) *broadcaster {
-	b := &broadcaster{dialer: d, timeout: timeout, channels: map[string]*cluster{}}
+func newBroadcaster(d *dialer, config Config) *broadcaster {
+	b := &broadcaster{dialer: d, signer: config.Signer, timeout: config.BroadcastTimeout, channels: map[string]*cluster{}}
+	b.decided = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "qioi", Subsystem: "gateway", Name: "ordered_total",
+		Help: "Submitted transactions that are ordered, where orderers may lie: by all orderers' histories, by a certificate that a quorum holds, or by the word of one more orderer than may lie.",
+	}, []string{"channel", "by"})
+	if config.Registry != nil {
+		config.Registry.MustRegister(b.decided)
+	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b
 }
@@ -58,6 +69,9 @@ type cluster struct {
 	// preferred is the index of the orderer that took the last transaction, or that it
 	// named as the leader.
 	preferred atomic.Int64
+	ranks     *ranks
+	attending *attendance // nil: SUCCESS alone counts
+	decided   *prometheus.CounterVec
 }
 
 // cluster returns the orderers of a channel; a new configuration keeps the streams to
@@ -72,13 +86,16 @@ func (b *broadcaster) cluster(bundle *channelconfig.Bundle) *cluster {
 	fresh := &cluster{bundle: bundle}
 	owners := ordererOwners(bundle)
 	for _, address := range bundle.Orderer.Addresses {
-		fresh.orderers = append(fresh.orderers, &orderer{
-			node: node{address: address, mspID: owners[address], roots: bundle.Orderer.TLSRoots}, cast: b, turn: make(chan struct{}, 1),
-		})
+		n := node{address: address, mspID: owners[address], roots: bundle.Orderer.TLSRoots}
+		if bundle.Orderer.Trust().Answers > 1 {
+			n.certificate = bundle.Orderer.ServerCertificate(address)
+		}
+		fresh.orderers = append(fresh.orderers, &orderer{node: n, cast: b, turn: make(chan struct{}, 1)})
 	}
+	fresh.ranks = newRanks(len(fresh.orderers))
 	if old != nil {
 		for i, o := range fresh.orderers {
-			if kept := old.find(o.address); kept >= 0 && old.orderers[kept].roots.Equal(o.roots) {
+			if kept := old.find(o.address); kept >= 0 && old.orderers[kept].same(o.node) {
 				fresh.orderers[i] = old.orderers[kept]
 			}
 		}
@@ -88,8 +105,33 @@ func (b *broadcaster) cluster(bundle *channelconfig.Bundle) *cluster {
 			}
 		}
 	}
+	fresh.decided = b.decided
+	if old != nil && old.attending != nil {
+		old.attending.cancel()
+	}
+	if bundle.Orderer.Trust().Histories && b.signer != nil && !b.closed {
+		b.attend(fresh)
+	}
 	b.channels[bundle.ChannelID] = fresh
 	return fresh
+}
+
+// attend has a cluster's consenters say their histories. The caller holds the lock.
+func (b *broadcaster) attend(c *cluster) {
+	c.attending = newAttendance(b.ctx, c.bundle)
+	for _, index := range c.consenters() {
+		o := c.orderers[index]
+		c.attending.links[o.address] = &link{c.attending, o, make(chan []byte, queuedCertificates)}
+	}
+	for _, l := range c.attending.links {
+		b.done.Go(l.run)
+	}
+}
+
+// request asks an orderer to be heard as a client of its protocol.
+func (b *broadcaster) request(channel string) (*commonpb.Envelope, error) {
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, channel, b.signer, nil, nil)
+	return env, err
 }
 
 func (c *cluster) find(address string) int {

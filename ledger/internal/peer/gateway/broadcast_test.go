@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"encoding/pem"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 )
 
 // TestAnOlderConfigurationTakesNoOrdererBack: calls that run while the configuration changes come with either.
@@ -15,7 +18,7 @@ func TestAnOlderConfigurationTakesNoOrdererBack(t *testing.T) {
 	newer := older
 	newer.Sequence++
 	newer.Orderer.Addresses = []string{"127.0.0.1:1", "127.0.0.1:2"}
-	cast := newBroadcaster(newDialer(false, nil, nil), time.Minute)
+	cast := newBroadcaster(newDialer(false, nil, nil), Config{BroadcastTimeout: time.Minute})
 	defer cast.close()
 	before := cast.cluster(&older)
 	after := cast.cluster(&newer)
@@ -23,4 +26,26 @@ func TestAnOlderConfigurationTakesNoOrdererBack(t *testing.T) {
 	assert.Len(t, after.orderers, 2)
 	assert.Same(t, after, cast.cluster(&older))
 	assert.Same(t, after, cast.cluster(&newer))
+}
+
+// TestOnlyConsentersAnswersCount, by the certificates that the channel names for them.
+func TestOnlyConsentersAnswersCount(t *testing.T) {
+	bundle := *peertest.New(t, peertest.Options{Liars: 1, Orderers: []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "127.0.0.1:5"}}).Bundle
+	cast := newBroadcaster(newDialer(false, nil, nil), Config{BroadcastTimeout: time.Minute})
+	defer cast.close()
+	before := cast.cluster(&bundle)
+	assert.Len(t, before.orderers, 5)
+	assert.Equal(t, []int{0, 1, 2, 3}, before.consenters())
+
+	rotated := bundle
+	rotated.Sequence++
+	rotated.Orderer.Consenters = slices.Clone(bundle.Orderer.Consenters)
+	der := []byte("another certificate")
+	rotated.Orderer.Consenters[1] = &etcdraftpb.Consenter{
+		Host: "127.0.0.1", Port: 2, ServerTlsCert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+	}
+	after := cast.cluster(&rotated)
+	assert.Same(t, before.orderers[0], after.orderers[0])
+	assert.NotSame(t, before.orderers[1], after.orderers[1], "the stream under the old certificate is left")
+	assert.Equal(t, der, after.orderers[1].certificate)
 }

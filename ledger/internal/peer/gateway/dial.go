@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -20,15 +21,25 @@ const (
 	maxMessageBytes = 100 << 20
 )
 
-var errClosed = errors.New("the peer is stopping")
+var (
+	errClosed           = errors.New("the peer is stopping")
+	errOtherCertificate = errors.New("its certificate is not the one that the channel names for this orderer")
+)
 
 // node is a peer or an orderer; a local one is this peer itself.
 type node struct {
 	address, mspID string
 	roots          *x509.CertPool // nil: local
+	// certificate is the only one that an orderer may show where orderers may lie: none must answer in another one's name.
+	certificate []byte
 }
 
 func (n node) local() bool { return n.roots == nil }
+
+// same reports whether a connection to n may be used as one to other, at the same address.
+func (n node) same(other node) bool {
+	return n.roots.Equal(other.roots) && bytes.Equal(n.certificate, other.certificate)
+}
 
 // dialer keeps one connection to each node. gRPC itself reconnects.
 type dialer struct {
@@ -43,7 +54,7 @@ type dialer struct {
 
 type dialled struct {
 	*grpc.ClientConn
-	roots *x509.CertPool
+	node node
 }
 
 func newDialer(useTLS bool, certificate *tls.Certificate, pace *wire.Pacer) *dialer {
@@ -58,7 +69,7 @@ func (d *dialer) conn(n node) (*grpc.ClientConn, error) {
 		return nil, errClosed
 	}
 	known := d.conns[n.address]
-	if known != nil && known.roots.Equal(n.roots) {
+	if known != nil && known.node.same(n) {
 		return known.ClientConn, nil
 	}
 	creds := insecure.NewCredentials()
@@ -66,6 +77,14 @@ func (d *dialer) conn(n node) (*grpc.ClientConn, error) {
 		config := &tls.Config{RootCAs: n.roots, MinVersion: tls.VersionTLS12}
 		if d.certificate != nil {
 			config.Certificates = []tls.Certificate{*d.certificate}
+		}
+		if n.certificate != nil {
+			config.VerifyConnection = func(state tls.ConnectionState) error {
+				if !bytes.Equal(state.PeerCertificates[0].Raw, n.certificate) {
+					return errOtherCertificate
+				}
+				return nil
+			}
 		}
 		creds = credentials.NewTLS(config)
 	}
@@ -82,7 +101,7 @@ func (d *dialer) conn(n node) (*grpc.ClientConn, error) {
 	if known != nil {
 		_ = known.Close()
 	}
-	d.conns[n.address] = &dialled{ClientConn: conn, roots: n.roots}
+	d.conns[n.address] = &dialled{ClientConn: conn, node: n}
 	return conn, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/query"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -34,7 +35,7 @@ func (s *Server) Evaluate(ctx context.Context, request *gatewaypb.EvaluateReques
 	if len(candidates) == 0 {
 		return nil, status.Errorf(codes.FailedPrecondition, "no peers available to evaluate chaincode %s in channel %s", p.chaincode, p.channel)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.config.EndorsementTimeout)
+	ctx, cancel := context.WithTimeout(query.Mark(ctx), s.config.EndorsementTimeout)
 	defer cancel()
 	var failed failures
 	var last verdict

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 )
@@ -45,6 +46,8 @@ type Config struct {
 	TLS bool
 	// Certificate is shown to them where they ask; it may be nil.
 	Certificate *tls.Certificate
+	// Signer is this peer, which asks orderers for their histories; nil: they are not asked.
+	Signer protoutil.Signer
 	// Pace gathers what is written to them; it may be nil.
 	Pace *wire.Pacer
 	// Registry is for metrics; it may be nil.
@@ -88,7 +91,7 @@ func New(config Config) (*Server, error) {
 	d := newDialer(config.TLS, config.Certificate, config.Pace)
 	life, end := context.WithCancel(context.Background())
 	return &Server{
-		config: config, dialer: d, cast: newBroadcaster(d, config.BroadcastTimeout),
+		config: config, dialer: d, cast: newBroadcaster(d, config),
 		working: limiter{limit: int64(config.ConcurrencyLimit)},
 		waiting: limiter{limit: int64(config.ConcurrencyLimit) * waitersPerWorker},
 		windows: windows{limit: config.ConcurrencyLimit, registry: config.Registry, channels: map[string]*window{}},

@@ -68,6 +68,7 @@ var stuck contract = func(ctx context.Context, _ cchost.Invocation, _ cchost.Led
 type state struct{ bundle *channelconfig.Bundle }
 
 func (s state) Bundle() *channelconfig.Bundle       { return s.bundle }
+func (s state) Told() *statedb.Snapshot             { return s.Snapshot() }
 func (s state) Snapshot() *statedb.Snapshot         { return statedb.New().Snapshot() }
 func (s state) Exists(validate.TxKey) (bool, error) { return false, nil }
 
@@ -229,6 +230,11 @@ func start(t *testing.T, change func(*gateway.Config)) *fixture {
 // startIn does so for a channel that orders in that mode.
 func startIn(t *testing.T, mode channelconfig.Mode, change func(*gateway.Config)) *fixture {
 	t.Helper()
+	return startWith(t, peertest.Options{Mode: mode}, change)
+}
+
+func startWith(t *testing.T, options peertest.Options, change func(*gateway.Config)) *fixture {
+	t.Helper()
 	authority, err := ca.New("tlsca", "example.com")
 	require.NoError(t, err)
 	certPEM, keyPEM, err := authority.Issue(ca.Request{CommonName: "node", Hosts: []string{"127.0.0.1"}})
@@ -249,7 +255,7 @@ func startIn(t *testing.T, mode channelconfig.Mode, change func(*gateway.Config)
 		return server
 	}
 	f := &fixture{t: t, peers: map[string]*contract{}, address: map[string]string{}, servers: map[string]*grpc.Server{}}
-	options := peertest.Options{Mode: mode, TLSCert: authority.CertPEM(), Peers: map[string][]string{}}
+	options.TLSCert, options.Peers = authority.CertPEM(), map[string][]string{}
 	listeners := map[string]net.Listener{}
 	for _, name := range []string{"peer0-org1", "peer1-org1", "peer0-org2", "peer1-org2"} {
 		l := listen()
@@ -257,7 +263,7 @@ func startIn(t *testing.T, mode channelconfig.Mode, change func(*gateway.Config)
 		listeners[name], f.address[name] = l, l.Addr().String()
 		options.Peers[msp] = append(options.Peers[msp], l.Addr().String())
 	}
-	for range 3 {
+	for range max(3, 3*options.Liars+1) {
 		l := listen()
 		o := &orderer{address: l.Addr().String()}
 		o.saying(commonpb.Status_SUCCESS, "")

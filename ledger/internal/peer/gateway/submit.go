@@ -19,7 +19,7 @@ import (
 const envelopeBytes = 12
 
 // Submit hands a signed transaction to the ordering service. It succeeds only when an
-// orderer said SUCCESS. An orderer that fails after it was handed the transaction may
+// orderer said SUCCESS, or, where orderers may lie, one more than may. An orderer that fails after it was handed the transaction may
 // still order it; the next one gets the same envelope, and its transaction id lets it
 // count once.
 func (s *Server) Submit(ctx context.Context, request *gatewaypb.SubmitRequest) (*gatewaypb.SubmitResponse, error) {
@@ -49,7 +49,14 @@ func (s *Server) Submit(ctx context.Context, request *gatewaypb.SubmitRequest) (
 	}
 	window := s.windows.of(bundle)
 	placed := window != nil && window.take(request.GetTransactionId())
-	response, err := s.submit(ctx, s.cast.cluster(bundle), tx)
+	var response *gatewaypb.SubmitResponse
+	var err error
+	orderers := s.cast.cluster(bundle)
+	if need := bundle.Orderer.Trust().Answers; need > 1 {
+		response, err = submitToMany(ctx, orderers, tx, need)
+	} else {
+		response, err = s.submit(ctx, orderers, tx)
+	}
 	switch {
 	case !placed:
 	case err != nil:

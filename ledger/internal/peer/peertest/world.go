@@ -3,6 +3,9 @@
 package peertest
 
 import (
+	"fmt"
+	"net"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
@@ -31,7 +35,9 @@ type World struct {
 	Genesis *commonpb.Block
 	Bundle  *channelconfig.Bundle
 	CAs     map[string]*ca.Authority
-	signers map[string]*identity.SigningIdentity
+	// Replicas are the orderers' identities, where some may lie.
+	Replicas []*identity.SigningIdentity
+	signers  map[string]*identity.SigningIdentity
 }
 
 // Options change the channel that New makes.
@@ -40,6 +46,8 @@ type Options struct {
 	Orderers []string            // host:port
 	Peers    map[string][]string // MSP id to host:port
 	TLSCert  []byte              // PEM, of every organisation; its own authority by default
+	// Liars is how many orderers may lie: three times as many and one more are consenters, at the first of Orderers.
+	Liars int
 }
 
 // New makes a network of Org1MSP, Org2MSP and OrdererMSP.
@@ -60,8 +68,7 @@ func New(t testing.TB, opts Options) *World {
 	if orderers == nil {
 		orderers = []string{"127.0.0.1:1"}
 	}
-	var err error
-	w.Genesis, err = channelconfig.NewGenesis(channelconfig.Genesis{
+	genesis := channelconfig.Genesis{
 		ChannelID: Channel, ConsensusType: channelconfig.Solo,
 		MaxMessageCount: 500, AbsoluteMaxBytes: 10 << 20, PreferredMaxBytes: 2 << 20, BatchTimeout: time.Second,
 		Mode: opts.Mode, VirtualBlockTxs: 100, VirtualBlockInterval: 100 * time.Millisecond,
@@ -71,11 +78,39 @@ func New(t testing.TB, opts Options) *World {
 			{Name: "kv", Version: "1.0", Policy: "OR('Org1MSP.peer','Org2MSP.peer')"},
 			{Name: "both", Version: "1.0", Policy: "AND('Org1MSP.peer','Org2MSP.peer')"},
 		},
-	})
+	}
+	if opts.Liars > 0 {
+		w.replicate(&genesis, 3*opts.Liars+1)
+	}
+	var err error
+	w.Genesis, err = channelconfig.NewGenesis(genesis)
 	require.NoError(t, err)
 	w.Bundle, err = channelconfig.FromBlock(w.Genesis)
 	require.NoError(t, err)
 	return w
+}
+
+// replicate has so many orderers seal blocks together.
+func (w *World) replicate(g *channelconfig.Genesis, consenters int) {
+	g.ConsensusType = channelconfig.BFT
+	addresses := g.OrdererOrgs[0].Endpoints
+	for i := range consenters {
+		cert, key, err := w.CAs["OrdererMSP"].Issue(ca.Request{CommonName: fmt.Sprint("orderer", i+1), Unit: "orderer"})
+		require.NoError(w.T, err)
+		signer, err := identity.NewSigner("OrdererMSP", cert, key)
+		require.NoError(w.T, err)
+		w.Replicas = append(w.Replicas, signer)
+		address := fmt.Sprint("127.0.0.1:", i+1)
+		if i < len(addresses) {
+			address = addresses[i]
+		}
+		host, port, err := net.SplitHostPort(address)
+		require.NoError(w.T, err)
+		number, err := strconv.ParseUint(port, 10, 16)
+		require.NoError(w.T, err)
+		g.Consenters = append(g.Consenters, &etcdraftpb.Consenter{Host: host, Port: uint32(number)})
+		g.Identities = append(g.Identities, channelconfig.GenesisIdentity{MSPID: "OrdererMSP", Cert: cert})
+	}
 }
 
 // Signer is the organisation's identity of a unit (client, peer, admin, orderer).
@@ -227,9 +262,25 @@ func (w *World) NewOrderer() *Orderer {
 func (o *Orderer) Seal(txs [][]byte) (*commonpb.BlockHeader, *commonpb.BlockMetadata) {
 	o.World.T.Helper()
 	header := &commonpb.BlockHeader{Number: o.Number, PreviousHash: o.Previous, DataHash: protoutil.DataHash(txs)}
-	metadata, err := protoutil.SignBlock(o.World.Signer("OrdererMSP", "orderer"), header, 0, nil)
+	metadata, err := o.sign(header)
 	require.NoError(o.World.T, err)
 	o.Number++
 	o.Previous = protoutil.BlockHeaderHash(header)
 	return header, metadata
+}
+
+func (o *Orderer) sign(header *commonpb.BlockHeader) (*commonpb.BlockMetadata, error) {
+	replicas := o.World.Replicas
+	if len(replicas) == 0 {
+		return protoutil.SignBlock(o.World.Signer("OrdererMSP", "orderer"), header, 0, nil)
+	}
+	var signatures []*commonpb.MetadataSignature
+	for i := range channelconfig.Quorum(len(replicas)) {
+		signature, err := protoutil.SignAsConsenter(replicas[i], uint32(i)+1, header, 0, nil)
+		if err != nil {
+			return nil, err
+		}
+		signatures = append(signatures, signature)
+	}
+	return protoutil.SignedBlock(0, nil, signatures)
 }
