@@ -32,12 +32,22 @@ const (
 // stage names a call of the gateway.
 type stage string
 
-// The stages of a transaction, in order.
+// The stages of a ledger's transaction, in order.
 const (
 	stageEndorse stage = "endorse"
 	stageSubmit  stage = "submit"
-	stageCommit  stage = "commit"
+	stageCommit  stage = "commit" // also where a database refuses a transaction beside others
 )
+
+// Where else an operation can fail.
+const (
+	stageEvaluate  stage = "evaluate"
+	stageConnect   stage = "connect" // on a connection, or in a process, of its own
+	stageOperation stage = "operation"
+)
+
+// codeUnknown is the verdict of a write whose answer was lost, and of which nothing could be found out.
+const codeUnknown = "UNKNOWN"
 
 // client is one gateway peer over one HTTP/2 connection.
 type client struct {
@@ -45,16 +55,6 @@ type client struct {
 	conn    *grpc.ClientConn
 	gateway gatewaypb.GatewayClient
 	drafter *drafter
-}
-
-// outcome is what became of one transaction.
-type outcome struct {
-	txID                    string
-	block                   uint64
-	endorse, submit, commit time.Duration // of the stages that were reached
-	failedAt                stage         // empty: committed as valid
-	code                    string        // gRPC code, or validation code at stageCommit
-	detail                  string        // what the peer said about a failure
 }
 
 func dial(e endpoint, channel, chaincode string, pace *wire.Pacer) (*client, error) {

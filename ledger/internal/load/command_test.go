@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -14,7 +15,19 @@ import (
 // commandEnv is set where this test's program is the command, to the network that it shall use.
 const commandEnv = "QIOI_TEST_LOAD"
 
+// onceEnv is set where this test's program is the command that does one operation.
+const onceEnv = "QIOI_TEST_ONCE"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(onceEnv) != "" {
+		root := &cobra.Command{}
+		root.AddCommand(Command())
+		root.SetArgs(os.Args[1:])
+		if root.Execute() != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if network := os.Getenv(commandEnv); network != "" {
 		cmd := Command()
 		cmd.SetArgs([]string{"--network", network, "--rate", "1"})

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +42,24 @@ type fakeGateway struct {
 	known   map[string]peerpb.TxValidationCode
 	calls   []string
 	refused []string
+	// evaluated are the calls that were not ordered.
+	evaluated []string
+	// connections were accepted so far.
+	connections atomic.Int64
+}
+
+// counting counts what it accepts.
+type counting struct {
+	net.Listener
+	count *atomic.Int64
+}
+
+func (c counting) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.count.Add(1)
+	}
+	return conn, err
 }
 
 func (g *fakeGateway) refuse(err error) error {
@@ -74,6 +93,24 @@ func (g *fakeGateway) Endorse(_ context.Context, r *gatewaypb.EndorseRequest) (*
 	g.known[r.GetTransactionId()] = code
 	g.calls = append(g.calls, strings.Join(args, " "))
 	return &gatewaypb.EndorseResponse{PreparedTransaction: &commonpb.Envelope{Payload: []byte(r.GetTransactionId())}}, nil
+}
+
+func (g *fakeGateway) Evaluate(_ context.Context, r *gatewaypb.EvaluateRequest) (*gatewaypb.EvaluateResponse, error) {
+	args, err := g.openProposal(&gatewaypb.EndorseRequest{
+		TransactionId: r.GetTransactionId(), ChannelId: r.GetChannelId(), ProposedTransaction: r.GetProposedTransaction(),
+	})
+	if err != nil {
+		return nil, g.refuse(err)
+	}
+	if g.verdict != nil {
+		if _, err := g.verdict(args); err != nil {
+			return nil, err
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.evaluated = append(g.evaluated, strings.Join(args, " "))
+	return &gatewaypb.EvaluateResponse{Result: &peerpb.Response{Status: 200}}, nil
 }
 
 // openProposal reads a proposal as a peer would.
@@ -188,6 +225,7 @@ func startNetwork(t *testing.T, gateways ...*fakeGateway) string {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
 		server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
+		listener = counting{listener, &g.connections}
 		gatewaypb.RegisterGatewayServer(server, g)
 		go func() { _ = server.Serve(listener) }()
 		t.Cleanup(server.Stop)

@@ -82,14 +82,26 @@ func TestTheLoadGoesOnDuringTheCooldown(t *testing.T) {
 	assert.InDelta(t, 0.3, r.Seconds, 0.001)
 }
 
+// TestWhatTheWindowCouldNotSendIsNotSentInTheCooldown: the first call lasts for longer than the window, and the second one,
+// of the cooldown, ends the run.
 func TestWhatTheWindowCouldNotSendIsNotSentInTheCooldown(t *testing.T) {
-	g := &fakeGateway{delay: func() time.Duration { return 1200 * time.Millisecond }}
-	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--rate", "30", "--max-in-flight", "1",
-		"--warmup", "0s", "--duration", "1s", "--cooldown", "2s")
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	var calls atomic.Int64
+	g := &fakeGateway{delay: func() time.Duration {
+		if calls.Add(1) == 1 {
+			return 1200 * time.Millisecond
+		}
+		end()
+		return 0
+	}}
+	r, err := execute(ctx, t, "--network", startNetwork(t, g), "--rate", "30", "--max-in-flight", "1", "--timeout", "1m",
+		"--warmup", "0s", "--duration", "1s", "--cooldown", "10m")
 	require.NoError(t, err)
+	assert.True(t, r.Interrupted)
 	assert.Equal(t, int64(1), r.Committed)
 	assert.Equal(t, int64(29), r.Unsent)
-	assert.Greater(t, len(g.seen()), 1, "the load went on")
+	assert.Len(t, g.seen(), 2, "the load went on")
 }
 
 func TestClosedLoopKeepsItsClients(t *testing.T) {
@@ -117,6 +129,70 @@ func TestClosedLoopKeepsItsClients(t *testing.T) {
 		assert.Equal(t, "put", words[0])
 		assert.Len(t, words[2], 1024)
 	}
+}
+
+func TestReadsCanBeQueries(t *testing.T) {
+	ordered, asked := &fakeGateway{}, &fakeGateway{}
+	args := []string{"--rate", "200", "--warmup", "0s", "--duration", "300ms", "--chaincode", "kv", "--workload", "insert",
+		"--read-share", "0.5", "--value-size", "8", "--accounts", "10", "--network"}
+	_, err := execute(context.Background(), t, append(args, startNetwork(t, ordered))...)
+	require.NoError(t, err)
+	assert.Empty(t, ordered.evaluated)
+
+	r, err := execute(context.Background(), t, append(args, startNetwork(t, asked), "--queries")...)
+	require.NoError(t, err)
+	assert.Equal(t, int64(60), r.Committed)
+	assert.Equal(t, int64(len(asked.evaluated)), r.Kinds["get"].Committed)
+	assert.Equal(t, int64(60), r.Kinds["get"].Committed+r.Kinds["insert"].Committed)
+	assert.NotEmpty(t, asked.evaluated)
+	for _, c := range asked.seen() {
+		assert.NotContains(t, c, "get ", "what is asked is not ordered")
+	}
+	get := r.Kinds["get"].Latency
+	assert.Positive(t, get.Min)
+	assert.LessOrEqual(t, get.Min, get.P25)
+	assert.LessOrEqual(t, get.P25, get.P50)
+	assert.LessOrEqual(t, get.P50, get.P75)
+	assert.LessOrEqual(t, get.P75, get.Max*1.001)
+}
+
+func TestABurstIsDueAtOnce(t *testing.T) {
+	p := &pacer{plan: plan{rate: 10, burst: 5, duration: time.Second}, start: time.Unix(1_000_000, 0)}
+	var due []time.Duration
+	for i := range 11 {
+		due = append(due, p.due(i).Sub(p.start))
+	}
+	half := 500 * time.Millisecond
+	assert.Equal(t, []time.Duration{0, 0, 0, 0, 0, half, half, half, half, half, 2 * half}, due)
+
+	g := &fakeGateway{}
+	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--rate", "40", "--burst", "10", "--warmup", "0s",
+		"--duration", "1s")
+	require.NoError(t, err)
+	assert.Equal(t, int64(40), r.Committed)
+}
+
+func TestAConnectionForEachOperation(t *testing.T) {
+	one, two := &fakeGateway{}, &fakeGateway{}
+	r, err := execute(context.Background(), t, "--network", startNetwork(t, one, two), "--rate", "20", "--fresh", "connection",
+		"--warmup", "0s", "--duration", "500ms")
+	require.NoError(t, err)
+	assert.Equal(t, int64(10), r.Committed)
+	assert.Len(t, one.seen(), 5)
+	assert.Len(t, two.seen(), 5)
+	assert.Positive(t, one.connections.Load()-1, "each on its own")
+	assert.Equal(t, int64(6), one.connections.Load(), "one for each, and the one that looks whether the peer answers")
+}
+
+func TestAProcessForEachOperation(t *testing.T) {
+	g := &fakeGateway{}
+	t.Setenv(onceEnv, "1") // this test's program is the command then
+	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--rate", "10", "--fresh", "process", "--warmup", "0s",
+		"--duration", "500ms", "--chaincode", "kv", "--value-size", "40")
+	require.NoError(t, err)
+	assert.Equal(t, int64(5), r.Committed, r.Failures)
+	assert.Len(t, g.seen(), 5)
+	assert.Empty(t, g.refused)
 }
 
 func TestFailuresAreCountedByStageAndCode(t *testing.T) {
@@ -275,8 +351,14 @@ func TestWrongUseIsSaidInOneLine(t *testing.T) {
 		{[]string{"--network", network, "--rate", "1", "--accounts", "1"}, "--accounts"},
 		{[]string{"--network", network, "--rate", "1", "--hot-share", "2"}, "--hot-share"},
 		{[]string{"--network", network, "--rate", "1", "--value-size", "0"}, "--value-size"},
+		{[]string{"--network", network, "--clients", "1", "--burst", "2"}, "--burst"},
+		{[]string{"--network", network, "--rate", "1", "--fresh", "x"}, "connection and process are accepted"},
+		{[]string{"--network", network, "--rate", "1", "--consistency", "x"}, "one, quorum, all and serial are accepted"},
+		{[]string{"--network", network, "--rate", "1", "--zipf", "1"}, "--zipf"},
+		{[]string{"--network", network, "--rate", "1", "--zipf", "0.5", "--hot-keys", "1"}, "--zipf"},
+		{[]string{"--network", network, "--rate", "1", "--read-share", "2"}, "--read-share"},
 		{[]string{"--network", network, "--rate", "1", "--channel", "x"}, `channel "x"`},
-		{[]string{"--network", network, "--rate", "1", "--chaincode", "x"}, `chaincode "x": kv, smallbank are accepted`},
+		{[]string{"--network", network, "--rate", "1", "--chaincode", "x"}, `chaincode "x": fabcoin, kv, scm, smallbank are accepted`},
 		{[]string{"--network", network, "--rate", "1", "--workload", "x"}, `no workload "x": create, mix are accepted`},
 		{[]string{"--network", network, "--rate", "1", "--peers", "peer9"}, `peer "peer9"`},
 		{[]string{"--network", network, "--rate", "1", "--record", "/nowhere/x"}, "/nowhere/x"},

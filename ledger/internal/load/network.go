@@ -20,13 +20,23 @@ type description struct {
 	file string
 }
 
-// endpoint is a gateway peer and the client identity that is used with it.
+// Systems that are no ledger, by the mode that their network.json tells.
+const (
+	systemLedger    = "ledger"
+	systemCassandra = "cassandra"
+	systemMySQL     = "mysql"
+	systemMariaDB   = "mariadb"
+)
+
+// endpoint is a gateway peer and the client identity that is used with it, or a node of a database.
 type endpoint struct {
 	name    string
 	address string
 	tlsCA   string // file; empty: plaintext
 	signer  *identity.SigningIdentity
 }
+
+func (e endpoint) String() string { return e.name }
 
 func readNetwork(file string) (*description, error) {
 	described, err := network.Load(file)
@@ -64,11 +74,36 @@ func (n *description) processors(cores int) int {
 		if err != nil || !net.ParseIP(host).IsLoopback() {
 			return 0
 		}
-		if node.Role == "orderer" || node.Role == "peer" {
+		if node.Role == "orderer" || node.Role == "peer" || node.Role == roleReplica {
 			nodes++
 		}
 	}
 	return process.FairProcessors(cores, nodes)
+}
+
+// system is what the network is one of.
+func (n *description) system() string {
+	switch n.Mode {
+	case systemCassandra, systemMySQL, systemMariaDB:
+		return n.Mode
+	}
+	return systemLedger
+}
+
+const roleReplica = "replica"
+
+// replicas gives a database's nodes: those asked for, or all.
+func (n *description) replicas(asked []string) ([]endpoint, error) {
+	var found []endpoint
+	for _, node := range n.Nodes {
+		if node.Role == roleReplica && (len(asked) == 0 || slices.Contains(asked, node.Name)) {
+			found = append(found, endpoint{name: node.Name, address: node.Address})
+		}
+	}
+	if len(found) == 0 || len(asked) > len(found) {
+		return nil, fmt.Errorf("network file %s: %q: nodes of the database are accepted", n.file, asked)
+	}
+	return found, nil
 }
 
 // channel resolves the channel to use: the one asked for, or the first.

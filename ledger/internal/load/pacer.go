@@ -11,6 +11,7 @@ import (
 // plan is when a run sends and what of it is measured.
 type plan struct {
 	rate     float64 // transactions per second; 0: closed loop
+	burst    int     // so many are due at once; 0 is as 1
 	workers  int     // clients of a closed loop, bound of what is under way in an open one
 	warmup   time.Duration
 	duration time.Duration // measured, after the warm-up
@@ -54,6 +55,9 @@ func (p *pacer) next(ctx context.Context) (i int, due time.Time, ok bool) {
 }
 
 func (p *pacer) due(i int) time.Time {
+	if p.burst > 1 {
+		i -= i % p.burst
+	}
 	return p.start.Add(time.Duration(float64(i) / p.rate * float64(time.Second)))
 }
 
@@ -61,7 +65,8 @@ func (p *pacer) due(i int) time.Time {
 // late (process.Alarm), several at once, and their latency counts from when they were due.
 func (p *pacer) keepTime(ctx context.Context, alarm *process.Alarm) {
 	for {
-		next := 1 + int(time.Since(p.start).Seconds()*p.rate)
+		every := max(1, p.burst)
+		next := every * (1 + int(time.Since(p.start).Seconds()*p.rate/float64(every)))
 		alarm.Set(time.Until(p.due(next)))
 		select {
 		case <-alarm.C:

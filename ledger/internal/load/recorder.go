@@ -43,10 +43,13 @@ type recorder struct {
 	mu        sync.Mutex
 	total     *hdrhistogram.Histogram
 	stages    map[stage]*hdrhistogram.Histogram
+	kinds     map[string]*hdrhistogram.Histogram // by function
 	failures  map[failureKey]*failureCount
 	sent      int64 // finished or not, due inside the window
 	committed int64 // valid, due inside the window
 	inWindow  int64 // valid, committed inside the window
+	lost      int64 // writes due inside the window whose answer was lost
+	unknown   int64 // of these, those of which nothing could be found out
 	warm      int64 // valid, committed after the warm-up, the drain included
 	all       counters
 	series    *series
@@ -59,10 +62,7 @@ func newRecorder(start time.Time, p plan) *recorder {
 	r := &recorder{
 		windowStart: start.Add(p.warmup), windowEnd: start.Add(p.warmup + p.duration),
 		total: newHistogram(), failures: map[failureKey]*failureCount{}, series: newSeries(start),
-		stages: map[stage]*hdrhistogram.Histogram{},
-	}
-	for _, s := range []stage{stageEndorse, stageSubmit, stageCommit} {
-		r.stages[s] = newHistogram()
+		stages: map[stage]*hdrhistogram.Histogram{}, kinds: map[string]*hdrhistogram.Histogram{},
 	}
 	return r
 }
@@ -80,11 +80,17 @@ func (r *recorder) send(due time.Time) {
 	}
 }
 
-func (r *recorder) finish(o outcome, due, now time.Time) {
+func (r *recorder) finish(o outcome, c call, due, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	latency := now.Sub(due)
 	r.series.add(now, latency, o.failedAt == "")
+	if o.lost && r.measured(due) {
+		r.lost++
+		if o.unknown {
+			r.unknown++
+		}
+	}
 	if o.failedAt != "" {
 		r.all.failed++
 		if r.measured(due) {
@@ -104,9 +110,21 @@ func (r *recorder) finish(o outcome, due, now time.Time) {
 	}
 	r.committed++
 	observe(r.total, latency)
-	observe(r.stages[stageEndorse], o.endorse)
-	observe(r.stages[stageSubmit], o.submit)
-	observe(r.stages[stageCommit], o.commit)
+	observe(histogramOf(r.kinds, string(c[0])), latency)
+	if o.commit > 0 {
+		observe(histogramOf(r.stages, stageEndorse), o.endorse)
+		observe(histogramOf(r.stages, stageSubmit), o.submit)
+		observe(histogramOf(r.stages, stageCommit), o.commit)
+	}
+}
+
+func histogramOf[K comparable](all map[K]*hdrhistogram.Histogram, key K) *hdrhistogram.Histogram {
+	h := all[key]
+	if h == nil {
+		h = newHistogram()
+		all[key] = h
+	}
+	return h
 }
 
 func (r *recorder) countFailure(o outcome) {

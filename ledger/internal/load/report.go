@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -11,6 +13,7 @@ import (
 
 // About is what was measured.
 type About struct {
+	System    string   `json:"system"` // ledger, cassandra, mysql or mariadb
 	Channel   string   `json:"channel"`
 	Chaincode string   `json:"chaincode"`
 	Workload  string   `json:"workload"`
@@ -38,18 +41,31 @@ type Result struct {
 	Failed     int64   `json:"failed"`
 	Unsent     int64   `json:"unsent"` // due inside the window, but all workers were busy until its end
 
+	Lost    int64 `json:"lost_answers"` // writes whose answer was lost; what was found out about them is counted
+	Unknown int64 `json:"unknown"`      // of these, those of which nothing could be found out: they are failed
+
 	Latency   Latency            `json:"latency_ms"`
-	Stages    map[string]Latency `json:"stages_ms"`
+	Kinds     map[string]Kind    `json:"kinds"`     // by the function that was called
+	Stages    map[string]Latency `json:"stages_ms"` // of a ledger's transactions
 	Failures  []Failure          `json:"failures"`
 	Breakdown *Breakdown         `json:"breakdown,omitempty"`
 	CPU       CPU                `json:"cpu"`
 	Series    []Second           `json:"timeseries"`
 }
 
+// Kind is one kind of operation.
+type Kind struct {
+	Committed int64   `json:"committed"` // valid, due inside the window
+	Latency   Latency `json:"latency_ms"`
+}
+
 // Latency sums up a histogram, in milliseconds.
 type Latency struct {
 	Mean float64 `json:"mean"`
+	Min  float64 `json:"min"`
+	P25  float64 `json:"p25"`
 	P50  float64 `json:"p50"`
+	P75  float64 `json:"p75"`
 	P95  float64 `json:"p95"`
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p99_9"`
@@ -87,6 +103,7 @@ func newResult(p *pacer, rec *recorder, cpu CPU, ended time.Time, interrupted bo
 	r := &Result{
 		Loop: "closed", IntendedRate: p.rate, Workers: p.workers, Started: rec.windowStart.UTC(), Interrupted: interrupted,
 		Sent: rec.sent, Committed: rec.committed, Unsent: p.unsent.Load(),
+		Lost: rec.lost, Unknown: rec.unknown, Kinds: map[string]Kind{},
 		Latency: summarize(rec.total), Stages: map[string]Latency{}, CPU: cpu, Series: rec.series.done,
 	}
 	if p.rate > 0 {
@@ -101,6 +118,9 @@ func newResult(p *pacer, rec *recorder, cpu CPU, ended time.Time, interrupted bo
 	for name, h := range rec.stages {
 		r.Stages[string(name)] = summarize(h)
 	}
+	for name, h := range rec.kinds {
+		r.Kinds[name] = Kind{h.TotalCount(), summarize(h)}
+	}
 	r.Failures, r.Failed = rec.failureList()
 	return r
 }
@@ -110,7 +130,8 @@ func summarize(h *hdrhistogram.Histogram) Latency {
 		return Latency{}
 	}
 	return Latency{
-		Mean: h.Mean() / 1000, P50: milliseconds(h, 50), P95: milliseconds(h, 95), P99: milliseconds(h, 99),
+		Mean: h.Mean() / 1000, Min: float64(h.Min()) / 1000,
+		P25: milliseconds(h, 25), P50: milliseconds(h, 50), P75: milliseconds(h, 75), P95: milliseconds(h, 95), P99: milliseconds(h, 99),
 		P999: milliseconds(h, 99.9), Max: float64(h.Max()) / 1000,
 	}
 }
@@ -137,7 +158,13 @@ func (r *Result) writeText(w io.Writer) error {
 	text += fmt.Sprintf("%-10s %9s %9s %9s %9s %9s %9s\n", "ms", "mean", "p50", "p95", "p99", "p99.9", "max")
 	text += latencyRow("total", r.Latency)
 	for _, s := range []stage{stageEndorse, stageSubmit, stageCommit} {
-		text += latencyRow(string(s), r.Stages[string(s)])
+		if l, ok := r.Stages[string(s)]; ok {
+			text += latencyRow(string(s), l)
+		}
+	}
+	text += kindsText(r.Kinds)
+	if r.Lost > 0 {
+		text += fmt.Sprintf("\nanswers lost %d, of which %d were not found out\n", r.Lost, r.Unknown)
 	}
 	text += r.Breakdown.text()
 	if len(r.Failures) > 0 {
@@ -148,6 +175,16 @@ func (r *Result) writeText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text)
 	return err
+}
+
+// kindsText shows each kind as a box plot does.
+func kindsText(kinds map[string]Kind) string {
+	text := fmt.Sprintf("\n%-24s %9s %9s %9s %9s %9s %9s\n", "ms, by kind", "count", "min", "p25", "p50", "p75", "max")
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		l := kinds[name].Latency
+		text += fmt.Sprintf("%-24s %9d %9.3f %9.3f %9.3f %9.3f %9.3f\n", name, kinds[name].Committed, l.Min, l.P25, l.P50, l.P75, l.Max)
+	}
+	return text
 }
 
 func latencyRow(name string, l Latency) string {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestCallsDependOnSeedAndNumberAlone(t *testing.T) {
-	for chaincode, names := range map[string][]string{"smallbank": {"mix"}, "kv": {"put", "update", "ycsb50"}} {
+	for chaincode, names := range map[string][]string{"smallbank": {"mix"}, "kv": {"put", "update", "ycsb50"}, "fabcoin": {"mint"}} {
 		for _, name := range names {
 			o := workloadOptions{accounts: 100, valueSize: 64, seed: 5}
 			_, a, err := findWorkload(chaincode, name, o)
@@ -47,7 +48,7 @@ func TestCreateNeverRepeatsAnAccount(t *testing.T) {
 }
 
 func TestHotKeysTakeTheirShare(t *testing.T) {
-	c := chooser{workloadOptions{accounts: 1000, hotKeys: 10, hotShare: 0.9, seed: 1}}
+	c := newChooser(workloadOptions{accounts: 1000, hotKeys: 10, hotShare: 0.9, seed: 1})
 	hot := 0
 	const n = 10_000
 	for i := range n {
@@ -59,12 +60,66 @@ func TestHotKeysTakeTheirShare(t *testing.T) {
 }
 
 func TestMixNeverPaysItself(t *testing.T) {
-	w := &bankMix{chooser{workloadOptions{accounts: 2, seed: 3}}}
+	w := &bankMix{newChooser(workloadOptions{accounts: 2, seed: 3})}
 	for i := range 200 {
 		if c := w.call(i); len(c) == 4 {
 			assert.NotEqual(t, c[2], c[3])
 		}
 	}
+}
+
+func TestZipfsLawFavoursTheFirst(t *testing.T) {
+	const n, draws = 1000, 100_000
+	c := newChooser(workloadOptions{accounts: n, zipf: 0.99, seed: 1})
+	counts := make([]int, n)
+	for i := range draws {
+		counts[c.pick(c.random(i))]++
+	}
+	var zeta float64
+	for i := 1; i <= n; i++ {
+		zeta += math.Pow(float64(i), -0.99)
+	}
+	for _, place := range []int{1, 2, 10} { // the closed form is exact for the first two only
+		want := draws / zeta / math.Pow(float64(place), 0.99)
+		assert.InEpsilon(t, want, counts[place-1], 0.25, place)
+	}
+	assert.Equal(t, n-1, c.law.pick(math.Nextafter(1, 0)), "the last one is drawn too, and nothing beyond")
+	assert.Less(t, newZipfian(2, 0.5).pick(0.999), 2)
+}
+
+func TestInsertsNeverRepeatAKeyAndReadWhatIsThere(t *testing.T) {
+	_, w, err := findWorkload("kv", "ycsb90", workloadOptions{accounts: 50, valueSize: 1024, seed: 1})
+	require.NoError(t, err)
+	there, made, reads := map[string]bool{}, map[string]bool{}, 0
+	for _, c := range w.setup() {
+		assert.Equal(t, "put", string(c[0]))
+		there[string(c[1])] = true
+	}
+	assert.Len(t, there, 50)
+	const n = 2000
+	for i := range n {
+		c := w.call(i)
+		if string(c[0]) == "get" {
+			reads++
+			assert.True(t, there[string(c[1])])
+			continue
+		}
+		assert.Equal(t, "insert", string(c[0]))
+		assert.Len(t, c[2], 1024)
+		made[string(c[1])] = true
+	}
+	assert.InDelta(t, n/10, reads, 50)
+	assert.Len(t, made, n-reads)
+	_, plain, err := findWorkload("kv", "insert", workloadOptions{accounts: 50, valueSize: 8, seed: 1})
+	require.NoError(t, err)
+	assert.Empty(t, plain.setup(), "without reads nothing has to be there")
+}
+
+func TestADatabasesKeysAreThereBeforeTheyAreUpdated(t *testing.T) {
+	o := workloadOptions{accounts: 20, valueSize: 8, seed: 1}
+	assert.Empty(t, newKV(o, "update", 0.5).setup())
+	o.preload = true
+	assert.Len(t, newKV(o, "update", 0.5).setup(), 20)
 }
 
 func TestYCSB50IsHalfReads(t *testing.T) {
@@ -108,7 +163,7 @@ func TestProgressLineSaysWhereTheRunIs(t *testing.T) {
 	rec := newRecorder(p.start, p.plan)
 	for i := range 30 {
 		rec.send(p.start)
-		rec.finish(outcome{}, p.start, p.start.Add(time.Duration(i)*10*time.Millisecond))
+		rec.finish(outcome{}, newCall("put", "k"), p.start, p.start.Add(time.Duration(i)*10*time.Millisecond))
 	}
 	rec.send(p.start)
 	for at, want := range map[time.Duration]string{

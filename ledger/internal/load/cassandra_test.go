@@ -1,0 +1,79 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestARingsNodesAreTakenInTurn(t *testing.T) {
+	nodes := []endpoint{{name: "replica1", address: "127.0.0.1:9042"}, {name: "replica2", address: "127.0.0.2:9042"}}
+	o := &options{chaincode: "kv", consistency: "one", timeout: time.Second}
+	whole, err := newCassandra(narrow(nodes, everyOne), 2, o)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"127.0.0.1", "127.0.0.2"}, whole.config.Hosts)
+	assert.Equal(t, gocql.One, whole.reads)
+	one, err := newCassandra(narrow(nodes, 3), 2, o)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"127.0.0.2"}, one.config.Hosts)
+	_, err = newCassandra(nodes, 2, &options{chaincode: "scm"})
+	require.ErrorContains(t, err, `system cassandra has no chaincode "scm": accepted is kv`)
+}
+
+func TestWhichErrorsLeaveAWriteOpen(t *testing.T) {
+	for err, open := range map[error]bool{
+		&gocql.RequestErrWriteTimeout{WriteType: "CAS"}: true,
+		&gocql.RequestErrCASWriteUnknown{}:              true,
+		gocql.ErrTimeoutNoResponse:                      true,
+		gocql.ErrConnectionClosed:                       true,
+		context.DeadlineExceeded:                        true,
+		&gocql.RequestErrUnavailable{}:                  false,
+		gocql.ErrNoConnections:                          false,
+		errors.New("syntax error"):                      false,
+	} {
+		assert.Equal(t, open, answerLost(fmt.Errorf("wrapped: %w", err)), err)
+	}
+}
+
+func TestWhichErrorsOfARingAreNoReasonToGiveUpTheSetup(t *testing.T) {
+	for code, passes := range map[int]bool{
+		gocql.ErrCodeUnavailable: true, gocql.ErrCodeOverloaded: true, gocql.ErrCodeWriteTimeout: true, gocql.ErrCodeReadTimeout: true,
+		gocql.ErrCodeSyntax: false, gocql.ErrCodeUnauthorized: false,
+	} {
+		o := cqlOutcome(outcome{}, refusal(code))
+		assert.Equal(t, passes, mayPass(o), o.code)
+	}
+}
+
+// refusal is an error by which a node answers.
+type refusal int
+
+func (e refusal) Code() int       { return int(e) }
+func (e refusal) Message() string { return "no" }
+func (e refusal) Error() string   { return e.Message() }
+
+func TestLostAnswersAreCountedByWhatBecameOfThem(t *testing.T) {
+	p := plan{duration: time.Second}
+	start := time.Unix(1_000_000, 0)
+	rec := newRecorder(start, p)
+	for _, o := range []outcome{
+		{lost: true}, // found out: it took place
+		{lost: true, failedAt: stageCommit, code: "NOT_APPLIED"},
+		{lost: true, unknown: true, failedAt: stageCommit, code: codeUnknown},
+		{},
+	} {
+		rec.send(start)
+		rec.finish(o, newCall("insert", "k", "v"), start, start.Add(time.Millisecond))
+	}
+	r := newResult(&pacer{plan: p, start: start}, rec, CPU{}, start.Add(time.Second), false)
+	assert.Equal(t, int64(2), r.Committed)
+	assert.Equal(t, int64(2), r.Failed)
+	assert.Equal(t, int64(3), r.Lost)
+	assert.Equal(t, int64(1), r.Unknown)
+}

@@ -1,0 +1,76 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qioi/qioi/ledger/internal/wire"
+	"github.com/qioi/qioi/ledger/pb/gatewaypb"
+)
+
+// gateways are a ledger's peers, taken in turn.
+type gateways struct {
+	clients []*client
+	queries map[string]bool // functions that one peer answers from its state; all others are ordered
+}
+
+func newGateways(endpoints []endpoint, channel string, pace *wire.Pacer, o *options) (*gateways, error) {
+	g := &gateways{}
+	if o.queries {
+		g.queries = readers[o.chaincode]
+	}
+	for _, e := range endpoints {
+		c, err := dial(e, channel, o.chaincode, pace)
+		if err != nil {
+			return nil, errors.Join(err, g.close())
+		}
+		g.clients = append(g.clients, c)
+	}
+	return g, nil
+}
+
+func (g *gateways) connect(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, c := range g.clients {
+		group.Go(func() error { return c.connect(ctx) })
+	}
+	return group.Wait()
+}
+
+// setup makes nothing: contracts are there when the network is.
+func (g *gateways) setup(context.Context) error { return nil }
+
+func (g *gateways) do(ctx context.Context, i int, c call) outcome {
+	one := g.clients[i%len(g.clients)]
+	if g.queries[string(c[0])] {
+		return one.evaluate(ctx, c)
+	}
+	return one.transact(ctx, c)
+}
+
+func (g *gateways) close() error {
+	var errs []error
+	for _, c := range g.clients {
+		errs = append(errs, c.conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// evaluate asks the peer's own state; nothing is ordered.
+func (c *client) evaluate(ctx context.Context, args [][]byte) outcome {
+	request, err := c.drafter.proposal(args, time.Now())
+	if err != nil {
+		return outcome{failedAt: stageEvaluate, code: "CLIENT", detail: err.Error()}
+	}
+	o := outcome{txID: request.GetTransactionId()}
+	_, err = c.gateway.Evaluate(ctx, &gatewaypb.EvaluateRequest{
+		TransactionId: o.txID, ChannelId: request.GetChannelId(), ProposedTransaction: request.GetProposedTransaction(),
+	})
+	if err != nil {
+		return o.failed(stageEvaluate, err)
+	}
+	return o
+}

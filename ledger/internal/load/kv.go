@@ -1,0 +1,83 @@
+package load
+
+import (
+	"slices"
+	"strconv"
+)
+
+// kv writes values of one size to keys that it chooses; a share of its transactions only read.
+type kv struct {
+	chooser
+	function string
+	reads    float64
+	filler   []byte
+}
+
+func newKV(o workloadOptions, function string, reads float64) *kv {
+	w := &kv{chooser: newChooser(o), function: function, reads: reads, filler: make([]byte, o.valueSize)}
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+	r := w.random(-1)
+	for i := range w.filler {
+		w.filler[i] = letters[r.IntN(len(letters))]
+	}
+	return w
+}
+
+// setup puts every key in place where that is asked for. A ledger's update of a key that is not there makes it.
+func (w *kv) setup() []call {
+	if !w.preload {
+		return nil
+	}
+	calls := make([]call, w.accounts)
+	for i := range calls {
+		calls[i] = call{[]byte("put"), chosen(i), slices.Clone(w.filler)}
+	}
+	return calls
+}
+
+func (w *kv) call(i int) call {
+	r := w.random(i)
+	key := chosen(w.pick(r))
+	if w.reads > 0 && r.Float64() < w.reads {
+		return call{[]byte("get"), key}
+	}
+	return call{[]byte(w.function), key, w.value(i)}
+}
+
+func chosen(key int) []byte { return strconv.AppendInt([]byte("key-"), int64(key), 10) }
+
+// value is unique by the number of the transaction.
+func (w *kv) value(i int) []byte {
+	value := slices.Clone(w.filler)
+	copy(value, strconv.Itoa(i))
+	return value
+}
+
+// inserts makes a new key with each of its writes, so that no two conflict; a share of its transactions read keys that
+// were there before.
+type inserts struct {
+	kv
+	run string
+}
+
+func newInserts(o workloadOptions, reads float64) *inserts {
+	o.preload = reads > 0
+	return &inserts{kv: *newKV(o, "insert", reads), run: newRunID()}
+}
+
+func (w *inserts) call(i int) call {
+	r := w.random(i)
+	if w.reads > 0 && r.Float64() < w.reads {
+		return call{[]byte("get"), chosen(w.pick(r))}
+	}
+	return call{[]byte(w.function), []byte(w.run + "-" + strconv.Itoa(i)), w.value(i)}
+}
+
+// mint makes one coin with each transaction, as the measurements with Fabcoin do. A coin belongs to who made it.
+type mint struct{ chooser }
+
+func (w *mint) setup() []call { return nil }
+
+func (w *mint) call(i int) call {
+	return newCall("mint", `[{"amount":`+strconv.Itoa(1+w.random(i).IntN(maxAmount))+`}]`)
+}
