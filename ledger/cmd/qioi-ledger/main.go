@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/qioi/qioi/ledger/internal/bftbench"
+	"github.com/qioi/qioi/ledger/internal/calibrate"
 	"github.com/qioi/qioi/ledger/internal/configtool"
 	"github.com/qioi/qioi/ledger/internal/contracts"
 	"github.com/qioi/qioi/ledger/internal/inspect"
@@ -54,7 +56,7 @@ func newRoot() *cobra.Command {
 		Version:       ops.ThisBuild().String(),
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(setup.Command(), setup.AddOrdererCommand(), setup.RenewTLSCommand(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command(), configtool.Command(), sequencer.Command(), nodeCommand())
+	root.AddCommand(setup.Command(), setup.AddOrdererCommand(), setup.RenewTLSCommand(), orderer.Command(), peer.Command(), inspect.Command(), contracts.Command(), load.Command(), configtool.Command(), sequencer.Command(), calibrate.Command(), bftbench.Command(), nodeCommand())
 	sayUsage(root)
 	return root
 }

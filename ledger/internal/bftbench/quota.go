@@ -1,0 +1,88 @@
+package bftbench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// groups gives each replica a group of processes with a quota of CPU time, so that one which does nothing does not give
+// its part to the others.
+type groups struct {
+	folder string
+	unify  bool // cgroup v2
+	quota  float64
+	made   []string
+}
+
+// period is short, so that a replica which has used up its part waits for a few milliseconds only.
+const period = 10_000 // microseconds
+
+// newGroups makes none where there is no quota.
+func newGroups(quota float64) (*groups, error) {
+	g := &groups{quota: quota}
+	if quota == 0 {
+		return g, nil
+	}
+	root := "/sys/fs/cgroup/cpu"
+	if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err != nil {
+		root, g.unify = "/sys/fs/cgroup", true
+	}
+	g.folder = filepath.Join(root, "qioi-bft-bench-"+strconv.Itoa(os.Getpid()))
+	if err := g.make(g.folder); err != nil {
+		return nil, fmt.Errorf("a quota needs control groups: %w", err)
+	}
+	if g.unify {
+		if err := errors.Join(enable(root), enable(g.folder)); err != nil {
+			return nil, errors.Join(fmt.Errorf("a quota needs the controller cpu: %w", err), g.remove())
+		}
+	}
+	return g, nil
+}
+
+func enable(folder string) error {
+	return os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+cpu"), 0)
+}
+
+func (g *groups) make(folder string) error {
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return err
+	}
+	g.made = append(g.made, folder)
+	return nil
+}
+
+// add puts a replica's process into a group of its own.
+func (g *groups) add(id bft.ID, pid int) error {
+	if g.quota == 0 {
+		return nil
+	}
+	folder := filepath.Join(g.folder, fmt.Sprintf("replica%d", id))
+	if err := g.make(folder); err != nil {
+		return err
+	}
+	values := map[string]string{"cpu.cfs_period_us": strconv.Itoa(period), "cpu.cfs_quota_us": strconv.Itoa(int(g.quota * period))}
+	if g.unify {
+		values = map[string]string{"cpu.max": fmt.Sprintf("%d %d", int(g.quota*period), period)}
+	}
+	for name, value := range values {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(value), 0); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+}
+
+// remove takes the groups away once their processes have ended.
+func (g *groups) remove() error {
+	var errs []error
+	for i := len(g.made) - 1; i >= 0; i-- {
+		errs = append(errs, os.Remove(g.made[i]))
+	}
+	g.made = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,261 @@
+// Package replica is one replica of the benchmark: the pipeline of input, batch, worker, execute, checkpoint and output
+// around a protocol's core, with nothing of a ledger in the way.
+//
+// The way of a transaction at the primary: input decodes and cuts batches, batch verifies the clients' signatures and
+// makes one string, the worker steps the core, execute writes and answers, checkpoint vouches for the state, output
+// encodes, proves and sends. A stage without threads is done by the worker.
+package replica
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/bftbench/link"
+	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
+	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
+	"github.com/qioi/qioi/ledger/internal/bftbench/store"
+	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// Config is what one replica needs to know.
+type Config struct {
+	Run    plan.Run
+	ID     bft.ID
+	Keys   auth.Keys
+	TLS    link.Certificate
+	Folder string // Folder is for SQLite's file.
+}
+
+// Replica is one. Its methods are for one goroutine, but for Sample.
+type Replica struct {
+	cfg      Config
+	protocol protocol.Protocol
+	suite    auth.Suite
+	listener net.Listener
+	server   *tls.Config
+	dialling *tls.Config
+	shape    *link.Shape
+
+	cutter  cutter
+	batches chan task
+	work    chan task
+	points  chan point
+	execs   chan bft.Ordered
+	syncs   chan point
+	outs    []chan parcel
+	tokens  chan struct{} // of the input stage
+
+	meters  map[string]*stage.Meter
+	dropped atomic.Int64 // messages to replicas whose queue was full
+	refused atomic.Int64 // transactions and messages whose proof was none
+	batched atomic.Int64 // batches that were made
+	failed  chan error
+	stopped chan struct{}
+
+	worker   *worker
+	executor *executor
+
+	mu       sync.Mutex
+	replicas map[bft.ID]*target
+	machines map[int]*target
+	conns    []*link.Conn
+}
+
+// queued is the capacity of queues. Clients wait for answers, so that no more than what they have sent is under way;
+// what replicas tell each other of it fits.
+const queued = 1 << 14
+
+// New listens; Run serves.
+func New(cfg Config) (*Replica, error) {
+	p, err := protocol.Find(cfg.Run.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{cfg: cfg, protocol: p, meters: map[string]*stage.Meter{}, replicas: map[bft.ID]*target{}, machines: map[int]*target{}}
+	if r.suite, err = auth.New(cfg.Keys, auth.Party(cfg.ID)); err != nil {
+		return nil, err
+	}
+	if cfg.Run.TLS {
+		if r.server, r.dialling, err = cfg.TLS.Configs(); err != nil {
+			return nil, err
+		}
+	}
+	r.shape = &link.Shape{Delay: cfg.Run.Delay, Bandwidth: cfg.Run.Bandwidth}
+	table, err := store.Open(cfg.Run.Execution, cfg.Folder, cfg.Run.Load.Records, cfg.Run.Load.Value)
+	if err != nil {
+		return nil, err
+	}
+	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	s := cfg.Run.Stages
+	r.batches, r.work, r.points = make(chan task, queued), make(chan task, queued), make(chan point, 64)
+	r.execs, r.syncs = make(chan bft.Ordered, cfg.Run.Window()+64), make(chan point, 64)
+	r.failed, r.stopped = make(chan error, 1), make(chan struct{})
+	r.tokens = make(chan struct{}, max(1, s.Input))
+	for range s.Output {
+		r.outs = append(r.outs, make(chan parcel, queued))
+	}
+	r.measure()
+	r.executor = newExecutor(r, table)
+	r.worker = newWorker(r)
+	r.cutter.init(r)
+	return r, nil
+}
+
+func (r *Replica) measure() {
+	s := r.cfg.Run.Stages
+	add := func(name string, threads int, queue func() int) {
+		r.meters[name] = &stage.Meter{Name: name, Threads: threads, Queue: queue}
+	}
+	add(stage.Input, s.Input, nil)
+	add(stage.Batch, s.Batch, func() int { return len(r.batches) })
+	add(stage.Worker, 1, func() int { return len(r.work) })
+	add(stage.Execute, s.Execute, func() int { return len(r.execs) })
+	add(stage.Checkpoint, s.Checkpoint, func() int { return len(r.syncs) })
+	add(stage.Output, s.Output, func() (all int) {
+		for _, out := range r.outs {
+			all += len(out)
+		}
+		return all
+	})
+}
+
+// Address is where it listens.
+func (r *Replica) Address() string { return r.listener.Addr().String() }
+
+// Meters are what its stages count.
+func (r *Replica) Meters() []*stage.Meter {
+	var all []*stage.Meter
+	for _, name := range stage.Names {
+		all = append(all, r.meters[name])
+	}
+	return all
+}
+
+// Connect dials the other replicas, by number; those without an address have failed.
+func (r *Replica) Connect(addresses map[bft.ID]string) error {
+	for id, address := range addresses {
+		if id == r.cfg.ID || address == "" {
+			continue
+		}
+		c, err := link.Dial(address, r.dialling, r.shape)
+		if err != nil {
+			return fmt.Errorf("replica %d: %w", id, err)
+		}
+		hello := &bft.Writer{Bytes: []byte{link.Hello}}
+		hello.Uint(uint64(r.cfg.ID))
+		c.Append(hello.Bytes)
+		if err := c.Flush(); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		r.replicas[id] = &target{conn: c, queue: int(id)}
+		r.conns = append(r.conns, c)
+		r.mu.Unlock()
+	}
+	return nil
+}
+
+// Run serves until ctx ends.
+func (r *Replica) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	stop := context.AfterFunc(ctx, func() {
+		close(r.stopped)
+		_ = r.listener.Close()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, c := range r.conns {
+			_ = c.Close()
+		}
+	})
+	defer stop()
+	s := r.cfg.Run.Stages
+	group.Go(func() error { return r.accept(ctx) })
+	group.Go(func() error {
+		select {
+		case err := <-r.failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	group.Go(func() error { return r.cutter.run(ctx) })
+	for range s.Batch {
+		group.Go(func() error { return r.runBatch(ctx) })
+	}
+	group.Go(func() error { return r.worker.run(ctx) })
+	if s.Execute > 0 {
+		group.Go(func() error { return r.executor.run(ctx) })
+	}
+	if s.Checkpoint > 0 {
+		group.Go(func() error { return r.runCheckpoint(ctx) })
+	}
+	for _, out := range r.outs {
+		group.Go(func() error { return r.runOutput(ctx, out) })
+	}
+	err := group.Wait()
+	if closing := r.executor.table.Close(); err == nil || ctx.Err() != nil && err == ctx.Err() {
+		err = closing
+	}
+	return err
+}
+
+// Sample is what the replica has counted.
+type Sample struct {
+	Stages   []stage.Sample
+	Process  stage.Process
+	Dropped  int64
+	Refused  int64
+	Executed int64
+}
+
+// Sample reads it. Any goroutine may ask.
+func (r *Replica) Sample() Sample {
+	s := Sample{Process: stage.Self(), Dropped: r.dropped.Load(), Refused: r.refused.Load(), Executed: r.executor.done.Load()}
+	for _, m := range r.Meters() {
+		s.Stages = append(s.Stages, m.Sample())
+	}
+	return s
+}
+
+// fail ends Run with an error.
+func (r *Replica) fail(err error) {
+	select {
+	case r.failed <- err:
+	default: // one is enough
+	}
+}
+
+// put waits for room in a queue.
+func put[T any](ctx context.Context, queue chan T, item T) {
+	select {
+	case queue <- item:
+	default:
+		select {
+		case queue <- item:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// task is something for the batch stage or the worker: what is not decoded, transactions to make a batch of, or an input.
+type task struct {
+	frame   []byte // frame is not decoded yet
+	from    bft.ID
+	group   []ycsb.Signed
+	batch   []byte // batch is what clients have signed, to be submitted
+	message bft.Message
+	proof   []byte // proof is of payload, which is the message's spelling
+	payload []byte
+	checked bool // checked: the clients' signatures of batch, or of what message proposes, are verified
+}

@@ -1,0 +1,277 @@
+package bftbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/bftbench/clients"
+	"github.com/qioi/qioi/ledger/internal/bftbench/link"
+	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
+	"github.com/qioi/qioi/ledger/internal/bftbench/replica"
+	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// Options are how a run is measured.
+type Options struct {
+	InProcess bool // InProcess has all replicas in this process; then CPU is not theirs alone.
+	Warmup    time.Duration
+	Duration  time.Duration
+	Profiles  string // Profiles is the folder for a CPU profile of each replica's measured time; "": none are made.
+}
+
+// ErrNothing ends a run without a single transaction.
+var ErrNothing = errors.New("no transaction was ordered")
+
+// errCertificates is why some runs are refused.
+var errCertificates = errors.New("protocol and failed: that clients make certificates where a replica has failed is simulated only")
+
+// Measure starts replicas and clients, and tells what they did.
+func Measure(ctx context.Context, run plan.Run, o Options) (_ *Result, err error) {
+	if err := run.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := protocol.Find(run.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	if p.Certify != nil && run.Failed > 0 {
+		return nil, errCertificates
+	}
+	if o.Profiles != "" && o.InProcess {
+		return nil, errInside
+	}
+	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
+	if err != nil {
+		return nil, err
+	}
+	floor, err := floorOf(run, keys)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{run: run, keys: keys, inProcess: o.InProcess}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	found, err := s.measure(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	found.Floor = floor
+	if floor.Throughput > 0 {
+		found.Floor.Part = found.Throughput / floor.Throughput
+	}
+	return found, nil
+}
+
+// session is the parts of a run.
+type session struct {
+	run       plan.Run
+	keys      auth.Keys
+	inProcess bool
+	folder    string
+	groups    *groups
+	members   []member
+	machine   *clients.Machine
+}
+
+func (s *session) start() (err error) {
+	if s.folder, err = os.MkdirTemp("", "qioi-bft-bench-"); err != nil {
+		return err
+	}
+	if s.groups, err = newGroups(s.run.Quota); err != nil {
+		return err
+	}
+	certificate, err := link.NewCertificate()
+	if err != nil {
+		return err
+	}
+	addresses := map[bft.ID]string{}
+	for i := range s.run.Alive() {
+		id := bft.ID(i + 1)
+		cfg := replica.Config{Run: s.run, ID: id, Keys: s.keys, TLS: certificate, Folder: filepath.Join(s.folder, fmt.Sprint(id))}
+		if err := os.Mkdir(cfg.Folder, 0o700); err != nil {
+			return err
+		}
+		m, err := s.startOne(cfg)
+		if err != nil {
+			return err
+		}
+		s.members = append(s.members, m)
+		addresses[id] = m.Address()
+	}
+	for _, m := range s.members {
+		if err := m.Connect(addresses); err != nil {
+			return err
+		}
+	}
+	if s.machine, err = clients.New(s.run, s.keys, 0); err != nil {
+		return err
+	}
+	_, dialling, err := certificate.Configs()
+	if err != nil {
+		return err
+	}
+	if !s.run.TLS {
+		dialling = nil
+	}
+	return s.machine.Connect(addresses, dialling)
+}
+
+func (s *session) startOne(cfg replica.Config) (member, error) {
+	if s.inProcess {
+		return startInside(cfg)
+	}
+	return startOutside(cfg, s.groups)
+}
+
+// stop ends what was started.
+func (s *session) stop() error {
+	var errs []error
+	for _, m := range s.members {
+		errs = append(errs, m.Stop())
+	}
+	if s.groups != nil {
+		errs = append(errs, s.groups.remove())
+	}
+	if s.folder != "" {
+		errs = append(errs, os.RemoveAll(s.folder))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *session) measure(ctx context.Context, o Options) (*Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.machine.Run(inner) })
+	var found *Result
+	group.Go(func() error {
+		defer cancel()
+		if err := sleep(inner, o.Warmup); err != nil {
+			return err
+		}
+		if err := s.profile(o.Profiles); err != nil {
+			return err
+		}
+		before, own, began := s.samples(), stage.Self(), time.Now()
+		end := s.machine.Measure()
+		if err := sleep(inner, o.Duration); err != nil {
+			return err
+		}
+		seen, used, elapsed := end(), stage.Self(), time.Since(began)
+		after := s.samples()
+		if err := errors.Join(before.err, after.err); err != nil {
+			return err
+		}
+		if o.Profiles != "" {
+			for _, m := range s.members {
+				if err := m.Profile(""); err != nil {
+					return err
+				}
+			}
+		}
+		found = s.result(seen, elapsed)
+		if seen.Done > 0 {
+			found.Clients.CPU = 1e6 * (used.CPU - own.CPU) / float64(seen.Done)
+			s.addReplicas(found, before, after)
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil && (found == nil || !errors.Is(err, context.Canceled)) {
+		return nil, err
+	}
+	if found.Throughput == 0 { // said here: above, the clients' own end may come before it
+		return nil, ErrNothing
+	}
+	return found, nil
+}
+
+// profile begins a CPU profile of each replica, where there is a folder for them.
+func (s *session) profile(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	for i, m := range s.members {
+		if err := m.Profile(filepath.Join(folder, fmt.Sprintf("replica%d.pprof", i+1))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+type samples struct {
+	of  []replica.Sample
+	err error
+}
+
+func (s *session) samples() (all samples) {
+	for _, m := range s.members {
+		one, err := m.Sample()
+		all.of, all.err = append(all.of, one), errors.Join(all.err, err)
+	}
+	return all
+}
+
+func (s *session) result(seen clients.Measured, elapsed time.Duration) *Result {
+	h := seen.Latency
+	at := func(p float64) float64 { return float64(h.ValueAtPercentile(p)) / 1000 }
+	tps := float64(seen.Done) / elapsed.Seconds()
+	return &Result{
+		Kind: "real", Run: s.run, Seconds: elapsed.Seconds(), Throughput: tps, Operations: tps * float64(s.run.Load.Operations),
+		Latency: Latency{Mean: h.Mean() / 1000, P50: at(50), P95: at(95), P99: at(99)},
+		Clients: Client{Counts: seen.Counts}, Stages: map[string]float64{},
+	}
+}
+
+// addReplicas says what each replica used per transaction.
+func (s *session) addReplicas(found *Result, before, after samples) {
+	done := found.Throughput * found.Seconds
+	for i := range s.members {
+		a, b := after.of[i], before.of[i]
+		one := Replica{
+			ID: bft.ID(i + 1), CPU: 1e6 * (a.Process.CPU - b.Process.CPU) / done, System: 1e6 * (a.Process.System - b.Process.System) / done,
+			Memory: a.Process.Memory, Dropped: a.Dropped - b.Dropped, Refused: a.Refused - b.Refused,
+		}
+		rest := one.CPU
+		for j := range a.Stages {
+			d := a.Stages[j].Since(b.Stages[j])
+			st := Stage{Name: d.Name, Threads: d.Threads, Saturation: d.Saturation(found.Seconds), CPU: 1e6 * d.CPU / done, Queue: d.Waiting}
+			one.Stages = append(one.Stages, st)
+			found.Stages[st.Name] += st.CPU
+			rest -= st.CPU
+		}
+		// What is left is the runtime's: reading from connections, waking goroutines, collecting garbage.
+		if !s.inProcess {
+			found.Stages["runtime"] += rest
+			found.CPU += one.CPU
+		}
+		found.Replicas = append(found.Replicas, one)
+	}
+	if s.inProcess {
+		found.CPU = found.Clients.CPU // one process has it all
+		found.Clients.CPU = 0
+	}
+}

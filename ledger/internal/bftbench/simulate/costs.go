@@ -1,0 +1,284 @@
+package simulate
+
+import (
+	"crypto/sha256"
+	"errors"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
+	"github.com/qioi/qioi/ledger/internal/bftbench/store"
+	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// Costs is what each step takes, measured by micro-benchmarks on this machine: one processor's time.
+type Costs struct {
+	Verify    time.Duration // Verify is of a client's signature.
+	Tag       time.Duration // Tag proves a reply to one receiver.
+	Broadcast time.Duration // Broadcast proves a message to all replicas.
+	Check     time.Duration // Check is of what Broadcast made, by one receiver.
+	Proof     int           // Proof is how many bytes Broadcast makes.
+	Request   int           // Request is the size of a client's request with its signature, in bytes.
+
+	Hash    float64       // Hash is nanoseconds per byte.
+	Copy    float64       // Copy is nanoseconds per byte.
+	Walk    time.Duration // Walk reads a request out of a frame or a batch.
+	Gather  time.Duration // Gather puts a request into a batch.
+	Execute time.Duration // Execute is all writes of a request, and its answer.
+	Resume  time.Duration // Resume is Execute after others have had the caches that the table was in.
+
+	Spell time.Duration // Spell encodes a vote, Read decodes it.
+	Read  time.Duration
+	Step  map[string]time.Duration // Step is of the core, without proofs and digests, by what it is given.
+
+	Send, Receive         time.Duration // Send and Receive are of a write to a connection, the kernel's part included.
+	SendByte, ReceiveByte float64       // SendByte and ReceiveByte are nanoseconds more per byte.
+	Wake                  time.Duration // Wake has another goroutine begin.
+	Handoff               time.Duration // Handoff is Wake of one that keeps its thread, as those of the batch stage do.
+	Idle                  time.Duration // Idle is what it takes besides when the whole process has slept.
+	Meter                 time.Duration // Meter is the replica's own count of a piece of work.
+	Garbage               float64       // Garbage is nanoseconds of collecting per byte that is allocated. The others include it.
+}
+
+// MeasureCosts takes what a run needs. It takes a second or two.
+func MeasureCosts(run plan.Run) (c Costs, err error) {
+	// A goroutine that keeps its thread, as a program's first may, is woken at a far higher price.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err = measureCosts(run)
+	}()
+	<-done
+	return c, err
+}
+
+func measureCosts(run plan.Run) (Costs, error) {
+	var c Costs
+	// The steps run as in a replica of one processor. What is typical leaves the few collections out: of those each step has
+	// the part that its garbage makes.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
+	if err != nil {
+		return c, err
+	}
+	one, err1 := auth.New(keys, 1)
+	two, err2 := auth.New(keys, 2)
+	client, err3 := auth.New(keys, auth.Machine(0))
+	for _, err := range []error{err1, err2, err3} {
+		if err != nil {
+			return c, err
+		}
+	}
+	if err := c.measureRequests(run, client); err != nil {
+		return c, err
+	}
+	c.measureProofs(one, two, client)
+	if err := c.measureConnections(); err != nil {
+		return c, err
+	}
+	c.measureThreads()
+	return c, c.measureCore(run)
+}
+
+func (c *Costs) measureProofs(one, two, client auth.Suite) {
+	statement := make([]byte, 80)
+	signature := client.Requests.Broadcast(statement)
+	c.Verify = c.measure(8, func(n int) {
+		for range n {
+			two.Requests.VerifyBroadcast(auth.Machine(0), statement, signature)
+		}
+	})
+	c.Tag = c.measure(4, func(n int) {
+		for range n {
+			one.Links.Tag(auth.Machine(0), statement)
+		}
+	})
+	proof := one.Links.Broadcast(statement)
+	c.Proof = len(proof)
+	c.Broadcast = c.measure(4, func(n int) {
+		for range n {
+			one.Links.Broadcast(statement)
+		}
+	})
+	c.Check = c.measure(8, func(n int) {
+		for range n {
+			two.Links.VerifyBroadcast(1, statement, proof)
+		}
+	})
+	data := make([]byte, 16<<10)
+	c.Hash = float64(c.measure(8, func(n int) {
+		for range n {
+			sha256.Sum256(data)
+		}
+	})) / float64(len(data))
+	to := make([]byte, len(data))
+	c.Copy = float64(c.measure(100, func(n int) {
+		for range n {
+			copy(to, data)
+		}
+	})) / float64(len(data))
+}
+
+func (c *Costs) measureRequests(run plan.Run, client auth.Suite) error {
+	// Each chunk has other transactions: what they touch is as cold as in a real run.
+	count := min(run.Requests(), 200)
+	folder, err := os.MkdirTemp("", "qioi-bft-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	table, err := store.Open(run.Execution, folder, run.Load.Records, run.Load.Value)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = table.Close() }()
+	c.measureGarbage()
+	source := ycsb.NewSource(run.Load, ycsb.NewZipf(run.Load.Records, run.Load.Skew), 1)
+	w := &bft.Writer{}
+	source.Append(w, client.Requests, 1, 1)
+	signature := client.Requests.Broadcast(nil) // the scheme's length; signing so many would take long
+	var txs []ycsb.Signed
+	unsigned := fixed(signature)
+	frame := &bft.Writer{}
+	for i := range count {
+		source.Append(frame, unsigned, uint64(i), 1)
+	}
+	c.Request = len(frame.Bytes) / count
+	c.Walk = c.measureCold(ownCache, func(int) {
+		txs = txs[:0]
+		r := bft.NewReader(frame.Bytes)
+		for range count {
+			txs = append(txs, ycsb.ReadSigned(r))
+		}
+	}) / time.Duration(count)
+	c.Gather = c.measureCold(ownCache, func(int) { ycsb.Batch(txs, 1) }) / time.Duration(count)
+	batches := make([][]byte, 2*(chunks+1)) // for each measurement one more is to warm up
+	for i := range batches {
+		frame.Bytes, txs = frame.Bytes[:0:0], txs[:0]
+		for j := range count {
+			source.Append(frame, unsigned, uint64(i*count+j), 1)
+		}
+		r := bft.NewReader(frame.Bytes)
+		for range count {
+			txs = append(txs, ycsb.ReadSigned(r))
+		}
+		batches[i] = ycsb.Batch(txs, 1)
+	}
+	last := make(map[uint64]uint64, len(batches)*count)
+	var failed error
+	execute := func(int) {
+		answers := make([]byte, 0, count*ycsb.AnswerSize)
+		failed = errors.Join(failed, ycsb.Unbatch(batches[0], func(t ycsb.Signed) bool {
+			client, number := ycsb.Who(t.Body)
+			if last[client] < number+1 {
+				last[client] = number
+			}
+			if _, _, _, err := ycsb.Execute(t.Body, table); err != nil {
+				failed = err
+				return false
+			}
+			answers = ycsb.AppendAnswer(answers, client, number)
+			return true
+		}))
+		batches = batches[1:]
+	}
+	c.Execute = c.measureCold(ownCache, execute) / time.Duration(count)
+	c.Resume = c.measureCold(sharedCache, execute) / time.Duration(count)
+	return failed
+}
+
+// fixed signs everything alike.
+type fixed []byte
+
+func (f fixed) Tag(auth.Party, []byte) []byte                   { return f }
+func (f fixed) Broadcast([]byte) []byte                         { return f }
+func (f fixed) Verify(auth.Party, []byte, []byte) bool          { return true }
+func (f fixed) VerifyBroadcast(auth.Party, []byte, []byte) bool { return true }
+
+// measureCore has replicas without proofs agree on batches, and times what each is given.
+func (c *Costs) measureCore(run plan.Run) error {
+	p, err := protocol.Find(run.Protocol)
+	if err != nil {
+		return err
+	}
+	found := map[string][]time.Duration{}
+	var cores []bft.Core
+	for i := range run.Replicas {
+		cores = append(cores, p.New(run, bft.ID(i+1), noProofs{}))
+	}
+	type delivery struct {
+		to bft.ID
+		in bft.Input
+	}
+	var queue fifo[delivery]
+	began := time.Now()
+	var spells, reads []time.Duration
+	entries := max(100, 2000/run.Replicas)
+	before := allocated()
+	for number := range entries {
+		spoil(ownCache)
+		queue.put(delivery{1, bft.Submit{Tx: fakeBatch(uint64(number))}})
+		for queue.len() > 0 {
+			d := queue.take()
+			kind := kindOf(d.in)
+			at := time.Now()
+			e := cores[d.to-1].Step(time.Since(began)+1, d.in)
+			found[kind] = append(found[kind], time.Since(at))
+			var last bft.Message
+			for _, o := range e.Send {
+				if o.Message != last && kind != "submit" {
+					at := time.Now()
+					raw := p.Encode(o.Message)
+					between := time.Now()
+					if _, err := p.Decode(raw); err != nil {
+						return err
+					}
+					spells, reads = append(spells, between.Sub(at)), append(reads, time.Since(between))
+				}
+				last = o.Message
+				queue.put(delivery{o.To, bft.Received{From: d.to, Message: o.Message}})
+			}
+			for _, o := range e.Apply {
+				if o.Sync {
+					queue.put(delivery{d.to, bft.Synced{Seq: o.Seq, Members: run.Group().Members}})
+				}
+			}
+		}
+	}
+	c.Step = map[string]time.Duration{}
+	steps := len(spells) + len(reads)
+	for _, times := range found {
+		steps += len(times)
+	}
+	garbage := scale(c.Garbage, int(allocated()-before)/steps) // in the mean: who makes how much is not known
+	for kind, times := range found {
+		c.Step[kind] = typical(times) + garbage
+	}
+	c.Spell, c.Read = typical(spells)+garbage, typical(reads)+garbage
+	return nil
+}
+
+// kindOf names an input as Costs.Step does.
+func kindOf(in bft.Input) string {
+	switch in := in.(type) {
+	case bft.Submit:
+		return "submit"
+	case bft.Received:
+		return in.Message.Kind()
+	case bft.Synced:
+		return "synced"
+	}
+	return "tick"
+}
+
+// noProofs believes everything.
+type noProofs struct{}
+
+func (noProofs) Sign([]byte) []byte                 { return nil }
+func (noProofs) Verify(bft.ID, []byte, []byte) bool { return true }
+func (noProofs) Check([]byte) (config, ok bool)     { return false, true }
+func (noProofs) Known(bft.Digest) bool              { return false }

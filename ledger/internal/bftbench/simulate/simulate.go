@@ -1,0 +1,311 @@
+// Package simulate runs the benchmark's protocols under a virtual clock: the same cores, the same pipeline, replicas with
+// as many processors as one likes, links with latency and bandwidth. What each step costs is measured first, on this
+// machine. Without randomness, the same costs give the same result.
+package simulate
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// Options are the machines that are simulated.
+type Options struct {
+	Cores     int           // Cores is each replica's processors.
+	Speed     float64       // Speed is that of a processor, where this machine's is 1.
+	Quota     float64       // Quota is each replica's part of its processors, in cores; 0: all.
+	Period    time.Duration // Period is the time that a quota is of.
+	Latency   time.Duration // Latency is of each link.
+	Bandwidth float64       // Bandwidth is of what a replica sends, in bytes per second; 0: unbounded.
+	Machines  int           // Machines is on how many the clients are.
+	Batches   int           // Batches is how many are measured, after as many as are under way at once.
+}
+
+// Default is the machines of the paper's Google cloud, as far as it describes them.
+func Default() Options {
+	return Options{Cores: 8, Speed: 1, Latency: 100 * time.Microsecond, Bandwidth: 1.25e9, Machines: 4, Batches: 400}
+}
+
+// Validate says what is wrong with them.
+func (o Options) Validate() error {
+	if o.Cores < 1 || o.Speed <= 0 || o.Quota < 0 || o.Quota > 0 && o.Period <= 0 || o.Latency < 0 || o.Bandwidth < 0 || o.Machines < 1 || o.Batches < 1 {
+		return fmt.Errorf("cores %d, speed %g, quota %g of %s, latency %s, bandwidth %g, machines %d, batches %d: at least one core, machine and batch, and a speed above 0 are accepted",
+			o.Cores, o.Speed, o.Quota, o.Period, o.Latency, o.Bandwidth, o.Machines, o.Batches)
+	}
+	return nil
+}
+
+// Outcome is what a simulated run has come to.
+type Outcome struct {
+	Seconds      float64 // Seconds is virtual time that was measured.
+	Transactions int
+	Latencies    []Weighted // Latencies are ascending.
+	Replicas     []Replica
+}
+
+// Weighted is a latency of so many transactions.
+type Weighted struct {
+	Latency time.Duration
+	Count   int
+}
+
+// Replica is one replica's part: CPU time and time at work by stage, both in seconds of all of its threads.
+type Replica struct {
+	ID      bft.ID
+	CPU     map[string]float64
+	Busy    map[string]float64
+	Threads map[string]int
+}
+
+var (
+	errFetch = errors.New("a replica has fallen behind the others by more than a window")
+	errStuck = errors.New("nothing is left to happen, and transactions wait")
+)
+
+// world is one run.
+type world struct {
+	run      plan.Run
+	options  Options
+	costs    Costs
+	protocol protocol.Protocol
+	engine   *engine
+	replicas map[bft.ID]*replica
+	batches  map[uint64]*batch
+	made     uint64
+	need     int
+	err      error
+
+	certificates []*batch // certificates are of batches whose clients wait for a quorum to hold theirs
+	settled      int
+	measuring    bool
+	latencies    []Weighted
+	count        int
+}
+
+// batch is what replicas agree on. Its bytes are imagined: the cores see its number.
+type batch struct {
+	tx       []byte
+	number   uint64
+	bytes    int
+	requests int
+	stamps   []stamp
+	replies  map[bft.ID]int
+	answers  map[bft.ID]bft.Message
+	full     int
+	done     bool
+	// holders are those who hold the certificate that the clients have made.
+	holders map[bft.ID]bool
+}
+
+// fakeBatch is a batch as cores see it.
+func fakeBatch(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
+
+func batchNumber(tx []byte) uint64 { return binary.BigEndian.Uint64(tx) }
+
+// Run simulates a run.
+func Run(run plan.Run, o Options, costs Costs) (*Outcome, error) {
+	if err := errors.Join(run.Validate(), o.Validate()); err != nil {
+		return nil, err
+	}
+	p, err := protocol.Find(run.Protocol)
+	if err != nil {
+		return nil, err
+	}
+	o.Latency += run.Delay
+	if run.Bandwidth > 0 {
+		o.Bandwidth = run.Bandwidth
+	}
+	w := &world{
+		run: run, options: o, costs: costs, protocol: p, engine: &engine{}, replicas: map[bft.ID]*replica{},
+		batches: map[uint64]*batch{}, need: p.Accepts(run.Group()),
+	}
+	for i := range run.Alive() {
+		id := bft.ID(i + 1)
+		w.replicas[id] = w.newReplica(id)
+		w.replicas[id].step(bft.Tick{}, 0)
+	}
+	underWay := run.Clients / run.Requests()
+	for left := run.Clients; left > 0; left -= run.Requests() {
+		w.submit(min(left, run.Requests()))
+	}
+	if err := w.until(underWay + 50); err != nil {
+		return nil, err
+	}
+	w.measuring = true
+	before, began := w.standing(), w.engine.now
+	if err := w.until(w.settled + max(o.Batches, underWay)); err != nil {
+		return nil, err
+	}
+	return w.outcome(before, w.engine.now-began), nil
+}
+
+// until lets things happen until so many batches are settled.
+func (w *world) until(settled int) error {
+	for w.settled < settled {
+		if w.err != nil {
+			return w.err
+		}
+		if !w.engine.step() || w.engine.now > time.Hour {
+			return errStuck
+		}
+	}
+	return nil
+}
+
+func (w *world) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// clientOf is the number under which replicas know a machine of clients.
+func (w *world) clientOf(machine int) bft.ID { return bft.ID(w.run.Replicas + 1 + machine) }
+
+// submit has clients send requests to the primary. Clients have as much CPU as they need.
+func (w *world) submit(requests int) {
+	bytes := requests * w.costs.Request
+	f := frame{requests: stamp{w.engine.now, requests}, bytes: bytes}
+	w.engine.after(w.options.Latency, func() { w.replicas[1].arrive(&parcelRun{frames: []frame{f}, bytes: bytes}) })
+}
+
+func (w *world) newBatch(stamps []stamp) *batch {
+	w.made++
+	b := &batch{number: w.made, tx: fakeBatch(w.made), stamps: stamps, replies: map[bft.ID]int{}, answers: map[bft.ID]bft.Message{}, holders: map[bft.ID]bool{}}
+	for _, s := range stamps {
+		b.requests += s.count
+	}
+	b.bytes = b.requests*w.costs.Request + 16
+	w.batches[b.number] = b
+	return b
+}
+
+// reply counts the frames of a replica. Once enough replicas have told all machines, the clients send again.
+func (w *world) reply(f frame) {
+	b := f.reply
+	if b.replies[f.from]++; b.replies[f.from] < w.options.Machines || b.done {
+		return
+	}
+	b.answers[f.from] = f.answer
+	b.full++
+	switch {
+	case b.full == w.need:
+		w.settle(b)
+	case w.protocol.Certify != nil && b.full == w.run.Group().Quorum():
+		w.engine.after(w.run.Fast, func() { w.certify(b) })
+	}
+}
+
+// certify has the clients of a batch show the replicas that a quorum has answered alike. They share one certificate, as if
+// a single client had sent the batch.
+func (w *world) certify(b *batch) {
+	if b.done {
+		return
+	}
+	m := w.protocol.Certify(w.run.Group(), b.answers)
+	w.certificates = append(w.certificates, b)
+	bytes := 64 + w.run.Group().Quorum()*(w.costs.Proof+8)
+	for i := range w.run.Alive() {
+		to := w.replicas[bft.ID(i+1)]
+		f := frame{from: w.clientOf(int(b.number) % w.options.Machines), message: m, bytes: bytes}
+		w.engine.after(w.options.Latency, func() { to.arrive(&parcelRun{frames: []frame{f}, bytes: bytes}) })
+	}
+}
+
+// certified counts the replicas that hold a certificate.
+func (w *world) certified(from, _ bft.ID, m bft.Message) {
+	if w.protocol.Certified == nil || !w.protocol.Certified(m) {
+		return
+	}
+	seq := w.protocol.Place(m)
+	for i, b := range w.certificates {
+		if w.protocol.Place(b.answers[1]) != seq {
+			continue
+		}
+		if b.holders[from] = true; len(b.holders) >= w.run.Group().Quorum() && !b.done {
+			w.certificates = append(w.certificates[:i], w.certificates[i+1:]...)
+			w.settle(b)
+		}
+		return
+	}
+}
+
+// settle has the clients of a batch send again.
+func (w *world) settle(b *batch) {
+	b.done = true
+	w.settled++
+	for _, s := range b.stamps {
+		if w.measuring {
+			w.latencies = append(w.latencies, Weighted{w.engine.now - s.sent, s.count * w.run.Load.Burst})
+			w.count += s.count * w.run.Load.Burst
+		}
+	}
+	w.submit(b.requests)
+	if b.number > 10_000 {
+		delete(w.batches, b.number-10_000) // no replica is so far behind
+	}
+}
+
+// sizeOf is how long a message is on the wire.
+func (w *world) sizeOf(m bft.Message) int {
+	size := 64 + w.costs.Proof
+	for _, tx := range w.protocol.Proposed(m) {
+		size += w.batches[batchNumber(tx)].bytes
+	}
+	return size
+}
+
+// standing is what every replica has used so far.
+func (w *world) standing() []Replica {
+	var all []Replica
+	for i := range w.run.Alive() {
+		one := Replica{ID: bft.ID(i + 1), CPU: map[string]float64{}, Busy: map[string]float64{}, Threads: map[string]int{}}
+		for name, threads := range w.replicas[one.ID].stages() {
+			one.Threads[name] = len(threads)
+			for _, t := range threads {
+				one.CPU[name] += t.cpu.Seconds()
+				one.Busy[name] += t.atWork().Seconds()
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func (w *world) outcome(before []Replica, elapsed time.Duration) *Outcome {
+	after := w.standing()
+	for i := range after {
+		for name := range after[i].CPU {
+			after[i].CPU[name] -= before[i].CPU[name]
+			after[i].Busy[name] -= before[i].Busy[name]
+		}
+	}
+	slices.SortFunc(w.latencies, func(a, b Weighted) int { return int(a.Latency - b.Latency) })
+	return &Outcome{Seconds: elapsed.Seconds(), Transactions: w.count, Latencies: w.latencies, Replicas: after}
+}
+
+// Percentile is in milliseconds.
+func (o *Outcome) Percentile(part float64) float64 {
+	rank := int(math.Ceil(part * float64(o.Transactions)))
+	for _, l := range o.Latencies {
+		if rank -= l.Count; rank <= 0 {
+			return float64(l.Latency) / 1e6
+		}
+	}
+	return 0
+}
+
+// Mean is in milliseconds.
+func (o *Outcome) Mean() float64 {
+	var sum float64
+	for _, l := range o.Latencies {
+		sum += float64(l.Latency) / 1e6 * float64(l.Count)
+	}
+	return sum / float64(max(1, o.Transactions))
+}

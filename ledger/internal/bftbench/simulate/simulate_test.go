@@ -1,0 +1,139 @@
+package simulate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+)
+
+// known are round costs, so that what follows from them can be said.
+func known() Costs {
+	return Costs{
+		Verify: 50 * time.Microsecond, Tag: time.Microsecond, Broadcast: time.Microsecond, Check: time.Microsecond, Request: 120, Proof: 64,
+		Hash: 0.7, Copy: 0.1, Walk: 50, Gather: 50, Execute: 500, Spell: 500, Read: 500,
+		Step: map[string]time.Duration{"submit": 2000, "pre-prepare": 2000, "prepare": 1000, "commit": 1000, "synced": 2000, "order": 2000, "response": 1000, "commit-certificate": 1000, "checkpoint": 1000, "tick": 1000},
+		Send: 5 * time.Microsecond, Receive: 2 * time.Microsecond, SendByte: 0.3, ReceiveByte: 0.3, Wake: 500,
+	}
+}
+
+func small() (plan.Run, Options) {
+	run, o := plan.Default(), Default()
+	run.Clients, o.Batches, o.Machines = 1000, 60, 1
+	return run, o
+}
+
+func TestTheStageThatIsFullBoundsTheThroughput(t *testing.T) {
+	run, o := small()
+	found, err := Run(run, o, known())
+	require.NoError(t, err)
+	// Two batch threads verify 50 us a transaction: 40,000 a second at most.
+	tps := float64(found.Transactions) / found.Seconds
+	assert.InDelta(t, 40_000, tps, 2000)
+	primary := found.Replicas[0]
+	assert.InDelta(t, 1, primary.Busy["batch"]/found.Seconds/2, 0.03)
+	assert.Less(t, primary.Busy["worker"]/found.Seconds, 0.5)
+	// Little's law ties the clients to their latency.
+	assert.InEpsilon(t, 1000/tps*1000, found.Mean(), 0.1)
+	assert.LessOrEqual(t, found.Percentile(0.5), found.Percentile(0.99))
+
+	run.Stages.Batch, run.Stages.Execute = 0, 0
+	alone, err := Run(run, o, known())
+	require.NoError(t, err)
+	assert.Less(t, float64(alone.Transactions)/alone.Seconds, 0.55*tps, "the worker does it all")
+}
+
+func TestProcessorsLinksAndFailuresCount(t *testing.T) {
+	run, o := small()
+	rate := func(change func(*plan.Run, *Options)) float64 {
+		r, o := run, o
+		change(&r, &o)
+		found, err := Run(r, o, known())
+		require.NoError(t, err)
+		return float64(found.Transactions) / found.Seconds
+	}
+	base := rate(func(*plan.Run, *Options) {})
+	assert.InEpsilon(t, base, rate(func(*plan.Run, *Options) {}), 1e-9, "the same costs give the same result")
+	assert.Less(t, rate(func(_ *plan.Run, o *Options) { o.Cores = 1 }), 0.6*base)
+	assert.InEpsilon(t, base/2, rate(func(_ *plan.Run, o *Options) { o.Speed = 0.5 }), 0.1)
+	assert.Less(t, rate(func(r *plan.Run, _ *Options) { r.Overlap, r.Delay = 1, 5*time.Millisecond }), 0.3*base, "in order over slow links")
+	// Three backups get 12,000 bytes a batch.
+	assert.InEpsilon(t, 1e6/(3*120), rate(func(_ *plan.Run, o *Options) { o.Bandwidth = 1e6 }), 0.3)
+	assert.InEpsilon(t, base, rate(func(r *plan.Run, _ *Options) { r.Failed = 1 }), 0.1)
+	assert.Positive(t, rate(func(r *plan.Run, _ *Options) { r.Replicas = 16 }))
+}
+
+func TestAReplicaThatHasUsedItsQuotaStandsStillUntilTheNextPeriod(t *testing.T) {
+	run, o := small()
+	outcome := func(change func(*plan.Run, *Options)) (tps, mean float64) {
+		r, o := run, o
+		o.Cores, o.Period = 1, 10*time.Millisecond
+		change(&r, &o)
+		found, err := Run(r, o, known())
+		require.NoError(t, err)
+		for _, one := range found.Replicas {
+			used := 0.0
+			for _, cpu := range one.CPU {
+				used += cpu
+			}
+			if o.Quota > 0 {
+				assert.LessOrEqual(t, used/found.Seconds, o.Quota*1.02, "replica %d", one.ID)
+			}
+		}
+		return float64(found.Transactions) / found.Seconds, found.Mean()
+	}
+	whole, _ := outcome(func(*plan.Run, *Options) {})
+	part, _ := outcome(func(_ *plan.Run, o *Options) { o.Quota = 0.4 })
+	assert.InEpsilon(t, 0.4*whole, part, 0.05)
+	// Whoever needs less than the quota does not notice it, where a slower processor takes longer for all.
+	few := func(r *plan.Run) { r.Clients, r.Batch, r.Checkpoint = 1, 1, 100 }
+	_, alone := outcome(func(r *plan.Run, _ *Options) { few(r) })
+	_, spared := outcome(func(r *plan.Run, o *Options) { few(r); o.Quota = 0.4 })
+	_, slower := outcome(func(r *plan.Run, o *Options) { few(r); o.Speed = 0.4 })
+	assert.InEpsilon(t, alone, spared, 0.02)
+	assert.Greater(t, slower, 1.2*alone)
+}
+
+func TestOneFailedBackupSendsClientsOfZyzzyvaTheLongWay(t *testing.T) {
+	run, o := small()
+	run.Protocol = "zyzzyva"
+	whole, err := Run(run, o, known())
+	require.NoError(t, err)
+	assert.Less(t, whole.Mean(), 60.0)
+	run.Failed = 1
+	failed, err := Run(run, o, known())
+	require.NoError(t, err)
+	assert.Greater(t, failed.Mean(), float64(run.Fast.Milliseconds()), "each client waits for the last replica in vain")
+	assert.Less(t, float64(failed.Transactions)/failed.Seconds, 0.5*float64(whole.Transactions)/whole.Seconds)
+}
+
+func TestCostsAreMeasured(t *testing.T) {
+	run, _ := small()
+	run.Load.Records = 1000
+	c, err := MeasureCosts(run)
+	require.NoError(t, err)
+	assert.Greater(t, c.Verify, c.Check, "a signature takes longer than a code")
+	for _, kind := range []string{"submit", "pre-prepare", "prepare", "commit", "synced", "checkpoint"} {
+		assert.Positive(t, c.Step[kind], kind)
+	}
+	assert.Positive(t, c.Send)
+	assert.Positive(t, c.Execute)
+	assert.Positive(t, c.Meter)
+	assert.Positive(t, c.Garbage)
+	assert.Greater(t, c.Handoff, c.Wake, "another thread is woken too")
+	assert.Greater(t, c.Request, 64)
+}
+
+func TestImpossibleMachinesAreRefused(t *testing.T) {
+	run, o := small()
+	o.Cores = 0
+	_, err := Run(run, o, known())
+	require.ErrorContains(t, err, "cores 0")
+	_, o = small()
+	o.Quota = 0.4
+	_, err = Run(run, o, known())
+	require.ErrorContains(t, err, "quota 0.4 of 0s")
+}

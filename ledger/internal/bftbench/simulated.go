@@ -1,0 +1,94 @@
+package bftbench
+
+import (
+	"cmp"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
+	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
+)
+
+// Simulate measures what each step costs on this machine, and runs a plan under a virtual clock.
+func Simulate(run plan.Run, o simulate.Options) (*Result, error) {
+	if err := run.Validate(); err != nil {
+		return nil, err
+	}
+	var costs simulate.Costs
+	err := beside(run, func() (err error) {
+		costs, err = simulate.MeasureCosts(run)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if run.Quota > 0 {
+		o.Cores, o.Quota, o.Period = max(1, int(run.Quota+0.999)), run.Quota, period*time.Microsecond
+	}
+	found, err := simulate.Run(run, o, costs)
+	if err != nil {
+		return nil, err
+	}
+	tps := float64(found.Transactions) / found.Seconds
+	r := &Result{
+		Kind: "simulated", Run: run, Seconds: found.Seconds, Throughput: tps, Operations: tps * float64(run.Load.Operations),
+		Latency: Latency{Mean: found.Mean(), P50: found.Percentile(0.5), P95: found.Percentile(0.95), P99: found.Percentile(0.99)},
+		Stages:  map[string]float64{}, Costs: &costs,
+		Floor: Floor{VerifyMicroseconds: float64(costs.Verify) / 1000, Cores: float64(run.Alive()) * cmp.Or(run.Quota, float64(o.Cores)) * o.Speed},
+	}
+	if run.Auth != auth.None {
+		r.Floor.Throughput = r.Floor.bound(run)
+		r.Floor.Part = tps / r.Floor.Throughput
+	}
+	for _, one := range found.Replicas {
+		replica := Replica{ID: one.ID}
+		for _, name := range stage.Names {
+			s := Stage{Name: name, Threads: one.Threads[name], CPU: 1e6 * one.CPU[name] / float64(found.Transactions)}
+			if s.Threads > 0 {
+				s.Saturation = one.Busy[name] / found.Seconds / float64(s.Threads)
+			}
+			replica.Stages = append(replica.Stages, s)
+			replica.CPU += s.CPU
+			r.Stages[name] += s.CPU
+		}
+		r.CPU += replica.CPU
+		r.Replicas = append(r.Replicas, replica)
+	}
+	return r, nil
+}
+
+func simulateCommand() *cobra.Command {
+	run, o := plan.Default(), simulate.Default()
+	var stages, json string
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "The same under a virtual clock, on machines of any size",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if run.Stages, err = parseStages(stages, run.Stages); err != nil {
+				return err
+			}
+			runtime.GC() // a collection during the next measurement would count as its CPU time
+			found, err := Simulate(run, o)
+			if err != nil {
+				return err
+			}
+			return report(found, json, cmd.OutOrStdout())
+		},
+	}
+	flags(cmd.Flags(), &run)
+	f := cmd.Flags()
+	f.StringVar(&stages, "stages", "", "threads of the stages, as in 1E2B; 0: the worker does it; those left out stay")
+	f.IntVar(&o.Cores, "cores", o.Cores, "processors of each replica; a quota goes before it")
+	f.Float64Var(&o.Speed, "speed", o.Speed, "of a processor, where this machine's is 1")
+	f.DurationVar(&o.Latency, "latency", o.Latency, "of each link")
+	f.IntVar(&o.Machines, "machines", o.Machines, "on how many the clients are")
+	f.IntVar(&o.Batches, "batches", o.Batches, "that are measured at least")
+	f.StringVar(&json, "json", "", "write the result as JSON to this file (-: to stdout, instead of text)")
+	return cmd
+}

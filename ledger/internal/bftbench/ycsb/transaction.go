@@ -1,0 +1,204 @@
+// Package ycsb is the load of the benchmark: transactions of a few writes each, on keys of which some are more popular
+// than others, as clients sign them and replicas execute them.
+package ycsb
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// ErrMalformed is what bytes that are no transaction or no batch wrap.
+var ErrMalformed = errors.New("malformed")
+
+// Load says what transactions are like.
+type Load struct {
+	Records    int     // Records is how many keys the table has.
+	Skew       float64 // Skew is the exponent of the Zipfian choice of keys, from 0 to below 1.
+	Operations int     // Operations is how many writes a transaction makes.
+	Burst      int     // Burst is how many transactions a client sends as one, under one signature.
+	Value      int     // Value is the size of what a write writes, in bytes.
+	Padding    int     // Padding is bytes that a transaction carries and nobody reads.
+}
+
+// Validate says what is wrong with it.
+func (l Load) Validate() error {
+	switch {
+	case l.Records < 2:
+		return fmt.Errorf("records %d: at least 2 are needed", l.Records)
+	case l.Skew < 0 || l.Skew >= 1:
+		return fmt.Errorf("skew %g: 0 to below 1 is accepted", l.Skew)
+	case l.Operations < 1 || l.Operations > 1000:
+		return fmt.Errorf("operations %d: 1 to 1000 are accepted", l.Operations)
+	case l.Burst < 1 || l.Burst > 1000:
+		return fmt.Errorf("burst %d: 1 to 1000 are accepted", l.Burst)
+	case l.Value < 1 || l.Value > 1<<16 || l.Padding < 0 || l.Padding > 1<<20:
+		return fmt.Errorf("value %d, padding %d: a value of 1 to 65536 bytes and padding of up to 1 MiB are accepted", l.Value, l.Padding)
+	}
+	return nil
+}
+
+// Source makes transactions. One goroutine uses it.
+type Source struct {
+	load Load
+	zipf *Zipf
+	rng  *rand.Rand
+	fill []byte
+	body []byte
+}
+
+// NewSource makes the same transactions for the same seed.
+func NewSource(l Load, z *Zipf, seed uint64) *Source {
+	return &Source{load: l, zipf: z, rng: rand.New(rand.NewPCG(seed, 0x5c)), fill: make([]byte, max(l.Value, l.Padding*l.Burst))}
+}
+
+// Append appends a client's burst of transactions with its signature. Number grows from one transaction of the client to the next.
+func (s *Source) Append(w *bft.Writer, by auth.Authenticator, client, number uint64) {
+	body := bft.Writer{Bytes: s.body[:0]}
+	body.Uint(client)
+	body.Uint(number)
+	writes := s.load.Operations * s.load.Burst
+	body.Uint(uint64(writes))
+	for range writes {
+		body.Uint(s.zipf.Draw(s.rng))
+		value := s.fill[:s.load.Value]
+		value[0] = byte(number)
+		body.Chunk(value)
+	}
+	body.Chunk(s.fill[:s.load.Padding*s.load.Burst])
+	s.body = body.Bytes
+	w.Chunk(body.Bytes)
+	w.Chunk(by.Broadcast(body.Bytes))
+}
+
+// Signed is a transaction as it travels; both are parts of what it was read from.
+type Signed struct{ Body, Signature []byte }
+
+// ReadSigned reads the next transaction of a frame or a batch.
+func ReadSigned(r *bft.Reader) Signed { return Signed{Body: r.Chunk(), Signature: r.Chunk()} }
+
+// AppendSigned appends it.
+func AppendSigned(w *bft.Writer, t Signed) {
+	w.Chunk(t.Body)
+	w.Chunk(t.Signature)
+}
+
+// Size is about how much it takes in a batch.
+func (t Signed) Size() int { return len(t.Body) + len(t.Signature) + 8 }
+
+// Client is who sends it.
+func (t Signed) Client() (uint64, bool) {
+	r := bft.NewReader(t.Body)
+	client := r.Uint()
+	return client, client>>MachineBits < 1<<16
+}
+
+// MachineBits is where in a client's number its machine begins.
+const MachineBits = 32
+
+// MachineOf is the machine on which a client runs.
+func MachineOf(client uint64) int { return int(client >> MachineBits) }
+
+// AnswerSize is the length of an answer to a transaction: a client of the machine and a number.
+const AnswerSize = 12
+
+// AppendAnswer appends one.
+func AppendAnswer(to []byte, client, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(to, uint32(client)), number)
+}
+
+// ReadAnswer reads one.
+func ReadAnswer(from []byte) (client uint32, number uint64) {
+	return binary.BigEndian.Uint32(from), binary.BigEndian.Uint64(from[4:])
+}
+
+// Table is what transactions write to.
+type Table interface {
+	// Begin and Commit enclose the writes of one transaction.
+	Begin() error
+	Write(key uint64, value []byte) error
+	Commit() error
+	Close() error
+}
+
+// Execute makes the writes of a transaction's body. What no correct client sends writes nothing: every replica
+// refuses the same.
+func Execute(body []byte, table Table) (client, number uint64, writes int, err error) {
+	r := bft.NewReader(body)
+	client, number = r.Uint(), r.Uint()
+	count := r.Count()
+	if err := table.Begin(); err != nil {
+		return client, number, 0, err
+	}
+	for range count {
+		key, value := r.Uint(), r.Chunk()
+		if value == nil {
+			break
+		}
+		if err := table.Write(key, value); err != nil {
+			return client, number, writes, err
+		}
+		writes++
+	}
+	return client, number, writes, table.Commit()
+}
+
+// Who reads whose transaction a body is.
+func Who(body []byte) (client, number uint64) {
+	r := bft.NewReader(body)
+	return r.Uint(), r.Uint()
+}
+
+// Batch spells transactions as the one string that replicas order.
+func Batch(txs []Signed, unique uint64) []byte {
+	size := 16
+	for _, t := range txs {
+		size += t.Size()
+	}
+	w := bft.Writer{Bytes: make([]byte, 0, size)}
+	w.Uint(unique)
+	w.Uint(uint64(len(txs)))
+	for _, t := range txs {
+		AppendSigned(&w, t)
+	}
+	return w.Bytes
+}
+
+// Unbatch calls f for each transaction, until it returns false.
+func Unbatch(batch []byte, f func(Signed) bool) error {
+	r := bft.NewReader(batch)
+	r.Uint()
+	for range r.Count() {
+		t := ReadSigned(r)
+		if t.Body == nil {
+			return fmt.Errorf("%w batch", ErrMalformed)
+		}
+		if !f(t) {
+			return nil
+		}
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("%w batch", ErrMalformed)
+	}
+	return nil
+}
+
+// Check verifies the signatures of all transactions of a batch.
+func Check(batch []byte, by auth.Authenticator) bool {
+	good := true
+	err := Unbatch(batch, func(t Signed) bool {
+		good = CheckOne(t, by)
+		return good
+	})
+	return good && err == nil
+}
+
+// CheckOne verifies the signature of one.
+func CheckOne(t Signed, by auth.Authenticator) bool {
+	client, ok := t.Client()
+	return ok && by.VerifyBroadcast(auth.Machine(MachineOf(client)), t.Body, t.Signature)
+}

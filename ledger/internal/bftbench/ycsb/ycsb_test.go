@@ -1,0 +1,93 @@
+package ycsb
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+func TestZipfDrawsRanksAsOftenAsItsSkewSays(t *testing.T) {
+	const n, draws = 1000, 200_000
+	for _, skew := range []float64{0, 0.5, 0.9, 0.99} {
+		z := NewZipf(n, skew)
+		rng := rand.New(rand.NewPCG(1, 2))
+		counts := make([]float64, n)
+		for range draws {
+			counts[z.Draw(rng)]++
+		}
+		// The method is exact for the first two ranks, and near for the sum of the first hundred.
+		assert.InDelta(t, 1/z.zetaN, counts[0]/draws, 0.01, "skew %g", skew)
+		assert.InDelta(t, math.Pow(2, -skew)/z.zetaN, counts[1]/draws, 0.01, "skew %g", skew)
+		var drawn, due float64
+		for i := range 100 {
+			drawn += counts[i] / draws
+			due += math.Pow(float64(i+1), -skew) / z.zetaN
+		}
+		assert.InDelta(t, due, drawn, 0.03, "skew %g", skew)
+	}
+}
+
+type memory map[uint64]string
+
+func (m memory) Begin() error                   { return nil }
+func (m memory) Commit() error                  { return nil }
+func (m memory) Close() error                   { return nil }
+func (m memory) Write(k uint64, v []byte) error { m[k] = string(v); return nil }
+
+func TestABatchKeepsTransactionsAndTheirSignatures(t *testing.T) {
+	keys, err := auth.NewKeys(auth.ED25519, 4, 2)
+	require.NoError(t, err)
+	replica, err := auth.New(keys, 1)
+	require.NoError(t, err)
+	load := Load{Records: 100, Skew: 0.9, Operations: 3, Burst: 2, Value: 8, Padding: 5}
+	source := NewSource(load, NewZipf(load.Records, load.Skew), 7)
+	var frame bft.Writer
+	for number := range uint64(4) {
+		machine := int(number % 2)
+		client, err := auth.New(keys, auth.Machine(machine))
+		require.NoError(t, err)
+		source.Append(&frame, client.Requests, uint64(machine)<<MachineBits|5, number+1)
+	}
+	r := bft.NewReader(frame.Bytes)
+	var txs []Signed
+	for range 4 {
+		txs = append(txs, ReadSigned(r))
+	}
+	require.NoError(t, r.Err())
+
+	batch := Batch(txs, 1)
+	assert.True(t, Check(batch, replica.Requests))
+	table := memory{}
+	numbers := []uint64{}
+	require.NoError(t, Unbatch(batch, func(s Signed) bool {
+		client, number, writes, err := Execute(s.Body, table)
+		assert.NoError(t, err)
+		assert.Equal(t, 6, writes)
+		assert.Equal(t, uint64(5), client&(1<<MachineBits-1))
+		numbers = append(numbers, number)
+		return true
+	}))
+	assert.Equal(t, []uint64{1, 2, 3, 4}, numbers)
+	assert.NotEmpty(t, table)
+
+	batch[len(batch)-1] ^= 1
+	assert.False(t, Check(batch, replica.Requests), "a changed signature")
+	assert.False(t, Check(batch[:len(batch)-1], replica.Requests), "a cut batch")
+}
+
+func TestALoadOutOfBoundsIsRefused(t *testing.T) {
+	good := Load{Records: 2, Operations: 1, Burst: 1, Value: 1}
+	require.NoError(t, good.Validate())
+	for _, bad := range []Load{
+		{Records: 1, Operations: 1, Burst: 1, Value: 1}, {Records: 2, Skew: 1, Operations: 1, Burst: 1, Value: 1},
+		{Records: 2, Burst: 1, Value: 1}, {Records: 2, Operations: 1, Burst: 1}, {Records: 2, Operations: 1, Value: 1},
+	} {
+		assert.Error(t, bad.Validate())
+	}
+}
