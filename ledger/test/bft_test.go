@@ -1,12 +1,15 @@
 package test
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/network"
 )
 
 // bft are the options of a network whose four orderers go on while one of them lies or is away.
@@ -58,6 +61,28 @@ func (g *grid) together() {
 	}
 }
 
+// primary is the replica that leads the view that the others are in.
+func (g *grid) primary() (name string) {
+	g.t.Helper()
+	members := g.members()
+	g.eventually("all replicas are in one view, and it has begun", func() bool {
+		views := map[float64]bool{}
+		for _, orderer := range g.named("orderer") {
+			if g.nodes[orderer] == nil || g.counter(orderer, "consensus_BFT_active") != 1 {
+				return false
+			}
+			views[g.counter(orderer, "consensus_BFT_view")] = true
+		}
+		for view := range views {
+			at := slices.IndexFunc(g.file.Nodes, func(n network.Node) bool { return n.Address == members[int(view)%len(members)] })
+			require.GreaterOrEqual(g.t, at, 0, members)
+			name = g.file.Nodes[at].Name
+		}
+		return len(views) == 1
+	})
+	return name
+}
+
 // TestReplicasAfterAPowerCut: all orderers and peers are killed at once.
 func TestReplicasAfterAPowerCut(t *testing.T) {
 	g := newGrid(t, append(bft, "--checkpoint-interval", "20")...)
@@ -102,10 +127,11 @@ func TestReplicasChangeUnderLoad(t *testing.T) {
 	g.start("orderer3")
 	g.awaitReady("orderer3")
 	g.together()
-	_ = g.kill("orderer1", syscall.SIGKILL) // it leads the epoch's first view
+	leader := g.primary()
+	_ = g.kill(leader, syscall.SIGKILL)
 	g.recovers("peer0-org1", "the leader is killed")
-	g.start("orderer1")
-	g.awaitReady("orderer1")
+	g.start(leader)
+	g.awaitReady(leader)
 	g.together()
 
 	g.must("renew-tls", "--dir", g.dir, "orderer2")

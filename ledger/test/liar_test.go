@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -28,6 +30,11 @@ type liar struct {
 	upstream streampb.StreamClient
 	lie      func() lie // one for each stream
 	lied     atomic.Int64
+	// The rest is for networks in which some orderers may lie.
+	word    func(*streampb.Word) *streampb.Word // what it makes of a running hash
+	flood   int                                 // running hashes of its own that come with each batch
+	pace    time.Duration                       // how late each batch is
+	replies bool                                // whether it answers clients
 }
 
 func (l *liar) Follow(request *commonpb.Envelope, to streampb.Stream_FollowServer) error {
@@ -40,14 +47,26 @@ func (l *liar) Follow(request *commonpb.Envelope, to streampb.Stream_FollowServe
 		if err != nil {
 			return err
 		}
-		items := lie(batch.Items)
-		if !slices.Equal(items, batch.Items) {
+		time.Sleep(l.pace)
+		items, word := batch.Items, batch.Word
+		if len(items) > 0 {
+			items = lie(items)
+		}
+		if word != nil && l.word != nil {
+			word = l.word(word)
+		}
+		if !slices.Equal(items, batch.Items) || word != batch.Word {
 			l.lied.Add(1)
 		}
-		if len(items) == 0 {
+		for i := range l.flood {
+			if err := to.Send(&streampb.Batch{Word: &streampb.Word{Block: batch.Word.GetBlock() + 1 + uint64(i), Tx: 1, Hash: []byte("lie")}}); err != nil {
+				return err
+			}
+		}
+		if len(items) == 0 && (len(batch.Items) > 0 || word == nil) {
 			continue
 		}
-		if err := to.Send(&streampb.Batch{Items: items}); err != nil { // it names no leader: peers are to stay
+		if err := to.Send(&streampb.Batch{Items: items, Word: word}); err != nil { // it names no leader: peers are to stay
 			return err
 		}
 	}
@@ -91,11 +110,13 @@ var lies = map[string]struct {
 	},
 	"nothing after a while": {
 		lie: func() lie {
-			left := 200
+			left := 200 // or a few more: the running hash that comes with a batch is for the whole of it
 			return func(items []*streampb.Item) []*streampb.Item {
-				n := min(left, len(items))
-				left -= n
-				return items[:n]
+				if left <= 0 {
+					return nil
+				}
+				left -= len(items)
+				return items
 			}
 		},
 		reason: "it withholds block",
@@ -128,6 +149,9 @@ func (g *grid) replace(orderer string, l *liar) {
 	require.NoError(g.t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})))
 	streampb.RegisterStreamServer(server, l)
+	if l.replies {
+		ordererpb.RegisterAtomicBroadcastServer(server, repliesTo{})
+	}
 	go func() { _ = server.Serve(listener) }()
 	g.t.Cleanup(server.Stop)
 }

@@ -30,7 +30,13 @@ var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
+// binaryEnv names the binary for a test that runs again in a process of its own.
+const binaryEnv = "QIOI_TEST_BINARY"
+
 func run(m *testing.M) int {
+	if binary = os.Getenv(binaryEnv); binary != "" {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "qioi-ledger-test")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -53,6 +59,12 @@ type grid struct {
 	dir   string
 	file  network.File
 	nodes map[string]*process
+	// in gives the command that a node's own follows, for a node elsewhere than on this host's network; nil: there is none.
+	in func(node string) []string
+	// begin starts the processes of some nodes in another way than exec.Cmd's own.
+	begin map[string]func(*exec.Cmd) error
+	// liars are the orderers that lie about the order, and how.
+	liars map[string]string
 }
 
 type process struct {
@@ -67,13 +79,27 @@ func newGrid(t testing.TB, options ...string) *grid {
 	if testing.Short() {
 		t.Skip("starts a network of processes")
 	}
-	g := &grid{t: t, dir: filepath.Join(t.TempDir(), "net"), nodes: map[string]*process{}}
+	g := &grid{t: t, dir: filepath.Join(t.TempDir(), "net"), nodes: map[string]*process{}, liars: map[string]string{}}
 	g.base = porttest.Take(t)
+	g.lay(options...)
+	g.ownPorts()
+	g.bringUp()
+	return g
+}
+
+// lay makes a network's files.
+func (g *grid) lay(options ...string) {
+	g.t.Helper()
 	g.must("init", append([]string{"--dir", g.dir, "--base-port", strconv.Itoa(g.base)}, options...)...)
 	raw, err := os.ReadFile(filepath.Join(g.dir, network.FileName))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(raw, &g.file))
-	g.ownPorts()
+	require.NoError(g.t, err)
+	require.NoError(g.t, json.Unmarshal(raw, &g.file))
+}
+
+// bringUp starts all nodes, and has them end with the test.
+func (g *grid) bringUp() {
+	t := g.t
+	t.Helper()
 	t.Cleanup(func() {
 		for name := range g.nodes {
 			g.kill(name, syscall.SIGKILL)
@@ -88,7 +114,6 @@ func newGrid(t testing.TB, options ...string) *grid {
 	for _, n := range g.file.Nodes {
 		g.awaitReady(n.Name)
 	}
-	return g
 }
 
 // ownPorts requires that no node is on a port that another test may have.
@@ -124,9 +149,23 @@ func (g *grid) start(name string) {
 	log, err := os.OpenFile(filepath.Join(g.dir, n.Log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(g.t, err)
 	defer func() { _ = log.Close() }()
-	p := &process{node: n, cmd: exec.Command(binary, n.Args...), done: make(chan error, 1)}
+	args := append([]string{binary}, n.Args...)
+	if g.liars[name] != "" {
+		args = []string{liarBinary(g.t)}
+	}
+	if g.in != nil {
+		args = append(g.in(name), args...)
+	}
+	p := &process{node: n, cmd: exec.Command(args[0], args[1:]...), done: make(chan error, 1)}
+	if lies := g.liars[name]; lies != "" {
+		p.cmd.Env = append(os.Environ(), "QIOI_TEST_ORDERER="+g.path(n.Config), "QIOI_TEST_LIAR="+lies)
+	}
 	p.cmd.Dir, p.cmd.Stderr, p.cmd.SysProcAttr = g.dir, log, mortal()
-	require.NoError(g.t, p.cmd.Start())
+	begin := (*exec.Cmd).Start
+	if other := g.begin[name]; other != nil {
+		begin = other
+	}
+	require.NoError(g.t, begin(p.cmd))
 	go func() { p.done <- p.cmd.Wait() }()
 	g.nodes[name] = p
 }
@@ -173,6 +212,17 @@ func (g *grid) eventually(what string, reached func() bool) {
 		}
 	}
 	g.t.Fatalf("it did not come about: %s", what)
+}
+
+// stays looks a hundred times at what must not change: one look at the right moment shows nothing of what is to last.
+func (g *grid) stays(what string, is func() bool) {
+	g.t.Helper()
+	for range 100 {
+		if !is() {
+			g.t.Fatalf("it did not stay so: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // kill ends a node with a signal and gives its exit.
