@@ -1,4 +1,4 @@
-"""Peers' Prometheus endpoints, asked off the loop's path: one thread each, and the loop takes what has come."""
+"""Components' Prometheus endpoints, asked off the loop's path: one thread each, and the loop takes what has come."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from urllib.parse import urlsplit
@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from qioi.model import ChannelReading, Component, Credentials, LeaderChange
+from qioi.model.counting import Count
 from qioi.model.names import in_one_line
 from qioi.monitor.commits.counters import Skip
 from qioi.monitor.commits.sources import Channels, SourceState
+from qioi.monitor.metrics.counted import CountedThroughput
 from qioi.monitor.metrics.exposition import Page, parse_page
 from qioi.monitor.metrics.page_throughput import PageThroughput
 
@@ -46,19 +48,18 @@ class Look:
 
 
 class Endpoint:
-    """Asks one peer again and again, until closed."""
+    """Asks one component again and again, until closed. ``counted`` are the channels that it may count for."""
 
-    def __init__(self, component: str, url: str, credentials: Credentials, every: float = EVERY) -> None:
-        self.component = component
-        self.url = url
-        self._credentials = credentials
+    def __init__(self, key: Key, counted: Mapping[str, Count], every: float = EVERY) -> None:
+        self.component, self.url, self._credentials = key
+        self._counted = counted
         self._context: ssl.SSLContext | None = None  # made when it is needed, and anew after a failure: files change
         self._every = every
         self._looks: SimpleQueue[Look] = SimpleQueue()
         self._stop = threading.Event()
         self._asked: float | None = None  # when the answer that is waited for was asked for
         self._line: socket.socket | None = None
-        self._thread = threading.Thread(target=self._run, name=f"metrics of {component}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"metrics of {self.component}", daemon=True)
         self._thread.start()
 
     def take(self, now: float) -> list[Look]:
@@ -100,7 +101,7 @@ class Endpoint:
             if len(text) > MAX_PAGE:
                 problem = f"{self.url}: a page of more than {MAX_PAGE} bytes"
             else:
-                page = parse_page(text.decode("utf-8", errors="replace"))
+                page = parse_page(text.decode("utf-8", errors="replace"), self._counted)
         except Exception as error:  # unexpected errors too: this thread has no caller that would report them
             self._context = None
             late = time.monotonic() - asked > LONGEST
@@ -158,13 +159,22 @@ def trusting(credentials: Credentials) -> ssl.SSLContext:
 class MeteredChannels:
     """Endpoints and logs together: an endpoint with a fresh page takes precedence over the logs.
 
-    The logs are followed all the time, so that they know a whole window when an endpoint goes away.
+    The logs are followed all the time, so that they know a whole window when an endpoint goes away. ``counts`` are the
+    channels that have a counter of their own: of those, logs say nothing.
     """
 
-    def __init__(self, logs: Channels, components: Iterable[Component], every: float = EVERY) -> None:
+    def __init__(
+        self,
+        logs: Channels,
+        components: Iterable[Component],
+        every: float = EVERY,
+        *,
+        counts: Mapping[str, Count] | None = None,
+    ) -> None:
         self._logs = logs
         self._every = every
         self._pages = PageThroughput()
+        self._counted = CountedThroughput(counts or {})
         self._endpoints: dict[Key, Endpoint] = {}
         self._states: dict[Key, SourceState] = {}
         self._heard: dict[Key, float] = {}
@@ -180,10 +190,16 @@ class MeteredChannels:
             self._states.pop(key)
             self._heard.pop(key, None)
             self._pages.forget(key[0])
+            self._counted.forget(key[0])
         for key in wanted:
             if key not in self._endpoints:
-                self._endpoints[key] = Endpoint(*key, self._every)
+                self._endpoints[key] = Endpoint(key, self._counts_of(key[0]), self._every)
                 self._states[key] = SourceState(key[0], key[1], None, 0, 0, 0, "metrics")
+
+    def _counts_of(self, component: str) -> dict[str, Count]:
+        """Give the counters that a component's page may show; one without channels serves all."""
+        serves = self._serves[component]
+        return {name: count for name, count in self._counted.counts.items() if not serves or name in serves}
 
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
         """Watch these components and channels from now on."""
@@ -209,15 +225,18 @@ class MeteredChannels:
         page, foreign = own(look.page, self._serves[key[0]])
         self._heard[key] = look.time
         self._pages.observe(key[0], page, look.time)
+        self._counted.observe(key[0], page.counts, look.time)
         self._states[key] = replace(
             state,
             problem=None,
             lines=state.lines + 1,
-            commits=round(sum(page.transactions.values())),
+            commits=round(sum(page.transactions.values()) + sum(page.counts.values())),
             skipped={str(Skip.FOREIGN_CHANNEL): foreign} if foreign else {},
         )
 
     def _choose(self, logged: ChannelReading, now: float) -> ChannelReading:
+        if logged.channel in self._counted.counts:
+            return self._counted.reading(logged.channel, now)
         metered = self._pages.reading(logged.channel, now)
         return logged if metered.throughput is None else metered
 
@@ -227,7 +246,7 @@ class MeteredChannels:
 
     def seen(self) -> tuple[str, ...]:
         """Name the channels that commits were seen of, by either."""
-        return tuple(dict.fromkeys([*self._pages.channels, *self._logs.seen()]))
+        return tuple(dict.fromkeys([*self._counted.channels, *self._pages.channels, *self._logs.seen()]))
 
     def states(self) -> list[SourceState]:
         """Say how each log and each endpoint is doing."""
@@ -248,5 +267,6 @@ def own(page: Page, channels: tuple[str, ...]) -> tuple[Page, int]:
     kept = Page(
         {name: count for name, count in page.transactions.items() if name not in foreign},
         {name: height for name, height in page.heights.items() if name not in foreign},
+        page.counts,
     )
     return kept, len(foreign)

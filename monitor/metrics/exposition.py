@@ -1,8 +1,8 @@
-"""A peer's Prometheus page -> what it has committed, per channel.
+"""A component's Prometheus page -> what it has committed, per channel.
 
 Fabric's operations endpoint gives ``ledger_transaction_count{channel,validation_code,…}``, which counts since the
 process began, and ``ledger_blockchain_height{channel}``. Only VALID transactions count: unlike a log line, the
-metric tells them apart.
+metric tells them apart. A channel may have another counter, by a :class:`~qioi.model.counting.Count`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from qioi.model.counting import Count
 from qioi.model.names import MAX_CHANNELS, is_channel
 
 COUNT = "ledger_transaction_count"
@@ -22,32 +23,48 @@ MOST = 2.0**63
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One look at one peer. ``transactions`` are the valid ones since the process began; by channel, both."""
+    """One look at one component, by channel. ``transactions`` are the valid ones since the process began.
+
+    ``counts`` are those of channels that have a counter of their own.
+    """
 
     transactions: Mapping[str, float] = field(default_factory=dict)
     heights: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, float] = field(default_factory=dict)
 
 
-def parse_page(text: str) -> Page:
-    """Read a page; only the lines of the two metrics are looked at. ValueError: it is none."""
-    # Not splitlines(): what else that takes for a line's end may stand inside a label's value.
-    wanted = [line for line in text.split("\n") if line.startswith((COUNT + "{", HEIGHT + "{"))]
+def parse_page(text: str, counted: Mapping[str, Count] | None = None) -> Page:
+    """Read a page; only the lines of the metrics that count are looked at. ValueError: it is none."""
+    counted = counted or {}
+    wanted = lines_of(
+        text, (COUNT + "{", HEIGHT + "{", *(one.metric + end for one in counted.values() for end in "{ "))
+    )
+    counts: dict[str, float] = {}
     transactions: dict[str, float] = {}
     heights: dict[str, int] = {}
     known: set[str] = set()
     try:
-        for family in text_string_to_metric_families("\n".join(wanted) + "\n"):
-            for sample in family.samples:
-                channel = sample.labels.get("channel")
-                if channel is None or not is_channel(channel) or not 0 <= sample.value < MOST:  # nor NaN
-                    continue
-                if channel not in known and len(known) >= MAX_CHANNELS:
-                    continue
-                known.add(channel)
-                if sample.name == HEIGHT:
-                    heights[channel] = int(sample.value)
-                elif sample.labels.get("validation_code") == "VALID":
-                    transactions[channel] = transactions.get(channel, 0.0) + sample.value
+        for sample in (sample for family in text_string_to_metric_families(wanted) for sample in family.samples):
+            if not 0 <= sample.value < MOST:  # nor NaN
+                continue
+            for name in (name for name, count in counted.items() if count.covers(sample.name, sample.labels)):
+                counts[name] = counts.get(name, 0.0) + sample.value
+            channel = sample.labels.get("channel")
+            if sample.name not in (COUNT, HEIGHT) or channel is None or not is_channel(channel):
+                continue
+            if channel not in known and len(known) >= MAX_CHANNELS:
+                continue
+            known.add(channel)
+            if sample.name == HEIGHT:
+                heights[channel] = int(sample.value)
+            elif sample.labels.get("validation_code") == "VALID":
+                transactions[channel] = transactions.get(channel, 0.0) + sample.value
     except (ValueError, IndexError, KeyError) as error:
         raise ValueError(f"no Prometheus page: {error}") from None
-    return Page(transactions, heights)
+    return Page(transactions, heights, counts)
+
+
+def lines_of(text: str, beginnings: tuple[str, ...]) -> str:
+    """Cut out the lines that begin so."""
+    # Not splitlines(): what else that takes for a line's end may stand inside a label's value.
+    return "\n".join(line for line in text.split("\n") if line.startswith(beginnings)) + "\n"

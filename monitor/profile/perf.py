@@ -67,15 +67,19 @@ def record(groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> 
                 "see --max-size, or set TMPDIR to another folder"
             )
         file = Path(folder) / "perf.data"
-        owners = run_perf(perf, file, groups, seconds, megabytes)
+        accountant = run_perf(perf, file, groups, seconds, megabytes)
         full = file.stat().st_size >= megabytes * 2**20
-        return read(perf, file, owners), full
+        return read(perf, file, accountant), full
 
 
-def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> dict[int, str]:
-    """Record into a file, and watch meanwhile whose thread is whose."""
+def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> Accountant:
+    """Record into a file, and watch meanwhile whose thread is whose.
+
+    perf enables and disables its events one after the other, on one CPU after the other, which takes it up to a second
+    where CPU is short. So only what comes between its word that all are enabled and ours to end counts.
+    """
     events = [word for event in EVENTS for word in ("-e", event)]
-    words = [perf, "record", "-a", *events, "-o", str(file), f"--max-size={megabytes}M"]
+    words = [perf, "record", "-a", *events, "-o", str(file), f"--max-size={megabytes}M", "--clockid=CLOCK_MONOTONIC"]
     owners = look(groups)
     with contextlib.ExitStack() as stack:
         control = stack.enter_context(Control())
@@ -83,13 +87,16 @@ def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: f
             child(within_tracefs([*words, *control.words]), subprocess.DEVNULL, subprocess.PIPE, control.theirs)
         )
         # Where CPU is short perf may take longer to begin than it is to record.
-        if not control.enable(process):
+        begun = control.enable(process)
+        if begun is None:
             process.kill()
         deadline = time.monotonic() + seconds
         while process.poll() is None and (rest := deadline - time.monotonic()) > 0:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(LOOK, rest))
             owners.update(look(groups))
+        # One that has ended by itself, at its bound, has done so with its last event.
+        ended = time.monotonic() if process.poll() is None else None
         process.send_signal(signal.SIGINT)
         try:
             _, text = process.communicate(timeout=PATIENCE)
@@ -97,15 +104,15 @@ def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: f
             raise ProfileError(f"{perf} record does not end, {PATIENCE:g} s after it was told to") from None
     if not file.exists() or file.stat().st_size == 0:
         raise ProfileError(f"{perf} record: {complaint(text)}")
-    return owners
+    return Accountant(owners, begun, ended)
 
 
-def read(perf: str, file: Path, owners: Mapping[int, str]) -> Recording:
+def read(perf: str, file: Path, accountant: Accountant) -> Recording:
     """Read a recording line by line, as perf prints it."""
     words = [perf, "script", "-i", str(file), "--show-lost-events", "-F", "time,event,trace"]
     with child(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
-        recording = Accountant(owners).read(process.stdout)
+        recording = accountant.read(process.stdout)
         if process.wait() != 0 or not recording.events:
             raise ProfileError(f"{perf} script cannot read its own recording (exit status {process.returncode})")
     return recording
@@ -120,14 +127,19 @@ class Control:
         self.theirs = self._commands[0], self._answers[1]
         self.words = ("--delay=-1", f"--control=fd:{self.theirs[0]},{self.theirs[1]}")
 
-    def enable(self, process: subprocess.Popen[str]) -> bool:
-        """Have it record; say whether it does. It does not where it has ended, or after :data:`PATIENCE`."""
+    def enable(self, process: subprocess.Popen[str]) -> float | None:
+        """Have it record; give the monotonic time in s from which on it does.
+
+        ``None`` where it has ended before, or says nothing for :data:`PATIENCE`.
+        """
         os.write(self._commands[1], b"enable\n")
         deadline = time.monotonic() + PATIENCE
-        while process.poll() is None and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             if select.select([self._answers[0]], [], [], LOOK)[0]:
-                return True
-        return False
+                return time.monotonic()
+            if process.poll() is not None:
+                break
+        return None
 
     def __enter__(self) -> Control:
         return self

@@ -67,14 +67,19 @@ class Recording:
 
 
 class Accountant:
-    """Reads events in the order of time. ``owners`` names whose each thread is; children are their parents'."""
+    """Reads events in the order of time. ``owners`` names whose each thread is; children are their parents'.
 
-    def __init__(self, owners: Mapping[int, str]) -> None:
+    What counts begins at ``since`` and ends at ``until``, in seconds of the events' clock: by default with the first
+    event and the last. Events before that say who waits at the beginning, and whose each child is.
+    """
+
+    def __init__(self, owners: Mapping[int, str], since: float | None = None, until: float | None = None) -> None:
         self._owners = dict(owners)
         self._threads: dict[int, _Thread] = {}
         self._accounts: dict[str | None, Account] = {}
-        self._first: float | None = None
+        self._begin, self._end = since, until
         self._last = 0.0
+        self._counts = False  # whether the event that is read does
         self._events = 0
         self._lost = 0
 
@@ -91,18 +96,21 @@ class Accountant:
                 self._fork(int(match[2]), int(match[3]), self._tick(match[1]))
             elif match := _LOST.search(line):
                 self._lost += int(match[1])
+        end = self._last if self._end is None else self._end
         for tid, thread in self._threads.items():
-            if thread.running and thread.since is not None:
-                self._account(tid).run += self._last - thread.since
-        seconds = self._last - self._first if self._first is not None else 0.0
+            self._run_until(tid, thread, end)
+        seconds = max(0.0, end - self._begin) if self._begin is not None else 0.0
         return Recording(seconds, self._events, self._lost, self._accounts)
 
     def _tick(self, stamp: str) -> float:
+        """Give an event's time, at most that of the end."""
         now = float(stamp)
-        if self._first is None:
-            self._first = now
-        self._last, self._events = now, self._events + 1
-        return now
+        if self._begin is None:
+            self._begin = now
+        self._counts = self._begin <= now and (self._end is None or now <= self._end)
+        self._events += self._counts
+        self._last = now if self._end is None else min(now, self._end)
+        return self._last
 
     def _account(self, tid: int) -> Account:
         account = self._accounts.setdefault(self._owners.get(tid), Account())
@@ -113,22 +121,26 @@ class Accountant:
         if tid == _IDLE:
             return
         thread = self._threads.setdefault(tid, _Thread())
-        # A slice from before the recording is left out: perf begins on one CPU after the other.
-        if thread.running and thread.since is not None:
-            self._account(tid).run += now - thread.since
+        self._run_until(tid, thread, now)
         thread.running, thread.since = False, now if runnable else None
+
+    def _run_until(self, tid: int, thread: _Thread, now: float) -> None:
+        """Count what a thread ran in its slice. One that began before what counts is left out."""
+        if thread.running and thread.since is not None and (self._begin or 0.0) <= thread.since < now:
+            self._account(tid).run += now - thread.since
 
     def _on(self, tid: int, now: float) -> None:
         if tid == _IDLE:
             return
         thread = self._threads.setdefault(tid, _Thread())
-        account = self._account(tid)
-        account.slices += 1
-        if not thread.running and thread.since is not None:
-            waited = now - thread.since
-            account.wait += waited
-            account.waits += 1
-            account.longest = max(account.longest, waited)
+        if self._counts:
+            account = self._account(tid)
+            account.slices += 1
+            if not thread.running and thread.since is not None:
+                waited = now - thread.since
+                account.wait += waited
+                account.waits += 1
+                account.longest = max(account.longest, waited)
         thread.running, thread.since = True, now
 
     def _wake(self, tid: int, now: float) -> None:

@@ -84,6 +84,16 @@ class ForeignGroups:
         busy = sorted((one for one in busy if one not in self._idle), key=self._cores.__getitem__, reverse=True)
         self._below = {one: self._below.get(one) or self._children(one) for one in busy[:OPENED]}
 
+    @property
+    def looked(self) -> float:
+        """Give the time of the last look."""
+        return self._looked
+
+    def running(self, least: float) -> Mapping[str, float]:
+        """Give the CPUs of groups beside components that used ``least`` and leave no room, between two looks."""
+        known = ((one, self._cores.get(one, 0.0)) for one in self._beside)
+        return {one: cores for one, cores in known if cores >= least and one not in self._idle}
+
     def _children(self, group: str) -> tuple[str, ...]:
         """List the groups in a group."""
         try:

@@ -53,7 +53,8 @@ class Onset(Struct, frozen=True):
         if known and agree >= AGREE and now >= self.quiet_until:
             why = f"{running} threads are runnable, usual are {usual:.0f}"
             return Onset(self.cpus, quiet_until=now + PAUSE), why
-        part = 1.0 - math.exp(-(now - self.at) / (USUAL if known else KNOWN))
+        # At first it is the mean: a burst in the first look would outlast the time that is watched until it is known.
+        part = 1.0 - math.exp(-(now - self.at) / USUAL) if known else (now - self.at) / max(now - self.since, 1e-9)
         return Onset(self.cpus, usual + part * (running - usual), self.since, now, agree, self.quiet_until), None
 
 

@@ -28,9 +28,14 @@ class OnsetWatch:
         with contextlib.suppress(OSError):
             self._file = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
 
-    def pause(self, period: float) -> float:
-        """Give the seconds until the next look; infinite where there is none."""
-        return EVERY if self._file is not None and period > SHORT + EVERY else math.inf
+    def pause(self, now: float, period: float) -> float:
+        """Give the seconds from ``now`` until the next look; infinite where there is none.
+
+        Looks have a clock of their own: a period that comes between two of them does not put the next one off.
+        """
+        if self._file is None or period <= SHORT + EVERY:
+            return math.inf
+        return min(EVERY, max(0.0, self._last + EVERY - now))
 
     def look(self, now: float) -> str | None:
         """Look at the host at the monotonic time ``now``; give the reason, if any, to begin a period at once."""

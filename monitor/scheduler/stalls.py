@@ -17,6 +17,7 @@ from pathlib import Path
 from qioi.kernel.files import KernelFiles
 from qioi.kernel.threads import threads_of
 from qioi.model import Component, DelayReading, Stalls
+from qioi.model.groups import chain
 
 PRESSURE = Path("/proc/pressure/io")
 PROC = Path("/proc")
@@ -45,7 +46,7 @@ class StallWatch:
         self._at: float | None = None
         self._io: float | None = None
         self._quotas: dict[str, tuple[float, float]] = {}
-        self._without: dict[str, float] = {}  # when a component was last found to have no quota
+        self._without: dict[str, float] = {}  # when a group was last found to have no quota
         # The longest ago sampled first; None: not since threads were last left alone for a period.
         self._blocked: dict[str, int | None] = {}
 
@@ -63,22 +64,43 @@ class StallWatch:
             blocked = self._sample(components)
         else:  # the counts are outdated, the turns go on
             self._blocked = dict.fromkeys(self._blocked)
-        quotas: dict[str, tuple[float, float]] = {}  # of those alone that wait now
-        throttled = {}
+        throttled, quotas = self._read_quotas(now, components, delays)
+        return Stalls(io, blocked, throttled, quotas)
+
+    def _read_quotas(
+        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading]
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """Say of each component that waits which quota stopped it the most, its own or one above it, and for how long.
+
+        A group's quota stops all that is in it.
+        """
+        parts: dict[str, float | None] = {}  # by group; of those alone in which a component waits now
+        totals: dict[str, tuple[float, float]] = {}
+        throttled: dict[str, float] = {}
+        quotas: dict[str, str] = {}
         for one in components:
             delay = delays.get(one.name)
             if delay is None or not delay.wait or delay.wait < WAITS * (delay.run + delay.wait):
                 continue
-            if now - self._without.get(one.name, -inf) < ASK_AGAIN:
-                continue
-            stopped = self._read_quota(one, now)
-            if stopped is not None:
-                at, before = self._quotas.get(one.name, (now, stopped))
-                throttled[one.name] = part(stopped - before, now - at)
-                quotas[one.name] = now, stopped
-        self._quotas = quotas
-        self._without = {name: at for name, at in self._without.items() if now - at < ASK_AGAIN}
-        return Stalls(io, blocked, throttled)
+            for group in chain(one.cgroup):
+                if group not in parts:
+                    parts[group] = self._stopped(group, now, totals)
+                if (stopped := parts[group]) is not None and stopped >= throttled.get(one.name, 0.0):
+                    throttled[one.name], quotas[one.name] = stopped, group
+        self._quotas = totals
+        self._without = {group: at for group, at in self._without.items() if now - at < ASK_AGAIN}
+        return throttled, quotas
+
+    def _stopped(self, group: str, now: float, totals: dict[str, tuple[float, float]]) -> float | None:
+        """Give the part of the time since the last look for which a group's quota stopped it; ``None`` without one."""
+        if now - self._without.get(group, -inf) < ASK_AGAIN:
+            return None
+        stopped = self._read_quota(group, now)
+        if stopped is None:
+            return None
+        at, before = self._quotas.get(group, (now, stopped))
+        totals[group] = now, stopped
+        return part(stopped - before, now - at)
 
     def _sample(self, components: Iterable[Component]) -> dict[str, int]:
         """Count the blocked threads of the components whose turn it is; the others keep their last counts."""
@@ -107,14 +129,14 @@ class StallWatch:
         at, self._at = self._at, now
         return 0.0 if at is None or before is None else part(total - before, now - at)
 
-    def _read_quota(self, component: Component, now: float) -> float | None:
-        """Give for how long, in seconds, the quota has stopped a component so far; ``None`` where it has none."""
+    def _read_quota(self, group: str, now: float) -> float | None:
+        """Give for how long, in seconds, the quota has stopped a group so far; ``None`` where it has none."""
         try:
-            stat = self._files.read(f"{self._mount}/{component.cgroup}/cpu.stat")
+            stat = self._files.read(f"{self._mount}/{group}/cpu.stat")
         except OSError:
             return None
         if NO_QUOTA in stat:
-            self._without[component.name] = now
+            self._without[group] = now
             return None
         return throttled_seconds(stat)
 
