@@ -385,10 +385,9 @@ class Actor:
 
     def _tell(self, outcome: Outcome, previous: int | None, behind: list[Want]) -> None:
         """Log a change of a group's value: at INFO if it is news, else at DEBUG."""
-        first, shares = behind[0].decision, outcome.shares
-        what = None
-        if shares is not None:
-            self._news[outcome.path], what = news(self._news.get(outcome.path), self._guard.found(outcome.path), shares)
+        first, shares = behind[0].decision, self._guard.last(outcome.path)
+        said, found = self._news.get(outcome.path), self._guard.found(outcome.path)
+        self._news[outcome.path], what = news(said, found, shares)
         level, what = (logging.INFO, what) if what else (logging.DEBUG, "moved")
         who = first.component
         if outcome.path != behind[0].cgroup:

@@ -20,7 +20,9 @@ class Period(Struct, frozen=True):
     read. ``host`` is ``None`` where the clock has not ticked. ``owed`` has every channel that has a policy. ``seen``
     names channels that commits were seen of, those without a policy too. ``elections`` were logged since the period
     before. ``forces`` has the shares in force; a component whose control group can't be read is in ``absent``
-    instead, with the reason, and in ``gone`` if that group was removed.
+    instead, with the reason, and in ``gone`` if that group was removed. ``siblings`` are the foreign groups beside
+    components that have run lately, by the group above them, each with its weight in the unit of its file; where
+    nothing new is known of them, there are none.
     """
 
     now: float
@@ -35,3 +37,4 @@ class Period(Struct, frozen=True):
     forces: Mapping[str, InForce] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
+    siblings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -13,17 +13,22 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from qioi.controller.bounding import Bounding, bound
+from qioi.controller.enough import Enough
 from qioi.controller.findings.finder import Findings
+from qioi.controller.findings.limits import Limit
 from qioi.controller.laws.adaptive import Adaptive
-from qioi.controller.laws.law import Law, Seen, Verdict
+from qioi.controller.laws.alike import View, Views, answer_all
+from qioi.controller.laws.law import Effect, Law, Seen, Verdict
 from qioi.controller.laws.proportional import Proportional
 from qioi.controller.levels.cap import Held
-from qioi.controller.levels.wants import Want
+from qioi.controller.levels.wants import InForce, Want
 from qioi.controller.period import Period
-from qioi.model import Bounds, Component, Decision, Role
+from qioi.model import CEILING, Bounds, Component, Decision, Role
 
-#: The paper raises orderers (with their brokers) and peers alike; chaincode keeps the default.
-PROPORTIONAL_ROLES = frozenset({Role.PEER, Role.ORDERER, Role.BROKER})
+#: The paper raises orderers (with their brokers) and peers alike; chaincode keeps the default. A database's nodes are
+#: raised by either law.
+PROPORTIONAL_ROLES = frozenset({Role.PEER, Role.ORDERER, Role.BROKER, Role.REPLICA})
 #: `adaptive` acts by each component's own need, so it also raises chaincodes and components that peers wait for.
 #: A client is never raised.
 ADAPTIVE_ROLES = PROPORTIONAL_ROLES | {Role.CHAINCODE, Role.SUPPORT}
@@ -34,9 +39,12 @@ class Policy:
     """The throughput that one channel is owed, and the law that pursues it.
 
     ``default`` is S_default and ``floor`` the smallest share; ``None`` takes the share that the component was found
-    with. ``auto`` says that the threshold is learned. Under a cap on all boosts, the channel with the lowest
-    ``priority`` loses its boost first. A ``dry_run`` policy only shows what it would do, and does not affect
-    components that another policy acts on.
+    with. ``ceiling`` is the largest share; ``None`` takes ``CEILING`` or, under ``adaptive``, what outweighs heavier
+    neighbours by as much as that outweighs ordinary ones. ``auto`` says that the threshold is learned.
+    Under a cap on all boosts, the channel with the lowest
+    ``priority`` loses its boost first. ``beyond`` says whose the CPU is that the channel would take beyond a threshold
+    that is a number: ``neighbours`` or ``ledger``; Algorithm 1 has no use for it. A ``dry_run`` policy only shows what
+    it would do, and does not affect components that another policy acts on.
     """
 
     channel: str
@@ -45,9 +53,10 @@ class Policy:
     k: float = 4.0
     default: int | None = None
     floor: int | None = None
-    ceiling: int = 16_384
+    ceiling: int | None = None
     auto: bool = False
     priority: int = 0
+    beyond: str = "neighbours"
     dry_run: bool = False
 
     @property
@@ -55,30 +64,44 @@ class Policy:
         """Roles that this policy's law may raise."""
         return PROPORTIONAL_ROLES if self.law == "proportional" else ADAPTIVE_ROLES
 
-    def start(self, found: int) -> Law:
-        """Make the law for a component that was found with the share ``found``."""
-        default, bounds = self._frame(found)
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the channel leaves to the neighbours what is beyond its threshold."""
+        return self.law != "proportional" and self.beyond == "neighbours"
+
+    @property
+    def follows(self) -> bool:
+        """Whether the ceiling follows the neighbours' weight: nobody has stated one."""
+        return self.ceiling is None and self.law != "proportional"
+
+    def start(self, found: int, outweighs: int = 0) -> Law:
+        """Make the law for a component; see :meth:`frame`."""
+        default, bounds = self.frame(found, outweighs)
         if self.law == "proportional":
             return Proportional(bounds.clamp(default), self.k, default, bounds)
         return Adaptive.start(default, bounds)
 
-    def resume(self, before: Law | None, found: int, share: float) -> Law:
+    def resume(self, before: Law | None, found: int, share: float, outweighs: int = 0) -> Law:
         """Make a law that goes on from ``share``, with the memory of the law ``before`` if it is of the same kind."""
-        law = self.start(found)
+        law = self.start(found, outweighs)
         if isinstance(before, Adaptive) and isinstance(law, Adaptive):
-            law = before.framed(*self._frame(found))
+            law = before.framed(*self.frame(found, outweighs))
         return law.at(share)
 
     def rest(self, found: int) -> int:
         """Give the share, in v1 units, of a component without need that was found with the share ``found``."""
-        default, bounds = self._frame(found)
+        default, bounds = self.frame(found)
         return bounds.clamp(default)
 
-    def _frame(self, found: int) -> tuple[int, Bounds]:
-        """Give S_default and the bounds for a component that was found with the share ``found``."""
+    def frame(self, found: int, outweighs: int = 0) -> tuple[int, Bounds]:
+        """Give S_default and the bounds for a component that was found with the share ``found``.
+
+        A ceiling that follows the neighbours' weight is at least the share that ``outweighs`` them.
+        """
         default = self.default or found
         floor = self.floor or default
-        return default, Bounds(floor, max(floor, self.ceiling))
+        ceiling = max(CEILING, outweighs if self.follows else 0) if self.ceiling is None else self.ceiling
+        return default, Bounds(floor, max(floor, ceiling))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +116,17 @@ class Decisions:
 class Controller:
     """Holds the laws of all components, by component and channel."""
 
-    def __init__(self, policies: Mapping[str, Policy]) -> None:
+    def __init__(self, policies: Mapping[str, Policy], enough: Mapping[str, float] | None = None) -> None:
+        """Begin; ``enough`` are factors on found shares that an earlier daemon has found enough, by component."""
+        self.enough = Enough(enough or {})
         self._laws: dict[str, dict[str, Law]] = {}
-        #: The policy and the found share that each law was made for, by component and channel.
-        self._made_for: dict[str, dict[str, tuple[Policy, int]]] = {}
+        #: The policy, the found share and the share that outweighs the neighbours, which each law was made for, by
+        #: component and channel.
+        self._made_for: dict[str, dict[str, tuple[Policy, int, int]]] = {}
+        #: The policies and these shares that all laws of a component were made for, by component.
+        self._made_of: dict[str, tuple[tuple[Policy, ...], int, int]] = {}
+        self._viewed: tuple[Period, Mapping[str, View]] | None = None
+        self._bounding = Bounding()
         self.adopt(policies)
 
     def adopt(self, policies: Mapping[str, Policy]) -> None:
@@ -125,6 +155,9 @@ class Controller:
 
     def decide_all(self, period: Period, findings: Findings) -> tuple[Want, ...]:
         """Ask the laws about every component whose group exists; give the share that each wants, and where."""
+        bounded = {name: policy for name, policy in self._policies.items() if policy.is_bounded}
+        self._bounding.step(period, bounded, findings.outweighs)
+        self.enough.step(period)
         return tuple(
             Want(decision, one.cgroup, period.forces[one.name].placement)
             for one in period.components
@@ -134,32 +167,80 @@ class Controller:
     def decide(self, period: Period, findings: Findings, component: Component) -> Decision | None:
         """Ask every policy and take the largest share; ``None`` where no policy may raise the component.
 
-        In a channel that no share can help, ``adaptive`` ignores the scheduling delay, holds its share, and then lets
-        it go. Algorithm 1 is followed to the letter.
+        ``adaptive`` keeps to the findings' limits. Algorithm 1 is followed to the letter.
         """
+        policies = self.policies_for(component)
+        if not policies:
+            return None
         force = period.forces[component.name]
-        laws = self._laws.setdefault(component.name, {})
-        anew = not laws  # then an earlier daemon, or another policy, set the share in force
-        found = force.original
-        best: Decision | None = None
-        asks: tuple[tuple[int, int], ...] = ()
-        for policy in self.policies_for(component):
-            channel = policy.channel
-            law = self._law(laws.get(channel), component.name, policy, found, force.share if anew else found)
-            laws[channel], verdict = ask(law, component, see(period, findings, component, channel), findings, channel)
-            asks += ((policy.priority, verdict.shares),)
-            if best is None or verdict.shares > best.shares:
-                best = Decision(
-                    component.name,
-                    force.share,
-                    verdict.shares,
-                    verdict.reason,
-                    verdict.error,
-                    channel,
-                    verdict.working,
-                    asks,
-                )
-        return best if best is None or best.asks is asks else replace(best, asks=asks)
+        laws = self._laws_of(component.name, policies, force, findings.outweighs.get(component.name, 0))
+
+        def ask_law(channel: str) -> tuple[Law, Verdict]:
+            return self._answer(laws[channel], period, findings, component, channel)
+
+        if len(policies) == 1:
+            channel = policies[0].channel
+            laws[channel], verdict = ask_law(channel)
+            return decide(component.name, force.share, verdict, channel, ((policies[0].priority, verdict.shares),))
+        views = self._views(period, findings)
+        answers = answer_all([one.channel for one in policies], laws, views, ask_law)
+        asks = tuple([(one.priority, answers[one.channel][1].shares) for one in policies])
+        most = max([shares for _, shares in asks])
+        best = next(one.channel for one in policies if answers[one.channel][1].shares == most)
+        verdict = answers[best][1]
+        if verdict.error != views[best].error:
+            verdict = ask_law(best)[1]
+        laws |= {channel: law for channel, (law, _) in answers.items()}
+        return decide(component.name, force.share, verdict, best, asks)
+
+    def _laws_of(self, component: str, policies: tuple[Policy, ...], force: InForce, outweighs: int) -> dict[str, Law]:
+        """Find the laws to ask, by channel, and make those that are new."""
+        laws, found = self._laws.setdefault(component, {}), force.original
+        known = self._made_of.get(component)
+        if known is not None and known[0] is policies and known[1:] == (found, outweighs):
+            return laws
+        share = found if laws else force.share  # at first an earlier daemon, or another policy, set the share in force
+        for policy in policies:
+            its = outweighs if policy.follows else 0
+            laws[policy.channel] = self._law(laws.get(policy.channel), component, policy, found, share, its)
+        self._made_of[component] = policies, found, outweighs
+        return laws
+
+    def _views(self, period: Period, findings: Findings) -> Mapping[str, View]:
+        """Give every channel's view in this period."""
+        if self._viewed is None or self._viewed[0] is not period:
+            views = Views()
+            self._viewed = (
+                period,
+                {
+                    channel: views.view(
+                        *see_channel(period, findings, channel),
+                        self._bounding.factor(channel),
+                        findings.floors.get(channel),
+                    )
+                    for channel in self._policies
+                },
+            )
+        return self._viewed[1]
+
+    def _answer(
+        self, law: Law, period: Period, findings: Findings, component: Component, channel: str
+    ) -> tuple[Law, Verdict]:
+        """Ask a component's law for one channel, and keep it within what the findings say."""
+        known = self.enough.share(period, component)
+        law, seen = resumed(law, known), see(period, findings, component, channel)
+        law, verdict = ask(law, seen if known is None else replace(seen, armed=True))
+        if isinstance(law, Adaptive):
+            if (factor := self._bounding.factor(channel)) is not None:
+                verdict = bound(verdict, factor, law.default, law.bounds, period.forces[component.name].share)
+                law = law.at(verdict.shares)
+            elif (limit := findings.enough.get(component.name)) is not None:
+                law, verdict = within(limit, law, verdict, period.forces[component.name].share)
+            if (limit := findings.limits.get(component.name)) is not None:
+                law, verdict = within(limit, law, verdict, period.forces[component.name].share)
+            if component.role is Role.ORDERER and channel in findings.floors:
+                verdict = at_least(verdict, law.bounds.clamp(law.rest * findings.floors[channel]))
+        return law, verdict
 
     def rest(self, channel: str, found: int) -> int:
         """Give :meth:`Policy.rest` of a channel's policy."""
@@ -188,63 +269,87 @@ class Controller:
         ``before`` was in force. If ``shares`` equals it, there was no raise, and no law waits for its effect.
         """
         laws = self._laws.get(component, {})
-        for channel, law in laws.items():
-            laws[channel] = law.limited(shares, before)
+        after = {id(law): law.limited(shares, before) for law in laws.values()}
+        laws |= {channel: after[id(law)] for channel, law in laws.items()}
 
-    def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int) -> Law:
-        """Find the law to ask: the known one, unless its policy or the found share has changed.
+    def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int, outweighs: int) -> Law:
+        """Find the law to ask: the known one, unless its policy or its shares have changed.
 
         A new law, or one of a component whose share somebody else set before our first write, goes on from ``share``.
         """
         known_for = self._made_for.setdefault(component, {})
         made = known_for.get(policy.channel)
-        if known is not None and made is not None and made[1] == found and (made[0] is policy or made[0] == policy):
+        same = made is not None and made[1] == found
+        if (
+            known is not None
+            and made is not None
+            and made[1:] == (found, outweighs)
+            and (made[0] is policy or made[0] == policy)
+        ):
             return known
-        known_for[policy.channel] = policy, found
-        if known is not None and made is not None and made[1] == found:
-            return policy.resume(known, found, known.share)
-        return policy.start(found) if known is None and share == found else policy.resume(known, found, share)
+        known_for[policy.channel] = policy, found, outweighs
+        if known is not None and same:
+            return policy.resume(known, found, known.share, outweighs)
+        if known is None and share == found:
+            return policy.start(found, outweighs)
+        return policy.resume(known, found, share, outweighs)
 
     def forget(self, component: str) -> None:
         """Drop the laws of a component that is gone or was recreated."""
         self._laws.pop(component, None)
         self._made_for.pop(component, None)
+        self._made_of.pop(component, None)
+
+
+def decide(component: str, force: int, verdict: Verdict, channel: str, asks: tuple[tuple[int, int], ...]) -> Decision:
+    """Make a decision of a channel's verdict. Fields go by place, which is faster."""
+    return Decision(component, force, verdict.shares, verdict.reason, verdict.error, channel, verdict.working, asks)
+
+
+def resumed(law: Law, share: float | None) -> Law:
+    """Go on from what was enough, where a law is at its default: its component, or the daemon, was started anew."""
+    if share is None or not isinstance(law, Adaptive) or not law.share <= law.rest < share:
+        return law
+    return law.at(share)
 
 
 def see(period: Period, findings: Findings, component: Component, channel: str) -> Seen:
     """Give a law's view of one component and one of its channels."""
+    throughput, threshold, silence, presumed = see_channel(period, findings, channel)
+    delay = period.delays.get(component.name)
+    host = findings.loads.get(component.name) or (period.host and period.host.of(component.name))
+    return Seen(period.now, throughput, threshold, silence, delay, host, presumed)  # by place, which is faster
+
+
+def see_channel(
+    period: Period, findings: Findings, channel: str
+) -> tuple[float | None, float | None, float | None, bool]:
+    """Give a channel's throughput, threshold and silence, and whether it is presumed to be sent to."""
     reading = period.channels.get(channel)
     throughput = reading.throughput if reading else None
-    return Seen(
-        now=period.now,
-        throughput=throughput,
-        threshold=period.owed[channel].beside(throughput),
-        commit_age=reading.silence if reading else None,
-        delay=period.delays.get(component.name),
-        host=period.host.of(component.name) if period.host else None,
-        presumed=channel in findings.presumed,
-    )
+    threshold = period.owed[channel].beside(throughput)
+    return throughput, threshold, reading.silence if reading else None, channel in findings.presumed
 
 
-def ask(law: Law, component: Component, seen: Seen, findings: Findings, channel: str) -> tuple[Law, Verdict]:
-    """Ask one law, and apply the findings about its channel."""
-    if not isinstance(law, Adaptive):
-        return law.step(seen)
-    why = findings.hopeless.get(channel)
-    after, verdict = law.step(seen if why is None else replace(seen, delay=None))
-    if why is not None:
-        verdict = in_vain(verdict, why)
-    elif seen.presumed:
-        verdict = replace(verdict, cause=f"no commit was seen yet, but its channel works; {verdict.cause}")
-    if component.role is Role.ORDERER and channel in findings.floors:
-        verdict = at_least(verdict, law.bounds.clamp(law.rest * findings.floors[channel]))
+def ask(law: Law, seen: Seen) -> tuple[Law, Verdict]:
+    """Ask one law, and say so if it acts on trial."""
+    after, verdict = law.step(seen)
+    if seen.presumed and isinstance(law, Adaptive):
+        verdict = replace(verdict, cause=f"no commit is seen, but its channel works; {verdict.cause}")
     return after, verdict
 
 
-def in_vain(verdict: Verdict, why: str) -> Verdict:
-    """Replace the cause of a verdict that was reached without a delay by the finding; its share stands."""
+def within(limit: Limit, law: Adaptive, verdict: Verdict, force: int) -> tuple[Adaptive, Verdict]:
+    """Keep a law and its verdict within a finding's limit; the share ``force`` is in force."""
+    rest = law.bounds.clamp(law.rest)
+    most = limit.allows(force, rest)
+    if verdict.shares <= most:
+        return law, verdict
+    effect = Effect.RAISED if most > force else Effect.HELD if most == force else Effect.RELEASED
+    effect = Effect.DEFAULT if most == rest else effect
     working = replace(verdict.working, rule="bottleneck") if verdict.working else None
-    return replace(verdict, cause=why, working=working)
+    verdict = replace(verdict, shares=most, cause=limit.text, effect=effect, working=working)
+    return law.limited(most, force), verdict
 
 
 def at_least(verdict: Verdict, floor: int) -> Verdict:

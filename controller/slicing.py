@@ -40,8 +40,8 @@ class SliceState:
 class SlicePeriod:
     """What a slicer sees of one period, which ended at the monotonic time ``now``.
 
-    ``disturbed``: foreign work keeps the host full while commits are made. ``moved``: somebody's share was changed.
-    ``lacking``: a channel is short of what it is owed, and what it waits for is the CPU.
+    ``disturbed``: foreign work keeps the host full while commits are made. ``moved``: somebody's share was changed,
+    or is on trial. ``lacking``: a channel is short of what it is owed, and what it waits for is the CPU.
     """
 
     now: float
@@ -59,6 +59,11 @@ class NoSlicer:
     def __init__(self, state: SliceState | None = None) -> None:
         self._state = state or SliceState()
 
+    @property
+    def trying(self) -> bool:
+        """Nothing is on trial."""
+        return False
+
     def step(self, period: SlicePeriod) -> SliceState:
         """Nothing to do."""
         return self._state
@@ -74,6 +79,12 @@ class Slicer:
         self._trials: dict[frozenset[str], Trial] = {}
         self._at_work: frozenset[str] = frozenset()
         self._sizes: dict[str, int] = {}
+
+    @property
+    def trying(self) -> bool:
+        """Whether phases with and without slices are compared: no share is to be moved for a trial meanwhile."""
+        trial = self._trials.get(self._at_work)
+        return trial is not None and trial.phase is not None
 
     def step(self, period: SlicePeriod) -> SliceState:
         """Do one period's work."""

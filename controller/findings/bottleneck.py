@@ -1,9 +1,12 @@
-"""What a channel waits for: a CPU that others have, or something that no share can give.
+"""What a component or a channel waits for: a CPU that others have, or something that no share can give.
 
 A share helps where a component is runnable and others run. It does nothing for one that sleeps until a disk
 answers, that has used its quota up, that waits for its own ledger's processes, or that nobody sends to. Measured:
 with ledgers on a disk that took 9.6 s for an fsync, shares changed nothing. So time is compared with time: how long
-the channel's components wait on the run queue behind foreign work, and how long they are blocked.
+threads wait on the run queue behind foreign work, and how long they are blocked.
+
+Each component is judged by its own times: a chaincode that its quota stops, or a peer on a slow disk, says nothing of
+the others. A channel is judged by the sum of its components' times, for people.
 
 Blocked is what is sampled: threads in uninterruptible sleep (proc(5), state D), which for a ledger is its disk.
 That counts only while the kernel's own account (PSI, Documentation/accounting/psi.rst) shows that I/O is waited for.
@@ -11,11 +14,10 @@ That counts only while the kernel's own account (PSI, Documentation/accounting/p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from qioi.controller.laws.law import Seen
 from qioi.controller.laws.need import IDLE, QUIET, foreign_part, is_below, need_of, weight
@@ -30,7 +32,7 @@ BLOCKED = 0.5
 UNBLOCKED = 0.25
 #: Share of the time in which anybody on the host waits for I/O (PSI "some"), from which on a disk is slow.
 PRESSURE = 0.1
-#: Part of the time for which a group's quota stops it, from which on that is it.
+#: Part of the time for which a quota stops a component, from which on that is it; it is until half of that.
 THROTTLED = 0.2
 #: Share of runnable time spent waiting, behind whomever, from which on a ledger fills the CPUs itself.
 CROWDED = 0.2
@@ -59,71 +61,85 @@ class Bottleneck(Struct, frozen=True):
     text: str = "nothing is known yet"
 
 
+class Machine(Struct, frozen=True):
+    """The host's side, smoothed: part of the time in which I/O is waited for, and of the CPU time that is idle."""
+
+    io: float = 0.0
+    idle: float = 1.0
+
+    @classmethod
+    def read(cls, stalls: Stalls, host: HostLoad | None) -> Machine:
+        """Take it from one period. Where the kernel does not tell of I/O, the blocked threads alone are asked."""
+        return cls(1.0 if stalls.io is None else stalls.io, host.idle if host else 1.0)
+
+    def add(self, new: Machine, part: float) -> Machine:
+        """Move towards a new reading by ``part`` (0..1)."""
+        return Machine(mix(self.io, new.io, part), mix(self.idle, new.idle, part))
+
+
 class Times(Struct, frozen=True):
-    """One channel's components together, smoothed: seconds per second, or threads; ``need`` is the worst one's."""
+    """One component's, smoothed.
+
+    ``foreign`` is how many threads wait behind foreign work, ``blocked`` how many for I/O. ``throttled`` is the part of
+    the time for which a quota stops it. ``need`` and ``waiting`` are parts of its runnable time: the first behind
+    foreign work, the second behind anybody.
+    """
 
     foreign: float = 0.0
     blocked: float = 0.0
     throttled: float = 0.0
-    io: float = 0.0
     need: float = 0.0
     waiting: float = 0.0
-    idle: float = 0.0
+
+    @classmethod
+    def read(cls, delay: DelayReading, stalls: Stalls, host: HostLoad | None) -> Times:
+        """Take them from one period; ``host`` is the load of the CPUs that the component may run on."""
+        name, share = delay.component, delay.waiting_share
+        blocked, throttled = float(stalls.blocked.get(name, 0)), stalls.throttled.get(name, 0.0)
+        if delay.interval <= 0 or share is None:
+            return cls(0.0, blocked, throttled)
+        foreign = foreign_part(host) * max(0.0, delay.wait) / delay.interval
+        return cls(foreign, blocked, throttled, need_of(delay, host), share)
 
     def add(self, new: Times, part: float) -> Times:
         """Move towards new times by ``part`` (0..1)."""
-
-        def mix(old: float, now: float) -> float:
-            return old + part * (now - old)
-
         return Times(
-            mix(self.foreign, new.foreign),
-            mix(self.blocked, new.blocked),
-            mix(self.throttled, new.throttled),
-            mix(self.io, new.io),
-            mix(self.need, new.need),
-            mix(self.waiting, new.waiting),
-            mix(self.idle, new.idle),
+            mix(self.foreign, new.foreign, part),
+            mix(self.blocked, new.blocked, part),
+            mix(self.throttled, new.throttled, part),
+            mix(self.need, new.need, part),
+            mix(self.waiting, new.waiting, part),
         )
 
 
+def mix(old: float, new: float, part: float) -> float:
+    """Move from one number towards another by ``part`` (0..1)."""
+    return old + part * (new - old)
+
+
+def together(times: Iterable[Times]) -> Times:
+    """Sum up a channel's components; of the parts of time, those of the component that has most count."""
+    each = tuple(times)
+    worst = max(each, key=lambda one: one.waiting)  # the more of its time one waits, the more behind foreigners
+    return Times(
+        sum(one.foreign for one in each),
+        sum(one.blocked for one in each),
+        max(one.throttled for one in each),
+        worst.need,
+        worst.waiting,
+    )
+
+
 class Diagnosis(Struct, frozen=True):
-    """One channel's, with all it remembers: no I/O, no clock."""
+    """One component's, with all it remembers: no I/O, no clock."""
 
     times: Times | None = None
-    found: Bottleneck = Bottleneck()
+    kind: Kind = Kind.UNKNOWN
 
-    def step(self, seen: Seen, delays: Mapping[str, DelayReading], stalls: Stalls) -> Diagnosis:
-        """Look at one period. ``seen`` has the channel's side and the host's, ``delays`` those of its components."""
-        new = measure(delays, stalls, seen.host)
-        if new is None:
-            return replace(self, found=Bottleneck(Kind.UNKNOWN, "no scheduling of its components is known"))
-        interval = max(delay.interval for delay in delays.values())
+    def step(self, new: Times, interval: float, machine: Machine, suffering: bool) -> Diagnosis:
+        """Look at one period of so many seconds. ``suffering``: a channel that it serves does less than it should."""
         times = new if self.times is None else self.times.add(new, weight(interval, SMOOTH))
-        return Diagnosis(times, judge(times, seen, before=self.found.kind))
-
-
-def measure(delays: Mapping[str, DelayReading], stalls: Stalls, host: HostLoad | None) -> Times | None:
-    """Sum up one period; ``None`` if none of the components ran or waited at all."""
-    threads, waiting = 0.0, -1.0
-    worst: DelayReading | None = None
-    for delay in delays.values():
-        share = delay.waiting_share
-        if delay.interval > 0 and share is not None:
-            threads += max(0.0, delay.wait) / delay.interval
-            if share > waiting:
-                worst, waiting = delay, share
-    if worst is None:
-        return None
-    return Times(
-        foreign_part(host) * threads,  # as those that are blocked
-        float(sum(stalls.blocked.get(name, 0) for name in delays)),
-        max((stalls.throttled.get(name, 0.0) for name in delays), default=0.0),
-        stalls.io if stalls.io is not None else 1.0,  # not known: the blocked threads alone are asked
-        need_of(worst, host),  # the more of its time one waits, the more behind foreigners
-        waiting,
-        host.idle if host else 1.0,
-    )
+        return Diagnosis(times, judge(times, machine, suffering, self.kind))
 
 
 def is_stalled(seen: Seen) -> bool:
@@ -136,41 +152,45 @@ def suffers(seen: Seen) -> bool:
     return is_stalled(seen) or is_below(seen)
 
 
-def judge(times: Times, seen: Seen, before: Kind) -> Bottleneck:
+def judge(times: Times, machine: Machine, suffering: bool, before: Kind) -> Kind:
     """Name the bottleneck. The disk and the quota go before the CPU: where they rule, a share moves nothing."""
-    stalled, suffering = is_stalled(seen), suffers(seen)
     again = before is Kind.DISK
     if (
         suffering
-        and times.io >= (PRESSURE / 2 if again else PRESSURE)
+        and machine.io >= (PRESSURE / 2 if again else PRESSURE)
         and times.blocked >= max(UNBLOCKED if again else BLOCKED, times.foreign / (2 if again else 1))
     ):
-        return Bottleneck(
-            Kind.DISK,
-            f"the bottleneck is the disk: {times.blocked:.1f} threads blocked, {times.foreign:.1f} waiting for a CPU "
-            f"behind foreign work; I/O is waited for {times.io:.0%} of the time",
-        )
-    if times.throttled >= THROTTLED:
-        return Bottleneck(
-            Kind.QUOTA, f"the bottleneck is its own CPU quota: stopped by it {times.throttled:.0%} of the time"
-        )
+        return Kind.DISK
+    if times.throttled >= (THROTTLED / 2 if before is Kind.QUOTA else THROTTLED):
+        return Kind.QUOTA
     if times.need >= QUIET:
-        return Bottleneck(
-            Kind.CPU,
-            f"the CPU: a component waits {times.need:.0%} of its runnable time behind foreign work",
-        )
+        return Kind.CPU
     if not suffering:
-        return Bottleneck(Kind.NONE, "nothing is missing")
-    if stalled:
-        return Bottleneck(Kind.NONE, f"no commits for {seen.commit_age:.0f} s, and nothing waits: nobody sends")
-    if times.waiting >= CROWDED or times.idle < IDLE:
-        return Bottleneck(
-            Kind.LEDGER,
-            f"the bottleneck is the ledger itself: its processes wait {times.waiting:.0%} of their runnable time, but "
-            f"behind foreign work {times.need:.0%} at most",
-        )
-    return Bottleneck(
-        Kind.ELSEWHERE,
-        "nothing waits for a CPU or a disk: less is sent than is owed, or the bottleneck is the network, "
-        "or the ledger's own timers and locks",
-    )
+        return Kind.NONE
+    return Kind.LEDGER if times.waiting >= CROWDED or machine.idle < IDLE else Kind.ELSEWHERE
+
+
+def said(kind: Kind, times: Times, machine: Machine) -> str:
+    """Say what a verdict rests on."""
+    match kind:
+        case Kind.DISK:
+            return (
+                f"the bottleneck is the disk: {times.blocked:.1f} threads blocked, {times.foreign:.1f} waiting for a "
+                f"CPU behind foreign work; I/O is waited for {machine.io:.0%} of the time"
+            )
+        case Kind.QUOTA:
+            return f"the bottleneck is a CPU quota: stopped by it {times.throttled:.0%} of the time"
+        case Kind.CPU:
+            return f"the CPU: a component waits {times.need:.0%} of its runnable time behind foreign work"
+        case Kind.LEDGER:
+            return (
+                f"the bottleneck is the ledger itself: its processes wait {times.waiting:.0%} of their runnable time, "
+                f"but behind foreign work {times.need:.0%} at most"
+            )
+        case Kind.ELSEWHERE:
+            return (
+                "nothing waits for a CPU or a disk: less is sent than is owed, or the bottleneck is the network, "
+                "or the ledger's own timers and locks"
+            )
+        case _:
+            return "nothing is missing"

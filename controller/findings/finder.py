@@ -7,57 +7,101 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from qioi.controller.findings.bottleneck import HOPELESS, Bottleneck, Kind
-from qioi.controller.findings.diagnoses import Diagnoses, anybody_lacks
+from qioi.controller.findings.bottleneck import Bottleneck, Kind
+from qioi.controller.findings.burners import Burners
+from qioi.controller.findings.contention import Contention
+from qioi.controller.findings.diagnoses import Diagnoses
+from qioi.controller.findings.effect import Effects
+from qioi.controller.findings.just_enough import JustEnough
 from qioi.controller.findings.leaders import Leaders, Leadership
+from qioi.controller.findings.limits import Limit
+from qioi.controller.findings.minimum import Minimum
+from qioi.controller.findings.outside import out_of_reach
 from qioi.controller.laws.need import ACTIVE, has_room
 from qioi.controller.laws.unheard import AllUnheard
 from qioi.controller.period import Period
+from qioi.model import HostLoad
 
 
 class Findings(Struct, frozen=True):
-    """What a period comes to, by channel.
+    """What a period comes to.
 
-    ``bottlenecks`` say what a channel waits for, ``leaders`` which Raft leaders it lost. ``presumed`` made no commit
-    yet, but are taken to be sent to. ``hopeless`` are those that no share can help, with the reason. ``floors`` are
-    the least shares of orderers after lost leaders, in defaults. ``disturbed``: foreign work keeps the host full while
-    commits are made. ``lacking``: a channel does less than it is owed for want of the CPU. ``waits``: one waits for it.
+    ``bottlenecks`` say what a channel waits for, ``leaders`` which Raft leaders it lost. Channels in ``presumed`` make
+    no commits, but are taken to be sent to. ``limits`` bound the shares of components, by name; ``enough`` those of
+    components whose channels are not bounded to T. ``outweighs`` are the shares, in v1 units, that outweigh the
+    neighbours of components where these are heavy. ``floors`` are the
+    least shares of a channel's orderers after lost leaders, in defaults. ``disturbed``: foreign work keeps the host
+    full while commits are made. ``lacking``: a channel does less than it is owed for want of the CPU. ``waits``: a
+    component waits for it. ``trying``: shares are moved to see what that does. ``loads`` is the host's load for
+    components that others of the ledger keep back.
     """
 
     bottlenecks: Mapping[str, Bottleneck]
     leaders: Mapping[str, Leadership]
     presumed: frozenset[str] = frozenset()
-    hopeless: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Limit] = field(default_factory=dict)
     floors: Mapping[str, float] = field(default_factory=dict)
     disturbed: bool = False
     lacking: bool = False
     waits: bool = False
+    loads: Mapping[str, HostLoad] = field(default_factory=dict)
+    trying: bool = False
+    enough: Mapping[str, Limit] = field(default_factory=dict)
+    outweighs: Mapping[str, int] = field(default_factory=dict)
 
 
 class Finder:
     """Remembers, from period to period, what findings rest on."""
 
-    def __init__(self, rest: Callable[[str, int], int], is_literal: Callable[[str], bool]) -> None:
-        """Begin; ``rest`` gives a channel's default for a share found, ``is_literal`` knows channels of Algorithm 1."""
+    def __init__(
+        self,
+        rest: Callable[[str, int], int],
+        is_literal: Callable[[str], bool],
+        neighbours_keep: float = 0.0,
+        weigh: Callable[[str], int | None] = lambda _group: None,
+    ) -> None:
+        """Begin; ``rest`` gives a channel's default for a share found, ``is_literal`` knows channels of Algorithm 1.
+
+        ``neighbours_keep`` is a part of the host's CPUs, 0..1. ``weigh`` gives the weight that a group that is held was
+        found with, in the unit of its file.
+        """
         self._diagnoses = Diagnoses()
         self._leaders = Leaders(rest)
         self._unheard = AllUnheard(is_literal)
+        self._burners = Burners()
+        self._contention = Contention()
+        self._minimum = Minimum(neighbours_keep)
+        self._enough = JustEnough(weigh)
+        self._effects = Effects(is_literal)
 
-    def step(self, period: Period) -> Findings:
-        """Take one period in."""
+    def adopt(self, neighbours_keep: float) -> None:
+        """Go on with another part of the host's CPUs that neighbours keep."""
+        self._minimum.part = neighbours_keep
+
+    def step(self, period: Period, tried: bool = False) -> Findings:
+        """Take one period in. ``tried``: something else than shares is on trial."""
         now, components, channels = period.now, period.components, period.channels
-        found = self._diagnoses.step(now, components, channels, period.owed, period.delays, period.host, period.stalls)
+        found = self._diagnoses.step(period)
         leaders = self._leaders.step(now, period.owed, components, period.elections, period.host, period.forces)
         presumed = self._unheard.step(now, components, channels, period.seen, period.delays, period.host)
+        burning = self._burners.step(period)
+        rivals = self._contention.step(period, burning)
+        enough = self._enough.step(period)
+        limits = {**rivals.limits, **self._minimum.step(period), **out_of_reach(period), **found.limits, **burning}
+        tried = tried or self._enough.is_trying(now)
         return Findings(
-            found,
+            found.channels,
             leaders,
             presumed,
-            hopeless={channel: one.text for channel, one in found.items() if one.kind in HOPELESS},
+            limits={**self._effects.step(period, limits, free=not tried), **limits},
+            enough=enough,
+            outweighs=self._enough.outweighs,
             floors={channel: one.factor for channel, one in leaders.items() if one.losses},
             disturbed=is_disturbed(period),
-            lacking=anybody_lacks(now, channels, period.owed, found),
-            waits=any(one.kind is Kind.CPU for one in found.values()),
+            lacking=found.lacking,
+            waits=Kind.CPU in found.components.values(),
+            loads=rivals.loads,
+            trying=self._effects.trying,
         )
 
 

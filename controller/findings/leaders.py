@@ -41,7 +41,10 @@ class Leadership(Struct, frozen=True):
     room_since: float | None = None
 
     def step(self, now: float, lost: bool, room: bool, ratio: float) -> Leadership:
-        """Take one period in. ``ratio`` is the largest share in force among the channel's orderers, in defaults."""
+        """Take one period in. ``ratio`` is the largest share in force among the channel's orderers, in defaults.
+
+        It counts where a leader was ``lost``.
+        """
         room_since = (self.room_since if self.room_since is not None else now) if room else None
         after = replace(self, room_since=room_since, full_at=self.full_at if room else now)
         if lost and after.full_at is not None and now - after.full_at <= AFTER:
@@ -97,7 +100,7 @@ class Leaders:
             its = self._serving.names(channel, components)
             lost = [one for one in losses if one.orderer in its and one.channel in (None, channel)]
             before = self._known.get(channel, Leadership())
-            ratio = max((self._in_defaults(channel, states.get(name)) for name in its), default=1.0)
+            ratio = max(self._in_defaults(channel, states.get(name)) for name in its) if lost else 1.0
             after[channel] = before.step(now, bool(lost), room, ratio)
             tell(channel, lost, before, after[channel])
         self._known = after

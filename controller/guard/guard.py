@@ -85,6 +85,11 @@ class Guard(Writer[str]):
         """Convert a share of a held group into its file's own unit."""
         return self._shares.raw(shares, self._held[path].original)
 
+    def weigh(self, path: str) -> int | None:
+        """Give the weight that a group was found with, in its file's own unit; ``None`` for one that is not held."""
+        held = self._held.get(path)
+        return None if held is None else held.original
+
     def raised(self) -> frozenset[str]:
         """Name the groups whose share, as last seen, is above the one they were found with."""
         held, found = self._held, self._shares.hierarchy.found

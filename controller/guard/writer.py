@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Generic, cast
 
@@ -247,12 +247,9 @@ class Writer(Generic[Place]):
             self.drop(place)
         return outcomes[0] if outcomes else None
 
-    def restore(self, more: Iterable[Entry] = ()) -> list[Outcome]:
-        """Restore every value that is ours, carry on past failures, and keep the failed ones in the journal. OSError.
-
-        ``more`` are entries of places that inherited our value from a held place.
-        """
-        entries = [*self._entries(self._held), *self._formers(), *more]
+    def restore(self) -> list[Outcome]:
+        """Restore every value that is ours, carry on past failures, and keep those in the journal. OSError."""
+        entries = [*self._entries(self._held), *self._formers()]
         outcomes, left = restore_entries(self._lever, entries, self._owners)
         self._held, self._former, self._recorded = {}, {}, set()
         self._foreign.clear()

@@ -4,8 +4,8 @@ Algorithm 1 has no memory: as throughput returns, its share falls back and starv
 This law keeps what it has found to be enough. It needs three things the paper's does without:
 
 - *need* (need.py): the share of its runnable time that a component spends waiting behind foreign work.
-- *demand*: commits seen lately, or, before the first one, work that shows it (unheard.py). A ledger nobody sends to is
-  never raised.
+- *demand*: commits seen lately, or, while there are none, work that shows it (unheard.py). A ledger nobody sends to is
+  never raised, but what is raised stays so while the neighbour does: the next load then finds it raised.
 - *room*: an idle share of the host, or no foreign work. Raised shares remove the waiting that was their
   reason, so its absence proves nothing; idle CPU, or the end of the foreign work, does.
 
@@ -98,7 +98,10 @@ class Adaptive(Struct, frozen=True):
         return "probe", self._probe(seen)
 
     def _without_input(self, seen: Seen, elapsed: float) -> Move | None:
-        """Stale or missing input: hold, then go back. Without commits nobody is known to wait for any."""
+        """Stale or missing input: hold, and then go back, or stay for the next commits while the neighbour does.
+
+        A raised share costs nobody anything while its component sleeps.
+        """
         memory = self.memory
         since = seen.now - memory.input_at
         if since == 0.0:
@@ -108,6 +111,9 @@ class Adaptive(Struct, frozen=True):
             return Move(memory, missing, Effect.DEFAULT)
         if since <= self.tuning.hold:
             return Move(memory, f"{missing} for {since:.0f} s", Effect.HELD)
+        if seen.delay is not None and seen.host is not None and (seen.commit_age is not None or seen.armed):
+            kept = Move(memory, f"no commits for {since:.0f} s, but the neighbour is still there", Effect.HELD)
+            return self._room(seen, elapsed) or kept
         return Move(self._towards_rest(seen.now, elapsed), missing, Effect.RELEASED)
 
     def _raise(self, seen: Seen) -> Move | None:
@@ -140,6 +146,9 @@ class Adaptive(Struct, frozen=True):
         if growth < tuning.dead_band:
             return Move(memory, f"{why}, within the dead band", Effect.HELD)
         wanted = memory.share * (1 + growth)
+        if pressing > tuning.urgent and seen.host is not None and seen.host.sudden:
+            # So short a reading says little of how much is needed, and until a second step a backlog would pile up.
+            wanted, why = max(wanted, self.rest * tuning.onset_step), f"{why}; many came at once"
         return Move(self._raised(wanted, seen.now, urgent=urgent), why, Effect.RAISED, wanted)
 
     def _pressing(self, seen: Seen) -> float:

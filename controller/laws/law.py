@@ -19,7 +19,8 @@ class Seen(Struct, frozen=True):
 
     ``now`` is a monotonic time in seconds. ``commit_age`` is the seconds since the channel's last
     commit; ``throughput`` and ``threshold`` are in transactions per second. ``None`` means unknown.
-    ``presumed``: no commit was seen yet, but somebody is taken to send.
+    ``presumed``: no commit is seen, but somebody is taken to send.
+    ``armed``: what is enough beside the neighbours that are there is known.
     """
 
     now: float
@@ -29,6 +30,7 @@ class Seen(Struct, frozen=True):
     delay: DelayReading | None = None
     host: HostLoad | None = None
     presumed: bool = False
+    armed: bool = False
 
 
 class Effect(StrEnum):
@@ -37,6 +39,7 @@ class Effect(StrEnum):
     RAISED = "raised"
     HELD = "share held"
     PROBED = "a lower share tried"
+    LOWERED = "lowered"
     RELEASED = "back towards the default"
     DEFAULT = "default share"
 

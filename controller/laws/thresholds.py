@@ -26,12 +26,17 @@ class Threshold(Struct, frozen=True):
     source: str
     evidence: Evidence | None = None
 
+    @property
+    def is_learned(self) -> bool:
+        """Whether nobody has said a number."""
+        return self.source == AUTO
+
     def beside(self, throughput: float | None) -> float | None:
         """Give what a law is to go by beside what the channel does, in transactions per second.
 
         Who does more than was learned is sent more by now, perhaps more than it gets done: that is no surplus.
         """
-        if self.source != AUTO or self.value is None or throughput is None:
+        if not self.is_learned or self.value is None or throughput is None:
             return self.value
         return max(self.value, throughput)
 

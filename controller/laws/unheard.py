@@ -1,4 +1,4 @@
-"""A channel of which nothing was heard since the start of the daemon: whether its work shows that somebody sends.
+"""A channel of which nothing is heard: whether its work shows that somebody sends.
 
 ``adaptive`` raises nobody while nobody sends, and knows that from commits. A ledger that others have starved since
 before the start may make none: an orderer without CPU loses its leadership, and what a peer has endorsed waits in
@@ -9,6 +9,9 @@ An idle one waits too, each time that it wakes up beside a crowd. Measured (2 co
 and CPUs used; docs/laws.md): idle beside 16 and 64 sysbench up to 0.8 for a second, 0.4 for nine, and 0.004; under a
 load that starves beside as many 1.3 to 2.7, in every second, and 0.005 to 0.03. So little work is left to what starves
 that what it uses says less than that it is never without.
+
+A channel that has committed, and is silent since, is believed at once: it has shown that it can, and the first second
+of a burst that starves takes the rest of the burst to work off.
 
 What is raised on that word is a trial. If it brings no commit, nobody sent, or no share helps: the word is taken back,
 and not given again for a while.
@@ -22,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from qioi.controller.laws.need import Filter, rates, weight
+from qioi.controller.laws.need import ACTIVE, Filter, rates, weight
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
 #: Threads, on average, that are runnable in a component which always has work to do, and CPUs that it uses at least.
@@ -32,7 +35,7 @@ WORKS = 0.005
 WAITS = 0.35
 #: Time constant in s of what these are taken from: a short period may show a starved component not to run at all.
 SMOOTH = 1.0
-#: Seconds for which all of it must last.
+#: Seconds for which all of it must last before a channel's first commit.
 LASTS = 4.0
 #: Seconds of a trial, and from its end until there may be another one.
 TRIAL = 30.0
@@ -76,8 +79,11 @@ class Unheard:
     again: float = -math.inf  # when there may be another one
     works: Mapping[str, Work] = field(default_factory=dict)
 
-    def step(self, now: float, delays: Iterable[DelayReading], host: HostLoad | None) -> Unheard:
-        """Take in one more period without a commit; ``delays`` are of components that serve silent channels only."""
+    def step(self, now: float, delays: Iterable[DelayReading], host: HostLoad | None, lasts: float = LASTS) -> Unheard:
+        """Take in one more period without a commit; ``delays`` are of components that serve silent channels only.
+
+        ``lasts`` are the seconds for which their work must show that somebody sends.
+        """
         works = {
             one.component: self.works.get(one.component, Work()).add(one, host) for one in delays if one.interval > 0
         }
@@ -86,7 +92,7 @@ class Unheard:
         if now < self.again or not any(one.is_kept_back for one in works.values()):
             return Unheard(again=self.again, works=works)
         since = now if self.since is None else self.since
-        if now - since < LASTS:
+        if now - since < lasts:
             return Unheard(since=since, works=works)
         return Unheard(True, since, now + TRIAL, works=works)
 
@@ -110,12 +116,12 @@ class AllUnheard:
         delays: Mapping[str, DelayReading],
         host: HostLoad | None,
     ) -> frozenset[str]:
-        """Take one period in; name the channels that made no commit yet, but are taken to be sent to.
+        """Take one period in; name the channels that make no commits, but are taken to be sent to.
 
         ``seen`` names channels that commits were seen of, those without a policy too. What a component does may be for
         any channel that it serves, so its work says something of a silent one only while all of them are silent.
         """
-        silent = {name for name, one in channels.items() if one.age is None}
+        silent = {name for name, one in channels.items() if one.silence is None or one.silence > ACTIVE}
         if not silent:  # as it nearly always is
             self._known.clear()
             return frozenset()
@@ -129,9 +135,10 @@ class AllUnheard:
                 continue
             works = [delays[one.name] for one in its if not one.channels or name in one.channels]
             known = before.get(name, Unheard())
-            self._known[name] = after = known.step(now, works, host)
+            lasts = LASTS if channels[name].age is None else 0.0
+            self._known[name] = after = known.step(now, works, host, lasts)
             if after.presumed and not known.presumed:
-                log.info("channel %s: no commit was seen yet, but its components work and wait: a trial begins", name)
+                log.info("channel %s: no commit is seen, but its components work and wait: a trial begins", name)
             elif known.presumed and not after.presumed:
                 log.info("channel %s: the trial has brought no commit: nobody sends, or no share helps", name)
         return frozenset(name for name, one in self._known.items() if one.presumed)

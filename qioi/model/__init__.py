@@ -1,6 +1,6 @@
 """The plain values that the rooms of QiOi exchange. Nothing here does I/O, and nothing of ours is imported."""
 
-from qioi.model.bounds import DEFAULT_SHARES, MAX_SHARES, MIN_SHARES, UNBOUNDED, Bounds
+from qioi.model.bounds import CEILING, DEFAULT_SHARES, MAX_SHARES, MIN_SHARES, UNBOUNDED, Bounds
 from qioi.model.commits import Commit, LeaderChange
 from qioi.model.components import ANYBODY, Component, Credentials, Role
 from qioi.model.decisions import Decision, Working
@@ -9,6 +9,7 @@ from qioi.model.readings import ChannelReading, DelayReading, Foreigner, HostLoa
 
 __all__ = [
     "ANYBODY",
+    "CEILING",
     "DEFAULT_SHARES",
     "MAX_SHARES",
     "MIN_SHARES",

@@ -10,6 +10,8 @@ DEFAULT_SHARES = 1024
 #: The kernel's own bounds on ``cpu.shares`` (kernel/sched/sched.h, MIN_SHARES and MAX_SHARES).
 MIN_SHARES = 2
 MAX_SHARES = 262_144
+#: The most shares of a component where nobody has stated a ceiling: twice what eight ordinary neighbours a CPU weigh.
+CEILING = 16_384
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,9 +101,11 @@ class Stalls(Struct, frozen=True):
 
     ``io`` is the part of the time in which somebody on the host waited for I/O, 0..1, ``None`` where the kernel does
     not say. ``blocked`` is how many threads of a component were found blocked, ``throttled`` the part of the time for
-    which its quota stopped it; a component that nothing hinted at was not looked at, and is missing.
+    which a quota stopped it, its own or one of a group above it, and ``quotas`` which group's; a component that nothing
+    hinted at was not looked at, and is missing.
     """
 
     io: float | None = None
     blocked: Mapping[str, int] = field(default_factory=dict)
     throttled: Mapping[str, float] = field(default_factory=dict)
+    quotas: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,104 @@
+"""Which channels are bounded to their T, and what that makes of a law's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from qioi.controller.laws.beyond import Beyond, State
+from qioi.controller.laws.law import Effect, Verdict
+from qioi.controller.laws.need import has_room
+from qioi.controller.period import Period
+from qioi.model import Bounds, Role
+from qioi.model.serving import Serving
+
+#: The rules of ``adaptive`` that go on where a channel is bounded: nobody sends, and the neighbour is gone.
+RULES_THAT_STAND = frozenset({"no input", "room"})
+
+
+class Frames(Protocol):
+    """What a channel's policy says of its components' shares, in v1 units."""
+
+    @property
+    def default(self) -> int | None:
+        """S_default; ``None``: the share that a component was found with."""
+        ...
+
+    @property
+    def floor(self) -> int | None:
+        """The smallest share; ``None``: S_default."""
+        ...
+
+    @property
+    def ceiling(self) -> int | None:
+        """The largest share; ``None``: that follows the neighbours' weight."""
+        ...
+
+    def frame(self, found: int, outweighs: int = 0) -> tuple[int, Bounds]:
+        """Give S_default and the bounds of a component that was found with the share ``found``.
+
+        ``outweighs`` is the share that outweighs its neighbours, 0 where none is needed for that.
+        """
+        ...
+
+
+class Bounding:
+    """Every channel's search for the factor that leaves what is beyond T to the neighbours."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, Beyond] = {}
+        self._serving = Serving(frozenset(Role))
+
+    def step(self, period: Period, bounded: Mapping[str, Frames], outweighs: Mapping[str, int]) -> None:
+        """Take one period in. ``bounded`` are the policies of channels that leave what is beyond T.
+
+        ``outweighs`` are shares that outweigh heavy neighbours, by component.
+        """
+        before, self._channels = self._channels, {}
+        states: dict[Hashable, State | None] = {}  # channels of the same components and bounds have it in common
+        for channel, policy in bounded.items():
+            reading, owed = period.channels.get(channel), period.owed[channel]
+            if reading is None or owed.value is None or owed.is_learned:
+                continue
+            its = self._serving.names(channel, period.components)
+            common = its, policy.default, policy.floor, policy.ceiling
+            if common not in states:
+                states[common] = state_of(period, its, policy, outweighs)
+            if (state := states[common]) is not None:
+                known = before.get(channel, Beyond())
+                self._channels[channel] = known.step(period.now, owed.value, reading, state)
+
+    def factor(self, channel: str) -> float | None:
+        """Give what a channel's components have of their default share; ``None``: as much as they need."""
+        known = self._channels.get(channel)
+        return known.factor if known else None
+
+
+def state_of(period: Period, components: Iterable[str], policy: Frames, outweighs: Mapping[str, int]) -> State | None:
+    """Say how a channel's components stand; ``None`` where there is none of them."""
+    its = [name for name in components if name in period.forces]
+    if not its:
+        return None
+    forces = ((period.forces[name], outweighs.get(name, 0)) for name in its)
+    frames = [(force.share, *policy.frame(force.original, most)) for force, most in forces]
+    return State(
+        all(has_room(period.host.of(name)) for name in its) if period.host else False,
+        max(share / default for share, default, _ in frames),
+        max(bounds.ceiling / default for _, default, bounds in frames),
+    )
+
+
+def bound(verdict: Verdict, factor: float, default: int, bounds: Bounds, in_force: int) -> Verdict:
+    """Give a component of a bounded channel its part, except where a rule lets go of it."""
+    wanted = default * factor
+    shares = bounds.clamp(wanted)
+    working = verdict.working and replace(verdict.working, rule="beyond T", wanted=wanted)
+    if verdict.working is not None and verdict.working.rule in RULES_THAT_STAND:
+        return verdict if verdict.shares <= shares else replace(verdict, shares=shares, working=working)
+    if shares > in_force:
+        return replace(verdict, shares=shares, cause="A is less than T", effect=Effect.RAISED, working=working)
+    cause = "what is beyond T is the neighbours'"
+    effect = Effect.HELD if shares == in_force else Effect.LOWERED
+    return replace(verdict, shares=shares, cause=cause, effect=effect, working=working)

@@ -1,0 +1,91 @@
+"""Components of the ledger that compete with each other: tenants of which one has more than it is owed, and burners.
+
+What they use is foreign work for those that they keep back, so that ``adaptive`` raises these against them as against
+any neighbour. On a full host without foreign work, a channel with a number for T that is below it is raised against the
+channels that have theirs: in small steps, until it has its T or the others are down to theirs. It keeps what it has
+until there is room, since to let go of it would begin all of it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from qioi.controller.findings.diagnoses import see
+from qioi.controller.findings.limits import Limit, Reason
+from qioi.controller.laws.need import FOREIGN, IDLE, is_below, shortfall
+from qioi.controller.laws.thresholds import AUTO
+from qioi.controller.period import Period
+from qioi.model import Component, HostLoad, Role
+
+Channels = tuple[str, ...]
+
+#: What a share is multiplied by at most in a period, against a tenant: a larger step would take the tenant below its T.
+STEP = 1.1
+
+TENANT = "another channel has more than it is owed, and this one less"
+
+
+class Rivals(Struct, frozen=True):
+    """By component: the load as laws are to see it where it is another one than the host's own, and the limits."""
+
+    loads: Mapping[str, HostLoad] = field(default_factory=dict)
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+
+
+class Contention:
+    """Remembers which components were raised against others of the ledger."""
+
+    def __init__(self, cpus: int | None = None) -> None:
+        self._cpus = cpus or os.cpu_count() or 1
+        self._held: set[str] = set()
+
+    def step(self, period: Period, burning: Collection[str]) -> Rivals:
+        """Take one period in; ``burning`` names the components that burn."""
+        if period.host is None or period.host.idle > IDLE:
+            self._held.clear()
+            return Rivals()
+        promised = {name: see(period, name) for name, one in period.owed.items() if one.value and one.source != AUTO}
+        below = {name for name, one in promised.items() if is_below(one)}
+        alone = period.host.foreign < FOREIGN
+        served = {name for name, one in promised.items() if alone and (shortfall(one) or 1.0) <= 0}
+        parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
+        used: defaultdict[Channels, float] = defaultdict(float)
+        burnt = 0.0
+        for one in parts:
+            cores = period.delays[one.name].cores
+            if one.name in burning:
+                burnt += cores
+            elif one.channels and served.issuperset(one.channels):
+                used[one.channels] += cores
+        self._held &= {one.name for one in parts}
+        loads, limits = {}, {}
+        for one in parts:
+            given = 0.0 if below.isdisjoint(one.channels) else used_by_others(used, one)
+            if given:
+                self._held.add(one.name)
+                if (force := period.forces.get(one.name)) is not None:
+                    limits[one.name] = Limit(Reason.TENANT, TENANT, round(force.share * STEP))
+            more = given + (0.0 if one.name in burning else burnt)
+            if more or one.name in self._held:
+                least = FOREIGN if one.name in self._held else 0.0
+                loads[one.name] = beside(period.host.of(one.name), more / self._cpus, least)
+        return Rivals(loads, limits)
+
+
+def used_by_others(used: Mapping[Channels, float], one: Component) -> float:
+    """Sum up the CPUs that components use which have no channel in common with this one."""
+    return sum(cores for channels, cores in used.items() if set(channels).isdisjoint(one.channels))
+
+
+def beside(load: HostLoad, more: float, least: float) -> HostLoad:
+    """Count more of what is used as foreign work, and so much at the least."""
+
+    def mixed(one: HostLoad) -> HostLoad:
+        return replace(one, foreign=min(1.0 - one.idle, max(least, one.foreign + more)))
+
+    return replace(mixed(load), lasting=load.lasting and mixed(load.lasting), pinned={})

@@ -1,0 +1,195 @@
+"""Just enough: no more than it takes to outweigh the neighbours that are there, as long as that serves the channel.
+
+How much a component waits does not tell when its share is enough: beside neighbours that take whatever they get, most
+of its waiting is counted as theirs, whatever its share. Their weights tell. A component that weighs several times what
+its neighbours weigh on one CPU gets nearly all of that CPU whenever it wants it, and no more share changes much.
+
+At a neighbour's coming the law has all that it may raise to: what has piled up is to be worked off. When that is done,
+components go down to what is enough. If the channel then does less than before, or no longer what it is owed, they get
+it all back at once, and the next try is put off. A channel that does less than it is owed keeps it all.
+
+Beside heavy neighbours what outweighs them may be more than a law would raise to. So a ceiling that nobody has stated
+follows them. It never comes down on a share that is in force: that is for the law to release.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from qioi.controller.findings.diagnoses import see
+from qioi.controller.findings.limits import Limit, Reason
+from qioi.controller.laws.backoff import Backoff
+from qioi.controller.laws.beyond import Block, Rate, rate_of
+from qioi.controller.laws.need import has_room, is_below
+from qioi.controller.period import Period
+from qioi.model import CEILING, MAX_SHARES, Component
+from qioi.model.groups import parent_of
+
+#: A component's weight, to that of the neighbours on one CPU, that is enough; the same for a group of many components,
+#: which may want more than one CPU.
+RATIO, ABOVE = 2.0, 8.0
+#: Seconds with all that it may have, first of all.
+GRACE = 6.0
+#: Seconds over which A is taken; from and until which it is compared with A before; below T until that is no noise.
+OVER, SHOWS, TRIAL, LASTS = 10.0, 3.0, 20.0, 5.0
+#: Noises by which A is less than it was.
+OTHER = 1.5
+#: Seconds without another try, first and at most, after one that has hurt.
+FIRST, MOST = 60.0, 3600.0
+#: Seconds of room on the host after which its neighbours are gone.
+ROOM_FOR = 3.0
+#: Seconds for which a neighbour counts that has not run since.
+KEPT = 60.0
+
+TEXT = "outweighs its neighbours by far: that is enough"
+
+
+class Course(Struct, frozen=True):
+    """One channel's. ``full``: its components may have all that their law asks for.
+
+    ``since`` is when that, or its contrary, began; ``below_since`` since when A is less than is owed. ``before`` is A
+    with all of it. ``tries`` puts off the next try of less.
+    """
+
+    full: bool = True
+    since: float = -math.inf
+    below_since: float = math.inf
+    before: float | None = None
+    tries: Backoff = Backoff()
+    blocks: tuple[Block, ...] = ()
+
+    def step(self, now: float, below: bool, block: Block | None) -> Course:
+        """Take one period in; ``block`` is the last one that was committed."""
+        blocks = self.blocks
+        if block is not None and (not blocks or block.total != blocks[-1].total):
+            blocks = (*(one for one in blocks if now - OVER <= one.time and one.total < block.total), block)
+        one = replace(self, blocks=blocks, below_since=min(self.below_since, now) if below else math.inf)
+        rate = rate_of(blocks, max(now - OVER, self.since), now)
+        return one._with_all(now, rate) if self.full else one._with_enough(now, rate)
+
+    def _with_all(self, now: float, rate: Rate | None) -> Course:
+        """Try what should be enough, unless that may be why less is done than is owed."""
+        below = math.isfinite(self.below_since)
+        if below or now - self.since < GRACE or now < self.tries.until:
+            return self
+        return replace(self, full=False, since=now, before=rate and rate.value)
+
+    def _with_enough(self, now: float, rate: Rate | None) -> Course:
+        """Give it all back where less has hurt."""
+        fallen = False
+        if rate is not None and self.before is not None and SHOWS <= now - self.since <= TRIAL:
+            fallen = rate.value < (1 - OTHER * rate.noise) * self.before
+        if not fallen and now - self.below_since < LASTS:
+            return self
+        return replace(self, full=True, since=now, tries=self.tries.hurt(now, FIRST, MOST))
+
+
+class JustEnough:
+    """All channels' courses, and the neighbours that were seen lately."""
+
+    def __init__(self, weigh: Callable[[str], int | None], cpus: int | None = None) -> None:
+        """Begin. ``weigh`` gives the weight that a held group was found with, in the unit of its file."""
+        self._weigh = weigh
+        self._cpus = cpus or os.cpu_count() or 1
+        self._courses: dict[str, Course] = {}
+        self._limits: dict[str, Limit] = {}
+        #: The share, in v1 units, that outweighs each component's neighbours, or what it has if that is more; only
+        #: where that is beyond the usual ceiling.
+        self.outweighs: Mapping[str, int] = {}
+        self._full_at: float | None = None  # when the host last had no room
+        self._seen: dict[str, tuple[float, int]] = {}  # when each neighbour was last seen to run, and its weight
+
+    def step(self, period: Period) -> dict[str, Limit]:
+        """Take one period in; give the limits of components whose channels have what is enough, by name."""
+        if period.host is None:
+            return self._limits
+        self._full_at = period.now if self._full_at is None or not has_room(period.host) else self._full_at
+        if period.now - self._full_at >= ROOM_FOR:
+            self._courses, self._seen = {}, {}
+            self._limits, self.outweighs = {}, held(period, {})
+            return {}
+        self._look(period)
+        now, before = period.now, self._courses
+        self._courses = {}
+        for channel in period.owed:
+            reading = period.channels.get(channel)
+            block = None
+            if reading is not None and reading.committed is not None and reading.age is not None:
+                block = Block(now - reading.age, reading.committed)
+            known = before.get(channel) or Course(since=now)
+            self._courses[channel] = known.step(now, is_below(see(period, channel)), block)
+        beside = self._beside()
+        pinned = period.host.pinned
+        factors = {one.name: self._factors(period, one, beside, one.name in pinned) for one in period.components}
+        most = {
+            name: min(MAX_SHARES, round(max(parts) * period.forces[name].original))
+            for name, each in factors.items()
+            if (parts := [factor for factor in each if factor is not None])
+        }
+        self.outweighs = held(period, most)
+        self._limits = {
+            one.name: Limit(Reason.ENOUGH, TEXT, most[one.name])
+            for one in period.components
+            if one.name in most and None not in factors[one.name] and not self._has_all(one)
+        }
+        return self._limits
+
+    def is_trying(self, now: float) -> bool:
+        """Whether a channel's A is watched for what less of its shares does."""
+        return any(not one.full and now - one.since <= TRIAL for one in self._courses.values())
+
+    def _look(self, period: Period) -> None:
+        """Note which neighbours run, and forget those that have not for a while."""
+        now = period.now
+        for siblings in period.siblings.values():
+            for group, weight in siblings.items():
+                self._seen[group] = now, weight
+        self._seen = {group: one for group, one in self._seen.items() if now - one[0] <= KEPT}
+
+    def _has_all(self, component: Component) -> bool:
+        """Whether a channel of a component is to have all that its law asks for."""
+        courses = self._courses
+        return any(courses[one].full for one in component.channels or courses if one in courses)
+
+    def _beside(self) -> dict[str, tuple[int, int]]:
+        """Give, by the group above them, the weight of all neighbours and that of the heaviest one."""
+        beside: dict[str, tuple[int, int]] = {}
+        for group, (_, weight) in self._seen.items():
+            total, most = beside.get(parent_of(group), (0, 0))
+            beside[parent_of(group)] = total + weight, max(most, weight)
+        return beside
+
+    def _factors(
+        self, period: Period, one: Component, beside: Mapping[str, tuple[int, int]], is_pinned: bool
+    ) -> list[float | None]:
+        """Give by how much each group of a component has to grow to outweigh its neighbours.
+
+        ``None`` where their weight is not known.
+        """
+        force = period.forces.get(one.name)
+        if force is None or not beside:
+            return []
+        factors: list[float | None] = []
+        for group in force.placement.groups:
+            known, weight = beside.get(parent_of(group)), self._weigh(group)
+            if known is None or not weight:
+                factors.append(None)
+                continue
+            total, heaviest = known
+            on_one = total if is_pinned else max(heaviest, total / self._cpus)
+            factors.append((RATIO if group == one.cgroup else ABOVE) * on_one / weight)
+        return factors
+
+
+def held(period: Period, most: Mapping[str, int]) -> dict[str, int]:
+    """Give what outweighs components' neighbours, or their share in force if that is more, beyond the usual ceiling.
+
+    By a group above it a component may have more in effect than its own group could.
+    """
+    larger = ((name, min(MAX_SHARES, max(most.get(name, 0), force.share))) for name, force in period.forces.items())
+    return {name: share for name, share in larger if share > CEILING}
