@@ -27,6 +27,7 @@ from qioi.monitor.scheduler.foreign_groups import ForeignGroups
 from qioi.monitor.scheduler.host import HostWatch
 from qioi.monitor.scheduler.onset_watch import OnsetWatch
 from qioi.monitor.scheduler.pinned import PinnedComponents
+from qioi.monitor.scheduler.siblings import Siblings
 from qioi.monitor.scheduler.stalls import StallWatch
 from qioi.roster import FixedRoster, FoundRoster, Roster
 from qioi.settings.config import Config
@@ -52,7 +53,7 @@ def make_instruments(
         delays,
         HostWatch(files=files, sudden=looks.sudden, idle_seconds=foreign.idle_seconds, pinned=pinned),
         StallWatch(hierarchy.mount, files=files),
-        LevelWatch(accounts, foreign),
+        LevelWatch(accounts, foreign, Siblings(foreign, hierarchy, files)),
         Capper(guard, hierarchy, accounts),
         slicer,
         idle,
@@ -67,7 +68,8 @@ def make_roster(
     keeper = owners if isinstance(owners, EngineOwners) else None
     if config.kubernetes is not None:
         return cluster_roster(config, config.kubernetes, guard, keeper, hierarchy, cleanup)
-    channels = MeteredChannels(LogChannels(config.components, config.policies), config.components)
+    logs = LogChannels(config.components, config.policies)
+    channels = MeteredChannels(logs, config.components, counts=config.throughput)
     cleanup.callback(channels.close)
     own = OwnGroups(hierarchy.mount, config.mine)
     if not config.discovers:

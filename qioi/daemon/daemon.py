@@ -20,6 +20,7 @@ from qioi.controller.period import Period
 from qioi.controller.policy import Controller, Decisions
 from qioi.controller.slicing import SlicePeriod
 from qioi.daemon.instruments import Instruments
+from qioi.daemon.known_shares import KnownShares
 from qioi.daemon.observer import Observer
 from qioi.daemon.reporter import Reporter, blank_row, channel_rows
 from qioi.roster import Listing, Roster
@@ -42,8 +43,9 @@ class Daemon:
         self._actor = Actor(guard, self._reporter.count_write, roster.other_lever)
         self._observer = Observer(instruments, self._actor, self.thresholds)
         self._observer.watch(config.components, config.policies)
-        self._controller = Controller(config.policies)
-        self._finder = Finder(self._controller.rest, self._controller.is_literal)
+        self._known = None if config.dry_run else KnownShares(config.state_dir)
+        self._controller = Controller(config.policies, self._known.load() if self._known else None)
+        self._finder = Finder(self._controller.rest, self._controller.is_literal, config.neighbours_keep, guard.weigh)
         self._ancestry = Ancestry(guard, self._controller.is_literal)
         self._capper = instruments.capper
         self._slicer = instruments.slicer
@@ -57,6 +59,7 @@ class Daemon:
     def adopt(self, config: Config, before: Snapshot) -> Snapshot:
         """Replace the configuration; call it between two periods."""
         self._config = config
+        self._finder.adopt(config.neighbours_keep)
         self._roster.adopt(config)
         return self._go_on(before)
 
@@ -79,7 +82,7 @@ class Daemon:
         for name in period.gone:
             self._controller.forget(name)
             self._reporter.forget(name, gone=True)
-        findings = self._finder.step(period)
+        findings = self._finder.step(period, self._slicer.trying)
         asked = self._controller.decide_all(period, findings)
         wants = self._ancestry.apply(period.now, asked, period.delays, period.host)
         held = None
@@ -108,7 +111,7 @@ class Daemon:
                 period.delays,
                 period.channels,
                 findings.disturbed,
-                outcomes.moved,
+                outcomes.moved or findings.trying,
                 findings.lacking,
             )
         )
@@ -127,6 +130,8 @@ class Daemon:
             self._actor.let_go(group)
             self._controller.forget(name)
         after = self._roster.tell(period.now, after, outcomes.made)
+        if self._known is not None:
+            self._known.store(self._controller.enough.known)
         self._observer.end()
         return replace(after, sources=sources, foreigners=foreigners, loop=time.monotonic() - period.now)
 

@@ -10,14 +10,18 @@ from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.model import Component, DelayReading, Foreigner
 from qioi.monitor.scheduler.foreign_groups import ForeignGroups
 from qioi.monitor.scheduler.group_usage import GroupUsage
+from qioi.monitor.scheduler.siblings import Siblings
 
 
 class LevelWatch:
     """Reads the groups' CPU time, and finds each component's placement from it."""
 
-    def __init__(self, accounts: CpuAccounts, foreign: ForeignGroups | None = None) -> None:
-        """Make it; without ``foreign`` it names no foreign groups."""
+    def __init__(
+        self, accounts: CpuAccounts, foreign: ForeignGroups | None = None, siblings: Siblings | None = None
+    ) -> None:
+        """Make it; without ``foreign`` it names no foreign groups, without ``siblings`` it weighs none."""
         self._usage = GroupUsage(accounts, foreign)
+        self._siblings = siblings
         self._levels = Levels()
 
     def read(
@@ -28,6 +32,10 @@ class LevelWatch:
         groups = tuple([one.cgroup for one in components])
         used = self._usage.read(now, components, delays, self._levels.branches(groups))
         return self._levels.step(now, groups, used, os.cpu_count() or 1, raised)
+
+    def siblings(self) -> Mapping[str, Mapping[str, int]]:
+        """Give the weights of the foreign groups beside components that run, by the group above them."""
+        return self._siblings.read() if self._siblings is not None else {}
 
     def foreigners(self, now: float) -> tuple[Foreigner, ...]:
         """Name the foreign groups that use the most CPUs, largest first; call it while a component is disturbed."""

@@ -70,24 +70,25 @@ def run_loop(
 ) -> None:
     """Run periods, each when it is due, until a signal to stop; look for onsets of interference in between."""
     snapshot = first
-    pace, every = Pace(time.monotonic()), pause(looks, snapshot)
+    pace = Pace(time.monotonic())
     while not signals.stopped:
         notifier.beat(time.monotonic())
         if signals.take_reload():
             snapshot = reload(snapshot)
             publish(snapshot)
             pace.sooner(time.monotonic(), snapshot.period)
-            every = pause(looks, snapshot)
-        if signals.wait(min(pace.due - time.monotonic(), notifier.pause, every)):
+        now = time.monotonic()
+        if signals.wait(min(pace.due - now, notifier.pause, pause(looks, now, snapshot))):
             continue
         now = time.monotonic()
-        if now < pace.due:
-            why = looks.look(now) if math.isfinite(every) else None
-            if why is None:
-                continue
-            pace.hurry(now, why)
-        elif math.isinf(every) and is_prompt(snapshot):
+        every = pause(looks, now, snapshot)
+        if every <= 0.0:
+            if (why := looks.look(now)) is not None:
+                pace.hurry(now, why)
+        elif math.isinf(every) and now >= pace.due and is_prompt(snapshot):
             looks.look(now)  # short periods need no early one, but laws are told of an onset in them too
+        if now < pace.due:
+            continue
         if now - pace.due > LATE * snapshot.period:
             daemon.count_late(1)
         if pace.early is not None:
@@ -96,13 +97,12 @@ def run_loop(
         before = time.thread_time()
         snapshot = replace(daemon.period(now, snapshot), lateness=now - pace.due, early=pace.early)
         publish(snapshot)
-        every = pause(looks, snapshot)
         daemon.count_late(pace.ended(time.monotonic(), snapshot.period, time.thread_time() - before))
 
 
-def pause(looks: OnsetWatch, snapshot: Snapshot) -> float:
-    """Give the seconds between looks for an onset; infinite where only Algorithm 1 runs, whose period is fixed."""
-    return looks.pause(snapshot.period) if is_prompt(snapshot) else math.inf
+def pause(looks: OnsetWatch, now: float, snapshot: Snapshot) -> float:
+    """Give the seconds to the next look for an onset; infinite where only Algorithm 1 runs, whose period is fixed."""
+    return looks.pause(now, snapshot.period) if is_prompt(snapshot) else math.inf
 
 
 def is_prompt(snapshot: Snapshot) -> bool:

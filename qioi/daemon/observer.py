@@ -38,6 +38,8 @@ class Observer:
         channels = to_read.channels.read(now)
         delays = to_read.delays.read(now)
         host = to_read.host.read([one for name, one in delays.items() if name not in self._inner])
+        if components and not delays:  # as in the first period: what of the load is foreign is not known
+            host = None
         owed = self._thresholds.step(now, components, channels, delays, host)
         stalls = to_read.stalls.read(now, components, delays, anybody_suffers(now, channels, owed))
         placements = to_read.levels.read(now, components, delays, self._actor.raised())
@@ -55,6 +57,7 @@ class Observer:
             forces,
             absent,
             gone,
+            to_read.levels.siblings(),
         )
 
     def seen(self) -> tuple[str, ...]:

@@ -21,11 +21,13 @@ class Pace:
         self.due = now
         #: Why the due period is early, in one clause for people; ``None`` for a regular one.
         self.early: str | None = None
-        self._short = False
+        self._why: str | None = None
 
     def hurry(self, now: float, why: str) -> None:
-        """Make a period due at once, and the next one soon after it."""
-        self.due, self.early, self._short = now, why, True
+        """Make a period due at once, unless it is due already, and the next one soon after it."""
+        if now < self.due:
+            self.due, self.early = now, why
+        self._why = why
 
     def sooner(self, now: float, period: float) -> None:
         """Make the next period due within one ``period`` from now, after a reload shortened it."""
@@ -36,9 +38,9 @@ class Pace:
 
         Missed periods are skipped, because catching up would only read the same instant twice, and the loop must pause.
         """
-        length = min(SHORT, period) if self._short else period
-        self.early = f"{SHORT:g} s after {self.early}" if self._short else None
-        self._short = False
+        length = min(SHORT, period) if self._why else period
+        self.early = f"{SHORT:g} s after {self._why}" if self._why else None
+        self._why = None
         rested = now + REST * used
         missed = int((rested - self.due) / length) if rested > self.due else 0
         self.due += (missed + 1) * length

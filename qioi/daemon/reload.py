@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.notify import Notifier
 from qioi.model.names import counted
-from qioi.settings.config import Config, ConfigError
+from qioi.settings.config import Config
+from qioi.settings.documents import ConfigError
 from qioi.settings.sections import DISCOVERIES
 from qioi.show.snapshot import Snapshot
 
@@ -32,6 +33,7 @@ AT_START = (
     "slices_before_6_15",
     "best_effort",
     "mine",
+    "throughput",
 )
 
 

@@ -20,6 +20,9 @@ from qioi.model import MAX_SHARES, MIN_SHARES, Role
 PATH = "/apis/qioi.io/v1alpha1/isolationpolicies"
 API_VERSION, KIND = "qioi.io/v1alpha1", "IsolationPolicy"
 
+#: What a policy may say; the first is what it says by leaving it out.
+LAWS, BEYOND = ("adaptive", "proportional"), ("neighbours", "ledger")
+
 #: The selector for each role. Brokers belong to the orderers, like in the paper. Roles that support peers have none.
 SELECTORS = {
     Role.PEER: "peers",
@@ -120,41 +123,21 @@ def refuse(one: Object, reason: str, message: str) -> Judged:
 def read_policy(one: Object) -> Judged:
     """Make the daemon's policy of an object. Every field is checked, because the installed schema may be older."""
     spec = one.get("spec") or {}
-    channel, bounds, law = str(spec.get("channel") or ""), spec.get("bounds") or {}, spec.get("law", "adaptive")
-    floor, ceiling = bounds.get("floor"), bounds.get("ceiling", 16_384)
-    k = spec.get("k", 4)
-    try:
-        threshold = owed(spec.get("threshold", AUTO))
-    except ValueError as error:
-        return refuse(one, "BadThreshold", str(error))
-    if not channel or "/" in channel:
-        return refuse(one, "BadChannel", f"channel {channel!r}: accepted is a channel's name")
-    if law not in ("adaptive", "proportional"):
-        return refuse(one, "BadLaw", f"law {law!r}: accepted are adaptive, proportional")
-    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 < k < float("inf"):
-        return refuse(one, "BadGain", f"k {k!r}: accepted is a number above 0")
-    for share in (floor, ceiling):
-        if share is not None and (not isinstance(share, int) or not MIN_SHARES <= share <= MAX_SHARES):
-            return refuse(one, "BadBounds", f"bounds {share!r}: accepted are shares from {MIN_SHARES} to {MAX_SHARES}")
-    if floor is not None and floor > ceiling:
-        return refuse(one, "BadBounds", f"floor {floor}: accepted is at most the ceiling, {ceiling}")
-    selectors = spec.get("selectors") or {}
-    try:
-        for selector in selectors.values():
-            matches(selector, {})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return refuse(one, "BadSelector", f"selectors: {error}")
+    if (problem := find_problem(spec)) is not None:
+        return refuse(one, *problem)
+    channel, bounds, threshold = spec["channel"], spec.get("bounds") or {}, owed(spec.get("threshold", AUTO))
     metadata = one["metadata"]
     namespace, dry_run = str(metadata.get("namespace", "")), bool(spec.get("dryRun"))
     made = Policy(
         f"{namespace}/{channel}",
-        law,
+        spec.get("law", LAWS[0]),
         threshold=threshold,
-        k=float(k),
-        floor=floor,
-        ceiling=ceiling,
+        k=float(spec.get("k", 4)),
+        floor=bounds.get("floor"),
+        ceiling=bounds.get("ceiling"),
         auto=threshold is None,
         dry_run=dry_run,
+        beyond=spec.get("beyond", BEYOND[0]),
     )
     return Judged(
         namespace,
@@ -166,9 +149,49 @@ def read_policy(one: Object) -> Judged:
         made,
         dry_run,
         spec.get("resize") is True,
-        selectors,
+        spec.get("selectors") or {},
         one.get("status") or {},
     )
+
+
+def find_problem(spec: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Find the first field that can't be used: the condition's reason, and its message."""
+    channel, law, k = spec.get("channel"), spec.get("law", LAWS[0]), spec.get("k", 4)
+    beyond = spec.get("beyond", BEYOND[0])
+    try:
+        owed(spec.get("threshold", AUTO))
+    except ValueError as error:
+        return "BadThreshold", str(error)
+    if not isinstance(channel, str) or not channel or "/" in channel:
+        return "BadChannel", f"channel {channel!r}: accepted is a channel's name"
+    if law not in LAWS:
+        return "BadLaw", f"law {law!r}: accepted are {', '.join(LAWS)}"
+    if beyond not in BEYOND:
+        return "BadBeyond", f"beyond {beyond!r}: accepted are {', '.join(BEYOND)}"
+    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 < k < float("inf"):
+        return "BadGain", f"k {k!r}: accepted is a number above 0"
+    return find_problem_of_bounds(spec.get("bounds") or {}) or find_problem_of_selectors(spec.get("selectors") or {})
+
+
+def find_problem_of_bounds(bounds: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Find what is wrong with a policy's bounds."""
+    floor, ceiling = bounds.get("floor"), bounds.get("ceiling")
+    for share in (floor, ceiling):
+        if share is not None and (not isinstance(share, int) or not MIN_SHARES <= share <= MAX_SHARES):
+            return "BadBounds", f"bounds {share!r}: accepted are shares from {MIN_SHARES} to {MAX_SHARES}"
+    if floor is not None and ceiling is not None and floor > ceiling:
+        return "BadBounds", f"floor {floor}: accepted is at most the ceiling, {ceiling}"
+    return None
+
+
+def find_problem_of_selectors(selectors: Mapping[str, Mapping[str, Any]]) -> tuple[str, str] | None:
+    """Find what is wrong with a policy's selectors: each is tried on a pod without labels."""
+    try:
+        for selector in selectors.values():
+            matches(selector, {})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return "BadSelector", f"selectors: {error}"
+    return None
 
 
 def owed(value: object) -> float | None:

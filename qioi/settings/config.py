@@ -6,23 +6,23 @@ A problem is one line: file, key, value, and what is accepted. The daemon does n
 from __future__ import annotations
 
 import json
-from collections import Counter
+import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal
 
-import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from qioi.controller.laws.thresholds import AUTO
 from qioi.controller.policy import Policy
 from qioi.discovery.recognise import organisation
 from qioi.model import MAX_SHARES, MIN_SHARES, Component, Credentials, Role
-from qioi.model.names import in_one_line
+from qioi.model.counting import Count
 from qioi.settings.contradictions import contradictions
+from qioi.settings.documents import MAPPING, ConfigError, check, describe, read_yaml
 from qioi.settings.kubernetes import KubernetesConfig
-from qioi.settings.salvage import Model, Place, sift
+from qioi.settings.salvage import Place, sift
 from qioi.settings.sections import (
     DISCOVERIES,
     Channel,
@@ -38,19 +38,9 @@ from qioi.settings.sections import (
 )
 
 Shares = Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES)]
-#: What is accepted for a section.
-MAPPING = "a mapping of keys to values"
 
 STATE_DIR = Path("/run/qioi")
 RECORD_DIR = Path("/var/lib/qioi")
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used. ``problems`` are complete lines."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(self.problems))
 
 
 def inside_the_mount(path: str) -> str:
@@ -58,6 +48,13 @@ def inside_the_mount(path: str) -> str:
     if not path.strip("/") or path.startswith("/") or {"", ".", ".."} & set(path.split("/")) or "\0" in path:
         raise ValueError("accepted is a path below the CPU controller's mount, without a leading slash, `.` or `..`")
     return path
+
+
+def metric_name(name: str) -> str:
+    """Accept the name of a Prometheus metric."""
+    if not re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", name):
+        raise ValueError("accepted is a metric's name, as its page shows it")
+    return name
 
 
 def owed(value: object) -> float | str:
@@ -92,6 +89,19 @@ class ComponentConfig(Strict):
     organisation: Name | None = None
 
 
+class ThroughputConfig(Strict):
+    """What counts as a channel's commits: a counter on the pages of its components' ``metrics_url``."""
+
+    metric: Annotated[str, AfterValidator(metric_name)]
+    labels: dict[str, str | list[str]] = Field(default_factory=dict)
+    combine: Literal["sum", "max"] = "sum"
+
+    def count(self) -> Count:
+        """Give it as the monitor takes it."""
+        labels = {name: (value,) if isinstance(value, str) else tuple(value) for name, value in self.labels.items()}
+        return Count(self.metric, labels, self.combine)
+
+
 class PolicyConfig(Strict):
     """A channel's policy. What it leaves out comes from ``defaults``, and then from the law."""
 
@@ -102,6 +112,8 @@ class PolicyConfig(Strict):
     floor: Shares | None = None
     ceiling: Shares | None = None
     priority: Annotated[int, Field(ge=-1000, le=1000)] | None = None
+    beyond: Literal["neighbours", "ledger"] | None = None
+    throughput: ThroughputConfig | None = None
 
 
 class MetricsConfig(Strict):
@@ -151,6 +163,7 @@ class FileConfig(Strict):
     metrics: MetricsConfig = MetricsConfig()
     own: OwnConfig = OwnConfig()
     boost_cap: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
+    neighbours_keep: Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] = 0.1
     slices: Annotated[Literal["off", "auto", "required"], BeforeValidator(switched_off)] = "off"
     slices_before_6_15: bool = False
     best_effort: list[Annotated[str, AfterValidator(inside_the_mount)]] = Field(default_factory=list)
@@ -180,6 +193,7 @@ class Config:
     systemd: SystemdConfig | None
     kubernetes: KubernetesConfig | None
     policies: Mapping[str, Policy]
+    throughput: Mapping[str, Count]
     defaults: PolicyConfig
     actuator: str
     state_dir: Path
@@ -188,6 +202,7 @@ class Config:
     metrics: MetricsConfig
     own: OwnConfig
     boost_cap: float | None
+    neighbours_keep: float
     slices: str
     slices_before_6_15: bool
     best_effort: tuple[str, ...]
@@ -242,6 +257,10 @@ def conflicts(raw: FileConfig, listed: Iterable[ComponentConfig], left_out: Set[
         others = "components, lab, docker, podman, containerd, systemd and channels"
         yield f"kubernetes: {others}: accepted without a cluster only: there, components are pods and channels " \
               "IsolationPolicy objects"  # fmt: skip
+    metered = [one for one in listed if one.metrics_url is not None and one.source != "log"]
+    for channel in counted(raw, raw.channels) if listed and not discovers(raw) and not left_out else ():
+        if not any(not one.channels or channel in one.channels for one in metered):
+            yield f"channels.{channel}.throughput: no component with a `metrics_url` serves it: accepted is one or more"
     if raw.actuator == "docker" and raw.docker is None and ("docker",) not in left_out:
         yield "actuator: docker: accepted together with a section `docker` only"
     for one in listed if not any(place[-1] == "metrics_url" for place in left_out) else ():
@@ -266,6 +285,7 @@ def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], pol
         systemd=raw.systemd,
         kubernetes=raw.kubernetes,
         policies=policies,
+        throughput=counted(raw, policies),
         defaults=raw.defaults,
         actuator=raw.actuator,
         state_dir=state_dir,
@@ -274,6 +294,7 @@ def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], pol
         metrics=raw.metrics,
         own=raw.own,
         boost_cap=raw.boost_cap,
+        neighbours_keep=float(raw.neighbours_keep),
         slices=raw.slices,
         slices_before_6_15=raw.slices_before_6_15,
         best_effort=tuple(raw.best_effort),
@@ -308,10 +329,17 @@ def component(raw: ComponentConfig, folder: Path) -> Component:
 def policy(channel: str, own: PolicyConfig, defaults: PolicyConfig) -> Policy:
     """Complete a channel's policy."""
     given = {**defaults.model_dump(exclude_none=True), **own.model_dump(exclude_none=True)}
+    given.pop("throughput", None)
     learned = given.get("threshold") == AUTO
     if learned:
         del given["threshold"]
     return Policy(channel, law=given.pop("law", "adaptive"), auto=learned, **given)
+
+
+def counted(raw: FileConfig, channels: Iterable[str]) -> dict[str, Count]:
+    """Give what counts for each channel that has a counter of its own, or by the defaults."""
+    given = {name: raw.channels.get(name, PolicyConfig()).throughput or raw.defaults.throughput for name in channels}
+    return {name: one.count() for name, one in given.items() if one is not None}
 
 
 def discovers(config: FileConfig | Config) -> bool:
@@ -329,79 +357,3 @@ def read_lab(folder: Path) -> list[ComponentConfig]:
     except ValueError as error:
         raise ConfigError([f"{path}: {error}: accepted is the file that `qioi lab up` writes"]) from None
     return check(LabFile, document, path).components
-
-
-def check(model: type[Model], document: object, path: Path) -> Model:
-    """Validate a document, or report every problem in it."""
-    found, wrong, _ = sift(model, document)
-    if found is None or wrong:
-        raise ConfigError(describe(path, one, model) for one in wrong)
-    return found
-
-
-def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> str:
-    """Say one problem: file: key: value: what is accepted."""
-    location = [str(part) for part in error["loc"] if part != "[key]"]
-    key = in_one_line(".".join(location)) or "(the whole file)"
-    if error["type"] == "extra_forbidden":
-        return f"{path}: {key}: unknown key: accepted are {', '.join(known_keys(model, location[:-1]))}"
-    if error["type"] == "missing":
-        return f"{path}: {key}: missing"
-    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    if isinstance(error["input"], dict) and error["type"] == "value_error":  # about several keys: it names them
-        return f"{path}: {key}: {message}"
-    if error["type"] in ("model_type", "dict_type"):
-        message = f"{MAPPING}, {{}} for none" if error["input"] is None else MAPPING
-    message = message if message.startswith("accepted") else f"accepted is {message}"
-    return f"{path}: {key}: {shorten(error['input'])}: {message}"
-
-
-def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
-    """Names of the keys that are accepted at a place in the document."""
-    for part in location:  # other parts are numbers in a list, or keys that users choose
-        if part in model.model_fields:
-            model = next(section_of(model.model_fields[part].annotation), model)
-    return list(model.model_fields)
-
-
-def section_of(annotation: object) -> Iterator[type[BaseModel]]:
-    """Find the models in a field's type: itself, or those that it is a list, a mapping or a choice of."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in get_args(annotation):
-        yield from section_of(inner)
-
-
-def shorten(value: object) -> str:
-    """Show a value in at most 60 characters."""
-    try:
-        text = json.dumps(value, default=str)
-    except (TypeError, ValueError):  # YAML's keys may be dates, and its values may contain themselves; JSON's may not
-        text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-class UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses keys that stand twice: YAML says that keys are unique, PyYAML silently takes the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice."""
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for key in (key for key, count in Counter(keys).items() if count > 1):
-            raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-def read_yaml(path: Path) -> object:
-    """Read the file; an empty one is an empty mapping."""
-    try:
-        with path.open("rb") as file:
-            document = yaml.load(file, UniqueKeyLoader)
-    except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror}: accepted is a readable YAML file"]) from None
-    except yaml.MarkedYAMLError as error:
-        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
-        raise ConfigError([f"{path}:{line} {error.problem or error.context}: accepted is YAML"]) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, a 30th of February, nested too deeply
-        raise ConfigError([f"{path}: {str(error).splitlines()[0]}: accepted is YAML in UTF-8"]) from None
-    return {} if document is None else document

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 
 from qioi.controller.policy import Policy
-from qioi.model import Component
+from qioi.model import MAX_SHARES, MIN_SHARES, Component
 from qioi.settings.salvage import Place
 from qioi.settings.sections import DISCOVERIES
 
@@ -33,8 +33,9 @@ def contradictions(
         owed = one.threshold is not None or one.auto or spoilt(channel, left_out, "law", "threshold")
         if not discovering and one.law == "proportional" and not owed:
             yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
-        if one.floor is not None and one.floor > one.ceiling and not spoilt(channel, left_out, "floor", "ceiling"):
-            yield f"{key}.floor: {one.floor}: accepted is at most the ceiling, {one.ceiling}"
+        least, most = one.floor or MIN_SHARES, one.ceiling or MAX_SHARES
+        if least > most and not spoilt(channel, left_out, "floor", "ceiling"):
+            yield f"{key}.floor: {least}: accepted is at most the ceiling, {most}"
         logged = [c for c in components if (c.log or c.metrics_url) and (not c.channels or channel in c.channels)]
         if whole and components and not discovering and not logged:
             yield f"{key}: no component with a `log` serves it, nor one with a `metrics_url`: accepted is either"

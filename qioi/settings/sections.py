@@ -14,7 +14,7 @@ from qioi.discovery.units import UnitRule
 from qioi.model import Role
 from qioi.model.names import is_channel
 
-RoleName = Literal["peer", "orderer", "chaincode", "broker", "support", "client"]
+RoleName = Literal["peer", "orderer", "chaincode", "broker", "support", "replica", "client"]
 #: The sections that may find more components than those that are listed.
 DISCOVERIES = ("docker", "podman", "containerd", "systemd", "kubernetes")
 Pattern = Annotated[str, Field(min_length=1)]

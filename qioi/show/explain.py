@@ -53,6 +53,7 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, An
             "io_pressure": snapshot.io_pressure,
         },
         "bottleneck": to_builtins(channel.bottleneck) if channel else None,
+        "limit": to_builtins(state.limit) if state.limit else None,
         "leadership": {"lost": channel.leaders_lost, "orderer_floor": channel.orderer_floor} if channel else None,
         "law": channel.law if channel else None,
         "rule": working.rule if working else None,

@@ -32,6 +32,23 @@ TROUBLES = {
     TroubleKind.FOREIGN_SHARE: (
         "somebody else has changed its share, which is left alone; `qioi adopt` takes it up again"
     ),
+    TroubleKind.QUOTA: "a CPU quota stops it for a part of the time, its own or one above it: no share lifts that",
+    TroubleKind.BURNS: (
+        "it burns CPU time without committing, so that it is not raised: a chaincode that runs away, or a process that "
+        "does not belong there? The others are protected from it"
+    ),
+    TroubleKind.NO_EFFECT: (
+        "it waits as long with its default share as with a raised one, so that its share went back: are its neighbours "
+        "real-time (`chrt -p`), which come before all shares, or in a group beside which no share of it counts?"
+    ),
+    TroubleKind.OUTSIDE: (
+        "what it waits for runs outside of the pods of its class, beside a group that the kubelet rewrites: no share "
+        "of a pod's counts against that, and more of it would only be taken from other pods"
+    ),
+    TroubleKind.OUT_OF_REACH: (
+        "it commits less than its T for want of CPUs, although its components have all that they may: T is out of "
+        "reach here: lower it (`qioi threshold`), or give the ledger more CPUs"
+    ),
     TroubleKind.NOTHING_OURS: "somebody else has changed the share of every component: this host protects nothing",
 }
 

@@ -107,6 +107,7 @@ def explanation() -> Schema:
             io_pressure=OPTIONAL_NUMBER,
         ),
         bottleneck=optional(reference("Bottleneck")),
+        limit=optional(reference("Limit")),
         leadership=optional(record(lost=INTEGER, orderer_floor=NUMBER)),
         law=OPTIONAL_TEXT,
         rule=OPTIONAL_TEXT,

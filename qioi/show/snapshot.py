@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct, field
 
 from qioi.controller.findings.bottleneck import Bottleneck
+from qioi.controller.findings.limits import Limit
 from qioi.controller.guard.restore import Result
 from qioi.controller.laws.learned import Evidence
 from qioi.controller.levels.cap import Held
@@ -53,7 +54,8 @@ class ComponentState(Struct, frozen=True):
     ``previous`` was in force when the decision was made, ``wanted`` is what it asks for: it differs
     from ``share`` in a dry run, and if a write failed or the share is somebody else's.
     ``problem`` is ``None`` while all is well. ``threads`` is how many are seen in its control group. ``taken`` are the
-    groups it is acted at that somebody else has changed, so that they are left alone for good.
+    groups it is acted at that somebody else has changed, so that they are left alone for good. ``limit`` is what a
+    finding allows it beside its law, if one does.
     """
 
     name: str
@@ -74,6 +76,7 @@ class ComponentState(Struct, frozen=True):
     placement: Placement | None = None
     threads: int | None = None
     taken: tuple[str, ...] = ()
+    limit: Limit | None = None
 
 
 class ConfigState(Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qioi.controller.acting import Outcomes
 from qioi.controller.findings.bottleneck import Bottleneck
 from qioi.controller.findings.leaders import Leadership
+from qioi.controller.findings.limits import Limit
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.period import Period
 from qioi.controller.policy import Decisions
@@ -19,7 +20,7 @@ def component_states(period: Period, decisions: Decisions, outcomes: Outcomes) -
     return tuple(
         absent(one, period.absent[one.name])
         if one.name in period.absent
-        else component_state(one, period, decided.get(one.name), outcomes)
+        else component_state(one, period, (decided.get(one.name), decisions.findings.limits.get(one.name)), outcomes)
         for one in period.components
     )
 
@@ -35,8 +36,11 @@ def absent(one: Component, problem: str) -> ComponentState:
     return ComponentState(one.name, one.role.value, one.cgroup, reason=reason, problem=problem)
 
 
-def component_state(one: Component, period: Period, decision: Decision | None, outcomes: Outcomes) -> ComponentState:
+def component_state(
+    one: Component, period: Period, decided: tuple[Decision | None, Limit | None], outcomes: Outcomes
+) -> ComponentState:
     """Make one component's state. Fields go by place, which is faster, as there may be a thousand."""
+    decision, limit = decided
     name, force, delay = one.name, period.forces[one.name], period.delays.get(one.name)
     reason = decision.reason if decision else why_not(one)
     if name in outcomes.notes:
@@ -60,6 +64,7 @@ def component_state(one: Component, period: Period, decision: Decision | None, o
         force.placement,
         delay.threads if delay else None,
         force.taken,
+        limit,
     )
 
 

@@ -16,6 +16,11 @@ class TroubleKind(StrEnum):
     NO_SCHEDULING = "no-scheduling"  # a component uses CPU time, and the kernel tells nothing of its scheduling
     AT_CEILING = "at-ceiling"  # a component waits behind foreign work with all the shares that it may have
     FOREIGN_SHARE = "foreign-share"  # somebody else has changed a component's share, which is left alone
+    QUOTA = "quota"  # a component's CPU quota stops it, or one above it
+    BURNS = "burns"  # a component takes CPU time without committing, and is not raised
+    NO_EFFECT = "no-effect"  # a component waits as long with its default share as with a raised one
+    OUTSIDE = "outside"  # a pod's neighbour is met at a group that the kubelet rewrites
+    OUT_OF_REACH = "out-of-reach"  # a channel is below its T for want of CPUs, although its components are raised
     NOTHING_OURS = "nothing-ours"  # that holds for every component that a policy raises
 
 

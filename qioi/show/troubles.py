@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 
+from qioi.controller.findings.bottleneck import Kind
+from qioi.controller.findings.limits import Reason
 from qioi.model import Role
 from qioi.show.snapshot import ChannelState, ComponentState, Snapshot
 from qioi.show.trouble import Trouble, TroubleKind
@@ -15,7 +17,20 @@ WORKS = 0.05
 #: Part of its runnable time from which on the waiting of a component at its ceiling is a trouble.
 WAITS = 0.25
 #: Seconds that a trouble lasts before it is told: components come up, channels begin, and blocks may be 20 s apart.
-LASTS = {kind: 30.0 for kind in TroubleKind} | {TroubleKind.NO_COMMIT_LINES: 60.0, TroubleKind.NEVER_COMMITS: 60.0}
+LASTS = {kind: 30.0 for kind in TroubleKind} | {
+    TroubleKind.NO_COMMIT_LINES: 60.0,
+    TroubleKind.NEVER_COMMITS: 60.0,
+    TroubleKind.OUT_OF_REACH: 45.0,  # said within a minute
+}
+#: A channel this far below its T, as a part of T, is below it.
+BELOW = 0.05
+#: What limits a component, and is a trouble.
+LIMITS = {
+    Reason.QUOTA: TroubleKind.QUOTA,
+    Reason.BURNS: TroubleKind.BURNS,
+    Reason.NO_EFFECT: TroubleKind.NO_EFFECT,
+    Reason.OUTSIDE: TroubleKind.OUTSIDE,
+}
 #: Roles whose work makes commits.
 COMMITTING = frozenset((Role.PEER.value, Role.ORDERER.value, Role.CHAINCODE.value))
 
@@ -26,6 +41,7 @@ def find(snapshot: Snapshot) -> tuple[Trouble, ...]:
         *(Trouble(kind, one.name) for one in snapshot.components for kind in of_component(one)),
         *of_logs(snapshot),
         *(Trouble(TroubleKind.NEVER_COMMITS, one.name) for one in silent_channels(snapshot)),
+        *(Trouble(TroubleKind.OUT_OF_REACH, one.name) for one in snapshot.channels if is_out_of_reach(one)),
         *(Trouble(TroubleKind.NOTHING_OURS, "") for _ in range(is_nothing_ours(snapshot.components))),
     )
 
@@ -38,6 +54,8 @@ def of_component(one: ComponentState) -> Iterator[TroubleKind]:
         yield TroubleKind.NO_SCHEDULING
     if one.taken:
         yield TroubleKind.FOREIGN_SHARE
+    if one.limit is not None and one.limit.reason in LIMITS:
+        yield LIMITS[one.limit.reason]
     if is_at_ceiling(one):
         yield TroubleKind.AT_CEILING
 
@@ -51,6 +69,16 @@ def is_at_ceiling(one: ComponentState) -> bool:
         and one.share >= working.ceiling
         and working.wanted >= working.ceiling
         and (one.waiting_share or 0.0) >= WAITS
+    )
+
+
+def is_out_of_reach(one: ChannelState) -> bool:
+    """Whether a channel that commits is below its T for want of CPUs: its components wait, or fill the CPUs."""
+    return (
+        one.threshold is not None
+        and one.throughput is not None
+        and 0 < one.throughput < (1 - BELOW) * one.threshold
+        and one.bottleneck.kind in (Kind.CPU, Kind.LEDGER)
     )
 
 

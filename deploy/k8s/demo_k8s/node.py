@@ -44,8 +44,14 @@ import (
 	"time"
 )
 
+func used() time.Duration {
+	var usage syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
 func burn(d time.Duration) {
-	for end := time.Now().Add(d); time.Now().Before(end); {
+	for end := used() + d; used() < end; {
 	}
 }
 
@@ -61,11 +67,15 @@ func main() {
 			burn(time.Second)
 		}
 	}
-	// peer CHANNEL RATE: a commit line each, after a little work
+	// peer CHANNEL RATE [WORK]: a commit line each, after WORK ms of CPU time
 	rate, _ := strconv.Atoi(os.Args[3])
+	work := 2
+	if len(os.Args) > 4 {
+		work, _ = strconv.Atoi(os.Args[4])
+	}
 	for block := 1; ; block++ {
 		time.Sleep(time.Second / time.Duration(rate))
-		burn(2 * time.Millisecond)
+		burn(time.Duration(work) * time.Millisecond)
 		now := time.Now().UTC().Format("2006-01-02 15:04:05.000")
 		fmt.Fprintf(os.Stderr, "%s UTC 002b INFO [kvledger] commit -> [%s] Committed block [%d] with 10 "+
 			"transaction(s) in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) "+

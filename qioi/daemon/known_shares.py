@@ -1,0 +1,72 @@
+"""The file of what has been enough for each component, so that a restart of the daemon does not forget it.
+
+It holds no originals, and nothing is restored from it: who finds it damaged, or of another version, goes on without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+log = logging.getLogger("qioi")
+
+NAME, VERSION = "enough.json", 1
+#: The most that is read, in bytes, and the largest factor that is believed.
+MOST_BYTES, MOST = 4_000_000, 1024.0
+#: A factor that has changed by this part is written anew.
+NEWS = 0.1
+
+
+class Document(msgspec.Struct, frozen=True):
+    """The file: factors on found shares, by the component's name."""
+
+    version: int
+    factors: dict[str, float]
+
+
+class KnownShares:
+    """The file in the state folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / NAME
+        self._stored: dict[str, float] = {}
+        self._failed = False
+
+    def load(self) -> dict[str, float]:
+        """Read it; without a file, or with one that is not ours, nothing is known."""
+        try:
+            with self._file.open("rb") as file:
+                document = msgspec.json.decode(file.read(MOST_BYTES), type=Document)
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("%s: %s: what was enough before is not known", self._file, error)
+            return {}
+        if document.version != VERSION:
+            log.warning("%s: version %d, accepted is %d", self._file, document.version, VERSION)
+            return {}
+        self._stored = {
+            name: factor for name, factor in document.factors.items() if math.isfinite(factor) and 1 < factor <= MOST
+        }
+        return dict(self._stored)
+
+    def store(self, known: Mapping[str, float]) -> None:
+        """Replace it, if what is known has changed by much. A file that can't be written is said once."""
+        if known.keys() == self._stored.keys() and all(
+            abs(factor / self._stored[name] - 1) <= NEWS for name, factor in known.items()
+        ):
+            return
+        self._stored = dict(known)
+        temporary = self._file.with_name(f"{NAME}.new")
+        try:
+            temporary.write_bytes(msgspec.json.encode(Document(VERSION, self._stored)))
+            temporary.replace(self._file)
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                log.warning("%s: %s: a restart will not know what is enough now", self._file, error.strerror)
+            self._failed = True

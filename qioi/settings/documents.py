@@ -1,0 +1,105 @@
+"""Documents that users write: YAML or JSON, checked strictly against a model, with every problem as one line.
+
+A line has the file, the key, the value, and what is accepted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel
+
+from qioi.model.names import in_one_line
+from qioi.settings.salvage import Model, sift
+
+#: What is accepted for a section.
+MAPPING = "a mapping of keys to values"
+
+
+class ConfigError(Exception):
+    """A document cannot be used. ``problems`` are complete lines."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def check(model: type[Model], document: object, path: Path) -> Model:
+    """Validate a document, or report every problem in it."""
+    found, wrong, _ = sift(model, document)
+    if found is None or wrong:
+        raise ConfigError(describe(path, one, model) for one in wrong)
+    return found
+
+
+def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> str:
+    """Say one problem: file: key: value: what is accepted."""
+    location = [str(part) for part in error["loc"] if part != "[key]"]
+    key = in_one_line(".".join(location)) or "(the whole file)"
+    if error["type"] == "extra_forbidden":
+        return f"{path}: {key}: unknown key: accepted are {', '.join(known_keys(model, location[:-1]))}"
+    if error["type"] == "missing":
+        return f"{path}: {key}: missing"
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    if isinstance(error["input"], dict) and error["type"] == "value_error":  # about several keys: it names them
+        return f"{path}: {key}: {message}"
+    if error["type"] in ("model_type", "dict_type"):
+        message = f"{MAPPING}, {{}} for none" if error["input"] is None else MAPPING
+    message = message if message.startswith("accepted") else f"accepted is {message}"
+    return f"{path}: {key}: {shorten(error['input'])}: {message}"
+
+
+def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
+    """Names of the keys that are accepted at a place in the document."""
+    for part in location:  # other parts are numbers in a list, or keys that users choose
+        if part in model.model_fields:
+            model = next(section_of(model.model_fields[part].annotation), model)
+    return list(model.model_fields)
+
+
+def section_of(annotation: object) -> Iterator[type[BaseModel]]:
+    """Find the models in a field's type: itself, or those that it is a list, a mapping or a choice of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from section_of(inner)
+
+
+def shorten(value: object) -> str:
+    """Show a value in at most 60 characters."""
+    try:
+        text = json.dumps(value, default=str)
+    except (TypeError, ValueError):  # YAML's keys may be dates, and its values may contain themselves; JSON's may not
+        text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses keys that stand twice: YAML says that keys are unique, PyYAML silently takes the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that stands twice."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key in (key for key, count in Counter(keys).items() if count > 1):
+            raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> object:
+    """Read the file; an empty one is an empty mapping."""
+    try:
+        with path.open("rb") as file:
+            document = yaml.load(file, UniqueKeyLoader)
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}: accepted is a readable YAML file"]) from None
+    except yaml.MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
+        raise ConfigError([f"{path}:{line} {error.problem or error.context}: accepted is YAML"]) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, a 30th of February, nested too deeply
+        raise ConfigError([f"{path}: {str(error).splitlines()[0]}: accepted is YAML in UTF-8"]) from None
+    return {} if document is None else document
