@@ -18,7 +18,7 @@ from qioi.lab.daemon import DAEMON_GROUP, Daemon
 from qioi.lab.figures import ArmFigures, InterfererFigures, Series, SeriesFigures
 from qioi.lab.flush_probe import Flush, FlushProbe, flush_figures
 from qioi.lab.lab import CLIENT_GROUP, Lab
-from qioi.lab.load import LoadPlan, LoadResult, LoadRun
+from qioi.lab.load import LoadPlan, LoadResult, LoadRun, read_result
 from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.sampler import PERIOD, Sampler, Window, window, write_samples
@@ -45,13 +45,17 @@ def probe_plan(network: Network) -> LoadPlan:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One condition. ``config`` is the daemon's configuration as YAML text; without it there is none."""
+    """One condition. ``config`` is the daemon's configuration as YAML text; without it there is none.
+
+    ``may_stall``: a window without a commit is a result, whose latencies mean nothing; otherwise it is an error.
+    """
 
     name: str
     title: str
     load: LoadPlan
     sysbench: int = 0
     config: str | None = None
+    may_stall: bool = False
 
     @property
     def arrival(self) -> float:
@@ -102,7 +106,7 @@ class Runner:
             stack.callback(sampler.close)
             probe = stack.enter_context(FlushProbe(self._lab.directory))
             self._watch(load, sampler, sysbench, daemon, arm.arrival, tick)
-            result = load.result()
+            result = read_result(load, directory / "load.json") if arm.may_stall else load.result()
         write_samples(directory / "samples.csv", sampler.samples, self._roles)
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
         evidence = Evidence(arm, self._roles, result, cut, sysbench.names, sysbench.reports(), probe.flushes)

@@ -13,6 +13,7 @@ import yaml
 from qioi.lab.containers import Containers
 from qioi.lab.lab import Lab
 from qioi.lab.network import Network
+from qioi.lab.systems.exporters import COUNTS
 from qioi.model import DEFAULT_SHARES
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
@@ -75,13 +76,15 @@ def daemon_config(
         if isinstance(lab.tree, Containers)
         else {"lab": str(lab.directory)}
     )
+    # A database's commits are counted on its exporter's page; a ledger logs them.
+    counted = {"throughput": COUNTS[network.mode]} if any(node.metrics for node in network.nodes) else {}
     document = {
         **where,
         "state_dir": str(lab.directory / "daemon"),
         "period": period,
         "slices": slices,
         "defaults": {"law": law},
-        "channels": {channel: {"threshold": threshold} for channel in network.channels},
+        "channels": {channel: {"threshold": threshold, **counted} for channel in network.channels},
         "metrics": {"port": 0},
     }
     return yaml.safe_dump(document, sort_keys=False)

@@ -43,7 +43,8 @@ class FlushProbe:
     def __init__(self, directory: Path) -> None:
         self._path = directory / ".flush-probe"
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="flush-probe")
+        # Nobody may be left to end it where a signal interrupts its start: it must not keep the process.
+        self._thread = threading.Thread(target=self._run, name="flush-probe", daemon=True)
         self.flushes: list[Flush] = []
 
     def _run(self) -> None:
@@ -60,7 +61,11 @@ class FlushProbe:
             self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> FlushProbe:
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # a signal, while its start is waited for
+            self._end.set()
+            raise
         return self
 
     def __exit__(

@@ -14,7 +14,7 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from qioi.lab.lock import exclusive
 from qioi.lab.network import Network, Node, find_binary, load_network
 from qioi.lab.options import LabOptions, Runtime
 from qioi.lab.orphan_cleanup import OrphanCleanup
-from qioi.lab.readiness import GLANCE, refuse_busy_ports, serves
+from qioi.lab.readiness import GLANCE, ask, refuse_busy_ports, serves
+from qioi.lab.replica import Replica, replicas
 from qioi.lab.signals import uninterrupted
 from qioi.lab.site import PATIENCE, Manner, Say, Site, silent
 from qioi.lab.systems import KILLED, SYSTEMS, System
@@ -47,7 +48,10 @@ STATE = "lab.json"
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node as seen from outside. ``cpu`` is in seconds since its start, ``log`` as it is wrapped."""
+    """One node as seen from outside. ``cpu`` is in seconds since its start, ``log`` as it is wrapped.
+
+    ``replicas`` are an orderer's, by channel, where some orderers may lie.
+    """
 
     node: Node
     group: Group
@@ -56,6 +60,7 @@ class NodeStatus:
     shares: int | None
     cpu: float | None
     log: Path
+    replicas: Mapping[str, Replica] = field(default_factory=dict)
 
 
 class Lab:
@@ -153,6 +158,7 @@ class Lab:
                 "role": node.role.value,
                 "cgroup": self.tree.group(node.name).path,
                 **self._log(node),
+                **({"metrics_url": node.metrics} if node.metrics else {}),
                 "channels": list(network.channels),
             }
             for node in network.nodes
@@ -259,15 +265,18 @@ class Lab:
     def status(self) -> list[NodeStatus]:
         """Look at every node."""
         self.tree.children()
-        return [self._node_status(node) for node in self.network().nodes]
+        network = self.network()
+        return [self._node_status(node, network.consenter in {"bft", "zyzzyva"}) for node in network.nodes]
 
-    def _node_status(self, node: Node) -> NodeStatus:
+    def _node_status(self, node: Node, replicated: bool) -> NodeStatus:
         group = self.tree.group(node.name)
         log, _ = self.tree.log_of(node.name) or (node.log, "")
         if not group.exists:
             return NodeStatus(node, group, (), False, None, None, log)
         ready = serves(node, GLANCE)
-        return NodeStatus(node, group, group.pids(), ready, group.shares(), group.cpu_seconds(), log)
+        page = ask(node.operations, "/metrics", GLANCE) if replicated and ready and node.role is Role.ORDERER else None
+        found = replicas(page or "")
+        return NodeStatus(node, group, group.pids(), ready, group.shares(), group.cpu_seconds(), log, found)
 
     def load_command(self, arguments: Sequence[str]) -> list[str]:
         """Format a load run against this network."""

@@ -21,6 +21,7 @@ class Node:
     """One process of the network. ``log`` is absolute; ``operations`` is empty for a chaincode.
 
     A broker of Kafka, which is not the ledger's own, has no ``arguments``, and a second address, ``controller``.
+    ``metrics`` is the URL of the page on which a database counts what it does, if it has one.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Node:
     arguments: tuple[str, ...]
     log: Path
     controller: str = ""
+    metrics: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ def parse_node(node: dict[str, Any], directory: Path) -> Node:
         arguments=tuple(str(argument) for argument in node["args"]),
         log=directory / str(node["log"]),
         controller=str(node.get("controller") or ""),
+        metrics=str(node.get("metrics") or ""),
     )
 
 

@@ -48,6 +48,15 @@ def leaderless(network: Network, patience: Callable[[], float] = lambda: PATIENC
     return tuple(channel for channel in network.channels if channel not in fit)
 
 
+def follower(network: Network) -> str:
+    """Name the last orderer that leads no channel. LabError if all lead one, or there is none."""
+    for node in reversed([node for node in network.nodes if node.role is Role.ORDERER]):
+        page = ask(node.operations, "/metrics")
+        if page is not None and not _LEADS.search(page):
+            return node.name
+    raise LabError("no orderer answers that leads no channel")
+
+
 def ask(address: str, path: str, patience: float = PATIENCE) -> str | None:
     """Get a page of a node's operations endpoint; ``None`` unless it answers with 200 within ``patience`` seconds."""
     connection = http.client.HTTPConnection(address, timeout=patience)

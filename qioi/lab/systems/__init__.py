@@ -21,9 +21,9 @@ SYSTEMS: dict[str, Callable[[Path, LabOptions], System]] = {
     "mysql": MySqlSystem,
     "mariadb": MariaDbSystem,
 }
-#: Those that the bundled load client drives.
-DRIVEN = ("ledger", "fabric")
+#: Those that are ledgers: an experiment on one may be run on the other.
+LEDGERS = ("ledger", "fabric")
 #: Groups whose names begin so are killed when a lab goes down: asked to end, they wait for each other, or drain.
 KILLED = (*LedgerSystem.KILLED, *CassandraSystem.KILLED)
 
-__all__ = ["DRIVEN", "KILLED", "SYSTEMS", "System"]
+__all__ = ["KILLED", "LEDGERS", "SYSTEMS", "System"]

@@ -17,6 +17,7 @@ from qioi.lab.maven import Distribution
 from qioi.lab.network import Network, Node, load_network
 from qioi.lab.options import LabOptions
 from qioi.lab.site import Say, Site
+from qioi.lab.systems import exporters
 from qioi.lab.systems.system import Patience
 from qioi.model import Role
 from qioi.processes.errors import LabError
@@ -101,6 +102,7 @@ class CassandraSystem:
                 f"free; {max(0, int((free - SPARE_GB) / NODE_GB))} nodes fit"
             )
         self._jars = DISTRIBUTION.jars(say=say)
+        self._exporter = exporters.JMX.jars(say=say)
         self._java = DISTRIBUTION.java()
 
     def lay_out(self) -> Network:
@@ -112,6 +114,7 @@ class CassandraSystem:
                 "address": f"127.0.0.{number}:{self._options.base_port}",
                 "log": f"log/replica{number}.log",
                 "args": [],
+                "metrics": exporters.page(self._counter(number)),
             }
             for number in range(1, self._nodes + 1)
         ]
@@ -124,6 +127,9 @@ class CassandraSystem:
         path = self._directory / "network.json"
         path.write_text(json.dumps({**described, "tls": False, "nodes": nodes}, indent=2) + "\n")
         return load_network(path)
+
+    def _counter(self, number: int) -> str:
+        return f"127.0.0.{number}:{self._options.base_port + exporters.OFFSET}"
 
     def settings(self, index: int) -> dict[str, object]:
         """Give one node's cassandra.yaml."""
@@ -187,11 +193,12 @@ class CassandraSystem:
             "cassandra.ring_delay_ms": "2000",
             "cassandra.consistent.rangemovement": "false",
         }
+        counting = exporters.jmx_agent(self._exporter, self._counter(int(node.name.removeprefix("replica"))), folder)
         words = [f"--add-exports={one}=ALL-UNNAMED" for one in EXPORTS]
         words += [f"--add-opens={one}=ALL-UNNAMED" for one in OPENS]
         words += [f"-D{key}={value}" for key, value in properties.items()]
         main = "org.apache.cassandra.service.CassandraDaemon"
-        return [self._java, *HEAP, f"-javaagent:{agent}", *words, "-cp", f"{self._jars}/*", main]
+        return [self._java, *HEAP, f"-javaagent:{agent}", counting, *words, "-cp", f"{self._jars}/*", main]
 
 
 def sees(log: str, other: Node) -> bool:

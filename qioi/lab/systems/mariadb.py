@@ -13,7 +13,8 @@ from pathlib import Path
 from qioi.lab.network import Network, Node, load_network
 from qioi.lab.options import LabOptions
 from qioi.lab.site import Say, Site
-from qioi.lab.systems.mysql import DATABASE, USER
+from qioi.lab.systems import exporters
+from qioi.lab.systems.mysql import DATABASE, USER, with_exporter
 from qioi.lab.systems.system import Patience
 from qioi.model import Role
 from qioi.processes.errors import LabError
@@ -60,7 +61,7 @@ class MariaDbSystem:
         (self._directory / "nodes").mkdir()
         (self._directory / "data").mkdir()
         port = self._options.base_port
-        nodes = [
+        nodes: list[dict[str, object]] = [
             {
                 "name": f"replica{number + 1}",
                 "role": Role.REPLICA.value,
@@ -75,27 +76,30 @@ class MariaDbSystem:
             self._first_words(str(node["name"])).write_text("".join(f"{word};\n" for word in words))
         described = {"channels": list(self._options.channels), "mode": "mariadb", "consenter": "semi-sync"}
         path = self._directory / "network.json"
-        path.write_text(json.dumps({**described, "tls": False, "nodes": nodes}, indent=2) + "\n")
+        path.write_text(json.dumps({**described, "tls": False, "nodes": with_exporter(nodes, port)}, indent=2) + "\n")
         return load_network(path)
 
     def start(self, site: Site, network: Network) -> None:
         """Make the data folders all at once, then start the primary, then its replicas."""
-        site.say(f"making the data folders of {len(network.nodes)} nodes")
-        made = [(node, site.set_up(node, self._make(node))) for node in network.nodes]
+        servers = [node for node in network.nodes if node.role is Role.REPLICA]
+        site.say(f"making the data folders of {len(servers)} nodes")
+        made = [(node, site.set_up(node, self._make(node))) for node in servers]
         for node, process in made:
             if process.wait() != 0:
                 raise LabError(f"{node.name} could not make its data folder; its log ends:\n{last_lines(node.log)}")
-        primary, *replicas = network.nodes
-        site.say(f"starting {len(network.nodes)} nodes")
+        primary, *replicas = servers
+        site.say(f"starting {len(servers)} nodes")
         site.start(primary, [*self._command(primary, 1), *PRIMARY])
         site.wait_until_served([primary])
         for number, node in enumerate(replicas, 2):
             site.start(node, [*self._command(node, number), *REPLICA])
+        for exporter in network.nodes[len(servers) :]:
+            exporters.start_mysqld_exporter(site, exporter, primary, USER)
 
     def lacking(self, network: Network, patience: Patience) -> str:
         """Name the replicas that do not follow the primary."""
         patience()
-        primary, *replicas = network.nodes
+        primary, *replicas = (node for node in network.nodes if node.role is Role.REPLICA)
         log = primary.log.read_text(errors="replace")
         missing = [node.name for number, node in enumerate(replicas, 2) if not followed(log, number)]
         return f"{', '.join(missing)} do not follow {primary.name}" if missing else ""

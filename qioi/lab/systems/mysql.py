@@ -17,6 +17,7 @@ from qioi.lab.maven import Distribution
 from qioi.lab.network import Network, Node, load_network
 from qioi.lab.options import LabOptions
 from qioi.lab.site import Say, Site
+from qioi.lab.systems import exporters
 from qioi.lab.systems.system import Patience
 from qioi.model import Role
 from qioi.processes.errors import LabError
@@ -70,6 +71,7 @@ class MySqlSystem:
         """Describe the server, and write what it runs at its start."""
         address = f"127.0.0.1:{self._options.base_port}"
         node = {"name": "replica1", "role": Role.REPLICA.value, "address": address, "log": "log/replica1.log"}
+        nodes = with_exporter([{**node, "args": []}], self._options.base_port)
         (self._directory / "nodes").mkdir()
         (self._directory / "data").mkdir()
         self._first_words.write_text(
@@ -79,12 +81,12 @@ class MySqlSystem:
         )
         described = {"channels": list(self._options.channels), "mode": "mysql", "consenter": "none", "tls": False}
         path = self._directory / "network.json"
-        path.write_text(json.dumps({**described, "nodes": [{**node, "args": []}]}, indent=2) + "\n")
+        path.write_text(json.dumps({**described, "nodes": nodes}, indent=2) + "\n")
         return load_network(path)
 
     def start(self, site: Site, network: Network) -> None:
         """Make the data folder, then start the server."""
-        (node,) = network.nodes
+        node, *others = network.nodes
         site.say("making MySQL's data folder")
         if site.set_up(node, [*self._command(node), "--initialize-insecure"]).wait() != 0:
             raise LabError(f"MySQL could not make its data folder; its log ends:\n{last_lines(node.log)}")
@@ -93,6 +95,8 @@ class MySqlSystem:
         more = [f"--port={port}", f"--bind-address={host}", f"--init-file={self._first_words}"]
         more += [f"--socket={node.name}.sock", f"--pid-file={node.name}.pid"]
         site.start(node, [*self._command(node), *SETTINGS, *more])
+        for exporter in others:
+            exporters.start_mysqld_exporter(site, exporter, node, USER)
 
     def lacking(self, network: Network, patience: Patience) -> str:
         """Find nothing: a server that takes connections can be used."""
@@ -106,6 +110,15 @@ class MySqlSystem:
     @property
     def _first_words(self) -> Path:
         return self._directory / "nodes" / "init.sql"
+
+
+def with_exporter(nodes: list[dict[str, object]], base_port: int) -> list[dict[str, object]]:
+    """Add the exporter of the first server, which takes all writes, where it is installed."""
+    if exporters.find_mysqld_exporter() is None:
+        return nodes
+    address = f"127.0.0.1:{base_port + exporters.OFFSET}"
+    first, *others = nodes
+    return [{**first, "metrics": exporters.page(address)}, *others, exporters.exporter_node(address)]
 
 
 def unpack(jar: Path, folder: Path) -> None:
