@@ -9,11 +9,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from qioi.experiment.errors import SpecError
-from qioi.experiment.metrics import known_metric, known_series
-from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, LoadSpec, NetworkSpec
+from qioi.experiment.metrics import known_kind, known_metric, known_series
+from qioi.experiment.spec import BENCHED, PANELS, ExperimentSpec, FigureSpec, LoadSpec, NetworkSpec
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
 from qioi.processes.errors import LabError
-from qioi.settings import config
+from qioi.settings import documents
+from qioi.settings.config import FileConfig
 
 DIRECTORY = Path(__file__).parent / "catalogue"
 #: Least repeats, so that the spread of a ratio can be seen.
@@ -44,8 +45,8 @@ def find(name: str) -> ExperimentSpec:
 def load(path: Path) -> ExperimentSpec:
     """Read and check a file; SpecError names every problem found."""
     try:
-        spec = config.check(ExperimentSpec, config.read_yaml(path), path)
-    except config.ConfigError as error:
+        spec = documents.check(ExperimentSpec, documents.read_yaml(path), path)
+    except documents.ConfigError as error:
         raise SpecError(error.problems) from error
     problems = [f"{path}: {problem}" for problem in check(spec)]
     if problems:
@@ -73,6 +74,13 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
         yield f"repeats: {spec.repeats}: at least {LEAST_REPEATS} are accepted"
     yield from _check_arms(spec)
     yield from _check_loads(spec)
+    if (short := spec.standard) is not None:
+        points = [("networks", name, set(spec.networks)) for name in short.networks]
+        points += [("loads", name, set(spec.loads)) for name in short.loads]
+        points += [("arms", name, _arms(spec)) for name in short.arms]
+        yield from _unknown("standard", points)
+        if (gone := max(arm.neighbours.go or 0.0 for arm in spec.arms)) > short.duration:
+            yield f"standard.duration: accepted is from {gone:g} on, when the neighbours go"
     for number, figure in enumerate(spec.figures):
         yield from (f"figures.{number}: {problem}" for problem in _check_figure(spec, figure))
     sentences = [("papers", number, one) for number, one in enumerate(spec.papers)]
@@ -113,14 +121,18 @@ def _check_arms(spec: ExperimentSpec) -> Iterator[str]:
 def _check_daemon(laid_over: Mapping[str, object]) -> Iterator[str]:
     """Say what the daemon would refuse of its own configuration, before it is started beside a ledger."""
     try:
-        config.check(config.FileConfig, laid_over, Path())
-    except config.ConfigError as error:
+        documents.check(FileConfig, laid_over, Path())
+    except documents.ConfigError as error:
         yield from (problem.removeprefix(f"{Path()}: ") for problem in error.problems)
 
 
 def _check_loads(spec: ExperimentSpec) -> Iterator[str]:
     for name, load in spec.loads.items():
         for title, network in spec.networks.items():
+            if (load.driver == "bench") != (network.system in BENCHED):
+                yield f"loads.{name}.driver: {load.driver} does not drive network {title}, a {network.system}"
+            if network.system in BENCHED:
+                continue
             offered = {chaincode.split("=", 1)[0] for chaincode in network.chaincodes}
             if load.driver == "load" and load.chaincode not in offered:
                 yield f"loads.{name}.chaincode: {load.chaincode} is not among the chaincodes of network {title}"
@@ -142,10 +154,12 @@ def _check_round(load: LoadSpec, channel: str, contracts: Iterable[str]) -> Iter
 
 
 def _check_figure(spec: ExperimentSpec, figure: FigureSpec) -> Iterator[str]:
-    known = known_series if figure.kind == "time" else known_metric
+    what, known = {"time": ("series", known_series), "boxes": ("kind", known_kind)}.get(
+        figure.kind, ("metric", known_metric)
+    )
     for metric in figure.metrics:
         if not known(metric):
-            yield f"metrics: there is no {'series' if figure.kind == 'time' else 'metric'} {metric!r}"
+            yield f"metrics: there is no {what} {metric!r}"
     if figure.kind == "lines" and figure.x != "axis" and not known_metric(figure.x):
         yield f"x: accepted are axis and a metric, not {figure.x!r}"
     panels = len(figure.arms or spec.arms)

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from qioi.experiment.drivers import QUARTILES
 from qioi.experiment.metrics import SERIES, metric
 from qioi.experiment.plan import Cell
 from qioi.experiment.spec import PANELS, FigureSpec
@@ -41,7 +42,8 @@ def draw(summary: Summary, spec: FigureSpec, folder: Path, stem: str) -> Picture
     """Draw one figure into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "svg.fonttype": "none", "text.color": INK}):
-        figure = {"bars": bars, "lines": lines, "time": over_time, "stack": stack}[spec.kind](summary, spec)
+        drawn = {"bars": bars, "lines": lines, "time": over_time, "stack": stack, "boxes": boxes}
+        figure = drawn[spec.kind](summary, spec)
         figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
         figure.savefig(folder / f"{stem}.png", dpi=150, bbox_inches="tight", metadata={"Software": None})
     return Picture(spec.title, stem)
@@ -150,7 +152,7 @@ def draw_line(axis: Axes, points: Sequence[tuple[float, Spread]], colour: str, l
 
 def x_title(spec: FigureSpec) -> str:
     """Name the x axis."""
-    if spec.x == "axis":
+    if spec.x in {"axis", "varied"}:
         return spec.x_title
     its = metric(spec.x)
     return f"{its.title}, {its.unit}"
@@ -222,6 +224,40 @@ def stack(summary: Summary, spec: FigureSpec) -> Figure:
     tidy(axis, "x")
     add_legend(figure, [axis], LEGEND_LEFT)
     return figure
+
+
+def boxes(summary: Summary, spec: FigureSpec) -> Figure:
+    """Draw a panel per kind of operation and a box per cell: minimum, quartiles and maximum, medians of the repeats."""
+    cells = summary.selected(spec)
+    figure = Figure(figsize=(WIDTH, 0.9 + 0.34 * len(cells)))
+    axes = figure.subplots(1, len(spec.metrics), sharey=True, squeeze=False)[0]
+    for axis, name in zip(axes, spec.metrics, strict=True):
+        for place, cell in enumerate(cells):
+            found = [summary.value(cell, f"{name}.{part}") for part in QUARTILES]
+            values = [value.median for value in found if value]
+            if len(values) == len(found):
+                draw_box(axis, place, values, PALETTE[colour_of(summary, cell) % len(PALETTE)])
+            else:
+                note(axis, place, None)
+        axis.set_title(f"{name.partition('.')[2]}, ms", loc="left", fontsize=9, color=INK)
+        tidy(axis, "x")
+        if spec.log:
+            axis.set_xscale("log")
+        else:
+            axis.set_xlim(left=0)
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
+    axes[0].set_yticks(range(len(cells)), [summary.title(cell, cells) for cell in cells])
+    axes[0].invert_yaxis()
+    figure.subplots_adjust(wspace=0.08)
+    return figure
+
+
+def draw_box(axis: Axes, place: float, values: Sequence[float], colour: str) -> None:
+    """Draw minimum, quartiles and maximum: a line, a box over its middle half, and the median in it."""
+    least, low, median, high, most = values
+    axis.plot([least, most], [place, place], color=colour, linewidth=1, marker="|", markersize=7)
+    axis.barh(place, high - low, left=low, height=0.56, color=colour)
+    axis.plot([median, median], [place - 0.28, place + 0.28], color=INK, linewidth=1.6)
 
 
 def colour_of(summary: Summary, cell: Cell) -> int:

@@ -23,7 +23,7 @@ from qioi.lab.sampler import Sample, Window, window
 from qioi.model import DEFAULT_SHARES, Role
 from qioi.processes.cgroups import Group
 
-LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER)
+LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER, Role.REPLICA)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,13 @@ from typing import Any, Protocol
 from qioi.experiment.spec import LoadSpec, Timing
 from qioi.lab.figures import LoadFigures, Series
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadResult, LoadRun, parse_result
+from qioi.lab.load import LoadPlan, LoadResult, LoadRun, read_result
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines
 
 _PROGRESS = re.compile(r"^(?P<label>.*): (?P<submitted>\d+) submitted, (?P<succeeded>\d+) succeeded, (?P<failed>\d+)")
+#: A box plot's parts, as the client's result names them.
+QUARTILES = ("min", "p25", "p50", "p75", "max")
 #: Seconds that Caliper may take beyond its round: installing nothing, connecting, preparing, draining.
 CALIPER_SLACK = 240.0
 
@@ -285,22 +287,6 @@ def client_metrics(load: LoadFigures) -> dict[str, float]:
     return metrics
 
 
-def read_result(run: LoadRun, file: Path) -> LoadResult:
-    """Read what a load client found. A window without a commit is a result if any transaction was due in it.
-
-    In a closed loop none need be due: all clients may wait for what they sent before the window.
-    """
-    try:
-        return run.result()
-    except LabError:
-        document = json.loads(file.read_text()) if file.exists() else {}
-        # With a backlog longer than the window, transactions that were due in it are never sent.
-        due = document.get("sent") or document.get("unsent") or document.get("intended_rate") == 0
-        if document.get("committed") != 0 or not due:
-            raise
-        return parse_result(document, file)
-
-
 def client_flags(spec: LoadSpec) -> tuple[str, ...]:
     """Format what is further asked of `qioi-ledger load`."""
     flags = {
@@ -310,20 +296,47 @@ def client_flags(spec: LoadSpec) -> tuple[str, ...]:
         "--accounts": spec.accounts,
         "--hot-keys": spec.hot_keys,
         "--hot-share": spec.hot_share,
+        "--read-share": spec.read_share,
+        "--zipf": spec.zipf,
+        "--burst": spec.burst,
+        "--fresh": spec.fresh,
+        "--consistency": spec.consistency,
     }
     spelled = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
-    return (*spelled, "--breakdown") if spec.breakdown else tuple(spelled)
+    switches = [flag for flag, on in (("--breakdown", spec.breakdown), ("--queries", spec.queries)) if on]
+    return (*spelled, *switches)
 
 
 def stages(document: dict[str, Any]) -> dict[str, float]:
-    """Take the mean time of each stage in ms: the client's, and the nodes' own where they were asked (busy in %)."""
+    """Take the mean time of each stage in ms: the client's, and the nodes' own where they were asked (busy in %).
+
+    Each kind of operation has its count, and its minimum, quartiles and maximum in ms, under ``kind.NAME``.
+    """
     # Where nothing was committed there are no times.
     timed = document["stages_ms"] if document["committed"] else {}
     found = {f"stage.{name}": float(latency["mean"]) for name, latency in timed.items()}
+    for name, kind in document.get("kinds", {}).items():
+        found[f"kind.{name}.count"] = float(kind["committed"])
+        found |= {f"kind.{name}.{part}": float(kind["latency_ms"][part]) for part in QUARTILES}
     breakdown = document.get("breakdown")
     if breakdown:
-        found |= {f"node.{one['stage']}": float(one["mean_ms"]) for one in breakdown["stages"]}
+        found |= (nodes := {f"node.{one['stage']}": float(one["mean_ms"]) for one in breakdown["stages"]})
+        if document["committed"]:
+            found |= parts(nodes, float(document["latency_ms"]["mean"]))
         for one in breakdown["busy"]:
             name = f"busy.{one['stage']}"
             found[name] = max(found.get(name, 0.0), 100 * float(one["share"]))
     return found
+
+
+def parts(nodes: Mapping[str, float], mean: float) -> dict[str, float]:
+    """Give each stage's part of the mean latency in %, all in ms: ordering is what the nodes' other stages leave.
+
+    So it has the wait for a block, and the ways between client, orderers and peers. There are none where a stage was
+    not seen.
+    """
+    if not {"node.endorse", "node.validate", "node.flush"} <= nodes.keys():
+        return {}
+    spent = {"endorse": nodes["node.endorse"], "validate": nodes["node.validate"] + nodes["node.flush"]}
+    spent["order"] = max(0.0, mean - sum(spent.values()))
+    return {f"part.{stage}": 100 * ms / mean for stage, ms in spent.items()}

@@ -16,6 +16,7 @@ import yaml
 from qioi.experiment.condense import CellFigures, Evidence, Traces, condense
 from qioi.experiment.drivers import Bundled, Caliper, Drive, Driver, Tenants
 from qioi.experiment.neighbours import Neighbours, make_neighbours, set_quota
+from qioi.experiment.pin import Pin
 from qioi.experiment.plan import Cell
 from qioi.experiment.profiling import Profiler
 from qioi.experiment.spec import NeighbourSpec, ProtectionSpec
@@ -24,12 +25,13 @@ from qioi.lab.demo import default_threshold
 from qioi.lab.flush_probe import FlushProbe
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.network import Network
+from qioi.lab.readiness import follower
 from qioi.lab.sampler import Sampler, write_samples
 from qioi.model import Role
 
 Tick = Callable[[float], None]
 #: Roles that get a fixed share: those that the paper's QiOi raises.
-RAISED = (Role.PEER, Role.ORDERER, Role.BROKER)
+RAISED = (Role.PEER, Role.ORDERER, Role.BROKER, Role.REPLICA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,14 @@ class Measurement:
             stack.callback(neighbours.stop)
             neighbours.prepare()
             self._cap(spec, neighbours)
+            pin = self._pin(stack, spec, neighbours)
             daemon = self._protect(stack)
             driver = self._drive(stack)
             sampler = self._sampler(neighbours)
             stack.callback(sampler.close)
             probe = stack.enter_context(FlushProbe(self._lab.directory))
             profiler = stack.enter_context(Profiler(self._groups(neighbours), timing.profile))
-            self._watch(driver, sampler, neighbours, daemon, profiler, tick)
+            self._watch(driver, sampler, neighbours, pin, daemon, profiler, tick)
             found = driver.result()
         write_samples(self._directory / "samples.csv", sampler.samples, self._roles)
         figures = condense(
@@ -92,6 +95,13 @@ class Measurement:
             cores = spec.quota * len(os.sched_getaffinity(0))
             for group in neighbours.groups:
                 set_quota(group, cores / len(neighbours.groups))
+
+    def _pin(self, stack: contextlib.ExitStack, spec: NeighbourSpec, neighbours: Neighbours) -> Pin | None:
+        if spec.beside is None:
+            return None
+        pin = Pin([self._lab.tree.group(follower(self._network)), *neighbours.groups], max(os.sched_getaffinity(0)))
+        stack.callback(pin.release)
+        return pin
 
     def _protect(self, stack: contextlib.ExitStack) -> Daemon | None:
         protection = self._cell.arm.protection
@@ -153,6 +163,7 @@ class Measurement:
         driver: Driver,
         sampler: Sampler,
         neighbours: Neighbours,
+        pin: Pin | None,
         daemon: Daemon | None,
         profiler: Profiler,
         tick: Tick,
@@ -166,6 +177,8 @@ class Measurement:
             if self._traces.came is None and seconds >= come and neighbours.names:
                 self._traces.came = time.time()
                 neighbours.start()
+            if pin is not None and self._traces.came is not None:
+                pin.hold()
             if self._traces.came is not None and self._traces.gone is None and seconds >= go:
                 for group in neighbours.groups:
                     group.signal(signal.SIGKILL)

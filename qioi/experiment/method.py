@@ -5,10 +5,10 @@ from __future__ import annotations
 from qioi.experiment.plan import Cell
 from qioi.experiment.run_files import Host
 from qioi.experiment.scale import RULE
-from qioi.experiment.spec import ExperimentSpec, Timing
+from qioi.experiment.spec import BENCHED, DATABASES, ExperimentSpec, NetworkSpec, Timing
 from qioi.experiment.summary import Summary
 
-#: How the page names a system that is not the bundled ledger.
+#: How the page names a ledger that is not the bundled one.
 SYSTEMS = {"ledger": "", "fabric": "real Hyperledger Fabric, "}
 #: Seconds that the backlog of the neighbours' arrival may take to go, in an open loop (docs/experiments.md).
 SETTLED = 12.0
@@ -17,12 +17,7 @@ SETTLED = 12.0
 def method(summary: Summary) -> tuple[tuple[str, str], ...]:
     """Say how it was measured."""
     spec, timing = summary.spec, summary.plan.cells[0].timing
-    networks = "; ".join(
-        f"{network.title or name}: {SYSTEMS[network.system]}{counted(network.orgs * network.peers_per_org, 'peer')}, "
-        f"{counted(network.orderers, 'orderer')}, "
-        f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}"
-        for name, network in spec.networks.items()
-    )
+    networks = "; ".join(f"{one.title or name}: {described(one)}" for name, one in spec.networks.items())
     loads = "; ".join(filter(None, (*(load.title or name for name, load in spec.loads.items()), owed(summary))))
     maxima = ", ".join(f"{name} {value:.0f} tps" for name, value in summary.document.maxima.items())
     numbers = ", ".join(str(repeat.number) for repeat in summary.counted)
@@ -40,6 +35,23 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         pairs = ", ".join(f"{one} = {other}" for one, other in summary.plan.same.items())
         facts.append(("The same here", f"{pairs} (scaled to {summary.plan.cores} cores)"))
     return tuple(facts)
+
+
+def described(network: NetworkSpec) -> str:
+    """Say what a network consists of."""
+    if network.system in BENCHED:
+        kind = "real replicas" if network.system == "replicas" else "simulated replicas"
+        flags = " ".join(f"{key} {value}" for key, value in network.flags.items())
+        return f"{kind}, {flags or 'as by default'}"
+    stands = f", on {network.store}" if network.store else ""
+    if network.system in DATABASES:
+        nodes = f", {counted(network.nodes, 'node')}" if network.nodes else ""
+        return f"{network.system}{nodes}, {', '.join(network.chaincodes)}{stands}"
+    return (
+        f"{SYSTEMS[network.system]}{counted(network.orgs * network.peers_per_org, 'peer')}, "
+        f"{counted(network.orderers, 'orderer')}, "
+        f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}{stands}"
+    )
 
 
 def shortened(spec: ExperimentSpec, timing: Timing) -> str:

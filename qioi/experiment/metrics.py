@@ -16,11 +16,14 @@ class Metric:
     better: int = 0
 
 
-_ROLES = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER)
+_ROLES = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER, Role.REPLICA)
 
 METRICS: dict[str, Metric] = {
     "throughput": Metric("throughput", "tps", 1),
     "goodput": Metric("valid among all that were sent", "%", 1),
+    "operations": Metric("writes", "/s", 1),
+    "varied": Metric("varied", ""),
+    "signatures": Metric("part of what verifying signatures allows", "%", 1),
     "offered": Metric("offered", "tps"),
     "mean": Metric("latency, mean", "ms", -1),
     "p50": Metric("latency p50", "ms", -1),
@@ -58,19 +61,33 @@ METRICS: dict[str, Metric] = {
         )
     },
 }
-#: Metrics of which there are as many as the client or the nodes have stages (_STAGES), or the load channels.
+#: Metrics of which there are as many as the client or the nodes have stages (_STAGES), or the load channels or kinds
+#: of operations.
 _OPEN = {
     "stage": Metric("client's mean time", "ms", -1),
     "node": Metric("mean time", "ms", -1),
+    "part": Metric("part of the latency", "%"),
     "busy": Metric("busiest node's time at work", "%", 0),
     "tenant": Metric("tenant", ""),
+    "kind": Metric("latency", "ms", -1),
+    "cpu": Metric("CPU per transaction", "us", -1),
+    "primary": Metric("primary's threads at work", "%", 0),
+    "backup": Metric("a backup's threads at work", "%", 0),
 }
+#: What is known of a kind of operation.
+_KIND = ("count", "min", "p25", "p50", "p75", "max")
 
+#: The stages of a replica of `qioi-ledger bft-bench`; the runtime has the rest of its CPU time.
+_PIPELINE = ("input", "batch", "worker", "execute", "checkpoint", "output")
 #: The client's stages, the nodes', and those that say how much of its time a node spends in them.
 _STAGES = {
     "stage": ("endorse", "submit", "commit"),
     "node": ("endorse", "order", "validate", "flush"),
+    "part": ("endorse", "order", "validate"),
     "busy": ("order", "verify", "commit", "flush"),
+    "cpu": (*_PIPELINE, "runtime"),
+    "primary": _PIPELINE,
+    "backup": _PIPELINE,
 }
 
 #: What can be drawn over time, and its axis' title.
@@ -92,6 +109,9 @@ def metric(name: str) -> Metric:
     if kind == "tenant":
         channel, _, inner = rest.rpartition(".")
         return Metric(f"{channel}: {METRICS[inner].title}", METRICS[inner].unit, METRICS[inner].better)
+    if kind == "kind":
+        function, _, part = rest.rpartition(".")
+        return Metric(f"{function}: number", "") if part == "count" else Metric(f"{function}: {part}", "ms", -1)
     return Metric(f"{base.title}: {rest}", base.unit, base.better)
 
 
@@ -100,7 +120,15 @@ def known_metric(name: str) -> bool:
     kind, _, rest = name.partition(".")
     if kind == "tenant":
         return rest.rpartition(".")[2] in METRICS and "." in rest
+    if kind == "kind":
+        return rest.rpartition(".")[2] in _KIND and "." in rest
     return name in METRICS or rest in _STAGES.get(kind, ())
+
+
+def known_kind(name: str) -> bool:
+    """Whether it names a kind of operation, for a box plot."""
+    kind, _, function = name.partition(".")
+    return kind == "kind" and bool(function) and "." not in function
 
 
 def known_series(name: str) -> bool:

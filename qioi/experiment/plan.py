@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from qioi.experiment.errors import SpecError
 from qioi.experiment.scale import scale_arms
 from qioi.experiment.spec import (
+    BENCHED,
     ArmSpec,
     ExperimentSpec,
     FigureSpec,
@@ -20,11 +21,13 @@ from qioi.experiment.spec import (
 )
 from qioi.lab.arms import PROBE_SECONDS
 
-#: Seconds to bring a lab up and take it down, and seconds to start and drain a load.
-UP_SECONDS = 8.0
+#: Seconds to bring a lab up and take it down, and seconds to start and drain a load. On two idle cores the first are 1
+#: to 2.5 s; the second, of an open loop of half a minute, 2.5 to 3 s.
+UP_SECONDS = 4.0
 EDGE_SECONDS = 2.5
-#: Further seconds for Kafka's brokers.
+#: Further seconds for Kafka's brokers, and for databases.
 KAFKA_SECONDS = 25.0
+SYSTEM_SECONDS = {"cassandra": 40.0, "mysql": 4.0, "mariadb": 4.0}
 #: Seconds for a Spark cluster to start and to sort once before the load starts.
 SPARK_SECONDS = 45.0
 
@@ -95,7 +98,7 @@ class Plan:
         first = next(iter(self.spec.networks))
         needs: set[str] = set()
         for cell in self.cells:
-            if cell.load.driver == "caliper":
+            if cell.load.driver in {"caliper", "bench"}:
                 continue
             if cell.load.part is not None or cell.load.tenants or cell.arm.protection is not None:
                 needs.add(cell.network_name if cell.load.of == "own" else first)
@@ -115,7 +118,9 @@ class Plan:
 
 def up_seconds(network: NetworkSpec) -> float:
     """About how long bringing a network up, and down again, takes."""
-    return UP_SECONDS + (KAFKA_SECONDS if network.consenter == "kafka" else 0.0)
+    if network.system in BENCHED:
+        return 0.0
+    return UP_SECONDS + (KAFKA_SECONDS if network.consenter == "kafka" else SYSTEM_SECONDS.get(network.system, 0.0))
 
 
 def make_plan(
@@ -143,12 +148,19 @@ def make_plan(
     return Plan(spec, cells, same, repeats or spec.repeats, seed, cores, paper_size, smoke)
 
 
-def only(spec: ExperimentSpec, loads: Collection[str] = (), arms: Collection[str] = ()) -> ExperimentSpec:
-    """Reduce an experiment to some loads and arms (all, if none is named), with the figures and sentences about them.
+def only(
+    spec: ExperimentSpec, loads: Collection[str] = (), arms: Collection[str] = (), networks: Collection[str] = ()
+) -> ExperimentSpec:
+    """Reduce an experiment to some loads, arms and networks (all, if none is named), with what is said about them.
 
-    The first arm, and those that the named ones are compared with, stay. SpecError if one is unknown.
+    The first arm, and those that the named ones are compared with, stay; so does the first network where a load is a
+    part of its maximum. SpecError if one is unknown.
     """
-    axes = (("load", loads, list(spec.loads)), ("arm", arms, [arm.name for arm in spec.arms]))
+    axes = (
+        ("load", loads, list(spec.loads)),
+        ("arm", arms, [arm.name for arm in spec.arms]),
+        ("network", networks, list(spec.networks)),
+    )
     problems = [
         f"{spec.name}: there is no {kind} {name!r}: accepted are {', '.join(accepted)}"
         for kind, named, accepted in axes
@@ -157,12 +169,18 @@ def only(spec: ExperimentSpec, loads: Collection[str] = (), arms: Collection[str
     ]
     if problems:
         raise SpecError(problems)
+    left = {name: load for name, load in spec.loads.items() if not loads or name in loads}
+    first = {next(iter(spec.networks))} if any(map(_of_first, left.values())) else set()
     return cut(
         spec,
-        spec.networks,
-        {name: load for name, load in spec.loads.items() if not loads or name in loads},
+        {name: one for name, one in spec.networks.items() if not networks or name in {*networks, *first}},
+        left,
         {arm.name for arm in spec.arms if not arms or arm.name in arms},
     )
+
+
+def _of_first(load: LoadSpec) -> bool:
+    return bool(load.tenants) or (load.part is not None and load.of == "first")
 
 
 def cut(
@@ -224,7 +242,13 @@ def make_smoke(spec: ExperimentSpec, cores: int) -> Plan:
     loads = dict([*spec.loads.items()][:1])
     small = {
         name: network.model_copy(
-            update={"orgs": 1, "peers_per_org": 1, "orderers": 1, "timeout": SMOKE_TIMEOUT if network.timeout else None}
+            update={
+                "orgs": 1,
+                "peers_per_org": 1,
+                "orderers": _few_orderers(network, spec),
+                "nodes": min(network.nodes, 2) if network.nodes else None,
+                "timeout": SMOKE_TIMEOUT if network.timeout else None,
+            }
         )
         for name, network in networks.items()
     }
@@ -236,6 +260,13 @@ def make_smoke(spec: ExperimentSpec, cores: int) -> Plan:
     return replace(plan, spec=short)
 
 
+def _few_orderers(network: NetworkSpec, spec: ExperimentSpec) -> int:
+    """As many as bear one liar; two where one of them has to follow; one otherwise."""
+    if network.consenter in {"bft", "zyzzyva"}:
+        return 4
+    return 2 if any(arm.neighbours.beside for arm in spec.arms) else 1
+
+
 def _soon(neighbours: NeighbourSpec) -> NeighbourSpec:
     return neighbours.model_copy(update={"come": 0.3, "go": 0.9}) if neighbours.come is not None else neighbours
 
@@ -243,6 +274,8 @@ def _soon(neighbours: NeighbourSpec) -> NeighbourSpec:
 def _slow(load: LoadSpec) -> LoadSpec:
     if load.tenants:
         return load
+    if load.driver == "bench":
+        return load.model_copy(update={"title": f"{load.title or 'the load'}: here small"})
     if load.clients is not None:
         clients = min(load.clients, SMOKE_CLIENTS)
         small, said = load.model_copy(update={"clients": clients}), "1 client" if clients == 1 else f"{clients} clients"

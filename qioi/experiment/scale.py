@@ -21,7 +21,9 @@ def scaled(count: int, cores: int) -> int:
 
 
 def scale_neighbours(neighbours: NeighbourSpec, cores: int) -> NeighbourSpec:
-    """Scale one arm's neighbours to this host."""
+    """Scale one arm's neighbours to this host; those of one CPU stay as many."""
+    if neighbours.beside is not None:
+        return neighbours
     counts = {
         kind: scaled(getattr(neighbours, kind), cores) for kind in ("sysbench", "stress_memory", "stress_io", "spark")
     }

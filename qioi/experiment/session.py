@@ -14,16 +14,18 @@ from qioi.experiment.host import describe
 from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.neighbours import require
 from qioi.experiment.noise import complaints
+from qioi.experiment.places import standing
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
+from qioi.experiment.replicas import measure_replicas
 from qioi.experiment.run_files import Repeat
-from qioi.experiment.spec import WORKLOADS, NetworkSpec
+from qioi.experiment.spec import BENCHED, DATABASES, WORKLOADS, NetworkSpec
 from qioi.experiment.store import Store
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.machine import Snapshot, between, snapshot
-from qioi.lab.network import Network
+from qioi.lab.network import Network, find_binary
 from qioi.lab.npm import find_node
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import uninterrupted
@@ -50,6 +52,9 @@ def check_host(plans: Iterable[Plan]) -> None:
                 LabEngine(engine_socket()).close()
             if cell.load.driver == "caliper":
                 find_node()
+            if cell.network.system in BENCHED:
+                find_binary()
+                continue
             SYSTEMS[cell.network.system](Path(), lab_options(cell.network, 1)).install(silent)
             if cell.timing.profile:
                 perf_binary()
@@ -105,7 +110,7 @@ class Session:
     @contextlib.contextmanager
     def _lab(self, spec: NetworkSpec, logs: Path) -> Iterator[tuple[Lab, Network]]:
         """Bring a network of that kind up, and take it down with its logs kept."""
-        lab = Lab(self._directory)
+        lab = Lab(standing(self._directory, spec.store))
         network = lab.up(lab_options(spec, self._base_port), die_with_parent=True)
         try:
             self._done += up_seconds(spec)
@@ -149,6 +154,9 @@ class Session:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for cells in self._plan.order(number):
+                if cells[0].network.system in BENCHED:
+                    figures |= {cell.key: self._bench(number, label, cell) for cell in cells}
+                    continue
                 self._step(f"{label}: bringing {cells[0].network.title or cells[0].network_name} up", 0)
                 with self._lab(cells[0].network, folder / f"logs-{cells[0].network_name}") as (lab, network):
                     for cell in cells:
@@ -158,6 +166,13 @@ class Session:
             with uninterrupted():
                 shutil.rmtree(folder, ignore_errors=True)
             raise
+
+    def _bench(self, number: int, label: str, cell: Cell) -> CellFigures:
+        self._step(f"{label}: {title(cell, self._plan.cells)}", 0)
+        seed = self._plan.load_seed(number, cell)
+        figures = measure_replicas(cell, seed, self._store.folder(number, cell.key), smoke=self._plan.smoke)
+        self._done += cell.seconds
+        return figures
 
     def _cell(
         self, number: int, label: str, cell: Cell, lab: Lab, network: Network, maxima: dict[str, float]
@@ -190,6 +205,8 @@ def probe_of(spec: NetworkSpec) -> LoadPlan:
     """Plan the search for a network's maximum, by the first of its contracts that the load client drives."""
     contracts = (name.split("=", 1)[0] for name in spec.chaincodes)
     contract = next(name for name in contracts if name in WORKLOADS)  # loads that need it have seen to one
+    if spec.system in DATABASES:
+        return replace(PROBE, extra=("--chaincode", contract, *(("--workload", "insert") if contract == "kv" else ())))
     # With fewer clients than a block has transactions, a block waits for its timer.
     clients = FEW + (2 * (spec.messages or BLOCK) if spec.mode == "block" else 0)
     return replace(PROBE, clients=clients, extra=("--chaincode", contract))
@@ -234,6 +251,7 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
         "--processors": spec.workers,
     }
     extra = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
+    extra += ["--sequencer-memory"] if spec.sequencer_memory else []
     extra += [text for chaincode in spec.chaincodes for text in ("--chaincode", chaincode)]
     return LabOptions(
         orgs=spec.orgs,
@@ -247,4 +265,5 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
         runtime=spec.runtime,
         system=spec.system,
         binaries=Path(spec.binaries) if spec.binaries is not None else None,
+        nodes=spec.nodes,
     )

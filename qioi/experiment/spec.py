@@ -21,8 +21,15 @@ _CHANNEL = re.compile(r"[a-z][a-z0-9.-]{0,248}")
 #: Most panels side by side that are readable.
 PANELS = 4
 #: The bundled contracts, and the workloads of those that the bundled load client drives.
-CONTRACTS = ("fabcoin", "kv", "marbles", "simple", "smallbank")
-WORKLOADS = {"smallbank": ("create", "mix"), "kv": ("put", "update", "ycsb50")}
+CONTRACTS = ("fabcoin", "kv", "marbles", "scm", "simple", "smallbank")
+WORKLOADS = {
+    "fabcoin": ("mint",),
+    "kv": ("put", "update", "ycsb50", "insert", "ycsb90"),
+    "scm": ("scm95", "scm99"),
+    "smallbank": ("create", "mix"),
+}
+#: Systems that are no ledger, and the contracts that they have as tables.
+DATABASES = {"cassandra": ("kv",), "mysql": ("kv", "scm"), "mariadb": ("kv", "scm")}
 
 
 def _named(name: str) -> str:
@@ -56,20 +63,34 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+#: What `qioi-ledger bft-bench` is given beside what a run decides, by the names of its flags.
+Flags = dict[str, str | int | float | bool]
+#: Systems that are no ledger: `qioi-ledger bft-bench`.
+BENCHED = ("replicas", "simulation")
+
+
 class NetworkSpec(Strict):
     """The ledger. ``messages`` and ``timeout`` (seconds) cut blocks in block mode.
 
-    ``system`` is what runs: the bundled ledger, or real Fabric from the folder ``binaries`` (see qioi.lab.systems).
+    ``system`` is what runs: the bundled ledger, real Fabric from the folder ``binaries``, or a database of so many
+    ``nodes`` (see qioi.lab.systems). ``store`` is where its data stand; by default where the run's folder is.
     ``workers`` check a channel's signatures, on as many threads of the peer. ``runtime`` is how its nodes, its load
-    client and its neighbours run: as processes, or as containers of a real engine.
+    client and its neighbours run: as processes, or as containers of a real engine. A sequencer with
+    ``sequencer_memory`` answers before its log is on disk.
+
+    ``replicas`` and ``simulation`` are `qioi-ledger bft-bench`, real and simulated; ``flags`` are its own.
     """
 
     title: str = ""
-    system: Literal["ledger", "fabric"] = "ledger"
+    system: Literal["ledger", "fabric", "cassandra", "mysql", "mariadb", "replicas", "simulation"] = "ledger"
+    flags: Flags = {}
     binaries: str | None = None
+    nodes: Annotated[int, Field(ge=1, le=20)] | None = None
+    store: Literal["disk", "memory"] | None = None
     runtime: Runtime = "process"
     mode: Literal["stream", "block"] = "stream"
-    consenter: Literal["raft", "solo", "kafka", "bft", "sequencer"] = "raft"
+    consenter: Literal["raft", "solo", "kafka", "bft", "zyzzyva", "sequencer"] = "raft"
+    sequencer_memory: bool = False
     orgs: Annotated[int, Field(ge=1, le=20)] = 2
     peers_per_org: Annotated[int, Field(ge=1, le=20)] = 2
     orderers: Annotated[int, Field(ge=1, le=9)] = 3
@@ -83,8 +104,17 @@ class NetworkSpec(Strict):
     def _blocks_are_of_block_mode(self) -> Self:
         if self.mode == "stream" and (self.messages is not None or self.timeout is not None):
             raise ValueError("messages and timeout are of mode block")
+        if self.sequencer_memory and self.consenter != "sequencer":
+            raise ValueError("sequencer_memory is of consenter sequencer")
+        if self.flags and self.system not in BENCHED:
+            raise ValueError(f"flags are of the systems {' and '.join(BENCHED)}")
         if self.system == "fabric" and (self.mode, self.consenter, self.workers) != ("block", "raft", None):
             raise ValueError("system fabric has mode block and consenter raft only, and no workers")
+        accepted = DATABASES.get(self.system, CONTRACTS)
+        if {name.split("=", 1)[0] for name in self.chaincodes} - {*accepted}:
+            raise ValueError(f"system {self.system} has the chaincodes {', '.join(accepted)} only")
+        if self.nodes is not None and self.system not in DATABASES:
+            raise ValueError(f"nodes are of a database: {', '.join(DATABASES)}")
         return self
 
 
@@ -101,10 +131,16 @@ class LoadSpec(Strict):
     ``of`` names the maximum: the first network's, so that all are offered the same, or each network's own.
     ``benchmark`` and ``round`` are of the driver caliper. ``tenants`` gives every channel a rate of its own.
     With ``breakdown`` the nodes report the time of each stage (metrics ``node.STAGE`` and ``busy.STAGE``).
+    ``burst``, ``fresh``, ``queries``, ``consistency``, ``read_share`` and ``zipf`` are the load client's flags.
+
+    The driver ``bench`` is of those two systems: ``flags`` go to it beside the network's, and ``varied`` is the load's
+    place on an x axis.
     """
 
     title: str = ""
-    driver: Literal["load", "caliper"] = "load"
+    driver: Literal["load", "caliper", "bench"] = "load"
+    flags: Flags = {}
+    varied: float | None = None
     part: Positive | None = None
     of: Literal["first", "own"] = "first"
     rate: Positive | None = None
@@ -115,6 +151,12 @@ class LoadSpec(Strict):
     accounts: Annotated[int, Field(ge=1)] | None = None
     hot_keys: Annotated[int, Field(ge=1)] | None = None
     hot_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    read_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    zipf: Annotated[float, Field(gt=0, lt=1)] | None = None
+    burst: Annotated[int, Field(ge=1)] | None = None
+    fresh: Literal["connection", "process"] | None = None
+    consistency: Literal["one", "quorum", "all", "serial"] | None = None
+    queries: bool = False
     benchmark: str | None = None
     round: str | None = None
     tenants: dict[str, TenantSpec] = {}
@@ -123,6 +165,12 @@ class LoadSpec(Strict):
     @model_validator(mode="after")
     def _one_way_to_drive(self) -> Self:
         ways = [way for way in ("part", "rate", "clients", "tenants") if getattr(self, way)]
+        if self.driver == "bench":
+            if ways:
+                raise ValueError(f"the driver bench takes flags in place of {' and '.join(ways)}")
+            return self
+        if self.flags or self.varied is not None:
+            raise ValueError("flags and varied are of the driver bench")
         if len(ways) != 1:
             raise ValueError(f"exactly one of part, rate, clients and tenants is accepted, not {ways or 'none'}")
         if self.driver == "caliper" and (self.benchmark is None or self.round is None or self.clients is None):
@@ -132,7 +180,7 @@ class LoadSpec(Strict):
         if self.driver == "caliper" and self.workload is not None:
             raise ValueError("workload is of the driver load")
         if self.driver == "load" and self.chaincode not in WORKLOADS:
-            raise ValueError(f"chaincode {self.chaincode}: the driver load drives {' and '.join(WORKLOADS)}")
+            raise ValueError(f"chaincode {self.chaincode}: the driver load drives {', '.join(WORKLOADS)}")
         if self.workload is not None and self.workload not in WORKLOADS[self.chaincode]:
             accepted = ", ".join(WORKLOADS[self.chaincode])
             raise ValueError(f"workload {self.workload}: accepted for {self.chaincode} are {accepted}")
@@ -143,7 +191,8 @@ class NeighbourSpec(Strict):
     """The neighbours, in the paper's numbers (24 cores; see qioi.experiment.scale).
 
     ``quota`` caps the CPU time of all of them together, as a part of the host's. They come during the warm-up and stay,
-    or come and go at these seconds of the measured window.
+    or come and go at these seconds of the measured window. ``beside`` a follower, they and the last orderer that leads
+    nothing have one CPU between them, to which they are pinned; their number is then that of one CPU and is not scaled.
     """
 
     sysbench: Count = 0
@@ -153,6 +202,7 @@ class NeighbourSpec(Strict):
     quota: Annotated[float, Field(gt=0, le=1)] | None = None
     come: Annotated[float, Field(ge=0)] | None = None
     go: Positive | None = None
+    beside: Literal["follower"] | None = None
 
     @property
     def count(self) -> int:
@@ -164,8 +214,8 @@ class NeighbourSpec(Strict):
         kinds = [kind for kind in ("sysbench", "stress_memory", "stress_io", "spark") if getattr(self, kind)]
         if len(kinds) > 1:
             raise ValueError(f"one kind of neighbour an arm is accepted, not {' and '.join(kinds)}")
-        if not kinds and (self.quota is not None or self.come is not None):
-            raise ValueError("quota and come need a neighbour")
+        if not kinds and (self.quota is not None or self.come is not None or self.beside is not None):
+            raise ValueError("quota, come and beside need a neighbour")
         if (self.come is None) != (self.go is None) or (self.go is not None and self.go <= (self.come or 0)):
             raise ValueError("come and go are given together, come before go")
         return self
@@ -245,15 +295,30 @@ class Timing(Strict):
         return self
 
 
+class StandardSpec(Strict):
+    """The `standard` length: these seconds in place of the file's, and where an axis is named only these of its points.
+
+    All of the bundled experiments together take at most four hours at this length (qioi.experiment.plan).
+    """
+
+    warmup: Positive
+    duration: Positive
+    cooldown: Annotated[float, Field(ge=0)] = 1.0
+    networks: list[Name] = []
+    loads: list[Name] = []
+    arms: list[Name] = []
+
+
 class FigureSpec(Strict):
     """One table or picture.
 
     ``bars``: a panel per metric, a bar per cell. ``lines``: metrics over ``x`` (a metric, or ``axis`` of the arms,
     which ``x_title`` names), a line per network. ``time``: series over time, a panel per cell. ``stack``: stacked
-    metrics, a bar per cell.
+    metrics, a bar per cell. ``boxes``: minimum, quartiles and maximum of kinds of operations (``kind.NAME``), a panel
+    per kind, a box per cell.
     """
 
-    kind: Literal["table", "bars", "lines", "time", "stack"]
+    kind: Literal["table", "bars", "lines", "time", "stack", "boxes"]
     title: str
     metrics: Annotated[list[str], Field(min_length=1)]
     x: str = "axis"
@@ -302,7 +367,10 @@ class GoalSpec(SentenceSpec):
 
 
 class ExperimentSpec(Strict):
-    """A whole file."""
+    """A whole file. With ``disk`` its ledgers are never in memory, unless the run itself names their folder.
+
+    Without ``standard`` its length is the same at every length.
+    """
 
     name: Name
     title: str
@@ -312,7 +380,9 @@ class ExperimentSpec(Strict):
     loads: Annotated[dict[Name, LoadSpec], Field(min_length=1)]
     arms: Annotated[list[ArmSpec], Field(min_length=1)]
     timing: Timing = Timing()
+    standard: StandardSpec | None = None
     repeats: Annotated[int, Field(ge=1, le=100)] = 3
+    disk: bool = False
     figures: Annotated[list[FigureSpec], Field(min_length=1)]
     papers: list[PaperSpec] = []
     goals: list[GoalSpec] = []

@@ -24,7 +24,7 @@ from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan
 from qioi.experiment.run_files import ALWAYS, FORMAT, Repeat, RunDocument
-from qioi.settings import config
+from qioi.settings import documents
 
 _NEW = "run.json.new"
 
@@ -45,8 +45,8 @@ class Store:
         """Read run.json; SpecError names every problem found in it."""
         path = self.directory / "run.json"
         try:
-            return config.check(RunDocument, self._read(), path)
-        except config.ConfigError as error:
+            return documents.check(RunDocument, self._read(), path)
+        except documents.ConfigError as error:
             raise SpecError(error.problems) from error
 
     def _read(self) -> dict[str, Any]:

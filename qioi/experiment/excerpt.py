@@ -1,0 +1,52 @@
+"""What of a run is committed: every value of every repeat, and the page drawn from them; no logs, no samples."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from qioi.experiment.page import runs_in, write_report
+from qioi.experiment.store import Store
+from qioi.processes.errors import LabError
+
+#: In megabytes, of all files together.
+MOST = 30.0
+#: What makes up a run; the page, the tables and the pictures are drawn anew from it.
+DATA = ("run.json", "repeats/*/repeat.json")
+
+
+def write_excerpt(directory: Path, to: Path, most: float = MOST) -> Path:
+    """Write the excerpt of a run's folder in place of what was written to ``to`` before, and return its page.
+
+    LabError if ``to`` holds something else, if the run has no finished repeat, or if the excerpt takes more than
+    ``most`` megabytes; nothing changes then.
+    """
+    if to.exists() and any(to.iterdir()) and not (to / "report.html").exists():
+        raise LabError(f"{to} holds something else than a run's excerpt: a new or empty folder is accepted")
+    new = to.with_name(f"{to.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        for file in data(directory):
+            target = new / file.relative_to(directory)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+        if not new.exists():
+            raise LabError(f"{directory} has no finished repeat: there is nothing to keep")
+        write_report(new)
+        size = sum(file.stat().st_size for file in new.rglob("*") if file.is_file()) / 1e6
+        if size > most:
+            raise LabError(f"the excerpt of {directory} would take {size:.1f} MB: at most {most:g} MB are accepted")
+        shutil.rmtree(to, ignore_errors=True)
+        new.rename(to)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return to / "report.html"
+
+
+def data(directory: Path) -> Iterator[Path]:
+    """List the files of all experiments that have a finished repeat."""
+    for folder in runs_in(directory):
+        if Store(folder).repeats():
+            for pattern in DATA:
+                yield from sorted(folder.glob(pattern))

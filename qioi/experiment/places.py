@@ -1,0 +1,24 @@
+"""Where the labs of experiments stand: in memory or on a disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qioi.lab.flush_probe import file_system
+
+#: Always one of these unless a run names its own, so that the next run removes what a killed one has left.
+MEMORY, DISK = Path("/dev/shm/qioi-experiment"), Path("/var/lib/qioi-experiment")
+
+
+def standing(directory: Path, store: str | None) -> Path:
+    """Give the folder for a network with that store; a run's own folder serves where it is of that kind."""
+    if store is None or (store == "memory") == in_memory(directory):
+        return directory
+    return MEMORY if store == "memory" else DISK
+
+
+def in_memory(directory: Path) -> bool:
+    """Whether a folder, which need not be there yet, is in memory."""
+    while not directory.exists():
+        directory = directory.parent
+    return file_system(directory) == "tmpfs"

@@ -1,0 +1,144 @@
+"""Measures one cell of an experiment without a ledger: `qioi-ledger bft-bench`, with real or simulated replicas."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from qioi.experiment.condense import CellFigures
+from qioi.experiment.plan import Cell
+from qioi.lab.machine import between, snapshot
+from qioi.lab.network import find_binary
+from qioi.processes.errors import LabError
+from qioi.processes.launch import last_lines
+
+#: Seconds that a cell may take beyond its window: keys, tables, and for the simulator all of its work.
+SLACK = 600.0
+#: Laid over a cell's flags in a smoke run.
+SMOKE = {"--clients": "200", "--records": "1000", "--batch": "20"}
+
+
+class Latency(Struct, frozen=True):
+    """In milliseconds."""
+
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+
+class Stage(Struct, frozen=True):
+    """One stage of a replica; ``saturation`` is from 0 to 1."""
+
+    stage: str
+    saturation: float
+
+
+class Replica(Struct, frozen=True):
+    """One replica."""
+
+    id: int
+    stages: list[Stage]
+
+
+class Clients(Struct, frozen=True):
+    """The clients' process; CPU time in microseconds per transaction."""
+
+    cpu_us: float
+
+
+class Floor(Struct, frozen=True):
+    """What verifying clients' signatures allows; ``part`` is how much of that was reached."""
+
+    part: float
+
+
+class Found(Struct, frozen=True):
+    """The result of bft-bench, as far as it is shown."""
+
+    seconds: float
+    throughput: float
+    operations: float
+    latency: Latency
+    replicas: list[Replica]
+    clients: Clients
+    cpu_us: float
+    stages_us: dict[str, float] = field(default_factory=dict)
+    floor: Floor = Floor(0.0)
+
+
+def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> CellFigures:
+    """Run the benchmark, and write the cell's folder."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "bench.json"
+    before = snapshot()
+    run(command(cell, seed, file, smoke=smoke), directory / "bench.log", cell.seconds + SLACK)
+    quiet = between(before, snapshot(), cores := len(os.sched_getaffinity(0)))
+    found = msgspec.json.decode(file.read_bytes(), type=Found)
+    metrics = condense(found, cell)
+    if cell.network.system == "replicas":
+        # Starting and ending the replicas is not known apart: it counts as ours, all of it.
+        metrics["steal"] = 100 * quiet.steal
+        metrics["pressure"] = 100 * (quiet.pressure or 0.0)
+        metrics["others"] = max(0.0, 100 * (quiet.cores_busy - cores) / cores)
+    figures = CellFigures(cell.key, metrics, {}, "", time.time() - found.seconds)
+    (directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n")
+    return figures
+
+
+def command(cell: Cell, seed: int, file: Path, *, smoke: bool) -> list[str]:
+    """Format a cell for bft-bench: the network's flags, then the load's, then the run's."""
+    real = cell.network.system == "replicas"
+    timing = {"--warmup": f"{cell.timing.warmup:g}s", "--duration": f"{cell.timing.duration:g}s"} if real else {}
+    flags = {f"--{name}": spelt(value) for name, value in (cell.network.flags | cell.load.flags).items()}
+    flags |= {"--seed": str(seed), "--json": str(file), **timing, **(SMOKE if smoke else {})}
+    if smoke and not real:
+        flags |= {"--replicas": "4", "--batches": "20", "--failed": "0"}
+    words = [str(find_binary()), "bft-bench", *([] if real else ["simulate"])]
+    return [*words, *(f"{name}={value}" for name, value in flags.items())]
+
+
+def spelt(value: str | float) -> str:
+    """Spell a flag's value as Go's flags have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def run(words: list[str], log: Path, seconds: float) -> None:
+    """Run it to its end; LabError says why it has failed."""
+    with log.open("w") as out:
+        try:
+            code = subprocess.run(words, stdout=out, stderr=subprocess.STDOUT, timeout=seconds, check=False).returncode
+        except subprocess.TimeoutExpired as error:
+            raise LabError(f"{' '.join(words)}: not done after {seconds:.0f} s") from error
+    if code != 0:
+        raise LabError(f"{' '.join(words)}: exit status {code}: {last_lines(log)}")
+
+
+def condense(found: Found, cell: Cell) -> dict[str, float]:
+    """Give a cell's metrics. Saturation is the primary's and the first backup's, in %."""
+    metrics = {
+        "throughput": found.throughput,
+        "operations": found.operations,
+        "mean": found.latency.mean_ms,
+        "p50": found.latency.p50_ms,
+        "p95": found.latency.p95_ms,
+        "p99": found.latency.p99_ms,
+        "ledger.cores": found.throughput * found.cpu_us / 1e6,
+        "ledger.ms_per_tx": found.cpu_us / 1000,
+        "client.cores": found.throughput * found.clients.cpu_us / 1e6,
+        **{f"cpu.{name}": value for name, value in found.stages_us.items()},
+    }
+    for role, replica in zip(("primary", "backup"), found.replicas, strict=False):
+        metrics |= {f"{role}.{stage.stage}": 100 * stage.saturation for stage in replica.stages}
+    if found.floor.part:
+        metrics["signatures"] = 100 * found.floor.part
+    if cell.load.varied is not None:
+        metrics["varied"] = cell.load.varied
+    return metrics
