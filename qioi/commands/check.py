@@ -23,6 +23,7 @@ from qioi.daemon.discoveries import UnwatchableError, libraries, look
 from qioi.discovery.available import available
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
+from qioi.model import CEILING
 from qioi.model.names import few
 from qioi.monitor.scheduler.stalls import PRESSURE
 from qioi.settings.config import Config, survey
@@ -197,9 +198,10 @@ def config_facts(config: Config) -> dict[str, Any]:
         facts["records"] = f"{config.record_dir}{what}"
     for name, one in config.policies.items():
         threshold = "learned" if one.auto else "none" if one.threshold is None else f"{one.threshold:g} tps"
+        ceiling = f"{CEILING}, or more beside heavy neighbours" if one.follows else one.ceiling or CEILING
         raised = [c.name for c in config.components if c.role in one.roles and (not c.channels or name in c.channels)]
         facts[f"channel {name}"] = (
-            f"law {one.law}, threshold {threshold}, shares {one.floor or one.default or 'as found'}..{one.ceiling}"
+            f"law {one.law}, threshold {threshold}, shares {one.floor or one.default or 'as found'}..{ceiling}"
             f"{f', k {one.k:g}' if one.law == 'proportional' else ''}; may raise {few(raised, NAMED) or 'nothing'}"
         )
     return facts

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from qioi.commands.options import places
-from qioi.settings.config import ConfigError
+from qioi.settings.documents import ConfigError
 from qioi.show.http import UnreachableError, get_json
 
 #: Where each shell looks for completions, below the home folder. zsh needs that folder in its fpath.

@@ -17,22 +17,22 @@ from rich.table import Column, Table
 from qioi.commands.lab import one_line_errors
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
+from qioi.experiment.places import DISK, MEMORY
 from qioi.experiment.plan import Plan, make_plan, make_smoke, only
 from qioi.experiment.scale import RULE
 from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec
+from qioi.experiment.standard import at_standard
 from qioi.experiment.store import Store
 from qioi.lab.demo import demo_directory
 from qioi.lab.machine import machine
 from qioi.lab.options import RUNTIMES, Runtime
 from qioi.lab.report import needs_plots
-from qioi.lab.systems import DRIVEN
+from qioi.lab.systems import LEDGERS
 from qioi.processes.errors import LabError
 
 #: Where runs go by default, each into a folder of its own, with an index over all.
 RESULTS = Path("results", "experiments")
-#: Where the ledgers stand meanwhile: in memory if there is room, as for the demo.
-MEMORY, DISK = Path("/dev/shm/qioi-experiment"), Path("/var/lib/qioi-experiment")
 ALL = "all"
 
 
@@ -43,10 +43,13 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def list_(output: str) -> None:
+@click.option("--standard", is_flag=True, help="At the standard length.")
+@click.option("--paper-size", is_flag=True, help="As many neighbours as the paper has on its 24 cores.")
+def list_(output: str, standard: bool, paper_size: bool) -> None:
     """List the experiments, and how long each takes."""
     with one_line_errors():
-        plans = [make_plan(spec, machine().cores) for spec in specs((ALL,))]
+        found = [at_standard(spec) if standard else (spec, spec.timing) for spec in specs((ALL,))]
+        plans = [make_plan(spec, machine().cores, paper_size=paper_size, timing=timing) for spec, timing in found]
     if output == "json":
         click.echo(json.dumps([as_json(plan) for plan in plans], indent=2))
         return
@@ -84,6 +87,8 @@ class Asked:
     resume: bool
     loads: tuple[str, ...]
     arms: tuple[str, ...]
+    only_networks: tuple[str, ...]
+    standard: bool
     paper_size: bool
     repeats: int | None
     duration: float | None
@@ -92,7 +97,11 @@ class Asked:
     smoke: bool
     base_port: int
     networks: dict[str, str]
-    directory: Path
+    folder: Path | None
+
+    def directory_of(self, spec: ExperimentSpec) -> Path:
+        """Say where the ledgers of an experiment stand."""
+        return self.folder or (DISK if spec.disk else demo_directory(MEMORY, DISK))
 
 
 @command.command()
@@ -109,6 +118,10 @@ class Asked:
     metavar="ARM",
     help="Of the file's arms only this one, those that it is compared with, and the first; repeatable.",
 )
+@click.option(
+    "--network", "only_networks", multiple=True, metavar="NETWORK", help="Of the file's networks only this; repeatable."
+)
+@click.option("--standard", is_flag=True, help="The standard length: shorter windows, fewer points; all in 4 hours.")
 @click.option("--paper-size", is_flag=True, help="As many neighbours as the paper has on its 24 cores.")
 @click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
 @click.option("--duration", type=click.FloatRange(min=2), help="Measured seconds of each cell, in place of the file's.")
@@ -117,7 +130,7 @@ class Asked:
 @click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
 @click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Of every network, in place of the file's.")
-@click.option("--system", type=click.Choice(DRIVEN), help="Of every network, in place of the file's.")
+@click.option("--system", type=click.Choice(LEDGERS), help="Of every network, in place of the file's.")
 @click.option(
     "--binaries",
     type=click.Path(file_okay=False, path_type=Path),
@@ -127,7 +140,7 @@ class Asked:
     "--dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the ledgers stand meanwhile, an empty or new folder [default: in memory if there is room].",
+    help="Where the ledgers stand meanwhile, an empty or new folder [default: in memory if there is room, or a disk].",
 )
 def run(
     names: tuple[str, ...],
@@ -135,6 +148,8 @@ def run(
     resume: Path | None,
     loads: tuple[str, ...],
     arms: tuple[str, ...],
+    only_networks: tuple[str, ...],
+    standard: bool,
     paper_size: bool,
     repeats: int | None,
     duration: float | None,
@@ -149,9 +164,12 @@ def run(
 ) -> None:
     """Run experiments (by name, `all`, or a file of yours) and write report.html.
 
+    They run in the order of their names; `all` stands for those that are not named before it.
     Everything is checked before anything starts. ctrl-C leaves the host clean and keeps finished repeats;
     --resume with the same options goes on after the last one.
     """
+    if standard and smoke:
+        raise click.UsageError("--standard and --smoke exclude each other")
     if output is not None and resume is not None:
         raise click.UsageError("--output and --resume exclude each other")
     directory = (resume or output or RESULTS / time.strftime("%Y%m%d-%H%M%S")).resolve()
@@ -161,6 +179,8 @@ def run(
         resume is not None,
         loads,
         arms,
+        only_networks,
+        standard,
         paper_size,
         repeats,
         duration,
@@ -169,7 +189,7 @@ def run(
         smoke,
         base_port,
         {key: value for key, value in networks.items() if value is not None},
-        folder or demo_directory(MEMORY, DISK),
+        folder,
     )
     console = Console()
     with one_line_errors():
@@ -186,10 +206,11 @@ def run(
 
 
 def specs(names: tuple[str, ...]) -> list[ExperimentSpec]:
-    """Read all that are named; the problems of all of them at once."""
+    """Read all that are named, in that order; `all` are those not named before. The problems of all of them at once."""
     found: list[ExperimentSpec] = []
     problems: list[str] = []
-    for name in catalogue.names() if ALL in names else dict.fromkeys(names):
+    wanted = itertools.chain.from_iterable(catalogue.names() if name == ALL else [name] for name in names)
+    for name in dict.fromkeys(wanted):
         try:
             found.append(catalogue.find(name))
         except SpecError as error:
@@ -202,13 +223,14 @@ def specs(names: tuple[str, ...]) -> list[ExperimentSpec]:
 def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     """Lay one experiment out."""
     cores = machine().cores
-    spec = only(spec, asked.loads, asked.arms)
+    spec, own = at_standard(spec) if asked.standard else (spec, spec.timing)
+    spec = only(spec, asked.loads, asked.arms, asked.only_networks)
     if asked.networks:
         spec = catalogue.with_networks(spec, asked.networks)
     if asked.smoke:
         return make_smoke(spec, cores)
     given = {"duration": asked.duration, "warmup": asked.warmup}
-    timing = spec.timing.model_copy(update={key: value for key, value in given.items() if value is not None})
+    timing = own.model_copy(update={key: value for key, value in given.items() if value is not None})
     timing = timing.model_copy(update={"profile": min(timing.profile, timing.duration)})
     return make_plan(spec, cores, paper_size=asked.paper_size, repeats=asked.repeats, timing=timing, seed=asked.seed)
 
@@ -239,13 +261,14 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
             store = Store(asked.output / plan.spec.name)
             resume = asked.resume and store.begun
             steps.name = plan.spec.name
-            session = Session(plan, store, asked.directory, asked.base_port, steps.show)
+            directory = asked.directory_of(plan.spec)
+            session = Session(plan, store, directory, asked.base_port, steps.show)
             try:
                 session.run(resume=resume)
             except SpecError:
                 raise
             except (LabError, OSError, subprocess.SubprocessError) as error:
-                failed.append(f"{plan.spec.name}: {spelled(error, asked)}")
+                failed.append(f"{plan.spec.name}: {spelled(error, asked.output, directory)}")
                 if len(plans) > 1:
                     console.print(failed[-1], style="red", highlight=False)
             steps.before += seconds_of(plan)
@@ -253,10 +276,10 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
         raise LabError("\n".join(failed))
 
 
-def spelled(error: Exception, asked: Asked) -> str:
+def spelled(error: Exception, output: Path, directory: Path) -> str:
     """Say what went wrong; of a full disk Linux does not say which."""
     if isinstance(error, OSError) and error.filename is None:
-        return f"{error} (results go to {asked.output}, ledgers to {asked.directory})"
+        return f"{error} (results go to {output}, ledgers to {directory})"
     return str(error)
 
 
@@ -312,6 +335,16 @@ def report_of(directory: Path, console: Console) -> None:
         raise LabError(f"the page of {directory} cannot be written: {error}") from error
 
 
+def excerpt_of(directory: Path, to: Path, console: Console) -> None:
+    """Write what of a run is committed."""
+    from qioi.experiment.excerpt import write_excerpt
+
+    try:
+        console.print(f"excerpt: {write_excerpt(directory, to)}", highlight=False, soft_wrap=True)
+    except OSError as error:
+        raise LabError(f"the excerpt of {directory} cannot be written: {error}") from error
+
+
 def report_after(failure: BaseException, directory: Path, console: Console) -> None:
     """Write the page of the finished repeats after a run failed; the run's own error goes first."""
     try:
@@ -330,11 +363,21 @@ def index_of(parent: Path, console: Console) -> None:
 
 @command.command()
 @click.argument("directories", nargs=-1, type=click.Path(file_okay=False, exists=True, path_type=Path))
-def report(directories: tuple[Path, ...]) -> None:
+@click.option(
+    "--excerpt",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write one run's values, pictures and page to this folder, without logs and samples, to be committed.",
+)
+def report(directories: tuple[Path, ...], excerpt: Path | None) -> None:
     """Draw the reports of runs anew (default: of every run in results/experiments), and the index over them."""
     console = Console()
+    if excerpt is not None and len(directories) != 1:
+        raise click.UsageError("--excerpt needs one run's folder")
     with one_line_errors():
         needs_plots()
+        if excerpt is not None:
+            excerpt_of(directories[0].resolve(), excerpt.resolve(), console)
+            return
         folders = directories or tuple(path.parent.parent for path in sorted(RESULTS.glob("*/*/run.json")))
         if not folders:
             raise LabError(f"there is no run in {RESULTS}: `qioi experiment run NAME` makes one")

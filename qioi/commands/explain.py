@@ -41,15 +41,7 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "component", f"{document['component']} ({document['role']}){early}"
     for number, text in enumerate(seen(document["inputs"])):
         yield "" if number else "inputs", text
-    if document["bottleneck"]:
-        yield "bottleneck", document["bottleneck"]["text"]
-    leadership = document["leadership"]
-    if leadership and leadership["lost"]:
-        yield (
-            "leaders",
-            f"{leadership['lost']} lost beside interference: orderers keep {leadership['orderer_floor']:g} times their "
-            "default until it ends",
-        )
+    yield from findings(document)
     yield "rule", f"{document['law'] or 'no law'}: {document['rule'] or '-'}: {document['reason']}"
     yield "error", f"(T - A) / T = {value(document['error'], '{:+.3f}')}"
     yield "step", value(document["step"], "{:+.1f} shares")
@@ -80,6 +72,21 @@ def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "acts at", f"{by}{', '.join(document['acted_at'])}: {document['level_reason'] or '-'}"
     for number, level in enumerate(document["levels"]):
         yield "" if number else "level", describe(level)
+
+
+def findings(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Say what was found of the component and its channel."""
+    if document["bottleneck"]:
+        yield "bottleneck", document["bottleneck"]["text"]
+    if document.get("limit"):
+        yield "finding", document["limit"]["text"]
+    leadership = document["leadership"]
+    if leadership and leadership["lost"]:
+        yield (
+            "leaders",
+            f"{leadership['lost']} lost beside interference: orderers keep {leadership['orderer_floor']:g} times their "
+            "default until it ends",
+        )
 
 
 def seen(inputs: dict[str, Any]) -> Iterator[str]:

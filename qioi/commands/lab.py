@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -88,15 +89,23 @@ def command() -> None:
 )
 @click.option(
     "--consenter",
-    type=click.Choice(["raft", "solo", "kafka", "bft", "sequencer"]),
+    type=click.Choice(["raft", "solo", "kafka", "bft", "zyzzyva", "sequencer"]),
     default="raft",
     show_default=True,
     help="Who orders; kafka: three Apache Kafka brokers, which it fetches once (`make kafka`) and starts; "
-    "bft: four orderers or more, of which fewer than a third may lie; "
+    "bft, zyzzyva: four orderers or more, of which fewer than a third may lie; "
     "sequencer: one process keeps the order, the orderers are its facades.",
 )
 @click.option("--sequencer-memory", is_flag=True, help="Of the sequencer: answer before its log is on disk.")
+@click.option(
+    "--volatile-votes", is_flag=True, help="Of bft, for measurements only: votes leave before they are on disk."
+)
 @click.option("--channel", "channels", multiple=True, default=("mychannel",), show_default=True, help="Repeatable.")
+@click.option(
+    "--like-fabric",
+    is_flag=True,
+    help="Nodes run as Fabric's own processes do, without what saves wake-ups (docs/ledger.md).",
+)
 @click.option(
     "--chaincode",
     "chaincodes",
@@ -104,7 +113,7 @@ def command() -> None:
     default=("smallbank",),
     show_default=True,
     metavar="NAME[=POLICY]",
-    help="Bundled contract (smallbank, simple, marbles, fabcoin, kv), with its endorsement policy. Repeatable.",
+    help="Bundled contract (smallbank, simple, marbles, fabcoin, kv, scm), with its endorsement policy. Repeatable.",
 )
 @click.option(
     "--base-port",
@@ -128,6 +137,8 @@ def up(
     mode: str | None,
     consenter: str,
     sequencer_memory: bool,
+    volatile_votes: bool,
+    like_fabric: bool,
     channels: tuple[str, ...],
     chaincodes: tuple[str, ...],
     base_port: int,
@@ -142,6 +153,12 @@ def up(
     extra = tuple(text for chaincode in chaincodes for text in ("--chaincode", chaincode))
     if sequencer_memory:
         extra += ("--sequencer-memory",)
+    if volatile_votes:
+        extra += ("--volatile-votes",)
+    if like_fabric:
+        if system != "ledger":
+            raise click.UsageError(f"--like-fabric is for the bundled ledger, not for --system {system}")
+        extra += ("--like-fabric",)
     options = LabOptions(
         orgs=orgs,
         peers_per_org=peers_per_org,
@@ -179,13 +196,20 @@ def secrets(mode: str, namespace: str) -> None:
 @directory_option
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(directory: Path, output: str) -> None:
-    """Show every node; exit with 1 if one of them does not serve."""
+    """Show every node; exit with 1 if one of them does not serve.
+
+    Where some orderers may lie, a line for each orderer and channel follows: the view, how far entries are applied and
+    vouched for, what waits, and how many views it has given up.
+    """
     with one_line_errors():
         found = Lab(directory).status()
     if output == "json":
         click.echo(json.dumps([as_json(entry) for entry in found], indent=2))
     else:
         Console().print(as_table(found))
+        for entry in found:
+            for channel, replica in entry.replicas.items():
+                click.echo(f"{entry.node.name} {channel}: {replica}")
     if not all(entry.ready for entry in found):
         raise SystemExit(1)
 
@@ -271,6 +295,7 @@ def as_json(entry: NodeStatus) -> dict[str, object]:
         "address": entry.node.address,
         "operations": entry.node.operations or None,
         "log": str(entry.log),
+        "replicas": {channel: asdict(replica) for channel, replica in entry.replicas.items()},
     }
 
 

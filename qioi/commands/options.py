@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from qioi.commands.failing import fail
-from qioi.settings.config import STATE_DIR, Config, ConfigError, default_record_dir, load_config, survey
+from qioi.settings.config import STATE_DIR, Config, default_record_dir, load_config, survey
+from qioi.settings.documents import ConfigError
 
 #: The configuration of every command that is given no other.
 DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")

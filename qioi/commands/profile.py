@@ -18,7 +18,8 @@ from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.monitor.profile.perf import ProfileError, record
 from qioi.monitor.profile.scheduling import Account, Recording, Row, by_component, by_role, row
-from qioi.settings.config import Config, ConfigError, inside_the_mount, read_lab
+from qioi.settings.config import Config, inside_the_mount, read_lab
+from qioi.settings.documents import ConfigError
 from qioi.show.http import UnreachableError, get_json
 
 #: The role of a group that was named on the command line.

@@ -12,7 +12,8 @@ import click
 from qioi.commands.failing import fail
 from qioi.commands.options import DEFAULT_CONFIG
 from qioi.daemon.log_lines import prepare
-from qioi.settings.config import Config, ConfigError, load_config
+from qioi.settings.config import Config, load_config
+from qioi.settings.documents import ConfigError
 
 
 @click.command()

@@ -140,6 +140,9 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
             )
         if one["bottleneck"]["kind"] not in ("none", "unknown"):
             yield f"Channel {one['name']}: {one['bottleneck']['text']}"
+    for one in document["components"]:
+        if one.get("limit"):
+            yield f"{one['name']}: {one['limit']['text']}"
     yield from footnotes(document)
 
 
