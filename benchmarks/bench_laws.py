@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The laws side by side: nothing, fixed shares, proportional, adaptive, adaptive with slices, on one lab.
+"""The laws side by side: nothing, shares by hand, proportional, adaptive, adaptive with slices, on one lab.
 
-A condition is who acts, under one load (fixed: 60 % of the maximum; saturating: closed-loop clients) beside one number
-of sysbench. All conditions of a load run one after the other on the same lab, and every ratio is taken within the
-repeat, to the "alone" of that load. The whole table takes 20 minutes. A condition's figures are written as soon as it
-ends, and one whose figures are there is not run again: name the same --output to go on, or to add repeats.
+A condition is who acts, under one load (fixed: an open loop that takes --busy of the CPUs when it is alone, which each
+repeat looks for anew; saturating: closed-loop clients) beside one number of sysbench. All conditions of a load run one
+after the other on the same lab, and every ratio is taken within the repeat, to the "alone" of that load. The whole
+table takes 27 minutes. A window beside sysbench in which nothing was committed is a row without latencies. A
+condition's figures are written as soon as it ends, and one whose figures are there is not run again: name the same
+--output to go on, or to add repeats.
 
     python benchmarks/bench_laws.py [--load fixed --load saturating] [--sysbench 4 --sysbench 8 --sysbench 16]
         [--condition adaptive ...] [--repeats 2] [--output DIR]
@@ -17,29 +19,38 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 import click
-from laws_figures import ALONE, CONDITIONS, FIXED_SHARES, Condition, Row, accounts, condense, load_rows, table
+from fixed_load import (
+    BUSY,
+    LOOK,
+    LOOK_WARMUP,
+    OWN_SETTLE,
+    OWN_SPEED,
+    Lengths,
+    estimate,
+    keep_load,
+    kept_load,
+    look_for_load,
+    spell_load,
+)
+from lab_bench import Place, by_hand, placed
+from laws_figures import ALONE, CONDITIONS, Condition, Row, accounts, condense, load_rows, spread, table
 
+from qioi.interference import Sysbench, rates
 from qioi.lab.arms import BLOCK_PROBE, Arm, Runner
 from qioi.lab.daemon import daemon_config
-from qioi.lab.demo import LOAD_PART, demo_directory
+from qioi.lab.demo import LOAD_PART
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import machine
 from qioi.lab.network import Network
-from qioi.lab.options import LabOptions
 from qioi.lab.result_table import milliseconds, percent
-from qioi.lab.signals import ending_signals_interrupt, uninterrupted
-from qioi.model import DEFAULT_SHARES, Role
-from qioi.processes.errors import LabError
-from qioi.processes.tree import Tree
 
-FIXED_ROLES = (Role.PEER, Role.ORDERER)
 #: Seconds before each measured window. Neighbours come 3 s after the load's beginning. What their coming leaves is gone
 #: sooner in a closed loop, which has no backlog.
 WARMUP = {"fixed": 13.0, "saturating": 8.0}
@@ -48,21 +59,29 @@ COOLDOWN = 1.0
 #: Seconds that a condition takes beyond these: processes that start, and what is under way at the end.
 EDGE = 1.5
 #: What is compared unless others are named. Slices need a longer warm-up: they are not tried in the first 15 s.
-USUAL = ("nothing", "fixed", "proportional", "adaptive")
+USUAL = ("nothing", "fixed", "fixed-most", "proportional", "adaptive")
+
+
+class Sent(NamedTuple):
+    """What is sent: for how many seconds, and before that, and how much.
+
+    ``warmup`` is the usual one if ``None``; ``clients`` saturate; ``busy`` is what the fixed load takes of the CPUs.
+    """
+
+    duration: float
+    warmup: float | None
+    clients: int
+    busy: float
 
 
 class Laws:
-    """One lab, and the folder of the figures."""
+    """One lab, the folder of the figures, and what is sent."""
 
-    def __init__(
-        self, lab: Lab, network: Network, directory: Path, duration: float, clients: int, warmup: float | None
-    ) -> None:
+    def __init__(self, lab: Lab, network: Network, directory: Path, sent: Sent) -> None:
         self._lab = lab
         self._network = network
         self._directory = directory
-        self._duration = duration
-        self._clients = clients
-        self._warmup = warmup
+        self._sent = sent
 
     def maximum(self, given: float | None) -> float:
         """What the lab commits at most: given, known from before, or looked for now."""
@@ -72,6 +91,28 @@ class Laws:
         found = given or Runner(self._lab, self._network, self._directory).maximum()
         file.write_text(json.dumps({"tps": found}) + "\n")
         return found
+
+    def rate(self, repeat: int, maximum: float) -> float:
+        """A repeat's fixed load in tps: known from before, or looked for now, from the last repeat's load on."""
+        known = kept_load(self._directory, repeat)
+        if known is not None and known.busy != self._sent.busy:
+            raise click.UsageError(f"{self._directory} has a load of {percent(known.busy)}: name another --output")
+        if known is not None:
+            return known.tps
+
+        def took(rate: float) -> float:
+            plan = LoadPlan(LOOK, LOOK_WARMUP, rate=rate, seed=repeat, cooldown=COOLDOWN)
+            arm = Arm(f"look-{rate:.0f}", "a look for the load", plan)
+            folder = self._directory / f"looks-repeat{repeat}"
+            figures = Runner(self._lab, self._network, folder).run(arm)
+            return figures.ledger_cores + figures.client_cores
+
+        last = kept_load(self._directory, repeat - 1)
+        cores = machine().cores
+        found = look_for_load(took, last.tps if last else LOAD_PART * maximum, cores, self._sent.busy)
+        keep_load(found, self._directory, repeat)
+        click.echo(spell_load(found, repeat, cores))
+        return found.tps
 
     def load(self, load: str, counts: Sequence[int], repeat: int, wanted: Sequence[Condition], maximum: float) -> None:
         """Run what is missing of one load; every other repeat in the opposite order."""
@@ -94,57 +135,44 @@ class Laws:
             assert alone is not None
             owed = round(maximum if condition.most else min(alone.tps, plan.rate or alone.tps), 1)
             config = daemon_config(self._lab, self._network, law=condition.law, threshold=owed, slices=condition.slices)
-        arm = Arm(name, name, plan, count if condition else 0, config)
+        arm = Arm(name, name, plan, count if condition else 0, config, may_stall=condition is not None)
         runner = Runner(self._lab, self._network, folder)
-        with self._fixed(condition is not None and condition.fixed):
+        with by_hand(self._lab, self._network, condition.shares if condition else None):
             figures = runner.run(arm)
-        row = condense(load, count, repeat, name, figures, folder / name)
+        row = condense(load, count, repeat, name, figures, folder / name, self._undisturbed(count, repeat))
         file.write_text(json.dumps(asdict(row), indent=2) + "\n")
         click.echo(
-            f"{load}, {count} sysbench, {name}: {row.tps:.0f} tps, p95 {milliseconds(row.p95)}, sysbench "
+            f"{load}, {count} sysbench, {name}: {row.tps:.0f} tps, p95 {spread([row.p95], milliseconds)}, sysbench "
             f"{row.events:.0f}/s, shares move {percent(row.movement)} in {row.seconds:.0f} s"
         )
         return row
 
     def _plan(self, load: str, repeat: int, maximum: float) -> LoadPlan:
-        warmup = self._warmup or WARMUP[load]
+        duration, warmup = self._sent.duration, self._sent.warmup or WARMUP[load]
         if load == "fixed":
-            rate = round(LOAD_PART * maximum, -1)
-            return LoadPlan(self._duration, warmup, rate=rate, seed=repeat, cooldown=COOLDOWN)
-        return LoadPlan(self._duration, warmup, clients=self._clients, seed=repeat, cooldown=COOLDOWN)
+            return LoadPlan(duration, warmup, rate=self.rate(repeat, maximum), seed=repeat, cooldown=COOLDOWN)
+        return LoadPlan(duration, warmup, clients=self._sent.clients, seed=repeat, cooldown=COOLDOWN)
 
-    @contextmanager
-    def _fixed(self, wanted: bool) -> Iterator[None]:
-        """Hold peers and orderers at a fixed share."""
-        groups = [self._lab.tree.group(one.name) for one in self._network.nodes if wanted and one.role in FIXED_ROLES]
-        try:
-            for group in groups:
-                group.set_shares(FIXED_SHARES)
-            yield
-        finally:
-            for group in groups:
-                group.set_shares(DEFAULT_SHARES)
-
-
-@contextmanager
-def network_of(up: Path | None, folder: Path, base_port: int) -> Iterator[tuple[Lab, Network]]:
-    """Give a network that is up, or bring one up for as long as it is needed."""
-    if up is not None:
-        lab = Lab(up)
-        lab.tree = Tree(str(lab.state()["cgroup_root"]))
-        lab.client_group()  # the daemon may come before the first load
-        yield lab, lab.network()
-        return
-    lab = Lab(folder)
-    network = lab.up(LabOptions(mode="block", base_port=base_port), die_with_parent=True, say=click.echo)
-    try:
-        yield lab, network
-    finally:
-        with uninterrupted():
-            lab.down()
+    def _undisturbed(self, count: int, repeat: int) -> float | None:
+        """Events per core-second of so many sysbench that have the machine to themselves; once a repeat."""
+        if not count:
+            return None
+        file = self._directory / f"undisturbed-{count}-repeat{repeat}" / "speed.json"
+        if file.exists():
+            return float(json.loads(file.read_text())["events_per_core"])
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with Sysbench(self._lab.tree, count, file.parent) as sysbench:
+            time.sleep(OWN_SETTLE)
+            began, used = time.time(), sysbench.cpu_seconds()
+            time.sleep(OWN_SPEED)
+            ended, used = time.time(), sysbench.cpu_seconds() - used
+            events = sum(rates(sysbench.reports(), began, ended).values()) * (ended - began)
+        file.write_text(json.dumps({"events_per_core": events / used}) + "\n")
+        return events / used
 
 
 @click.command()
+@placed("laws")
 @click.option("--load", "loads", type=click.Choice(["fixed", "saturating"]), multiple=True)
 @click.option("--sysbench", "counts", type=click.IntRange(1, 256), multiple=True, default=(4, 8, 16), show_default=True)
 @click.option(
@@ -157,13 +185,24 @@ def network_of(up: Path | None, folder: Path, base_port: int) -> Iterator[tuple[
     "--warmup", type=float, help=f"Seconds before them [default: {', '.join(f'{k} {v:g}' for k, v in WARMUP.items())}]."
 )
 @click.option(
+    "--busy",
+    type=click.IntRange(1, 99),
+    default=round(100 * BUSY),
+    show_default=True,
+    help="What the fixed load takes of the CPUs when it is alone, in per cent.",
+)
+@click.option(
     "--clients", type=click.IntRange(1), default=BLOCK_PROBE.clients, show_default=True, help="If saturating."
 )
 @click.option("--up", type=click.Path(file_okay=False, exists=True, path_type=Path), help="A network that is up.")
-@click.option("--base-port", type=int, default=17_000, show_default=True)
-@click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where the ledgers stand.")
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--like-fabric", is_flag=True, help="Run the ledger as Fabric's own processes do (docs/ledger.md).")
+@click.option(
+    "--fabric",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="Run real Hyperledger Fabric from this folder of its binaries.",
+)
 def main(
+    place: Place,
     loads: tuple[str, ...],
     counts: tuple[int, ...],
     names: tuple[str, ...],
@@ -171,41 +210,43 @@ def main(
     maximum: float | None,
     duration: float,
     warmup: float | None,
+    busy: int,
     clients: int,
     up: Path | None,
-    base_port: int,
-    folder: Path | None,
-    output: Path | None,
+    like_fabric: bool,
+    fabric: Path | None,
 ) -> None:
     """Measure what is missing, write laws.json and laws.md, and print the table."""
-    directory = (output or Path("results") / f"laws-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
-    directory.mkdir(parents=True, exist_ok=True)
     wanted = [CONDITIONS[name] for name in names]
     loads = loads or tuple(WARMUP)
-    cells = [
-        (warmup or WARMUP[load]) + duration + COOLDOWN + EDGE
-        for load in loads
-        for _ in range(len(counts) * len(wanted) + 1)
-    ]
-    click.echo(f"{repeats * len(cells)} measurements, about {repeats * sum(cells) / 60:.0f} minutes in all")
+    lengths = Lengths(
+        {load: (warmup or WARMUP[load]) + duration + COOLDOWN + EDGE for load in loads},
+        LOOK_WARMUP + LOOK + COOLDOWN + EDGE,
+    )
+    seconds = estimate(lengths, len(wanted), len(counts), repeats, probe=maximum is None)
+    number = repeats * len(loads) * (len(counts) * len(wanted) + 1)
+    click.echo(f"{number} measurements, about {seconds / 60:.0f} minutes in all, with what they need beforehand")
+    extra = ("--like-fabric",) if like_fabric else ()
+    system = "fabric" if fabric else "ledger"
     try:
-        with ending_signals_interrupt(), network_of(up, folder or demo_directory(), base_port) as (lab, network):
-            laws = Laws(lab, network, directory, duration, clients, warmup)
+        with place.network(up, extra=extra, system=system, binaries=fabric) as (lab, network):
+            laws = Laws(lab, network, place.results, Sent(duration, warmup, clients, busy / 100))
             most = laws.maximum(maximum)
             click.echo(f"maximum {most:.0f} tps")
             for repeat in range(1, repeats + 1):
                 for load in loads:
                     laws.load(load, counts, repeat, wanted, most)
-    except LabError as error:
-        raise click.ClickException(str(error)) from error
     finally:
-        host, rows = machine(), load_rows(directory)
-        document = {"machine": asdict(host), "rows": [asdict(row) for row in rows]}
-        (directory / "laws.json").write_text(json.dumps(document, indent=2) + "\n")
-        text = f"{table(rows, host.cores)}\n{accounts(rows, host.cores)}"
-        (directory / "laws.md").write_text(text)
-        click.echo(text)
-        click.echo(f"written to {directory}")
+        cores, rows = machine().cores, load_rows(place.results)
+        text = f"{table(rows, cores)}\n{accounts(rows, cores)}"
+        found = {repeat: kept_load(place.results, repeat) for repeat in sorted({row.repeat for row in rows})}
+        looked = {repeat: one for repeat, one in found.items() if one is not None}
+        said = "".join(f"- {spell_load(one, repeat, cores)}\n" for repeat, one in looked.items())
+        document = {
+            "rows": [asdict(row) for row in rows],
+            "fixed_loads": {repeat: asdict(one) for repeat, one in looked.items()},
+        }
+        place.write(document, f"{text}\nThe fixed load:\n\n{said}" if said else text)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ neighbours' end on is measured with it, since shares that are raised for it are 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
@@ -25,20 +24,18 @@ from itertools import pairwise
 from pathlib import Path
 
 import click
-from bench_laws import network_of
+from lab_bench import Place, placed
 
 from qioi.interference import Sysbench
 from qioi.lab.arms import Runner
 from qioi.lab.daemon import Daemon, daemon_config
-from qioi.lab.demo import LOAD_PART, demo_directory
+from qioi.lab.demo import LOAD_PART
 from qioi.lab.figures import Series
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun
-from qioi.lab.machine import machine, snapshot
+from qioi.lab.machine import snapshot
 from qioi.lab.network import Network
-from qioi.lab.signals import ending_signals_interrupt
 from qioi.model import DEFAULT_SHARES
-from qioi.processes.errors import LabError
 from qioi.show.http import get_json
 
 PERIODS = (1.0, 0.1)
@@ -57,7 +54,7 @@ class Reaction:
 
     ``others`` is the most CPUs that were used outside of the lab in any second from the neighbours' end until all was
     back, or in the first one where that took less; ``early`` how many periods had begun before their turn until the
-    neighbours came.
+    neighbours came, for which there was no reason, and ``prompt`` how many did while they stayed.
     """
 
     period: float
@@ -67,6 +64,7 @@ class Reaction:
     back: float | None
     others: float | None
     early: int
+    prompt: int
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,7 @@ class Visit:
     back: float | None
     others: float | None
     early: int
+    prompt: int
 
 
 class Others:
@@ -147,7 +146,7 @@ def react(
         since = after + (one.raised or 0.0)
         recovered = None if one.raised is None else recovery(result.throughput, since, after + BESIDE, BACK * rate)
         recovered = None if recovered is None else recovered - after
-        yield Reaction(period, phase, one.raised, recovered, one.back, one.others, one.early)
+        yield Reaction(period, phase, one.raised, recovered, one.back, one.others, one.early, one.prompt)
 
 
 def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, period: float, phase: float) -> Visit:
@@ -157,18 +156,20 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
     sysbench.prepare()
     with Daemon(lab, config, directory):
         look(lab, ALONE, lambda: False)
-        early = wait_for_phase(lab.directory / "daemon" / "qioi.sock", period, phase)
+        socket = lab.directory / "daemon" / "qioi.sock"
+        early = wait_for_phase(socket, period, phase)
         with ThreadPoolExecutor(2, initializer=be_prompt) as pool:  # starting them is not to wait behind the first
             try:
                 came = time.time()
                 looking = pool.submit(look, lab, BESIDE, lambda: max(shares_of(lab, network)) > DEFAULT_SHARES)
                 pool.submit(sysbench.start).result()
                 raised = looking.result()
+                prompt = int(get_json(socket, "/status")["totals"]["early"]) - early
             finally:
                 sysbench.stop()
         others = Others(lab.tree.root.cpu_seconds)
         back = look(lab, AFTER, lambda: max(shares_of(lab, network)) == DEFAULT_SHARES, others)
-        return Visit(came, raised, back, others.most, early)
+        return Visit(came, raised, back, others.most, early, prompt)
 
 
 def wait_for_phase(socket: Path, period: float, phase: float) -> int:
@@ -214,52 +215,48 @@ def told(times: list[float | None]) -> str:
     return f"{middle:.2f} s ({least:.2f} .. {most:.2f})"
 
 
+def summary(period: float, rate: float, reactions: list[Reaction]) -> str:
+    """Say how it went at one period."""
+    others = ["-" if one.others is None else f"{one.others:.2f}" for one in reactions]
+    early = [f"{one.early} before they came, {one.prompt} then" for one in reactions]
+    return (
+        f"period {period:g} s, {rate:.0f} tps: raised after {told([one.raised for one in reactions])}, "
+        f"95 % of the throughput after {told([one.recovered for one in reactions])}, all at the default after "
+        f"{told([one.back for one in reactions])}; outside of the lab up to {', '.join(others)} CPUs in a second; "
+        f"periods before their turn: {', '.join(early)}"
+    )
+
+
 @click.command()
+@placed("reaction")
 @click.option("--sysbench", "count", type=click.IntRange(1, 256), default=16, show_default=True)
 @click.option("--period", "periods", type=float, multiple=True, default=PERIODS, show_default=True)
 @click.option("--repeats", type=click.IntRange(1, 50), default=5, show_default=True)
 @click.option("--rate", type=float, help="Offered tps [default: 60 % of the maximum].")
 @click.option("--up", type=click.Path(file_okay=False, exists=True, path_type=Path), help="A network that is up.")
-@click.option("--base-port", type=int, default=17_000, show_default=True)
-@click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where the ledgers stand.")
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path))
 def main(
+    place: Place,
     count: int,
     periods: tuple[float, ...],
     repeats: int,
     rate: float | None,
     up: Path | None,
-    base_port: int,
-    folder: Path | None,
-    output: Path | None,
 ) -> None:
     """Measure, write reaction.json, and print what was found."""
-    directory = (output or Path("results") / f"reaction-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
-    directory.mkdir(parents=True, exist_ok=True)
-    try:
-        with ending_signals_interrupt(), network_of(up, folder or demo_directory(), base_port) as (lab, network):
-            offered = rate or round(LOAD_PART * Runner(lab, network, directory).maximum(), -1)
-            most = idle(lab, network, directory / "idle", count, offered)
-            click.echo(f"idle beside {count} sysbench: the largest share is {most}")
-            found: list[Reaction] = []
-            for period in periods:
-                folder = directory / f"period-{period:g}"
-                reactions = list(react(lab, network, folder, count, offered, period, repeats))
-                found += reactions
-                others = ["-" if one.others is None else f"{one.others:.2f}" for one in reactions]
-                click.echo(
-                    f"period {period:g} s, {offered:.0f} tps: raised after "
-                    f"{told([one.raised for one in reactions])}, 95 % of the throughput after "
-                    f"{told([one.recovered for one in reactions])}, all at the default after "
-                    f"{told([one.back for one in reactions])}; outside of the lab up to "
-                    f"{', '.join(others)} CPUs in a second"
-                )
-    except LabError as error:
-        raise click.ClickException(str(error)) from error
-    document = {"machine": asdict(machine()), "sysbench": count, "rate": offered, "idle": most}
-    document["reactions"] = [asdict(one) for one in found]
-    (directory / "reaction.json").write_text(json.dumps(document, indent=2) + "\n")
-    click.echo(f"written to {directory}")
+    found: list[Reaction] = []
+    told_of = []
+    with place.network(up) as (lab, network):
+        offered = rate or round(LOAD_PART * Runner(lab, network, place.results).maximum(), -1)
+        most = idle(lab, network, place.results / "idle", count, offered)
+        click.echo(f"idle beside {count} sysbench: the largest share is {most}")
+        for period in periods:
+            folder = place.results / f"period-{period:g}"
+            reactions = list(react(lab, network, folder, count, offered, period, repeats))
+            found += reactions
+            told_of.append(summary(period, offered, reactions))
+            click.echo(told_of[-1])
+    document = {"sysbench": count, "rate": offered, "idle": most, "reactions": [asdict(one) for one in found]}
+    place.write(document, "\n".join(told_of) + "\n")
 
 
 if __name__ == "__main__":

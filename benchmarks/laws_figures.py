@@ -15,29 +15,32 @@ from qioi.lab.result_table import milliseconds, percent, times
 from qioi.model import DEFAULT_SHARES, Role
 
 ALONE = "alone"
-#: What the papers' authors and the field would set by hand: what k = 4 reaches at most.
-FIXED_SHARES = 5 * DEFAULT_SHARES
+#: What an operator would set by hand on all components: what the paper's k = 4 reaches at most, and adaptive's ceiling.
+BY_HAND = {"fixed": 5 * DEFAULT_SHARES, "fixed-most": 16 * DEFAULT_SHARES}
 #: Seconds in which a settled share may move by a tenth.
 STEADY = 60.0
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Who acts. ``law`` is the daemon's, if there is one; ``most``: T is the maximum, not what is committed alone."""
+    """Who acts. ``law`` is the daemon's, if there is one; ``most``: T is the maximum, not what is committed alone.
+
+    ``shares`` are set by hand on every component.
+    """
 
     name: str
     title: str
     law: str | None = None
     slices: str = "off"
     most: bool = False
-    fixed: bool = False
+    shares: int | None = None
 
 
 CONDITIONS = {
     one.name: one
     for one in (
         Condition("nothing", "nothing"),
-        Condition("fixed", f"peers and orderers at {FIXED_SHARES}", fixed=True),
+        *(Condition(name, f"all components at {shares:,} by hand", shares=shares) for name, shares in BY_HAND.items()),
         Condition("proportional", "proportional", "proportional"),
         Condition("proportional-most", "proportional, T the maximum", "proportional", most=True),
         Condition("adaptive", "adaptive", "adaptive"),
@@ -51,6 +54,8 @@ class Row:
     """One condition's figures: tps, ms, CPUs, sysbench events per second; ``movement`` as a part of the least share.
 
     ``busy_cores`` are the whole machine's: what runs outside of the lab, and the kernel, are among them.
+    ``undisturbed`` are sysbench's events per core-second without a ledger, measured in the same repeat. Where nothing
+    that was due in the window was committed there are no latencies.
     """
 
     load: str
@@ -58,9 +63,9 @@ class Row:
     repeat: int
     condition: str
     tps: float
-    p50: float
-    p95: float
-    p99: float
+    p50: float | None
+    p95: float | None
+    p99: float | None
     failed: int
     peers_delay: float
     ledger_cores: float
@@ -72,21 +77,34 @@ class Row:
     movement: float
     seconds: float
     steal: float
+    undisturbed: float | None = None
+
+    @property
+    def outside(self) -> float:
+        """CPUs that were used outside of the lab."""
+        sysbench = self.events / self.events_per_core if self.events_per_core else 0.0
+        return max(0.0, self.busy_cores - self.ledger_cores - self.client_cores - self.daemon_cores - sysbench)
 
 
-def condense(load: str, count: int, repeat: int, name: str, figures: ArmFigures, folder: Path) -> Row:
+def condense(
+    load: str, count: int, repeat: int, name: str, figures: ArmFigures, folder: Path, undisturbed: float | None = None
+) -> Row:
     """Keep of an arm's figures what the laws are compared by."""
     result = parse_result(json.loads((folder / "load.json").read_text()), folder / "load.json")
     moved, seconds = movement(folder / "samples.csv", result.start, result.end)
+    load_figures = figures.load
+    p50, p95, p99 = (
+        one if load_figures.committed else None for one in (load_figures.p50, load_figures.p95, load_figures.p99)
+    )
     return Row(
         load=load,
         sysbench=count,
         repeat=repeat,
         condition=name,
         tps=figures.load.throughput,
-        p50=figures.load.p50,
-        p95=figures.load.p95,
-        p99=figures.load.p99,
+        p50=p50,
+        p95=p95,
+        p99=p99,
         failed=figures.load.failed,
         peers_delay=figures.roles[Role.PEER].delay,
         ledger_cores=figures.ledger_cores,
@@ -98,6 +116,7 @@ def condense(load: str, count: int, repeat: int, name: str, figures: ArmFigures,
         movement=moved,
         seconds=seconds,
         steal=figures.quiet.steal,
+        undisturbed=undisturbed,
     )
 
 
@@ -128,17 +147,27 @@ def load_rows(directory: Path) -> list[Row]:
     return sorted(rows, key=lambda row: (row.load, row.sysbench, order.index(row.condition), row.repeat))
 
 
-def spread(values: Sequence[float], spell: Callable[[float], str]) -> str:
-    """Format the median and, of several, the least and the most."""
-    middle = spell(statistics.median(values))
-    return middle if len(values) == 1 else f"{middle} ({spell(min(values))} .. {spell(max(values))})"
+def spread(values: Sequence[float | None], spell: Callable[[float], str]) -> str:
+    """Format the median and, of several, the least and the most; say how many of the repeats have no value."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    middle = spell(statistics.median(known))
+    text = middle if len(known) == 1 else f"{middle} ({spell(min(known))} .. {spell(max(known))})"
+    missing = len(values) - len(known)
+    return f"{text}, - in {missing} of {len(values)}" if missing else text
+
+
+def ratio(value: float | None, base: float | None) -> float | None:
+    """Divide what there is."""
+    return None if value is None or base is None else quotient(value, base)
 
 
 def table(rows: Iterable[Row], cores: int) -> str:
     """Lay the conditions side by side, a line each."""
     heads = (
         "load", "sysbench", "condition", "tps", "of alone", "p50", "p95", "p95 to alone", "sysbench events/s",
-        "of its due", "of what was idle alone", "peers' delay", "widest move of a share",
+        "of its due", "by work", "of what was idle alone", "peers' delay", "widest move of a share",
     )  # fmt: skip
     lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --- |" * (len(heads) - 1)]
     rows = list(rows)
@@ -146,10 +175,10 @@ def table(rows: Iterable[Row], cores: int) -> str:
     for key in dict.fromkeys((row.load, row.sysbench, row.condition) for row in rows):
         its = [row for row in rows if (row.load, row.sysbench, row.condition) == key]
         alone = [bases[row.load, row.repeat] for row in its]
-        got = {
-            free: [part for row, base in zip(its, alone, strict=True) if (part := part_of(free(base, cores), row))]
-            for free in (due, idle)
-        }
+        got = [
+            [measure(free(base, cores), row) for row, base in zip(its, alone, strict=True)]
+            for measure, free in ((part_of, due), (work_of, due), (part_of, idle))
+        ]
         condition = CONDITIONS.get(key[2])
         cells = (
             key[0],
@@ -159,9 +188,9 @@ def table(rows: Iterable[Row], cores: int) -> str:
             spread([quotient(row.tps, base.tps) for row, base in zip(its, alone, strict=True)], percent),
             spread([row.p50 for row in its], milliseconds),
             spread([row.p95 for row in its], milliseconds),
-            spread([quotient(row.p95, base.p95) for row, base in zip(its, alone, strict=True)], times),
+            spread([ratio(row.p95, base.p95) for row, base in zip(its, alone, strict=True)], times),
             spread([row.events for row in its], lambda value: f"{value:.0f}") if condition else "-",
-            *(spread(parts, percent) if parts else "-" for parts in got.values()),
+            *(spread(parts, percent) for parts in got),
             spread([row.peers_delay for row in its], milliseconds),
             f"{spread([row.movement for row in its], percent)} in {its[0].seconds:.0f} s",
         )
@@ -187,6 +216,14 @@ def speakable(cpus: float) -> float:
 def part_of(cpus: float, row: Row) -> float | None:
     """Say what part of these CPUs sysbench got, by its own events per core-second; ``None`` if there are none."""
     return row.events / row.events_per_core / cpus if cpus and row.events_per_core else None
+
+
+def work_of(cpus: float, row: Row) -> float | None:
+    """Say what part of the work that these CPUs do undisturbed sysbench did; ``None`` if there is none.
+
+    A neighbour's core-second does less beside a ledger that has the caches; ``part_of`` does not see that.
+    """
+    return row.events / row.undisturbed / cpus if cpus and row.undisturbed else None
 
 
 @dataclass(frozen=True)
@@ -233,7 +270,7 @@ def accounts(rows: Iterable[Row], cores: int) -> str:
         parts = [one for row, base in zip(its, alone, strict=True) if (one := account(row, base, cores))]
         if not parts or key[0] != "fixed":  # a saturating load leaves next to nothing
             continue
-        costs = [quotient(per_transaction(row), per_transaction(base)) for row, base in zip(its, alone, strict=True)]
+        costs = [ratio(per_transaction(row), per_transaction(base)) for row, base in zip(its, alone, strict=True)]
         cells = (
             key[0],
             str(key[1]),
@@ -246,6 +283,6 @@ def accounts(rows: Iterable[Row], cores: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def per_transaction(row: Row) -> float:
-    """Give the CPU time in ms that the ledger uses for one transaction."""
-    return 1000 * quotient(row.ledger_cores, row.tps)
+def per_transaction(row: Row) -> float | None:
+    """Give the CPU time in ms that the ledger uses for one transaction, if it commits any."""
+    return 1000 * row.ledger_cores / row.tps if row.tps else None

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""What a number for T gives the ledger, and what it leaves to its neighbours: a closed loop that could do more.
+
+    python benchmarks/bench_owed.py [--sysbench 8] [--part 0.4 ...] [--output DIR]
+
+On one lab, one after the other: alone, beside the neighbours without QiOi, with fixed shares, and with QiOi for each T.
+The window begins 10 s after the neighbours' coming. *Left* is what the CPUs have when the ledger does T at what a
+transaction takes alone, without what runs outside of the lab. Samples and the daemon's log stay in the folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import yaml
+from lab_bench import Place, by_hand, placed
+from laws_figures import ALONE, BY_HAND, Row, condense, spread
+
+from qioi.lab.arms import BLOCK_PROBE, Arm, Runner
+from qioi.lab.daemon import daemon_config
+from qioi.lab.lab import Lab
+from qioi.lab.load import LoadPlan
+from qioi.lab.machine import machine
+from qioi.lab.network import Network
+from qioi.lab.result_table import milliseconds
+
+#: Seconds from the load's beginning to the neighbours' coming, and to the window.
+COMING, WARMUP = 10.0, 20.0
+
+
+class LateArm(Arm):
+    """An arm whose neighbours come to a ledger that has run for a while."""
+
+    @property
+    def arrival(self) -> float:
+        """The time of the neighbours' start, in seconds since the load began."""
+        return COMING
+
+
+@dataclass(frozen=True)
+class Owed:
+    """One condition: its figures, T, and the neighbours' CPUs as a part of what is left."""
+
+    row: Row
+    owed: float | None
+    of_left: float | None
+
+
+class Bench:
+    """One lab, and what has been measured on it."""
+
+    def __init__(self, lab: Lab, network: Network, directory: Path, seconds: float, count: int) -> None:
+        self._lab, self._network, self._directory = lab, network, directory
+        self._seconds, self._count = seconds, count
+        self._cores = machine().cores
+        self.done: list[Owed] = []
+
+    def run(
+        self, name: str, owed: float | None = None, *, beyond: str = "neighbours", shares: int | None = None
+    ) -> Row:
+        """Measure one condition."""
+        config = None
+        if owed is not None:
+            document = yaml.safe_load(daemon_config(self._lab, self._network, law="adaptive", threshold=round(owed, 1)))
+            document["defaults"]["beyond"] = beyond
+            config = yaml.safe_dump(document)
+        plan = LoadPlan(self._seconds, WARMUP, clients=BLOCK_PROBE.clients, cooldown=1.0)
+        arm = LateArm(name, name, plan, 0 if name == ALONE else self._count, config, name != ALONE)
+        with by_hand(self._lab, self._network, shares):
+            figures = Runner(self._lab, self._network, self._directory).run(arm)
+        row = condense("saturating", self._count, 1, name, figures, self._directory / name)
+        one = Owed(row, owed, self._of_left(row, owed, figures.interferer.cores))
+        self.done.append(one)
+        click.echo(line(one))
+        return row
+
+    def _of_left(self, row: Row, owed: float | None, got: float) -> float | None:
+        if owed is None:
+            return None
+        alone = self.done[0].row
+        outside = max(0.0, row.busy_cores - row.ledger_cores - row.client_cores - row.daemon_cores - got) + row.steal
+        left = self._cores - outside - owed / alone.tps * (alone.ledger_cores + alone.client_cores)
+        return got / left if left > 0 else None
+
+
+HEAD = "| | T | A | A to T | p95 | sysbench events/s | its CPUs, of what is left | widest move of a share | steal |"
+
+
+def line(one: Owed) -> str:
+    """Format one condition as a line of the table."""
+    row, owed = one.row, one.owed
+    cells = (
+        row.condition,
+        "" if owed is None else f"{owed:.0f}",
+        f"{row.tps:.0f}",
+        "" if owed is None else f"{row.tps / owed:.2f}",
+        spread([row.p95], milliseconds),
+        f"{row.events:.0f}",
+        "" if one.of_left is None else f"{one.of_left:.0%}",
+        f"{row.movement:.0%}",
+        f"{row.steal:.2f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+@click.command()
+@placed("owed")
+@click.option("--sysbench", "count", type=click.IntRange(1, 256), default=8, show_default=True)
+@click.option("--part", "parts", type=float, multiple=True, default=(0.4, 0.6, 0.8, 1.0), help="T, of A alone.")
+@click.option("--duration", type=float, default=12.0, show_default=True, help="Seconds measured per condition.")
+@click.option("--ledger/--no-ledger", default=False, help="Measure `beyond: ledger` as well.")
+def main(
+    place: Place,
+    count: int,
+    parts: tuple[float, ...],
+    duration: float,
+    ledger: bool,
+) -> None:
+    """Measure, write owed.json and owed.md, and print the table."""
+    with place.network() as (lab, network):
+        bench = Bench(lab, network, place.results, duration, count)
+        alone = bench.run(ALONE)
+        bench.run("nothing")
+        bench.run("fixed", shares=BY_HAND["fixed"])
+        for part in parts:
+            bench.run(f"{part:.0%}", part * alone.tps)
+            if ledger:
+                bench.run(f"{part:.0%}, ledger", part * alone.tps, beyond="ledger")
+    text = "\n".join([HEAD, "|" + " --- |" * 9, *map(line, bench.done)]) + "\n"
+    place.write({"rows": [asdict(one) for one in bench.done]}, text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""The frame of a benchmark on a lab: its options, a network while it is needed, shares by hand, and its results."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qioi.lab.demo import demo_directory
+from qioi.lab.lab import Lab
+from qioi.lab.machine import machine
+from qioi.lab.network import Network
+from qioi.lab.options import LabOptions
+from qioi.lab.signals import ending_signals_interrupt, uninterrupted
+from qioi.model import DEFAULT_SHARES
+from qioi.processes.errors import LabError
+from qioi.processes.tree import Tree
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a benchmark runs: its first port, the folder of the ledgers, and the folder of its results."""
+
+    name: str
+    base_port: int
+    ledgers: Path | None
+    results: Path
+
+    @contextmanager
+    def network(self, up: Path | None = None, **options: Any) -> Iterator[tuple[Lab, Network]]:
+        """Bring a network in block mode up for as long as it is needed, or give the one that is ``up`` in a folder.
+
+        ``options`` are further ones of ``LabOptions``.
+        """
+        if up is not None:
+            lab = Lab(up)
+            lab.tree = Tree(str(lab.state()["cgroup_root"]))
+            lab.client_group()  # the daemon may come before the first load
+            yield lab, lab.network()
+            return
+        lab = Lab(self.ledgers or demo_directory())
+        asked = LabOptions(mode="block", base_port=self.base_port, **options)
+        network = lab.up(asked, die_with_parent=True, say=click.echo)
+        try:
+            yield lab, network
+        finally:
+            with uninterrupted():
+                lab.down()
+
+    def write(self, document: Mapping[str, Any], text: str) -> None:
+        """Write NAME.json, with the machine, and NAME.md, and print what that says."""
+        whole = {"machine": asdict(machine()), **document}
+        (self.results / f"{self.name}.json").write_text(json.dumps(whole, indent=2) + "\n")
+        (self.results / f"{self.name}.md").write_text(text)
+        click.echo(text)
+        click.echo(f"written to {self.results}")
+
+
+def placed(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a place, and the place as its first argument; a lab's error is the command's."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @click.option("--base-port", type=int, default=17_000, show_default=True)
+        @click.option(
+            "--dir", "ledgers", type=click.Path(file_okay=False, path_type=Path), help="Where the ledgers stand."
+        )
+        @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
+        @functools.wraps(command)
+        def run(base_port: int, ledgers: Path | None, output: Path | None, **options: Any) -> None:
+            results = (output or Path("results") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
+            results.mkdir(parents=True, exist_ok=True)
+            try:
+                with ending_signals_interrupt():
+                    command(Place(name, base_port, ledgers, results), **options)
+            except LabError as error:
+                raise click.ClickException(str(error)) from error
+
+        return run
+
+    return decorate
+
+
+@contextmanager
+def by_hand(lab: Lab, network: Network, shares: int | None) -> Iterator[None]:
+    """Hold all components at a share, as an operator would; ``None`` leaves them alone."""
+    groups = [lab.tree.group(one.name) for one in network.nodes if shares is not None]
+    try:
+        for group in groups:
+            group.set_shares(shares or DEFAULT_SHARES)
+        yield
+    finally:
+        for group in groups:
+            group.set_shares(DEFAULT_SHARES)

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Published figures: `measure` what is missing or out of date (make publish), `draw` the documents (make figures).
+
+python benchmarks/publish.py measure [--piece NAME ...] [--again]
+python benchmarks/publish.py draw [--check]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from published import pictures, record
+from published.documents import Drawer
+from published.measure import UnmeasuredError, is_current, measure
+from published.pieces import PIECES
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / "docs" / "figures" / "data"
+
+
+def documents() -> list[Path]:
+    """Where figures may stand."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@click.group()
+def main() -> None:
+    """Measure what is published, and draw it into the documents."""
+
+
+@main.command("measure")
+@click.option(
+    "--piece", "names", type=click.Choice([piece.name for piece in PIECES]), multiple=True, help="These only."
+)
+@click.option("--again", is_flag=True, help="Also those whose code has not changed since.")
+@click.option("--more", is_flag=True, help="Add repeats to those whose code has not changed since.")
+@click.option("--results", type=click.Path(file_okay=False, path_type=Path), default=ROOT / "results" / "published")
+@click.option(
+    "--fabric",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="Real Fabric's binaries, as `qioi lab up --binaries` takes them; without it its pieces are left out.",
+)
+def measure_pieces(names: tuple[str, ...], again: bool, more: bool, results: Path, fabric: Path | None) -> None:
+    """Measure piece by piece. What is done is kept: after an interruption, run it again."""
+    wanted = [piece for piece in PIECES if piece.name in names or not names]
+    for piece in [piece for piece in wanted if piece.needs_fabric and fabric is None]:
+        click.echo(f"{piece.name} is left out: --fabric DIR names the binaries that it needs")
+        wanted.remove(piece)
+    known = {piece.name for piece in wanted if is_current(piece, ROOT, DATA)}
+    due = [piece for piece in wanted if again or more or piece.name not in known]
+    click.echo(f"{len(due)} of {len(wanted)} pieces to measure, about {sum(piece.minutes for piece in due)} minutes")
+    failed = []
+    for piece in due:
+        click.echo(f"== {piece.name}: {piece.title} (about {piece.minutes} minutes)")
+        try:
+            earlier = record.load(DATA / f"{piece.name}.json") if more and piece.name in known else None
+            kept = record.save(measure(piece, ROOT, results, fabric, earlier), DATA)
+        except (UnmeasuredError, ValueError) as error:
+            click.echo(f"Error: {error}", err=True)
+            failed.append(piece.name)
+            continue
+        click.echo(f"{kept.relative_to(ROOT)} is written")
+    if failed:
+        raise click.ClickException(f"not measured: {', '.join(failed)}")
+
+
+@main.command()
+@click.option("--check", is_flag=True, help="Write nothing; fail if a document differs from its data.")
+def draw(check: bool) -> None:
+    """Put the figures into README and docs, and draw the pictures."""
+    try:
+        records = record.load_all(DATA)
+        drawer = Drawer(ROOT, records, {piece.name: piece.code for piece in PIECES})
+        differing = []
+        for file in documents():
+            text = file.read_text()
+            drawn = drawer.draw(text, str(file.relative_to(ROOT)))
+            if drawn != text:
+                differing.append(str(file.relative_to(ROOT)))
+                if not check:
+                    file.write_text(drawn)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    for picture in pictures.PICTURES:
+        if picture.record in records and not pictures.is_current(picture, records[picture.record], DATA.parent):
+            differing.append(picture.file)
+            if not check:
+                pictures.draw(picture, records[picture.record], DATA.parent)
+    if check and differing:
+        raise click.ClickException(f"not as docs/figures/data has it (make figures): {', '.join(differing)}")
+    click.echo(f"changed: {', '.join(differing) or 'nothing'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

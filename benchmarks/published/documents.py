@@ -1,0 +1,130 @@
+"""Figures in documents. A table stands between two marks, a single figure between two marks in its line:
+
+    <!-- figures laws rows=alone,adaptive columns=tps,p95 -->
+    …
+    <!-- /figures -->
+
+    p95 is <!-- figure laws adaptive p95 -->1.18x (1.12 .. 1.35)<!-- /figure --> of alone's
+
+`make figures` fills them from docs/figures/data, and a test holds every document to its data. Of a piece that has no
+data yet the marks say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from published import code, spell
+from published.record import Calibration, Record
+
+_TABLE = re.compile(
+    r"(?P<head><!-- figures (?P<name>[\w-]+)(?P<options>(?: \w+=[\w,-]+)*) -->\n)"
+    r"(?P<body>.*?)(?P<tail><!-- /figures -->)",
+    re.DOTALL,
+)
+_FIGURE = re.compile(
+    r"(?P<head><!-- figure (?P<name>[\w-]+) (?P<row>[\w.-]+) (?P<column>[\w-]+) -->)"
+    r"(?P<body>[^<\n]*)(?P<tail><!-- /figure -->)"
+)
+_MARK = re.compile(r"<!-- /?figures?\b[^>]*-->")
+
+
+class Drawer:
+    """Draws records into documents.
+
+    ``root`` is the repository's, whose code tells which records are out of date. ``pieces`` are, by name, the paths of
+    the code that each piece depends on today; a record of it may be missing.
+    """
+
+    def __init__(self, root: Path, records: Mapping[str, Record], pieces: Mapping[str, Sequence[str]]) -> None:
+        self._root = root
+        self._records = records
+        self._pieces = pieces
+
+    def draw(self, text: str, document: str) -> str:
+        """Give a document's text with every figure as its record has it; ValueError names what can't be drawn."""
+        drawn = _TABLE.sub(lambda found: found["head"] + self._table(found, document) + found["tail"], text)
+        drawn = _FIGURE.sub(lambda found: found["head"] + self._figure(found, document) + found["tail"], drawn)
+        marks = len(_MARK.findall(text))
+        pairs = len(_TABLE.findall(text)) + len(_FIGURE.findall(text))
+        if marks != 2 * pairs:
+            raise ValueError(f"{document}: {marks} marks of figures make {pairs} pairs: one is misspelt or left open")
+        return drawn
+
+    def _record(self, name: str, document: str) -> Record | None:
+        """Find a record; ``None``: its piece is not measured yet."""
+        if name not in self._pieces:
+            raise ValueError(f"{document}: no record {name!r}; there are {', '.join(sorted(self._pieces)) or 'none'}")
+        return self._records.get(name)
+
+    def _figure(self, found: re.Match[str], document: str) -> str:
+        record = self._record(found["name"], document)
+        if record is None:
+            return "not measured"
+        try:
+            return spell.spread(record.values(found["row"], found["column"]), record.column(found["column"]).form)
+        except KeyError as error:
+            raise ValueError(f"{document}: {error.args[0]}") from error
+
+    def _table(self, found: re.Match[str], document: str) -> str:
+        record = self._record(found["name"], document)
+        if record is None:
+            return "Not measured yet.\n"
+        options = dict(part.split("=", 1) for part in found["options"].split())
+        try:
+            lines = table(record, chosen(options, "rows"), chosen(options, "columns"))
+        except KeyError as error:
+            raise ValueError(f"{document}: {error.args[0]}") from error
+        return "\n".join([*lines, "", self._label(record), ""])
+
+    def _label(self, record: Record) -> str:
+        """Say of what, when and where it was measured, and whether its code has changed since."""
+        changed = code.digest(self._root, self._pieces[record.name]) != record.code.digest
+        label = f"Measured on `{record.commit}`, {record.date}, by `{record.command}`"
+        if changed:
+            label += "; **its code has changed since**"
+        label += f". {host(record)}"
+        left = [f"repeat {one.repeat} is left out: {one.reason}." for one in record.left_out]
+        return " ".join([f"{label}.", *left])
+
+
+def chosen(options: Mapping[str, str], key: str) -> Sequence[str] | None:
+    """Give the keys that a mark asks for, in its order; None means all of them."""
+    return options[key].split(",") if key in options else None
+
+
+def table(record: Record, rows: Sequence[str] | None, columns: Sequence[str] | None) -> list[str]:
+    """Lay rows and columns out as Markdown; KeyError says which there is not."""
+    shown = [record.column(key) for key in columns] if columns else record.columns
+    lines = ["| | " + " | ".join(column.title for column in shown) + " |", "| --- |" + " --- |" * len(shown)]
+    for row in [record.row(key) for key in rows] if rows else record.rows:
+        cells = (spell.spread(record.values(row.key, column.key), column.form) for column in shown)
+        lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def host(record: Record) -> str:
+    """Describe the machine and its speed: the median of the calibrations around the measurement."""
+    machine = record.machine
+    text = f"{machine.cores} cores, Linux {machine.kernel}, cgroup v{machine.cgroup_version}"
+    if record.calibration:
+        text += f"; calibration: {speed(record.calibration)}"
+    return text
+
+
+def speed(calibrations: Sequence[Calibration]) -> str:
+    """Write the least and the most of each calibrated step."""
+
+    def span(values: list[float]) -> str:
+        least, most = (f"{value:.3g}" for value in (min(values), max(values)))
+        return f"{least} us" if least == most else f"{least} .. {most} us"
+
+    parts = {
+        "P-256 verification": [one.verify_us for one in calibrations],
+        "signature": [one.sign_us for one in calibrations],
+        "fsync": [one.fsync_us for one in calibrations],
+        "wake-up": [one.wake_up_us for one in calibrations],
+    }
+    return ", ".join(f"{name} {span(values)}" for name, values in parts.items())

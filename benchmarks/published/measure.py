@@ -1,0 +1,87 @@
+"""Run pieces, and keep their figures. A piece that is up to date is not run again."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from published import code, record
+from published.pieces import Piece
+from published.record import Calibration, Code, Machine, Record
+from qioi.lab.machine import machine
+from qioi.lab.network import find_binary
+
+
+class UnmeasuredError(Exception):
+    """A piece's command failed; its last words went to the terminal."""
+
+
+def is_current(piece: Piece, root: Path, data: Path) -> bool:
+    """Whether a piece's figures are there, and of the code as it is."""
+    file = data / f"{piece.name}.json"
+    return file.exists() and record.load(file).code.digest == code.digest(root, piece.code)
+
+
+def calibrate(folder: Path) -> Calibration:
+    """Measure the machine's speed, for two seconds."""
+    answer = subprocess.run(
+        [str(find_binary()), "calibrate", "--dir", str(folder)], check=True, capture_output=True
+    ).stdout
+    return msgspec.json.decode(answer, type=Calibration)
+
+
+def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlier: Record | None = None) -> Record:
+    """Run a piece and give its record; with ``earlier``, what that was made of is read again with it.
+
+    What an interrupted run of the same code has left is gone on with. What other code has left, or a run that was
+    finished, is removed: a benchmark would take it for its own.
+
+    UnmeasuredError: its command failed. ValueError: its code is not committed.
+    """
+    if not code.is_clean(root, piece.code):
+        raise ValueError(f"{piece.name}: what it measures has uncommitted changes, and figures name a commit")
+    digest, commit = code.digest(root, piece.code), code.commit(root)
+    runs = results / piece.name / digest[:12]
+    finished = runs / "finished"
+    for before in (results / piece.name).glob("*"):
+        if before != runs or (finished.exists() and earlier is None):
+            shutil.rmtree(before)
+    done = len(list(runs.glob("run*"))) if earlier else 0
+    folders = [runs / f"run{number}" for number in range(1, done + piece.runs + 1)]
+    speed = list(earlier.calibration) if earlier else []
+    for folder in folders[done:]:
+        folder.mkdir(parents=True, exist_ok=True)
+        speed.append(calibrate(folder))
+        run(piece, root, {"out": str(folder), "fabric": str(fabric)})
+    speed.append(calibrate(results))
+    figures = piece.read(folders, speed)
+    finished.touch()
+    host = machine()
+    return Record(
+        name=piece.name,
+        title=piece.title,
+        command=piece.command,
+        commit=commit,
+        date=time.strftime("%Y-%m-%d"),
+        code=Code(piece.code, digest),
+        machine=Machine(host.kernel, host.cpu, host.cores, host.memory_gib, host.cgroup_version),
+        calibration=tuple(speed),
+        columns=figures.columns,
+        rows=figures.rows,
+        left_out=figures.left_out,
+    )
+
+
+def run(piece: Piece, root: Path, folders: Mapping[str, str]) -> None:
+    """Run a piece's command once, its output on the terminal."""
+    script, *options = piece.arguments
+    arguments = [one.format_map(folders) for one in options]
+    done = subprocess.run([sys.executable, str(root / "benchmarks" / script), *arguments], cwd=root, check=False)
+    if done.returncode != 0:
+        raise UnmeasuredError(f"{piece.name}: {script} ended with status {done.returncode}")

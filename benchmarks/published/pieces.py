@@ -1,0 +1,174 @@
+"""What is published: each piece by the command that measures it, in the order of worth."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from published import growth, readers
+
+#: What the daemon decides and does, the bundled ledger, and what brings them together.
+DAEMON = ("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show")
+LEDGER = ("ledger",)
+LAB = ("qioi/lab", "interference", "qioi/processes", "benchmarks/lab_bench.py")
+LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_figures"))
+
+
+class Piece(NamedTuple):
+    """One measurement of at most 40 minutes.
+
+    ``arguments`` are a benchmark and its options, in which ``{out}`` stands for a folder of the run's own, and
+    ``{fabric}`` for one of real Fabric's binaries. It runs ``runs`` times. ``minutes`` is what all of it takes on two
+    cores.
+    """
+
+    name: str
+    title: str
+    arguments: tuple[str, ...]
+    code: tuple[str, ...]
+    minutes: int
+    read: readers.Reader
+    runs: int = 1
+
+    @property
+    def command(self) -> str:
+        """Give the command as a reader would type it."""
+        shown = [one for one in self.arguments[1:] if one not in ("--output", "{out}")]
+        return " ".join(("python", f"benchmarks/{self.arguments[0]}", *shown)).format(out="DIR", fabric="DIR")
+
+    @property
+    def needs_fabric(self) -> bool:
+        """Whether it runs real Fabric."""
+        return "{fabric}" in self.arguments
+
+
+#: The arms that a headline has.
+AGAINST = tuple(word for name in ("nothing", "fixed", "fixed-most", "adaptive") for word in ("--condition", name))
+
+PIECES = (
+    Piece(
+        "headline",
+        "The bundled lab beside 16 sysbench, at a load of 60 % of the CPUs",
+        (
+            "bench_laws.py",
+            *("--load", "fixed", "--busy", "60", "--sysbench", "16", "--duration", "18", "--repeats", "3", *AGAINST),
+            *("--output", "{out}"),
+        ),
+        (*DAEMON, *LEDGER, *LAB, *LAWS),
+        11,
+        readers.laws,
+    ),
+    Piece(
+        "headline-fabric",
+        "Real Hyperledger Fabric beside 16 sysbench, at a load of 70 % of the CPUs",
+        (
+            "bench_laws.py",
+            *("--fabric", "{fabric}", "--load", "fixed", "--sysbench", "16", "--duration", "30", "--repeats", "3"),
+            *AGAINST,
+            *("--output", "{out}"),
+        ),
+        (*DAEMON, *LAB, "ledger/internal/contracts", *LAWS),
+        17,
+        readers.laws,
+    ),
+    Piece(
+        "reaction",
+        "How soon the daemon acts and goes back, beside 16 sysbench",
+        ("bench_reaction.py", "--repeats", "3", "--output", "{out}"),
+        (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_reaction.py"),
+        8,
+        readers.reaction,
+    ),
+    Piece(
+        "owed",
+        "A closed loop that could do more than T, beside 8 sysbench",
+        ("bench_owed.py", "--output", "{out}"),
+        (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_owed.py", "benchmarks/laws_figures.py"),
+        15,
+        readers.owed,
+        runs=3,
+    ),
+    Piece(
+        "enough",
+        "Shares by hand, and those that QiOi finds, beside 4, 8 and 16 sysbench",
+        ("bench_enough.py", "--output", "{out}"),
+        (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_enough.py", "benchmarks/laws_figures.py"),
+        16,
+        readers.enough,
+        runs=3,
+    ),
+    Piece(
+        "daemon",
+        "What the daemon costs",
+        ("bench_daemon.py", "--json", "{out}/daemon.json"),
+        (*DAEMON, "qioi/processes", "benchmarks/bench_daemon.py"),
+        11,
+        readers.daemon,
+        runs=3,
+    ),
+    Piece(
+        "ledger",
+        "The bundled ledger: 3 Raft orderers, 2 peers, 1 KB writes, TLS, durable",
+        ("bench_ledger.py", "--output", "{out}"),
+        (*LEDGER, "qioi/lab", "qioi/model", "qioi/processes", "benchmarks/bench_ledger.py"),
+        6,
+        readers.ledger,
+    ),
+    Piece(
+        "headline-full",
+        "The bundled lab beside 16 sysbench, at a load of 70 % of the CPUs",
+        (
+            "bench_laws.py",
+            *("--load", "fixed", "--sysbench", "16", "--duration", "18", "--repeats", "3", *AGAINST),
+            *("--output", "{out}"),
+        ),
+        (*DAEMON, *LEDGER, *LAB, *LAWS),
+        11,
+        readers.laws,
+    ),
+    Piece(
+        "bursts",
+        "Six seconds of load every 31 s beside 16 sysbench that stay",
+        ("bench_bursts.py", "--bursts", "3", "--output", "{out}"),
+        (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_bursts.py"),
+        13,
+        readers.bursts,
+        runs=3,
+    ),
+    Piece(
+        "headline-like-fabric",
+        "The same with a ledger that saves no wake-ups",
+        (
+            "bench_laws.py",
+            *("--like-fabric", "--load", "fixed", "--busy", "60", "--sysbench", "16", "--duration", "18"),
+            *("--repeats", "3", *AGAINST, "--output", "{out}"),
+        ),
+        (*DAEMON, *LEDGER, *LAB, *LAWS),
+        11,
+        readers.laws,
+    ),
+    Piece(
+        "ordering",
+        "Ways to order: 2 peers, 1 KB writes, stream mode, TLS",
+        ("bench_ordering.py", "--output", "{out}"),
+        (*LEDGER, "qioi/lab", "qioi/model", "qioi/processes", "benchmarks/bench_ordering.py"),
+        13,
+        readers.ordering,
+    ),
+    Piece(
+        "growth",
+        "How the daemon's cost grows",
+        ("bench_growth.py", "--output", "{out}"),
+        (*DAEMON, "qioi/processes", "benchmarks/bench_daemon.py", "benchmarks/bench_growth.py"),
+        8,
+        growth.growth,
+        runs=3,
+    ),
+    Piece(
+        "laws",
+        "The laws side by side",
+        ("bench_laws.py", "--repeats", "3", "--output", "{out}"),
+        (*DAEMON, *LEDGER, *LAB, *LAWS),
+        40,
+        readers.laws,
+    ),
+)

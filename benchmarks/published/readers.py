@@ -1,0 +1,385 @@
+"""What the benchmarks leave behind, as the rows and columns of a record."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench_enough import Tried
+from bench_enough import enough as least_share
+from fixed_load import kept_load
+from laws_figures import ALONE, CONDITIONS, due, load_rows, part_of, ratio, work_of
+from laws_figures import Row as LawRow
+
+from published.record import Calibration, Column, Form, LeftOut, Row
+from qioi.lab.figures import quotient
+
+#: CPUs beyond which a repeat does not count, that processes outside of the lab used or the hypervisor took for others:
+#: a fifth of what two cores have. The rule looks at nothing that the ledger or its neighbours did.
+OTHERS = 0.4
+
+
+class Figures(NamedTuple):
+    """What was read of a piece's results."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+#: The values of every repeat, by row and column.
+Values = dict[str, dict[str, list[float | None]]]
+
+#: Reads the folders of a piece's runs, one for each, with the machine's speed around them.
+Reader = Callable[[Sequence[Path], Sequence[Calibration]], Figures]
+
+
+def add(found: Values, row: str, values: Mapping[str, float | None]) -> None:
+    """Add one repeat's values, by column, to a row."""
+    for column, value in values.items():
+        found.setdefault(row, {}).setdefault(column, []).append(value)
+
+
+def rows_of(found: Values, title: Callable[[str], str]) -> tuple[Row, ...]:
+    """Make rows of what was added; ``title`` names one by its key."""
+    return tuple(
+        Row(key, title(key), {column: tuple(its) for column, its in values.items()}) for key, values in found.items()
+    )
+
+
+PROTECTION = (
+    Column("offered", "tps offered", Form.COUNT),
+    Column("cpus", "ledger and client, of the CPUs", Form.PERCENT),
+    Column("tps", "tps", Form.COUNT),
+    Column("throughput", "of alone", Form.PERCENT),
+    Column("p50", "p50", Form.MILLISECONDS),
+    Column("p95", "p95", Form.MILLISECONDS),
+    Column("slower", "p95 to alone", Form.TIMES),
+    Column("due", "sysbench, of its due by CPU", Form.PERCENT),
+    Column("work", "by work", Form.PERCENT),
+)
+
+
+def laws(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_laws.py's rows: every folder has repeats of its own, which are numbered on."""
+    cores = int(json.loads((folders[0] / "laws.json").read_text())["machine"]["cores"])
+    found: list[LawRow] = []
+    offered: dict[int, float] = {}
+    repeats = 0
+    for folder in folders:
+        rows_there = load_rows(folder)
+        loads = {repeat: kept_load(folder, repeat) for repeat in {row.repeat for row in rows_there}}
+        offered |= {repeats + repeat: load.tps for repeat, load in loads.items() if load is not None}
+        found += [replace(row, repeat=repeats + row.repeat) for row in rows_there]
+        repeats = max(row.repeat for row in found)
+    by_key: dict[str, dict[int, LawRow]] = {}
+    for row in found:
+        key = f"{row.load}-{ALONE}" if row.condition == ALONE else f"{row.load}-{row.sysbench}-{row.condition}"
+        by_key.setdefault(key, {})[row.repeat] = row
+    rows = [
+        Row(key, law_title(next(iter(its.values()))), law_values(its, by_key, offered, repeats, cores))
+        for key, its in by_key.items()
+    ]
+    return Figures(PROTECTION, tuple(rows), tuple(disturbed(found)))
+
+
+def law_title(row: LawRow) -> str:
+    """Name a condition for a reader."""
+    if row.condition == ALONE:
+        return ALONE
+    title = CONDITIONS[row.condition].title
+    return f"{row.sysbench} sysbench" if row.condition == "nothing" else f"{row.sysbench} sysbench, {title}"
+
+
+def law_values(
+    its: dict[int, LawRow],
+    by_key: dict[str, dict[int, LawRow]],
+    offered: Mapping[int, float],
+    repeats: int,
+    cores: int,
+) -> dict[str, tuple[float | None, ...]]:
+    """Give a condition's values, each ratio to the same repeat's alone; ``offered`` is each repeat's fixed load."""
+    values: dict[str, list[float | None]] = {column.key: [] for column in PROTECTION}
+    for repeat in range(1, repeats + 1):
+        row = its.get(repeat)
+        alone = by_key.get(f"{row.load}-{ALONE}", {}).get(repeat) if row else None
+        if row is None or alone is None:
+            measured: dict[str, float | None] = {}
+        else:
+            free = due(alone, cores)
+            measured = {
+                "offered": offered.get(repeat) if row.load == "fixed" else None,
+                "cpus": (row.ledger_cores + row.client_cores) / cores,
+                "tps": row.tps,
+                "throughput": quotient(row.tps, alone.tps),
+                "p50": row.p50,
+                "p95": row.p95,
+                "slower": ratio(row.p95, alone.p95),
+                "due": part_of(free, row),
+                "work": work_of(free, row),
+            }
+        for key, column in values.items():
+            column.append(measured.get(key))
+    return {key: tuple(column) for key, column in values.items()}
+
+
+def disturbed(rows: Iterable[LawRow]) -> list[LeftOut]:
+    """Name the repeats in which others had too much of the machine."""
+    most: dict[int, float] = {}
+    for row in rows:
+        most[row.repeat] = max(most.get(row.repeat, 0.0), taken(row))
+    return [left_out(repeat, used) for repeat, used in sorted(most.items()) if used > OTHERS]
+
+
+def taken(row: LawRow) -> float:
+    """CPUs that neither the lab nor the host's idle time had."""
+    return row.outside + row.steal
+
+
+def left_out(repeat: int, used: float) -> LeftOut:
+    """Say why a repeat does not count."""
+    return LeftOut(repeat, f"others, or the hypervisor for others, took up to {used:.2f} CPUs, more than {OTHERS}")
+
+
+LEDGER = (
+    Column("p50", "1 client: p50", Form.MILLISECONDS),
+    Column("p99", "p99", Form.MILLISECONDS),
+    Column("p50_floors", "p50 in signature floors", Form.NUMBER),
+    Column("tps", "128 clients: tps", Form.COUNT),
+    Column("p95", "p95", Form.MILLISECONDS),
+    Column("cpu", "CPU per transaction", Form.MILLISECONDS),
+    Column("cpu_floors", "CPU in signature floors", Form.NUMBER),
+)
+
+
+def ledger(folders: Sequence[Path], speed: Sequence[Calibration]) -> Figures:
+    """Read bench_ledger.py's runs: one folder, whose repeats are its own."""
+    (folder,) = folders
+    document: dict[str, Any] = json.loads((folder / "ledger.json").read_text())
+    floor = sum(one.signature_us for one in speed) / len(speed) / 1000
+    rows = []
+    for name, runs in document["runs"].items():
+        one, many = runs["one"], runs["many"]
+        values = {
+            "p50": tuple(run["p50"] for run in one),
+            "p99": tuple(run["p99"] for run in one),
+            "p50_floors": tuple(run["p50"] / floor for run in one),
+            "tps": tuple(run["throughput"] for run in many),
+            "p95": tuple(run["p95"] for run in many),
+            "cpu": tuple(run["cpu_per_tx"] for run in many),
+            "cpu_floors": tuple(run["cpu_per_tx"] / floor for run in many),
+        }
+        rows.append(Row(name.split()[0], name, values))
+    return Figures(LEDGER, tuple(rows))
+
+
+ORDERING = (
+    Column("tps", "tps", Form.COUNT),
+    Column("tps_to_raft", "to raft", Form.PERCENT),
+    Column("p50", "p50", Form.MILLISECONDS),
+    Column("p50_to_raft", "to raft", Form.TIMES),
+    Column("order", "ordering", Form.MILLISECONDS),
+    Column("order_to_raft", "to raft", Form.TIMES),
+    Column("cpu", "CPU per transaction", Form.MILLISECONDS),
+    Column("cpu_to_raft", "to raft", Form.TIMES),
+    Column("orderers", "of it the orderers", Form.MILLISECONDS),
+)
+LOAD_TITLES = {"one": "1 client", "many": "many clients", "peak": "peak"}
+
+
+def ordering(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_ordering.py's repeats: one folder. Each ratio is to the same repeat's raft."""
+    (folder,) = folders
+    document = json.loads((folder / "ordering.json").read_text())
+    repeats, cores = document["repeats"], document["machine"]["cores"]
+    kinds = dict.fromkeys((load, name) for one in repeats for name, loads in one["figures"].items() for load in loads)
+    apart = []
+    for number, one in enumerate(repeats, 1):
+        runs = [each for loads in one["figures"].values() for each in loads.values()]
+        used = max(each["others"] + each["steal"] * cores for each in runs)
+        if used > OTHERS:
+            apart.append(left_out(number, used))
+    rows = [
+        Row(f"{load}-{name.replace(',', '').replace(' ', '-')}", f"{LOAD_TITLES[load]}, {name}", values)
+        for load, name in kinds
+        if (values := ordering_values(repeats, load, name))
+    ]
+    return Figures(ORDERING, tuple(rows), tuple(apart))
+
+
+def ordering_values(repeats: Sequence[dict[str, Any]], load: str, name: str) -> dict[str, tuple[float | None, ...]]:
+    """Give the values of a way to order under a load."""
+    values: dict[str, list[float | None]] = {column.key: [] for column in ORDERING}
+    sources = {"tps": "throughput", "p50": "p50", "order": "order"}
+    for repeat in repeats:
+        own, raft = (repeat["figures"].get(each, {}).get(load) for each in (name, "raft"))
+        for key, source in sources.items():
+            values[key].append(own and own[source])
+            values[f"{key}_to_raft"].append(own and raft and quotient(own[source], raft[source]))
+        cpu, base = (sum(each["cpu"].values()) if each else None for each in (own, raft))
+        values["cpu"].append(cpu)
+        values["cpu_to_raft"].append(quotient(cpu, base) if cpu is not None and base is not None else None)
+        values["orderers"].append(own and own["cpu"]["orderers"])
+    return {key: tuple(column) for key, column in values.items()}
+
+
+DAEMON = (
+    Column("cpu", "CPU, of one core", Form.PERCENT),
+    Column("memory", "memory, MB", Form.NUMBER),
+    Column("period", "work of a period", Form.MILLISECONDS),
+)
+SHAPE_TITLES = {
+    "12": "12 components",
+    "50": "50 components",
+    "1000": "1,000 components",
+    "50x64": "50 components on 64 channels",
+    "1000x30": "1,000 components of 30 threads",
+}
+
+
+def daemon(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_daemon.py's results: a folder for each repeat."""
+    found: Values = {}
+    for folder in folders:
+        for result in json.loads((folder / "daemon.json").read_text()):
+            cpu = result["cpu_percent"] / 100
+            add(found, result["shape"], {"cpu": cpu, "memory": result["rss_mb"], "period": result["loop_ms"]})
+    return Figures(DAEMON, rows_of(found, SHAPE_TITLES.__getitem__))
+
+
+REACTION = (
+    Column("raised", "first share after", Form.SECONDS),
+    Column("recovered", "95 % of the throughput after", Form.SECONDS),
+    Column("back", "all shares back after", Form.SECONDS),
+    Column("others", "others, CPUs", Form.NUMBER),
+)
+
+
+def reaction(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_reaction.py's visits: one folder, whose repeats are its own. What was not seen has no value."""
+    (folder,) = folders
+    visits: dict[float, list[dict[str, float | None]]] = {}
+    for visit in json.loads((folder / "reaction.json").read_text())["reactions"]:
+        visits.setdefault(visit["period"], []).append(visit)
+    rows = [
+        Row(f"{period:g}", f"period {period:g} s", {c.key: tuple(one[c.key] for one in its) for c in REACTION})
+        for period, its in visits.items()
+    ]
+    return Figures(REACTION, tuple(rows))
+
+
+OWED = (
+    Column("tps", "tps", Form.COUNT),
+    Column("owed", "A to T", Form.TIMES),
+    Column("p95", "p95", Form.MILLISECONDS),
+    Column("left", "sysbench, of what is left by CPU", Form.PERCENT),
+    Column("work", "sysbench, events/s", Form.COUNT),
+    Column("moved", "widest move of a share", Form.PERCENT),
+)
+OWED_TITLES = {"alone": "alone", "nothing": "without QiOi", "fixed": "all nodes at 5,120 by hand"}
+
+
+def owed(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_owed.py's conditions: a folder for each repeat."""
+    found: Values = {}
+    apart = []
+    for number, folder in enumerate(folders, 1):
+        conditions = [(LawRow(**one["row"]), one) for one in json.loads((folder / "owed.json").read_text())["rows"]]
+        for row, one in conditions:
+            values = {
+                "tps": row.tps,
+                "owed": one["owed"] and quotient(row.tps, one["owed"]),
+                "p95": row.p95,
+                "left": one["of_left"],
+                "work": row.events,
+                "moved": row.movement if one["owed"] else None,
+            }
+            add(found, row.condition.rstrip("%"), values)
+        used = max(taken(row) for row, _ in conditions)
+        if used > OTHERS:
+            apart.append(left_out(number, used))
+    return Figures(OWED, rows_of(found, lambda key: OWED_TITLES.get(key, f"T = {key} % of alone")), tuple(apart))
+
+
+ENOUGH = (
+    Column("tps", "tps", Form.COUNT),
+    Column("p95", "p95", Form.MILLISECONDS),
+    Column("slower", "p95 to alone", Form.TIMES),
+    Column("share", "components' median share", Form.COUNT),
+    Column("least", "least share by hand that does as well", Form.COUNT),
+    Column("settled", "settled, of that", Form.TIMES),
+    Column("work", "sysbench, events/s", Form.COUNT),
+)
+
+
+def enough(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_enough.py's conditions: a folder for each repeat."""
+    found: Values = {}
+    apart = []
+    for number, folder in enumerate(folders, 1):
+        tried = [
+            Tried(**{**one, "row": LawRow(**one["row"])})
+            for one in json.loads((folder / "enough.json").read_text())["rows"]
+        ]
+        for one in tried:
+            row, share = one.row, statistics.median(one.settled)
+            beside = [each for each in tried if each.row.sysbench == row.sysbench]
+            least = least_share(beside, row.p95) if row.sysbench and one.shares is None else None
+            values = {
+                "tps": row.tps,
+                "p95": row.p95,
+                "slower": ratio(row.p95, tried[0].row.p95),
+                "share": share,
+                "least": least,
+                "settled": ratio(share, least),
+                "work": row.events if row.sysbench else None,
+            }
+            add(found, row.condition, values)
+        used = max(taken(one.row) for one in tried)
+        if used > OTHERS:
+            apart.append(left_out(number, used))
+    return Figures(ENOUGH, rows_of(found, share_title), tuple(apart))
+
+
+def share_title(key: str) -> str:
+    """Name a share by hand, or QiOi's, for a reader."""
+    count, _, who = key.partition("-")
+    if not who:
+        return key
+    return f"{count} sysbench, {f'{int(who):,} by hand' if who.isdigit() else who}"
+
+
+BURSTS = (
+    Column("p95", "p95", Form.MILLISECONDS),
+    Column("slower", "p95 to alone's bursts", Form.TIMES),
+    Column("throughput", "of what is offered", Form.PERCENT),
+)
+BURST_TITLES = {"alone": "alone", "nothing": "16 sysbench", "qioi": "16 sysbench, QiOi"}
+
+
+def bursts(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_bursts.py's bursts: a folder for each repeat. Each ratio is to the same repeat's bursts alone."""
+    found: Values = {}
+    for folder in folders:
+        arms = json.loads((folder / "bursts.json").read_text())
+        alone = statistics.median(one["p95"] for one in arms["alone"])
+        for arm in BURST_TITLES:
+            for number, one in enumerate(arms.get(arm, []), 1):
+                p95 = one["p95"] if one["committed"] else None
+                values = {
+                    "p95": p95,
+                    "slower": ratio(p95, alone),
+                    "throughput": quotient(one["throughput"], arms["rate"]),
+                }
+                add(found, f"{arm}-{number}", values)
+    return Figures(BURSTS, rows_of(found, burst_title))
+
+
+def burst_title(key: str) -> str:
+    """Name a burst for a reader."""
+    arm, number = key.split("-")
+    return f"{BURST_TITLES[arm]}, burst {number}"
