@@ -22,15 +22,19 @@ export PIP_DEFAULT_TIMEOUT ?= 60
 again = for pause in 2 15 60 end; do { $(1); } && break; [ $$pause != end ] || exit 1; echo "== failed: once more in $$pause s"; sleep $$pause; done
 apt = $(call again,apt-get update -qq -o Acquire::Retries=5 && \
   apt-get install -y -qq --no-install-recommends -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600 $(1) >/dev/null)
+# Node.js from elsewhere brings an npm of its own, with which Debian's does not go together.
+NODE := $(if $(shell command -v npm),,nodejs npm)
 comma := ,
 pip = $(call again,$(PY) -m pip install -q --disable-pip-version-check $(1))
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # These tests fail unless they reach every branch of the laws, the journal and the guard (pyproject.toml, tool.coverage).
 COVERED := tests/controller tests/kernel
+# For each run of tests, how many were not run and why.
+SKIPPED := $(abspath build/skipped)
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: deb image demo test test-daemon test-rest test-host check race fuzz bench soak experiments headline spark kafka clean setup lint unit help k8s-tools demo-k8s
+.PHONY: deb image demo test test-daemon test-kubernetes test-rest test-host check race fuzz soak experiments publish figures spark kafka clean setup lint unit mutants help k8s-server k8s-tools demo-k8s
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
@@ -38,12 +42,13 @@ help:
 	@echo 'make test    every test, on real processes and cgroups (needs root)'
 	@echo 'make check   lint, types and unit tests (under 2 minutes)'
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
+	@echo 'make mutants  known mistakes, made in a copy of the sources one at a time: which of them no test notices'
 	@echo 'make race    the Go tests under the race detector, whole networks included'
 	@echo 'make fuzz    each of the ledger'"'"'s fuzzers for a minute (for another time: make fuzz FUZZTIME=10m)'
 	@echo 'make k8s-tools  build, once, what the Kubernetes tests run on (10 minutes)'
-	@echo 'make bench   the figures of docs/measured.md, measured here'
-	@echo 'make experiments  the papers'"'"' experiments, as a report (a night; leave the machine alone)'
-	@echo 'make headline  the picture of the README, measured and drawn anew (10 minutes; leave the machine alone)'
+	@echo 'make publish  measure every published figure whose code has changed (leave the machine alone; it can be resumed)'
+	@echo 'make figures  draw the published figures into README and docs'
+	@echo 'make experiments  the papers'"'"' experiments, as a report (4 hours; can be interrupted; leave the machine alone)'
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
 	@echo 'make kafka   what Kafka ordering needs: Java, Maven, and Apache Kafka'"'"'s brokers'
 	@echo 'make soak    an hour of overload; fails when a node'"'"'s memory grows without bound'
@@ -59,34 +64,43 @@ demo-k8s: setup k8s-tools
 	PYTHONPATH=deploy/k8s $(PY) -m demo_k8s $(DEMO_K8S)
 
 # Go's own limit of 10 minutes a package is too short for tests that start whole networks on a slow host.
-test: setup $(STAMPS)/apt-test lint
+# The last lines say which tests were not run, and why.
+test: setup $(STAMPS)/apt-test k8s-server lint
+	@rm -rf $(SKIPPED)
 	@echo '== tests: Python; what decides and what restores, with every branch reached'
-	$(BIN)/pytest -m 'not host' $(COVERED) --cov
-	@echo '== tests: Python; the rest, the daemon beside it'
-	@$(MAKE) --no-print-directory -j 2 test-daemon test-rest
+	$(BIN)/pytest -m 'not host' $(COVERED) --cov --skipped $(SKIPPED)/covered
+	@echo '== tests: Python; the rest, the daemon and Kubernetes beside it'
+	@$(MAKE) --no-print-directory -j 3 $(addprefix test-,$(BESIDE)) test-rest
 	@echo '== tests: Go'
-	cd ledger && go test -timeout 30m ./...
-	cd deploy/k8s/nri && go test ./...
+	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/ledger -timeout 30m ./...
+	cd deploy/k8s/nri && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/nri ./...
+	@$(PY) tests/support/skipped.py $(SKIPPED)
 
-# The daemon's tests wait for its windows and use a tenth of a core, so they run beside the others. Their output appears at
-# their end.
-test-daemon:
+# The daemon's tests wait for its windows, and those of Kubernetes for its API server, for most of their time. So they run
+# beside the others. Their output appears at their end.
+BESIDE := daemon kubernetes
+$(addprefix test-,$(BESIDE)): test-%:
 	@mkdir -p build
-	@$(BIN)/pytest -m 'not host' -p no:cacheprovider tests/daemon >build/test-daemon.txt 2>&1 || { cat build/test-daemon.txt; exit 1; }
-	@echo "== the daemon: $$(tail -1 build/test-daemon.txt)"
+	@$(BIN)/pytest -m 'not host' -p no:cacheprovider tests/$* --skipped $(SKIPPED)/$* >build/test-$*.txt 2>&1 || { cat build/test-$*.txt; exit 1; }
+	@echo "== tests/$*: $$(tail -1 build/test-$*.txt)"
 
 test-rest:
-	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED) tests/daemon)
+	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED) $(addprefix tests/,$(BESIDE))) --skipped $(SKIPPED)/rest
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
 test-host: setup spark kafka
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
-	@$(call apt,docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium nodejs npm mariadb-server-core mariadb-client-core)
+	@$(call apt,docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium $(NODE) mariadb-server-core mariadb-client-core)
 	$(BIN)/pytest -m host
 	@echo '== 1,000 containers created and removed while the daemon runs'
 	$(BIN)/pytest tests/engine -k many_containers_leave --containers 1000 --timeout 3600
 	@echo '== the daemon, killed 200 times at random moments under a changing load'
-	$(BIN)/pytest tests/daemon -k killed_at_random_moments --kills 200 --timeout 3600
+	$(BIN)/pytest tests/daemon tests/kubernetes -k killed_at_random_moments --kills 200 --timeout 3600
+
+# `make test` runs the Kubernetes tests that need no node on a real API server, which is built once, in minutes. Where that
+# can't be, they are skipped, and the last lines say so.
+k8s-server: setup $(STAMPS)/apt-test
+	@PYTHONPATH=deploy/k8s $(PY) -m demo_k8s.tools kube-apiserver kubectl || echo '== no API server: its tests are skipped'
 
 # tests/kubernetes and demo-k8s run on packages of apt, and on tools that are built once from Go modules into
 # /var/cache/qioi-k8s (20 minutes of CPU).
@@ -112,6 +126,10 @@ unit: setup $(STAMPS)/modules-test
 	cd ledger && go test -short ./...
 	cd deploy/k8s/nri && go test ./...
 
+# It takes fifteen minutes.
+mutants: setup
+	$(PY) tests/mutants/mutants.py
+
 # The race detector alone needs a C compiler.
 race: setup $(STAMPS)/modules-test
 	@command -v gcc >/dev/null || { $(call apt,gcc libc6-dev); }
@@ -122,24 +140,27 @@ race: setup $(STAMPS)/modules-test
 fuzz: setup
 	$(MAKE) --no-print-directory -C ledger fuzz
 
-bench: setup
-	@echo '== benchmarks (this takes a while; leave the machine alone)'
-	$(PY) benchmarks/run_all.py
+# Every figure in README and docs stands in docs/figures/data, as its command has written it. With real Fabric's, too:
+# make publish FABRIC=DIR, a folder of its binaries.
+publish: setup
+	@echo '== measuring what is published and missing or out of date (leave the machine alone)'
+	$(PY) benchmarks/publish.py measure $(if $(FABRIC),--fabric $(FABRIC))
+	$(PY) benchmarks/publish.py draw
 
-# Every experiment runs twice: with sizes scaled to this host's cores, and with the paper's own numbers.
+figures: setup
+	$(PY) benchmarks/publish.py draw
+
+# At the standard length, with the paper's own numbers of neighbours, the headline first: at most 4 hours, but for repeats
+# that were disturbed and are measured again. It can be interrupted at any time, and goes on where it was. What came out
+# is written to docs/experiments, at most 30 MB. At full length: qioi experiment run all --paper-size
+STANDARD := results/experiments/standard
 experiments: setup spark kafka
-	@echo '== the papers'"'"' experiments (hours; results/experiments/index.html lists the reports)'
-	@$(call apt,stress-ng linux-perf nodejs npm)
+	@echo '== the papers'"'"' experiments (4 hours; leave the machine alone; the same again goes on after an interruption)'
+	@$(call apt,stress-ng linux-perf $(NODE) mariadb-server-core mariadb-client-core prometheus-mysqld-exporter)
 	@failed=0; trap 'exit 130' INT TERM; \
-	$(BIN)/qioi experiment run all || failed=1; \
-	$(BIN)/qioi experiment run all --paper-size || failed=1; \
+	$(BIN)/qioi experiment run fig_8 all --standard --paper-size $(if $(wildcard $(STANDARD)/*/run.json),--resume,--output) $(STANDARD) || failed=1; \
+	$(BIN)/qioi experiment report --excerpt docs/experiments $(STANDARD) || failed=1; \
 	exit $$failed
-
-# The README shows throughput and latency of Fig. 8 at a fixed rate.
-headline: setup
-	@run=results/experiments/headline-$$(date +%Y%m%d-%H%M%S) && \
-	$(BIN)/qioi experiment run fig_8 --load fixed --paper-size --duration 18 --output $$run && \
-	cp $$run/fig_8/pictures/2-bars.svg docs/figures/fig_8.svg && echo "docs/figures/fig_8.svg is of $$run"
 
 spark: setup
 	@echo '== installing what Spark needs'

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from skipped import Skips
 
 pytest_plugins = ["shared_fixtures"]  # tests/support is on the path (pyproject.toml)
 
@@ -26,6 +27,9 @@ os.environ["QIOI_HOST_LOCK"] = ""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A run that is ended, as by timeout(1), takes down what it has started, as one that is interrupted does.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -38,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kills", type=int, default=10, help="how often the daemon is killed at a random moment (make test-host: 200)"
     )
     parser.addoption("--kills-seed", type=int, default=7, help="which random moments")
+    parser.addoption("--skipped", type=Path, help="a file for the reasons why tests are not run (skipped.py prints it)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (file := config.getoption("--skipped")) is not None:
+        config.pluginmanager.register(Skips(file))
 
 
 @pytest.fixture(scope="session")

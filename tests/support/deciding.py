@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from qioi.controller.findings.finder import Findings
+from qioi.controller.findings.limits import Limit
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
@@ -22,7 +23,7 @@ def decide(
     channels: Mapping[str, ChannelReading],
     delay: DelayReading | None,
     host: HostLoad | None,
-    hopeless: Mapping[str, str] | None = None,
+    limits: Mapping[str, Limit] | None = None,
     floors: Mapping[str, float] | None = None,
     presumed: Collection[str] = (),
     owed: Mapping[str, float | None] | None = None,
@@ -38,5 +39,5 @@ def decide(
         {name: Threshold(value, "configuration") for name, value in said.items()},
         forces={component.name: InForce(share, found, Placement((component.cgroup,), "no foreign work"))},
     )
-    findings = Findings({}, {}, frozenset(presumed), hopeless or {}, floors or {})
+    findings = Findings({}, {}, frozenset(presumed), limits or {}, floors or {})
     return controller.decide(period, findings, component)

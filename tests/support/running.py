@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import yaml
@@ -17,6 +19,11 @@ from waiting import DIES_WITH_TEST, PATIENCE, remove_group, until
 
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.show.http import UnreachableError, get_json
+
+#: Work of components that are woken again and again, for long and for a moment, and of a neighbour.
+NAPPING = "import time\nwhile True:\n    time.sleep(0.002)\n    for i in range(20000): pass"
+NIBBLING = "import time\nwhile True:\n    time.sleep(0.001)\n    for i in range(1000): pass"
+BUSY = "while True: pass"
 
 
 class Site:
@@ -37,6 +44,11 @@ class Site:
         self.log.touch()
         self.blocks = 0
         self.changes: dict[str, Any] = {}
+
+    def weigh(self, shares: int) -> None:
+        """Have all that the test runs its part of the CPUs, whatever else runs on this host."""
+        weight = shares if self.hierarchy.version == 1 else min(10_000, 100 * shares // 1024)
+        (self.hierarchy.folder(self.parent) / self.hierarchy.file).write_text(str(weight))
 
     def component(self, name: str, role: str = "peer") -> Path:
         path = f"{self.parent}/{name}"
@@ -114,6 +126,21 @@ class Site:
 
         until(step, pause=0.05)
 
+    def stays(self, condition: Callable[[], bool], periods: int = 20) -> None:
+        """Commit slowly, and see that something stays as it is while the daemon goes through so many periods."""
+        end = self.periods() + periods
+
+        def over() -> bool:
+            assert condition(), f"it did not stay for {periods} periods"
+            return self.periods() >= end
+
+        self.commit_until(over)
+
+    def periods(self) -> int:
+        """Say how many periods the daemon has gone through."""
+        status = self.status()
+        return int(status["totals"]["periods"]) if status else 0
+
     def close(self) -> None:
         for process in self.processes:
             if process.poll() is None:
@@ -134,3 +161,15 @@ def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[i
     process.send_signal(number)
     _, text = process.communicate(timeout=PATIENCE)
     return process.returncode, text
+
+
+def unrest(
+    chance: Random, longest: float, work: Sequence[subprocess.Popen[str]], commit: Callable[[int], object]
+) -> None:
+    """Commit, stop work and let it go on, at random and for up to ``longest`` seconds."""
+    stop = time.monotonic() + chance.uniform(0.0, longest)
+    while time.monotonic() < stop:
+        commit(chance.randint(1, 40))
+        if chance.random() < 0.05:
+            chance.choice(work).send_signal(chance.choice([signal.SIGSTOP, signal.SIGCONT]))
+        time.sleep(0.01)

@@ -46,6 +46,7 @@ class ToyInstruments:
         self.elections: list[LeaderChange] = []
         self.used: dict[str, float] = {}  # CPUs by group
         self.foreigners: tuple[Foreigner, ...] = ()
+        self.siblings: dict[str, dict[str, int]] = {}  # weights of running neighbours, by the group above them
         self.sources: Callable[[], list[SourceState]] = list
 
     def as_instruments(self, guard: Guard, hierarchy: Hierarchy) -> Instruments:
@@ -122,6 +123,9 @@ class ToyLevels(ToyPart):
         self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], raised: Iterable[str]
     ) -> dict[str, Placement]:
         return self.levels.step(now, [one.cgroup for one in components], self.toy.used, 2, raised)
+
+    def siblings(self) -> Mapping[str, Mapping[str, int]]:
+        return self.toy.siblings
 
     def foreigners(self, now: float) -> tuple[Foreigner, ...]:
         return self.toy.foreigners
