@@ -11,7 +11,7 @@ from running import Site
 from qioi.cli import main
 from qioi.commands import check, options
 from qioi.commands.options import places
-from qioi.settings.config import ConfigError
+from qioi.settings.documents import ConfigError
 
 
 @pytest.fixture

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 from deciding import decide as decide_once
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.proportional import Proportional
+from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
-from qioi.controller.levels.wants import Want
+from qioi.controller.levels.wants import InForce, Want
+from qioi.controller.period import Period
 from qioi.controller.policy import Controller, Policy
 from qioi.model import ChannelReading, Component, Decision, DelayReading, HostLoad, Role
 
@@ -40,6 +45,8 @@ PROPORTIONAL = {name: Policy(name, "proportional", 100.0) for name in ("red", "b
         (Role.PEER, "proportional", True),
         (Role.ORDERER, "proportional", True),
         (Role.BROKER, "proportional", True),
+        (Role.REPLICA, "proportional", True),
+        (Role.REPLICA, "adaptive", True),
         (Role.CHAINCODE, "proportional", False),  # the paper: chaincode keeps the default
         (Role.CHAINCODE, "adaptive", True),
         (Role.CLIENT, "proportional", False),
@@ -119,6 +126,46 @@ def test_bounds_and_default_come_from_the_share_found_unless_given() -> None:
     assert high.bounds.ceiling == 9000
 
 
+@pytest.mark.parametrize(
+    ("law", "stated", "found", "outweighs", "ceiling"),
+    [
+        ("adaptive", None, 1024, 0, 16_384),
+        ("adaptive", None, 1024, 2048, 16_384),
+        ("adaptive", None, 1024, 40_960, 40_960),
+        ("adaptive", None, 20_000, 0, 20_000),
+        ("adaptive", None, 20_000, 262_144, 262_144),
+        ("adaptive", 16_384, 1024, 40_960, 16_384),  # an operator's word stands
+        ("proportional", None, 1024, 40_960, 16_384),  # Algorithm 1 is followed to the letter
+    ],
+)
+def test_a_ceiling_that_nobody_stated_follows_the_neighbours(
+    law: str, stated: int | None, found: int, outweighs: int, ceiling: int
+) -> None:
+    _, bounds = Policy("red", law, 100.0, ceiling=stated).frame(found, outweighs)
+    assert bounds.ceiling == ceiling
+
+
+def test_a_law_goes_on_when_its_ceiling_has_moved() -> None:
+    """It is raised beyond the old one from where it stands, and nobody takes a share in force away."""
+    controller, one = Controller({"red": Policy("red", "adaptive", 100.0)}), Component("p", Role.PEER, "g/p")
+    shares, share = [], 1024
+    for now, outweighs in enumerate([0, 0, 0, 40_960, 40_960, 40_960], start=1):
+        period = Period(
+            float(now),
+            (one,),
+            {"red": ChannelReading("red", 20.0, 0.1)},
+            {"p": DelayReading("p", 0.1, 0.9, 10, 1.0)},
+            HostLoad(0.0, 0.9),
+            {"red": Threshold(100.0, "configuration")},
+            forces={"p": InForce(share, 1024, Placement(("g/p",), ""))},
+        )
+        made = controller.decide(period, Findings({}, {}, outweighs={"p": outweighs} if outweighs else {}), one)
+        assert made is not None
+        share = made.shares
+        shares.append(share)
+    assert shares == [8192, 16_384, 16_384, 40_960, 40_960, 40_960]
+
+
 def test_another_policy_goes_on_with_the_share_in_force() -> None:
     controller = Controller(PROPORTIONAL)
     one = component("a", Role.PEER, "red", "blue")
@@ -156,7 +203,7 @@ def test_a_channel_that_is_taken_to_be_sent_to_is_raised_and_that_is_said(law: s
     decision = decide_once(controller, 2.0, component("a"), 1024, 1024, silent, delay, None, presumed={"red"})
     assert decision is not None
     assert decision.changes is raised
-    assert decision.reason.startswith("no commit was seen yet, but its channel works; waits 90%") is raised
+    assert decision.reason.startswith("no commit is seen, but its channel works; waits 90%") is raised
 
 
 @pytest.mark.parametrize("law", ["proportional", "adaptive"])
@@ -227,14 +274,84 @@ def test_where_a_share_rests(found: int, default: int | None, ceiling: int, rest
 
 def test_a_law_does_not_wind_up_what_it_was_not_given() -> None:
     shares = {}
-    for given in (1500, None):
+    for got in (1500, None):
         controller, one = Controller({"red": Policy("red", "adaptive", 100.0)}), component("a", Role.PEER, "red")
         asked = decide(controller, one, red=50)
         assert asked is not None
         want = Want(asked, one.cgroup, Placement((one.cgroup,), ""))
-        less = Want(replace(asked, shares=given or asked.shares), one.cgroup, want.placement)
+        less = Want(replace(asked, shares=got or asked.shares), one.cgroup, want.placement)
         controller.limit_all((want,), (less,))
         after = decide(controller, one, now=2.0, share=less.decision.shares, red=50)
         assert after is not None
-        shares[given] = after.shares
+        shares[got] = after.shares
     assert 1500 <= shares[1500] < (shares[None] or 0)
+
+
+PART = st.tuples(
+    st.integers(1, 8),  # seconds of it
+    st.sampled_from([0.0, 0.0, 0.02, 0.1, 0.5, 0.9]),  # of which the component waits, beside foreign work
+    st.sampled_from([HostLoad(0.6, 0.1), HostLoad(0.0, 0.9)]),
+    st.lists(st.sampled_from([None, 40.0, 99.0, 130.0]), min_size=3, max_size=3),  # what each channel does
+    st.sampled_from([{}, {"c1": 4.0}]),  # lost leaders
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(PART, min_size=1, max_size=12), st.sampled_from([None, 2048]))
+def test_policies_that_are_given_anew_all_the_time_change_no_decision(
+    parts: list[tuple[int, float, HostLoad, list[float | None], dict[str, float]]], default: int | None
+) -> None:
+    """Of two controllers one is given its policies anew all the time, and so looks for all its laws anew."""
+    policies = {f"c{n}": Policy(f"c{n}", "adaptive", 100.0, default=default if n == 2 else None) for n in range(3)}
+    quick, thorough, one = Controller(policies), Controller(policies), component("o", Role.ORDERER)
+    now, shares = 0.0, [1024, 1024]
+    for seconds, waits, host, rates, floors in parts:
+        channels = {
+            name: ChannelReading(name, rate, 0.1 if rate is not None else None)
+            for name, rate in zip(policies, rates, strict=True)
+        }
+        for _ in range(seconds):
+            now += 1.0
+            thorough.adopt(policies)
+            delay = DelayReading("o", 0.3, 0.3 * waits / (1 - waits), 100, 1.0)
+            made = [
+                decide_once(each, now, one, share, 1024, channels, delay, host, floors=floors)
+                for each, share in zip((quick, thorough), shares, strict=True)
+            ]
+            assert made[0] == made[1]
+            shares = [decision.shares for decision in made if decision is not None]
+
+
+def test_a_component_of_two_channels_that_is_forgotten_begins_anew() -> None:
+    policies = {name: Policy(name, "adaptive", 100.0) for name in ("red", "blue")}
+    controller, one, delay = Controller(policies), component("a"), DelayReading("a", 0.1, 0.0, 10, 1.0)
+
+    def step(now: float, found: int) -> int:
+        channels = {name: ChannelReading(name, 100.0, 0.1) for name in policies}
+        decision = decide_once(controller, now, one, found, found, channels, delay, HostLoad(0.9, 0.0))
+        assert decision is not None
+        return decision.shares
+
+    assert [step(float(now), 1024) for now in range(3)] == [1024] * 3
+    controller.forget("a")
+    controller.forget("never seen")
+    assert [step(float(now), 700) for now in range(3, 6)] == [700] * 3
+    assert step(6.0, 800) == 800
+
+
+def test_a_component_that_waits_is_asked_about_for_every_channel() -> None:
+    policies = {"red": Policy("red", "adaptive"), "blue": Policy("blue", "adaptive", ceiling=2048)}
+    controller, one, full = Controller(policies), component("a"), HostLoad(0.0, 0.9)
+    channels = {name: ChannelReading(name, 100.0, 0.1) for name in policies}
+
+    def step(now: float, wait: float) -> Decision:
+        delay = DelayReading("a", 0.1, wait, 10, 1.0)
+        decision = decide_once(controller, now, one, 1024, 1024, channels, delay, full)
+        assert decision is not None
+        return decision
+
+    assert [step(float(now), 0.0).shares for now in range(3)] == [1024] * 3
+    raised = step(3.0, 0.9)
+    assert raised.shares > 2048
+    assert len(raised.asks) == 2
+    assert {shares for _, shares in raised.asks} == {raised.shares, 2048}

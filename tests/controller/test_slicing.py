@@ -15,6 +15,7 @@ from toy_scheduler import DEFAULT, ToyScheduler
 from waiting import until
 
 from qioi.commands.explain import lines
+from qioi.controller.findings.limits import Reason
 from qioi.controller.findings.slice_trial import IN_FORCE, LOSING_PAIRS, NOT_NEEDED, PHASE
 from qioi.controller.guard.restore import Result
 from qioi.controller.guard.thread_slices import Counts
@@ -355,3 +356,22 @@ def test_a_component_that_was_put_on_no_cpu_has_no_slice(tmp_path: Path) -> None
     delays = {"p": DelayReading("p", 0.0, 0.1, 0, 1.0)}
     state = slicer.step(SlicePeriod(0.0, [Component("p", Role.PEER, "g")], delays, {}, True))
     assert (state.slices, guard.wanted) == ({}, {})
+
+
+def test_slices_and_shares_are_never_on_trial_at_once(tmp_path: Path) -> None:
+    """Slices are first, and shares wait until there is a verdict on them."""
+    site, _ = make(tmp_path, "auto")
+    effects, slicer = site.daemon._finder._effects, site.toy.slicer
+    tried: list[tuple[bool, bool]] = []
+    site.toy.waits["peer0"] = (0.05, 0.95)
+    for second in range(120):
+        site.run(1)
+        tried.append((effects.trying, slicer.trying))
+        # From the raise on it seems to have helped, until real-time neighbours come in a trial of slices.
+        site.toy.waits["peer0"] = (0.05, 0.3) if second < 20 else (0.05, 0.95)
+    assert (True, True) not in tried
+    assert tried.index((False, True)) < tried.index((True, False))
+    assert (True, False) not in tried[:30]
+    limit = site.component("peer0").limit
+    assert limit is not None
+    assert limit.reason is Reason.NO_EFFECT

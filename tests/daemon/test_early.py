@@ -66,14 +66,34 @@ def test_an_onset_brings_two_periods_at_once_and_then_they_follow_each_other_aga
 
 def test_a_host_that_does_not_say_is_not_looked_at(tmp_path: Path) -> None:
     looks = OnsetWatch(tmp_path / "missing")
-    assert looks.pause(1.0) == float("inf")
+    assert looks.pause(0.0, 1.0) == float("inf")
     assert looks.look(0.0) is None
     (tmp_path / "loadavg").write_text("nothing\n")
     looks = OnsetWatch(tmp_path / "loadavg")
-    assert looks.pause(1.0) == EVERY
-    assert looks.pause(0.1) == float("inf")  # as prompt by itself
+    assert looks.pause(0.0, 1.0) == 0.0
+    assert looks.pause(0.0, 0.1) == float("inf")  # as prompt by itself
     assert looks.look(0.0) is None
-    assert looks.pause(1.0) == float("inf")
+    assert looks.pause(0.0, 1.0) == float("inf")
+
+
+def test_looks_follow_each_other_whatever_periods_begin_between_them(tmp_path: Path) -> None:
+    (tmp_path / "loadavg").write_text("0.5 0.5 0.5 2/100 7\n")
+    looks = OnsetWatch(tmp_path / "loadavg")
+    looks.look(10.0)
+    assert looks.pause(10.0, 1.0) == pytest.approx(EVERY)
+    assert looks.pause(10.15, 1.0) == pytest.approx(EVERY - 0.15)  # a period has just ended
+    assert looks.pause(10.3, 1.0) == 0.0
+    assert looks.pause(0.0, 1.0) == EVERY  # a clock that went back
+
+
+def test_an_onset_that_is_found_as_a_period_is_due_shortens_the_next_one() -> None:
+    pace = Pace(10.0)
+    pace.hurry(10.01, "27 threads are runnable")
+    assert (pace.due, pace.early) == (10.0, None)
+    pace.ended(10.02, 1.0, 0.01)
+    assert (pace.due, pace.early) == (10.0 + SHORT, f"{SHORT:g} s after 27 threads are runnable")
+    pace.ended(10.32, 1.0, 0.01)
+    assert (pace.due, pace.early) == (10.0 + SHORT + 1.0, None)
 
 
 def test_for_a_second_after_an_onset_it_is_told(tmp_path: Path) -> None:

@@ -19,23 +19,47 @@ PEER, ORDERER = "hyperledger/fabric-peer:2.5", "registry.example:5000/hyperledge
 CHAINCODE = f"dev-peer0.org1.example.com-basic_1.0-{'ab' * 32}:latest"
 OTHER = "postgres:16"
 
-#: A static program that writes commit lines of a channel, COUNT a second, as a peer of Fabric 2.5 does.
+#: A static program that stands in for a peer of Fabric 2.5. `CHANNEL RATE [WORK]`: it writes RATE commit lines a second
+#: at most, each after WORK milliseconds of CPU time. `hog`: it takes all the CPU time that it gets, for ten minutes: it
+#: must not stay when a test is killed.
 WRITER = """package main
 
 import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 )
 
+func used() time.Duration {
+	var usage syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func work(span time.Duration) {
+	for end := used() + span; used() < end; {
+	}
+}
+
 func main() {
-	pause := time.Hour
+	if os.Args[1] == "hog" {
+		for begun := time.Now(); time.Since(begun) < 10*time.Minute; {
+			work(time.Second)
+		}
+		return
+	}
+	pause, each := time.Hour, 0
+	if len(os.Args) > 3 {
+		each, _ = strconv.Atoi(os.Args[3])
+	}
 	if n, _ := strconv.Atoi(os.Args[2]); n > 0 {
 		pause = time.Second / time.Duration(n)
 	}
 	for i := 0; ; i++ {
 		time.Sleep(pause)
+		work(time.Duration(each) * time.Millisecond)
 		fmt.Fprintf(os.Stderr, "%s UTC 002b INFO [kvledger] commit -> [%s] Committed block [%d] with 1 transaction(s) "+
 			"in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\\n",
 			time.Now().UTC().Format("2006-01-02 15:04:05.000"), os.Args[1], i)
@@ -118,11 +142,18 @@ class EngineSite:
                 repository, _, tag = name.rpartition(":")
                 assert client.api.tag("qioi/scratch:1", repository, tag)
 
-    def run(self, image: str, name: str, rate: int = 0, channel: str = "red", **more: Any) -> str:
-        """Start a container; give its id."""
+    def run(self, image: str, name: str, rate: int = 0, channel: str = "red", work: int = 0, **more: Any) -> str:
+        """Start a container that commits, each time after so many milliseconds of work; give its id."""
+        return self._run(image, name, [channel, str(rate), str(work)], **more)
+
+    def run_hog(self, name: str, **more: Any) -> str:
+        """Start a neighbour: a container that takes all the CPU time that it gets, and comes again with its engine."""
+        return self._run(OTHER, name, ["hog"], restart_policy={"Name": "always"}, **more)
+
+    def _run(self, image: str, name: str, arguments: list[str], **more: Any) -> str:
         with contextlib.closing(self.client()) as client:
             container = client.containers.run(
-                image, ["/writer", channel, str(rate)], name=name, detach=True, network_mode="none",
+                image, ["/writer", *arguments], name=name, detach=True, network_mode="none",
                 log_config={"type": "json-file", "config": {"max-size": "1m", "max-file": "3"}}, **more,
             )  # fmt: skip
             return str(container.id)

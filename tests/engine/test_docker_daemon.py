@@ -22,15 +22,8 @@ from qioi.show.http import UnreachableError, get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host]
 
-
-#: The command line on a host that does not account for groups' CPU time: components are then acted at in their own
-#: groups, of which an engine keeps a record, wherever the host's other work happens to be.
-OWN_LEVEL = """
-import qioi.daemon.assembly
-from qioi.cli import main
-qioi.daemon.assembly.find_cpu_accounts = lambda hierarchy: None
-main()
-"""
+#: The share of the engine's group, beside whatever else the machine does.
+PREFERRED = 4096
 
 
 class Daemon:
@@ -58,7 +51,7 @@ class Daemon:
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def start(self) -> None:
-        command = [sys.executable, "-c", OWN_LEVEL, "run", "-c", str(self.config())]
+        command = [sys.executable, "-m", "qioi.cli", "run", "-c", str(self.config())]
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(command, stderr=log, text=True)
         until(lambda: self.status() is not None or self.ended())
@@ -88,15 +81,23 @@ class Daemon:
 
 @pytest.fixture
 def daemon(tmp_path: Path, engine: EngineSite) -> Iterator[Daemon]:
+    """A daemon, and a container that works, so that a component competes at its own level, which its engine records."""
+    engine.run_hog("beside")
+    # What else this machine does must not take the most of it: it would show another level.
+    (engine_group() / find_hierarchy().file).write_text(str(PREFERRED))
     daemon = Daemon(tmp_path, engine)
     yield daemon
     if not daemon.ended():
         daemon.end(signal.SIGKILL)
 
 
+def engine_group() -> Path:
+    return find_hierarchy().folder("docker")
+
+
 def share(container: str) -> int:
     hierarchy = find_hierarchy()
-    return int((hierarchy.folder(f"docker/{container}") / hierarchy.file).read_text())
+    return int((engine_group() / container / hierarchy.file).read_text())
 
 
 def raise_peer(daemon: Daemon, engine: EngineSite) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from engine_site import PEER, EngineSite
-from test_docker_daemon import Daemon, daemon, raise_peer, share
+from test_docker_daemon import PREFERRED, Daemon, daemon, raise_peer, share
 from waiting import until
 
 from qioi.discovery.told import ToldFiles
@@ -170,6 +170,9 @@ def test_a_container_below_a_group_of_its_operators(daemon: Daemon, engine: Engi
     hierarchy = find_hierarchy()
     parent = f"qioi-parent-{os.getpid()}"
     try:
+        engine.remove("beside")
+        engine.run_hog("beside-it", cgroup_parent=f"/{parent}")
+        (hierarchy.folder(parent) / hierarchy.file).write_text(str(PREFERRED))
         container = engine.run(PEER, "peer0", rate=10, cgroup_parent=f"/{parent}")
         file = hierarchy.folder(f"{parent}/{container}") / hierarchy.file
         daemon.start()

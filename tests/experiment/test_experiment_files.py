@@ -35,7 +35,8 @@ def test_every_experiment_of_the_papers_is_there_and_right() -> None:
         assert f"QiOi, {figure}" in papers
     assert {"QiOi, Fig. 12", "QiOi, Table 5"} <= papers
     assert {"StreamChain, Fig. 5", "StreamChain, Fig. 6", "StreamChain, Fig. 7"} <= papers
-    assert {"tenants", "comes_and_goes", "quotas", "laws", "block_stream"} <= set(names)
+    assert {f"ResilientDB, Fig. {number}" for number in (1, *range(7, 18))} <= papers
+    assert {"tenants", "comes_and_goes", "quotas", "laws", "block_stream", "protect_ordering"} <= set(names)
 
 
 def test_every_arm_but_the_first_is_paired() -> None:
@@ -69,10 +70,13 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("loads", "slow"), {"driver": "caliper", "clients": 3}, "benchmark"),
         (("networks", "tiny"), {"messages": 3}, "mode block"),
         (("networks", "tiny"), {"mode": "blocks"}, "block"),
+        (("networks", "tiny"), {"nodes": 3}, "nodes are of a database: cassandra, mysql, mariadb"),
+        (("networks", "tiny"), {"system": "mysql"}, "system mysql has the chaincodes kv, scm only"),
         (("arms", 1, "neighbours"), {"sysbench": 1, "spark": 1}, "one kind"),
         (("arms", 1, "neighbours"), {"sysbench": 1, "come": 3.0}, "given together"),
         (("arms", 1, "neighbours"), {"sysbench": 1, "come": 1.0, "go": 30.0}, "at most the duration"),
         (("arms", 1, "neighbours"), {"quota": 0.5}, "need a neighbour"),
+        (("arms", 1, "neighbours"), {"beside": "follower"}, "need a neighbour"),
         (("arms", 2, "protection"), {"law": "adaptive", "shares": 5}, "exactly one of law and shares"),
         (("arms", 2, "protection"), {"shares": 5, "k": 4.0}, "of a law"),
         (("arms", 2, "nmae"), "x", "arms.2.nmae: unknown key: accepted are name, title, neighbours"),
@@ -82,8 +86,8 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("timing", "profile"), 5.0, "up to the duration"),
         (("networks", "tiny", "channels"), ["a", "a"], "distinct names"),
         (("networks", "tiny", "channels"), ["My Channel"], "distinct names"),
-        (("networks", "tiny", "chaincodes"), ["smalbank"], "accepted are fabcoin, kv, marbles, simple, smallbank"),
-        (("loads", "slow", "chaincode"), "marbles", "the driver load drives smallbank and kv"),
+        (("networks", "tiny", "chaincodes"), ["smalbank"], "accepted are fabcoin, kv, marbles, scm, simple, smallbank"),
+        (("loads", "slow", "chaincode"), "marbles", "the driver load drives fabcoin, kv, scm, smallbank"),
         (("loads", "slow", "workload"), "put", "accepted for smallbank are create, mix"),
         (("loads", "slow"), {**CALIPER, "benchmark": "tpcc"}, "loads.slow: benchmark tpcc: marbles, simple, smallbank"),
         (("loads", "slow"), {**CALIPER, "chaincode": "simple", "workload": "put"}, "workload is of the driver load"),
@@ -93,6 +97,7 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("arms", 2, "protection", "daemon"), {"slice": "auto"}, "arms.2.protection.daemon.slice: unknown key"),
         (("arms", 2, "protection", "daemon"), {"slices": "may"}, 'daemon.slices: "may": accepted is'),
         (("figures", 0, "metrics"), ["stage.nosuch"], "no metric 'stage.nosuch'"),
+        (("figures", 0, "metrics"), ["kind.get.p33"], "no metric 'kind.get.p33'"),
         (("loads", "fast"), {"rate": 60.0}, "figures.3: kind: time: 6 panels: at most 4"),
         (("figures", 0, "load"), "fast", "accepted are slow"),
         (("goals",), [{"what": "x", "metric": "p95", "arm": "qioi"}], "exactly one of least and most"),

@@ -11,13 +11,21 @@ from typing import Any
 import pytest
 
 from qioi.experiment.condense import Traces, speed_of_reaction
-from qioi.experiment.drivers import caliper_result, client_flags, client_metrics, read_result, stages, together
+from qioi.experiment.drivers import (
+    QUARTILES,
+    caliper_result,
+    client_flags,
+    client_metrics,
+    stages,
+    together,
+)
+from qioi.experiment.metrics import known_metric, metric
 from qioi.experiment.neighbours import set_quota
 from qioi.experiment.profiling import Profiler
 from qioi.experiment.session import disturbance
 from qioi.experiment.spec import LoadSpec, Timing
 from qioi.lab.figures import LoadFigures
-from qioi.lab.load import LoadResult
+from qioi.lab.load import LoadResult, read_result
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample
 from qioi.model import Role
@@ -89,19 +97,44 @@ def test_a_round_that_committed_nothing_is_an_error() -> None:
 def test_stages_are_the_clients_and_the_nodes() -> None:
     document = {
         "committed": 1,
+        "latency_ms": {"mean": 9.0},
         "stages_ms": {"endorse": {"mean": 1.5}},
+        "kinds": {"get": {"committed": 4, "latency_ms": {"min": 1, "p25": 2, "p50": 3, "p75": 4, "max": 5, "mean": 3}}},
         "breakdown": {
             "stages": [{"stage": "order", "mean_ms": 2.5}],
             "busy": [{"stage": "verify", "share": 0.1}, {"stage": "verify", "share": 0.5}],
         },
     }
-    assert stages(document) == {"stage.endorse": 1.5, "node.order": 2.5, "busy.verify": 50.0}
+    quartiles = {f"kind.get.{part}": value for part, value in zip(QUARTILES, (1, 2, 3, 4, 5), strict=True)}
+    of_stages = {"stage.endorse": 1.5, "node.order": 2.5, "busy.verify": 50.0}
+    assert stages(document) == {**of_stages, "kind.get.count": 4, **quartiles}
+    assert all(known_metric(name) and metric(name).title for name in stages(document))
     assert stages({"committed": 0, "stages_ms": {"endorse": {"mean": 0}}}) == {}
+
+
+def test_ordering_is_what_the_other_stages_leave_of_the_latency() -> None:
+    spent = {"endorse": 2.0, "order": 1.0, "validate": 4.0, "flush": 1.0}
+    document: dict[str, Any] = {
+        "committed": 5,
+        "latency_ms": {"mean": 20.0},
+        "stages_ms": {},
+        "breakdown": {"stages": [{"stage": one, "mean_ms": ms} for one, ms in spent.items()], "busy": []},
+    }
+    found = {name: value for name, value in stages(document).items() if name.startswith("part.")}
+    assert found == {"part.endorse": 10.0, "part.order": 65.0, "part.validate": 25.0}
+    assert all(map(known_metric, found))
+    document["committed"] = 0
+    assert not any(name.startswith("part.") for name in stages(document))
 
 
 def test_flags_are_spelled_once() -> None:
     spec = LoadSpec(rate=5.0, chaincode="kv", workload="ycsb50", accounts=1000, breakdown=True)
     assert client_flags(spec) == (*("--chaincode", "kv", "--workload", "ycsb50", "--accounts", "1000", "--breakdown"),)
+    shell = LoadSpec(
+        rate=0.1, chaincode="kv", workload="insert", read_share=0.5, burst=5, fresh="process", queries=True
+    )
+    flags = ("--chaincode", "kv", "--workload", "insert", "--read-share", "0.5", "--burst", "5", "--fresh", "process")
+    assert client_flags(shell) == (*flags, "--queries")
 
 
 def sample(at: float, shares: int) -> Sample:

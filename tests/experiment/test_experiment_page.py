@@ -258,3 +258,19 @@ def test_a_browser_draws_every_picture_and_complains_of_nothing(report: Path) ->
         assert f'data-pictures="{pictures}"' in done.stdout
         assert 'data-wide="true"' in done.stdout
         assert [line for line in done.stderr.splitlines() if ":CONSOLE" in line] == []
+
+
+def test_kinds_of_operations_are_shown_as_boxes(document: dict[str, Any], tmp_path: Path) -> None:
+    document["figures"] = [{"kind": "boxes", "title": "Kinds", "metrics": ["kind.get", "kind.insert"]}]
+    plan = make_plan(load(document, tmp_path), 2)
+    cells = row(100, 50, 100)
+    parts = {f"kind.get.{part}": float(number) for number, part in enumerate(("min", "p25", "p50", "p75", "max"), 11)}
+    key = "tiny.slow.alone"
+    cells[key] = replace(cells[key], metrics={**cells[key].metrics, **parts})
+    filled(Store(tmp_path / "run" / "toy"), plan, [cells])
+    write_report(tmp_path / "run")
+    (drawn,) = (tmp_path / "run" / "toy").glob("**/1-boxes.svg")
+    text = drawn.read_text()
+    assert "get, ms" in text
+    assert "insert, ms" in text
+    assert text.count(">none<") == 5  # of the six boxes, five kinds had no operation

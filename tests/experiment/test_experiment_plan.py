@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from qioi.experiment import catalogue
+from qioi.experiment import catalogue, places
 from qioi.experiment.errors import SpecError
 from qioi.experiment.plan import Plan, make_plan, make_smoke, only
 from qioi.experiment.scale import scaled
-from qioi.experiment.session import check_host, probe_of
+from qioi.experiment.session import check_host, lab_options, probe_of
 from qioi.experiment.spec import ExperimentSpec, NetworkSpec
 from qioi.processes.errors import LabError
 
@@ -67,12 +68,27 @@ def test_only_what_needs_a_maximum_is_probed(spec: ExperimentSpec) -> None:
     assert make_plan(alone, 2).probed == ()
     assert make_plan(spec, 2).probed == ("tiny",)
     assert make_plan(catalogue.find("block_stream"), 2).probed == ("stream",)
-    assert make_plan(catalogue.find("sc_fig_7"), 2).probed == ("block500", "stream")
+    assert make_plan(catalogue.find("sc_fig_7"), 2).probed == ("block10", "stream")
 
 
 @pytest.mark.parametrize(("contracts", "driven"), [(["kv"], "kv"), (["marbles", "smallbank=1", "kv"], "smallbank")])
 def test_a_maximum_is_looked_for_by_a_contract_that_the_load_client_drives(contracts: list[str], driven: str) -> None:
     assert probe_of(NetworkSpec(chaincodes=contracts)).extra == ("--chaincode", driven)
+
+
+def test_a_databases_maximum_is_that_of_unique_inserts() -> None:
+    spec = NetworkSpec(system="cassandra", nodes=2, chaincodes=["kv"])
+    assert probe_of(spec).extra == ("--chaincode", "kv", "--workload", "insert")
+    options = lab_options(spec, 20_000)
+    assert (options.system, options.nodes) == ("cassandra", 2)
+
+
+def test_a_store_has_a_folder_of_its_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for kind, here, there in (("tmpfs", "memory", "disk"), ("ext4", "disk", "memory")):
+        monkeypatch.setattr(places, "file_system", lambda _, kind=kind: kind)
+        assert places.standing(tmp_path / "not" / "yet", here) == tmp_path / "not" / "yet"
+        assert places.standing(tmp_path, None) == tmp_path
+        assert places.standing(tmp_path, there) == (places.DISK if there == "disk" else places.MEMORY)
 
 
 @pytest.mark.parametrize("name", catalogue.names())
@@ -86,6 +102,21 @@ def test_a_smoke_version_keeps_pairs_together(name: str) -> None:
     assert plan.repeat_seconds < 120
     # What is written on the page is what was sent: the load's own title speaks of the whole version.
     assert all("here " in cell.load.title for cell in plan.cells if not cell.load.tenants)
+
+
+def test_a_smoke_version_has_as_many_orderers_as_bear_a_liar() -> None:
+    spec = catalogue.find("sc_fig_10")
+    some = spec.model_copy(update={"networks": {"pbft": spec.networks["pbft"], "raft": spec.networks["raft"]}})
+    networks = [cell.network for cell in make_smoke(some, cores=2).cells]
+    assert [(network.consenter, network.orderers) for network in networks] == [("bft", 4), ("raft", 1)]
+
+
+def test_where_a_sequencer_keeps_its_log_is_told_to_it_alone() -> None:
+    flag = "--sequencer-memory"
+    networks = catalogue.find("sc_fig_10").networks
+    assert [flag in lab_options(network, 17_000).extra for network in networks.values()] == [False, False, False, True]
+    with pytest.raises(ValidationError, match="sequencer_memory is of consenter sequencer"):
+        NetworkSpec(sequencer_memory=True)
 
 
 def test_a_window_that_ends_before_the_neighbours_go_is_refused() -> None:
@@ -102,8 +133,8 @@ def test_some_of_the_loads_bring_their_figures_and_sentences_alone() -> None:
     assert fixed.papers == []
     assert only(fig_8, ["saturating"]).papers == fig_8.papers
     assert only(fig_8, list(fig_8.loads)) == fig_8
-    goodput = only(catalogue.find("sc_fig_7"), ["k1000_p50", "k1000_p80"])
-    assert [figure.loads for figure in goodput.figures] == [["k1000_p50", "k1000_p80"], []]
+    goodput = only(catalogue.find("sc_fig_7"), ["k1000_p80", "k1000_p87"])
+    assert [figure.loads for figure in goodput.figures] == [["k1000_p80", "k1000_p87"], []]
     bars = fig_8.model_copy(update={"figures": [figure for figure in fig_8.figures if figure.load == "saturating"]})
     assert [figure.kind for figure in only(bars, ["fixed"]).figures] == ["table"]
     with pytest.raises(SpecError, match="fig_8: there is no load 'fast': accepted are saturating, fixed"):
@@ -124,6 +155,16 @@ def test_some_of_the_arms_bring_those_that_they_are_held_against_and_the_first()
     accepted = "alone, s16, proportional, adaptive"
     with pytest.raises(SpecError, match=f"fig_8: there is no arm 'k4': accepted are {accepted}"):
         only(fig_8, arms=["k4"])
+
+
+def test_some_of_the_networks_bring_the_first_where_a_load_is_a_part_of_its_maximum() -> None:
+    databases = catalogue.find("protect_database")
+    mysql = only(databases, networks=["mysql"])
+    assert list(mysql.networks) == ["mysql"]
+    assert {goal.network for goal in mysql.goals} == {"mysql"}
+    assert list(only(catalogue.find("block_stream"), networks=["block"]).networks) == ["stream", "block"]
+    with pytest.raises(SpecError, match="protect_database: there is no network 'oracle': accepted are cassandra, "):
+        only(databases, networks=["oracle"])
 
 
 def test_all_that_a_host_lacks_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from toy_experiment import load
 from waiting import PATIENCE, until
 
 from qioi.experiment import catalogue
+from qioi.experiment.spec import BENCHED
 from qioi.experiment.store import Store
 from qioi.lab.lab import Lab
 
@@ -30,8 +32,22 @@ def heavy(name: str) -> bool:
     )
 
 
-HEAVY = [name for name in catalogue.names() if heavy(name)]
-LIGHT = [name for name in catalogue.names() if not heavy(name)]
+def benched(name: str) -> bool:
+    """Whether it is about replicas without a ledger."""
+    return any(network.system in BENCHED for network in catalogue.find(name).networks.values())
+
+
+def asks_databases(name: str) -> bool:
+    """Whether it needs a database, and with it Maven: :data:`DATABASES` are run for all."""
+    return any(network.system not in {"ledger", *BENCHED} for network in catalogue.find(name).networks.values())
+
+
+HEAVY = [name for name in catalogue.names() if heavy(name) and not asks_databases(name)]
+LIGHT = [name for name in catalogue.names() if not (heavy(name) or asks_databases(name) or benched(name))]
+#: Of those on databases: with neighbours and a daemon, a session's reads and inserts, several inserts at once.
+DATABASES = ["protect_database", "thesis_2_3", "thesis_4_5"]
+#: One of those about replicas with real ones, and one with simulated ones: they differ in their flags.
+REPLICAS = ["rdb_fig_14", "rdb_fig_16"]
 #: Ports of a lab of four nodes, and how many labs stand side by side.
 PORTS, SIDE_BY_SIDE = 40, 4
 
@@ -67,10 +83,14 @@ def started() -> Iterator[list[Running]]:
 def check(output: Path, name: str) -> None:
     """See that every cell measured what it should have."""
     (repeat,) = Store(output / name).repeats()
+    assert name in (output / "report.html").read_text()
+    if benched(name):
+        assert all(cell.metrics["throughput"] > 0 for cell in repeat.cells.values())
+        return
     for key, cell in repeat.cells.items():
         # On a busy machine it may all have been committed after the window, while the client drained.
         assert cell.metrics["goodput"] > 0, key
-        assert cell.metrics["peer.cores"] > 0, key
+        assert cell.metrics["ledger.cores"] > 0, key
         folder = output / name / "repeats" / "1" / key
         assert (folder / "samples.csv").exists()
         arm = key.rsplit(".", 1)[1]
@@ -80,7 +100,6 @@ def check(output: Path, name: str) -> None:
             assert cell.metrics["neighbours.cores"] > 0, key
         protection = catalogue.find(name).arm(arm).protection
         assert ("daemon.cores" in cell.metrics) == (protection is not None and protection.law is not None), key
-    assert name in (output / "report.html").read_text()
 
 
 @pytest.mark.slow
@@ -89,9 +108,13 @@ def test_every_experiment_runs(started: list[Running], base_port: int, tmp_path:
     run_side_by_side(names, started, base_port, tmp_path)
 
 
+def test_replicas_without_a_ledger_are_measured(started: list[Running], base_port: int, tmp_path: Path) -> None:
+    run_side_by_side(REPLICAS, started, base_port, tmp_path)
+
+
 def run_side_by_side(names: list[str], started: list[Running], base_port: int, tmp_path: Path) -> None:
-    shares = [names[index::SIDE_BY_SIDE] for index in range(SIDE_BY_SIDE)]
-    outputs = [tmp_path / str(index) / "run" for index in range(SIDE_BY_SIDE)]
+    shares = [share for index in range(SIDE_BY_SIDE) if (share := names[index::SIDE_BY_SIDE])]
+    outputs = [tmp_path / str(index) / "run" for index in range(len(shares))]
     for index, (share, output) in enumerate(zip(shares, outputs, strict=True)):
         started.append(Running(share, output, base_port + PORTS * index, "--smoke", "--output", str(output)))
     for run, share, output in zip(started, shares, outputs, strict=True):
@@ -112,6 +135,21 @@ def test_the_heavy_ones_run(started: list[Running], base_port: int, tmp_path: Pa
     assert started[0].process.returncode == 0, said
     assert started[0].clean()
     check(output, name)
+
+
+@pytest.mark.slow
+@pytest.mark.host
+@pytest.mark.skipif(shutil.which("mvn") is None or shutil.which("mariadbd") is None, reason="needs Maven and MariaDB")
+@pytest.mark.parametrize("name", DATABASES)
+def test_those_on_databases_run(started: list[Running], base_port: int, tmp_path: Path, name: str) -> None:
+    output = tmp_path / "run"
+    started.append(Running([name], output, base_port, "--smoke", "--output", str(output)))
+    said = started[0].finish(600)
+    assert started[0].process.returncode == 0, said
+    assert started[0].clean()
+    check(output, name)
+    (repeat,) = Store(output / name).repeats()
+    assert all(cell.metrics["kind.insert.count"] > 0 for cell in repeat.cells.values())
 
 
 @pytest.mark.slow

@@ -13,21 +13,23 @@ pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
 
 
 # A boot each, so that each has time enough on a busy host, and can be run alone: -k pods.
-@pytest.mark.parametrize(
-    "tests",
-    [
-        (
-            "tests/controller/levers/test_actuators.py",
-            "tests/controller/guard/test_guard.py",
-            "tests/guest/inside/test_weights.py",
-        ),
-        ("tests/controller/levers/test_idle.py", "tests/guest/inside/test_idle_groups.py"),
-        ("tests/guest/inside/test_units.py",),
-        ("tests/guest/inside/test_unit_kinds.py",),
-        ("tests/guest/inside/test_kubepods.py",),
-    ],
-    ids=["guard", "idle", "units", "kinds", "pods"],
-)
+BOOTS = {
+    "guard": (
+        "tests/controller/levers/test_actuators.py",
+        "tests/controller/guard/test_guard.py",
+        "tests/controller/guard/test_guard_failures.py",
+        "tests/controller/guard/test_guard_and_others.py",
+        "tests/guest/inside/test_weights.py",
+    ),
+    "idle": ("tests/controller/guard/test_idle_groups.py", "tests/guest/inside/test_idle_on_v2.py"),
+    "units": ("tests/guest/inside/test_units.py",),
+    "kinds": ("tests/guest/inside/test_unit_kinds.py",),
+    "pods": ("tests/guest/inside/test_kubepods.py",),
+    "adaptive": ("tests/guest/inside/test_adaptive.py",),
+}
+
+
+@pytest.mark.parametrize("tests", BOOTS.values(), ids=BOOTS.keys())
 def test_everything_passes_on_cgroup_v2(tmp_path: Path, tests: tuple[str, ...]) -> None:
     try:
         guest = Guest(root_file_system(), tmp_path)

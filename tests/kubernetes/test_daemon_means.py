@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from demo_k8s.control_plane import ADMIN_TOKEN, ControlPlane, until
+from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
 from demo_k8s.node import remove_groups
 from test_api_server import add_policy, policy_path
 from test_api_server import pod as make_pod
@@ -79,7 +79,7 @@ def test_a_request_is_moved_while_the_daemon_runs(
         raise AssertionError((tmp_path / "log").read_text()) from error
     finally:
         daemon.send_signal(signal.SIGTERM)
-        ended = daemon.wait(60)
+        ended = daemon.wait(PATIENCE)
         log.close()
     assert ended == 0
     # At once, although the group has 1024 and not the request's 102: on cgroup v2 every group counts as 1024.

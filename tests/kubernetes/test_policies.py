@@ -16,18 +16,21 @@ from qioi.kubernetes.policies import judge
 
 
 def test_a_policy_is_read() -> None:
-    spec = {"threshold": 400, "law": "proportional", "k": 2, "bounds": {"floor": 512, "ceiling": 8192}}
+    bounds = {"floor": 512, "ceiling": 8192}
+    spec = {"threshold": 400, "law": "proportional", "k": 2, "bounds": bounds, "beyond": "ledger"}
     (one,) = judge([policy_object(**spec)])
     assert one.policy is not None
     assert (one.policy.channel, one.policy.threshold, one.policy.law) == ("fab/payments", 400.0, "proportional")
     assert (one.policy.k, one.policy.floor, one.policy.ceiling, one.policy.auto) == (2.0, 512, 8192, False)
+    assert one.policy.beyond == "ledger"
     assert (one.reason, one.accepted) == ("InForce", True)
 
 
 def test_what_is_left_out_is_as_the_schema_says() -> None:
     (one,) = judge([policy_object()])
     assert one.policy is not None
-    assert (one.policy.law, one.policy.k, one.policy.ceiling, one.policy.auto) == ("adaptive", 4.0, 16384, True)
+    assert (one.policy.law, one.policy.k, one.policy.ceiling, one.policy.auto) == ("adaptive", 4.0, None, True)
+    assert one.policy.beyond == "neighbours"
 
 
 @pytest.mark.parametrize(
@@ -40,6 +43,7 @@ def test_what_is_left_out_is_as_the_schema_says() -> None:
         ({"channel": ""}, "BadChannel"),
         ({"channel": "a/b"}, "BadChannel"),
         ({"law": "pid"}, "BadLaw"),
+        ({"beyond": "nobody"}, "BadBeyond"),
         ({"k": 0}, "BadGain"),
         ({"k": "4"}, "BadGain"),
         ({"bounds": {"floor": 1}}, "BadBounds"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,15 +43,28 @@ def server(watched: Callable[[], bytes]) -> Iterator[Api]:
         thread.join()
 
 
+class Pauses(threading.Event):
+    """A request to stop, which notes for how long it is waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.begun.append(timeout or 0.0)
+        return super().wait(timeout)
+
+
 @pytest.mark.parametrize("stream", [b"", json.dumps(GONE).encode() + b"\n"], ids=["ended at once", "always too old"])
 def test_a_server_that_ends_every_stream_is_not_asked_all_the_time(
     stream: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 600.0)
     with server(lambda: stream) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
+        stop = reflector._stop = Pauses()
         reflector.start()
-        until(lambda: api.requests["watch", "200"] > 0)
-        time.sleep(0.3)  # in which it would be asked some hundred times
+        until(lambda: stop.begun)
+        assert stop.begun[0] >= 300
         assert (api.requests["watch", "200"], api.requests["list", "200"]) == (1, 1)
         assert reflector.problem is None
 

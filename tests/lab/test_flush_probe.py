@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
-from waiting import until
+from waiting import PATIENCE, until
 
 from qioi.lab.flush_probe import Flush, FlushProbe, file_system, flush_figures
 
@@ -18,6 +20,33 @@ def test_real_flushes_are_timed_and_nothing_is_left(tmp_path: Path) -> None:
     done = len(probe.flushes)
     time.sleep(0.25)
     assert len(probe.flushes) == done
+
+
+INTERRUPTED = """
+import sys, threading
+from pathlib import Path
+from qioi.lab.flush_probe import FlushProbe
+
+start = threading.Thread.start
+
+def interrupted(thread):
+    start(thread)
+    raise KeyboardInterrupt
+
+threading.Thread.start = interrupted
+try:
+    with FlushProbe(Path(sys.argv[1])):
+        pass
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_while_it_starts_ends_the_process(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path)], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("interrupted\n", "", 0)
 
 
 def test_figures_are_of_the_window_alone() -> None:

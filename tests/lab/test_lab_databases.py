@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
+import yaml
 
+from qioi.lab.daemon import daemon_config
 from qioi.lab.lab import Lab
-from qioi.lab.network import Node, parse_node
+from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.network import Network, Node, load_network, parse_node
 from qioi.lab.options import LabOptions
+from qioi.lab.systems import exporters
 from qioi.lab.systems.cassandra import TOKENS, CassandraSystem, sees
+from qioi.lab.systems.exporters import COUNTS
 from qioi.lab.systems.mariadb import followed
 from qioi.lab.systems.mysql import MySqlSystem
 from qioi.model import Role
+from qioi.model.counting import Count
+from qioi.monitor.metrics.exposition import parse_page
 from qioi.processes.errors import LabError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def replica(number: int) -> Node:
@@ -54,17 +70,51 @@ def test_whom_a_node_sees_is_in_its_log() -> None:
     assert not sees(log.replace("is now UP", "is now DOWN"), replica(2))
 
 
+def driven(lab: Lab, folder: Path, plan: LoadPlan, meanwhile: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """Put a load on it, and give what the client found."""
+    folder.mkdir()
+    with LoadRun(lab, plan, folder) as run:
+        meanwhile()
+        run_to_end(run, lab)
+    found: dict[str, Any] = json.loads((folder / "load.json").read_text())
+    return found
+
+
+def commits(network: Network) -> float:
+    """Give what all nodes' pages together count as commits, as a daemon reads them."""
+    about = COUNTS[network.mode]
+    labels = {name: tuple(values) for name, values in about["labels"].items()}  # type: ignore[attr-defined]
+    count = Count(str(about["metric"]), labels)
+    pages = [urllib.request.urlopen(node.metrics).read().decode() for node in network.nodes if node.metrics]
+    return sum(parse_page(page, {"db": count}).counts["db"] for page in pages)
+
+
+#: Half of the operations insert a new key, the others read one.
+INSERTS = ("--workload", "insert", "--read-share", "0.5", "--accounts", "50", "--value-size", "100")
+
+
 @pytest.mark.host
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mvn") is None, reason="needs Maven")
-def test_a_real_mysql_serves_durably_and_leaves_nothing(lab: Lab, base_port: int) -> None:
-    lab.up(LabOptions(system="mysql", base_port=base_port), die_with_parent=True)
-    (server,) = lab.status()
+def test_a_real_mysql_serves_durably_and_leaves_nothing(lab: Lab, base_port: int, tmp_path: Path) -> None:
+    network = lab.up(LabOptions(system="mysql", base_port=base_port), die_with_parent=True)
+    server, *beside = lab.status()
     assert server.ready
     command = Path(f"/proc/{server.pids[0]}/cmdline").read_text().split("\0")
     assert {"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"} <= set(command)
     with socket.create_connection(("127.0.0.1", base_port), timeout=60) as connection:
         assert b"8.0.15" in connection.recv(100)  # the greeting of the protocol names the version
+    found = driven(lab, tmp_path / "load", LoadPlan(1, 0.1, rate=50, extra=INSERTS))
+    assert (found["system"], found["committed"], found["failed"]) == ("mysql", 50, 0)
+    if beside:
+        before = commits(network)
+        again = driven(lab, tmp_path / "again", LoadPlan(1, 0.1, rate=50, extra=("--workload", "insert")))
+        assert commits(network) == before + again["committed"] + 5  # those of the warm-up count too
+    if shutil.which("go"):
+        command = ["go", "test", "-count=1", "-run", "TestDatabaseAndContractGiveTheSameAnswers", "./internal/load"]
+        named = {**os.environ, "QIOI_MYSQL": str(network.path)}
+        done = subprocess.run(command, cwd=ROOT / "ledger", env=named, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
     lab.down()
     assert not lab.tree.left()
     assert not lab.directory.exists()
@@ -81,13 +131,30 @@ def test_a_replica_is_followed_when_it_is_semi_synchronous() -> None:
 @pytest.mark.host
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mariadbd") is None, reason="needs mariadb-server-core and mariadb-client-core")
-def test_real_mariadb_replicates_and_leaves_nothing(lab: Lab, base_port: int) -> None:
+def test_real_mariadb_replicates_and_leaves_nothing(lab: Lab, base_port: int, tmp_path: Path) -> None:
     network = lab.up(LabOptions(system="mariadb", nodes=2, base_port=base_port), die_with_parent=True)
-    assert [entry.ready for entry in lab.status()] == [True, True]
+    assert [entry.ready for entry in lab.status() if entry.node.role is Role.REPLICA] == [True, True]
     assert "semi-sync" in network.nodes[0].log.read_text()
+    found = driven(lab, tmp_path / "load", LoadPlan(1, 0.1, rate=50, extra=INSERTS))
+    assert (found["system"], found["committed"], found["failed"]) == ("mariadb", 50, 0)
+    assert found["peers"] == ["replica1"]  # replicas refuse writes
     lab.down()
     assert not lab.tree.left()
     assert not lab.directory.exists()
+
+
+def test_a_server_has_an_exporter_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, found in (("with", "/bin/true"), ("without", None)):
+        monkeypatch.setattr(exporters, "find_mysqld_exporter", lambda found=found: found)
+        folder = tmp_path / name
+        folder.mkdir()
+        network = MySqlSystem(folder, LabOptions(system="mysql", base_port=20_000)).lay_out()
+        assert network == load_network(folder / "network.json")
+        replica, *others = network.nodes
+        assert [node.role for node in others] == ([Role.SUPPORT] if found else [])
+        assert replica.metrics == ("http://127.0.0.1:20050/metrics" if found else "")
+        document = yaml.safe_load(daemon_config(Lab(folder), network, law="adaptive", threshold=9))
+        assert ("throughput" in document["channels"]["mychannel"]) == bool(found)
 
 
 def test_mysql_has_one_node() -> None:
@@ -98,12 +165,30 @@ def test_mysql_has_one_node() -> None:
 @pytest.mark.host
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mvn") is None or shutil.which("java") is None, reason="needs Java and Maven")
-def test_a_real_ring_serves_and_leaves_nothing(lab: Lab, base_port: int) -> None:
+def test_a_real_ring_serves_and_leaves_nothing(lab: Lab, base_port: int, tmp_path: Path) -> None:
     network = lab.up(LabOptions(system="cassandra", nodes=2, base_port=base_port), die_with_parent=True)
     assert [node.role for node in network.nodes] == [Role.REPLICA] * 2
     assert all(entry.ready and len(entry.pids) == 1 for entry in lab.status())
     state = json.loads(lab.state_file.read_text())
     assert [one["role"] for one in state["components"]] == ["replica", "replica", "client"]
+    first = driven(lab, tmp_path / "load", LoadPlan(2, 3, rate=10, extra=INSERTS))
+    assert (first["system"], first["failed"]) == ("cassandra", 0)
+    assert first["kinds"]["insert"]["committed"] > 0
+    assert commits(network) >= 50 + first["kinds"]["insert"]["committed"]
+
+    def freeze() -> None:
+        frozen = lab.tree.group("replica2")
+        time.sleep(2)
+        frozen.signal(signal.SIGSTOP)
+        time.sleep(4)  # a coordinator gives up after two
+        frozen.signal(signal.SIGCONT)
+
+    # Without the other half of the ring no insert is agreed on, and its coordinator does not know what became of it.
+    plan = LoadPlan(10, 0.1, rate=10, extra=("--workload", "insert", "--value-size", "100"))
+    found = driven(lab, tmp_path / "frozen", plan, freeze)
+    assert found["lost_answers"] > 0
+    assert found["unknown"] == 0  # it was asked at SERIAL, until it answered
+    assert found["committed"] + found["failed"] == 100
     lab.down()
     assert not lab.tree.left()
     assert not lab.directory.exists()

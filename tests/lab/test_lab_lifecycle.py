@@ -102,9 +102,13 @@ def test_a_node_that_never_serves_is_named(
     lab: Lab, base_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QIOI_LEDGER", str(stuck_ledger(tmp_path, NO_ORDERER)))
-    with pytest.raises(LabError, match="orderer1 does not serve after 2 s"):
-        lab.up(small(base_port), timeout=2)
-    assert gone(lab)
+    for timeout in (2, 8, 32, 128):  # on a busy host the others may need longer to serve
+        with pytest.raises(LabError, match=rf" does not serve after {timeout} s") as caught:
+            lab.up(small(base_port), timeout=timeout)
+        assert gone(lab)
+        if str(caught.value).startswith("orderer1 "):
+            return
+    pytest.fail(f"another one is named: {caught.value}")
 
 
 def test_a_node_killed_later_is_seen(lab: Lab, base_port: int) -> None:

@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qioi.model import Credentials, Role
-from qioi.settings.config import ConfigError, load_config, survey
+from qioi.model.counting import Count
+from qioi.settings.config import load_config, survey
+from qioi.settings.documents import ConfigError
 
 GOOD: dict[str, Any] = {
     "components": [{"name": "peer0", "role": "peer", "cgroup": "fab/peer0", "log": "peer0.log", "channels": ["red"]}],
@@ -117,6 +119,18 @@ def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> 
             "qioi.yaml: channels.red.threshold: missing: law proportional needs a number",
         ),
         ({"channels": {"blue": {}}}, "qioi.yaml: channels.blue: no component with a `log` serves it"),
+        (
+            {"channels": {"red": {"throughput": {"metric": "a b"}}}},
+            'qioi.yaml: channels.red.throughput.metric: "a b": accepted is a metric\'s name, as its page shows it',
+        ),
+        (
+            {"channels": {"red": {"throughput": {"metric": "a_total", "combine": "mean"}}}},
+            "qioi.yaml: channels.red.throughput.combine: \"mean\": accepted is 'sum' or 'max'",
+        ),
+        (
+            {"channels": {"red": {"throughput": {"metric": "a_total"}}}},
+            "qioi.yaml: channels.red.throughput: no component with a `metrics_url` serves it: accepted is one or more",
+        ),
         ({"docker": None}, "qioi.yaml: docker: null: accepted is a mapping of keys to values, {} for none"),
         ({"systemd": None}, "qioi.yaml: systemd: null: accepted is a mapping of keys to values, {} for none"),
         ({"channels": {"red": None}}, "qioi.yaml: channels.red: null: accepted is a mapping of keys to values, {} for"),
@@ -362,3 +376,20 @@ def test_any_value_is_accepted_or_refused_in_words(tmp_path: Path, key: str, val
     except ConfigError as error:
         caught = error.problems
     assert all(": " in problem for problem in caught)
+
+
+def test_a_channel_may_say_what_counts(tmp_path: Path) -> None:
+    path = tmp_path / "qioi.yaml"
+    node = {"name": "db1", "role": "replica", "cgroup": "db1", "channels": ["db"], "metrics_url": "http://127.0.0.1:1/"}
+    document = {
+        "components": [node],
+        "channels": {"db": {"throughput": {"metric": "a_total", "labels": {"kind": "w", "op": ["x", "y"]}}}},
+    }
+    path.write_text(yaml.safe_dump(document))
+    config = load_config(path)
+    assert config.throughput == {"db": Count("a_total", {"kind": ("w",), "op": ("x", "y")}, "sum")}
+    assert config.components[0].role is Role.REPLICA
+    document["defaults"] = {"throughput": {"metric": "b_total"}}
+    document["channels"] = {"db": {}}
+    path.write_text(yaml.safe_dump(document))
+    assert load_config(path).throughput == {"db": Count("b_total")}

@@ -12,7 +12,16 @@ from pydantic import BaseModel
 
 from qioi.controller.policy import Policy
 from qioi.discovery.containerd import DEFAULT_STATE
-from qioi.settings.config import ComponentConfig, FileConfig, MetricsConfig, OwnConfig, PolicyConfig, load_config
+from qioi.model import CEILING
+from qioi.settings.config import (
+    ComponentConfig,
+    FileConfig,
+    MetricsConfig,
+    OwnConfig,
+    PolicyConfig,
+    ThroughputConfig,
+    load_config,
+)
 from qioi.settings.kubernetes import KubernetesConfig
 from qioi.settings.salvage import sift
 from qioi.settings.sections import ContainerdConfig, DockerConfig, PodmanConfig, SelectConfig, SystemdConfig, UnitConfig
@@ -33,7 +42,7 @@ def test_every_key_is_explained_and_no_other() -> None:
     written = set(re.findall(r"^[ #-]*([a-z0-9_]+):", EXAMPLE.read_text(), re.MULTILINE))
     models: list[type[BaseModel]] = [
         FileConfig, ComponentConfig, DockerConfig, PodmanConfig, ContainerdConfig, SelectConfig, SystemdConfig,
-        UnitConfig, PolicyConfig, MetricsConfig, OwnConfig, KubernetesConfig,
+        UnitConfig, PolicyConfig, ThroughputConfig, MetricsConfig, OwnConfig, KubernetesConfig,
     ]  # fmt: skip
     assert written - {"mychannel"} == {key for model in models for key in model.model_fields}
 
@@ -42,10 +51,11 @@ def test_what_is_no_example_is_the_default() -> None:
     written = {key: value for key, value in yaml.safe_load(EXAMPLE.read_text()).items() if key not in EXAMPLES}
     usual = FileConfig().model_dump()
     assert {**written, "slices": "off"} == {key: usual[key] for key in written} | {
-        "defaults": {"ceiling": Policy("x", law="adaptive").ceiling, "priority": Policy("x", law="adaptive").priority},
+        "defaults": {"priority": Policy("x", law="adaptive").priority},
         "own": {key: value for key, value in usual["own"].items() if key in written["own"]},
     }
     commented = dict(re.findall(r"^ *# +(\w+): ([^\s#]+)", EXAMPLE.read_text(), re.MULTILINE))
+    assert int(commented["ceiling"]) == CEILING
     assert (float(commented["k"]), commented["fabric"]) == (Policy("x", law="proportional").k, "true")
     assert [commented[key] for key in ("socket", "state")] == ["/run/qioi/qioi.sock", DEFAULT_STATE]
 

@@ -9,7 +9,8 @@ import yaml
 
 from qioi.kubernetes.client import in_cluster
 from qioi.kubernetes.service import NoClusterError, reach
-from qioi.settings.config import ConfigError, load_config
+from qioi.settings.config import load_config
+from qioi.settings.documents import ConfigError
 from qioi.settings.kubernetes import KubernetesConfig
 
 

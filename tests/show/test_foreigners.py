@@ -145,6 +145,7 @@ def work(site: Site) -> Iterator[Callable[[str, str], None]]:
 
 @pytest.mark.slow
 def test_a_neighbour_is_named_until_it_is_called_mine(site: Site, work: Callable[[str, str], None]) -> None:
+    site.weigh(8192)
     site.component("peer0")
     work("peer0", "import time\nwhile True: time.sleep(0.01)")
     group, config = f"{site.parent}/hog", site.folder / "qioi.yaml"

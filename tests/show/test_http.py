@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import until
+from waiting import PATIENCE, until
 
 import qioi.show.connections
 import qioi.show.http
@@ -34,17 +34,22 @@ def sleeps(thread: int, seconds: float) -> bool:
     return switches(thread) == before
 
 
+def serving() -> list[threading.Thread]:
+    """Threads of services. One that is closed is not waited for for long, so another test's may still be at its end."""
+    return [one for one in threading.enumerate() if one.name == "status"]
+
+
 def test_a_server_that_nobody_asks_sleeps_and_one_that_is_closed_ends(tmp_path: Path) -> None:
     service = serve_unix(tmp_path / "sock", {"GET /status": ("application/json", lambda _: b'{"period": 1}')})
-    (thread,) = [one.native_id for one in threading.enumerate() if one.name == "status"]
-    assert thread is not None
+    until(lambda: len(serving()) == 1)
+    (thread,) = [one.native_id or 0 for one in serving()]
     for _ in range(2):
         assert get_json(tmp_path / "sock", "/status") == {"period": 1}
     with pytest.raises(UnreachableError, match="404"):
         get_json(tmp_path / "sock", "/other")
     assert any(sleeps(thread, 1.1) for _ in range(5))  # the last answer may still be on its way
     service.close()
-    assert not [one for one in threading.enumerate() if one.name == "status"]
+    until(lambda: not serving())
     with pytest.raises(UnreachableError):
         get_json(tmp_path / "sock", "/status")
 
@@ -119,22 +124,24 @@ def test_a_server_closed_while_it_is_busy_ends_when_its_client_lets_it(
     monkeypatch.setattr(qioi.show.connections, "ENDING", 0.01)
     failed: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda its: failed.append(its.exc_value))
-    go_on = threading.Event()
+    asked, go_on = threading.Event(), threading.Event()
 
     def held(_: object) -> bytes:
-        go_on.wait(60)
+        asked.set()
+        go_on.wait(PATIENCE)
         return b"{}"
 
     service = serve_unix(tmp_path / "sock", {"GET /status": ("application/json", held)})
-    (thread,) = [one for one in threading.enumerate() if one.name == "status"]
+    until(lambda: len(serving()) == 1)
+    (thread,) = serving()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.connect(str(tmp_path / "sock"))
         client.sendall(b"GET /status HTTP/1.0\r\n\r\n")
-        until(lambda: switches(thread.native_id or 0) > 0 and sleeps(thread.native_id or 0, 0.05))
+        assert asked.wait(PATIENCE)
         service.close()  # its time is up before the answer is made
         assert thread.is_alive()
         go_on.set()
-        thread.join(60)
+        thread.join(PATIENCE)
         assert client.recv(4096).startswith(b"HTTP/1.0 200")
     assert (thread.is_alive(), failed) == (False, [])
     assert (service._listener.fileno(), service._stop.fileno()) == (-1, -1)

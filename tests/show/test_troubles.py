@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 
+from qioi.controller.findings.bottleneck import Bottleneck, Kind
+from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.model import Working
 from qioi.monitor.commits.sources import SourceState
@@ -86,6 +88,16 @@ def well(**changes: Any) -> ComponentState:
             {K.FOREIGN_SHARE: "peer0", K.NOTHING_OURS: ""},
         ),
         (snapshot(well(working=None)), {}),
+        (snapshot(well(limit=Limit(Reason.BURNS, "burns", 0))), {K.BURNS: "peer0"}),
+        (snapshot(well(limit=Limit(Reason.QUOTA, "stopped"))), {K.QUOTA: "peer0"}),
+        (snapshot(well(limit=Limit(Reason.NO_EFFECT, "waits as long", 0))), {K.NO_EFFECT: "peer0"}),
+        (snapshot(well(limit=Limit(Reason.TRIED, "is tried", 4096))), {}),
+        (snapshot(well(limit=Limit(Reason.DISK, "waits"))), {}),  # the channel's bottleneck says it
+        (snapshot(channels=(replace(RED, bottleneck=Bottleneck(Kind.CPU, "")),)), {K.OUT_OF_REACH: "red"}),
+        (snapshot(channels=(replace(RED, bottleneck=Bottleneck(Kind.LEDGER, "")),)), {K.OUT_OF_REACH: "red"}),
+        (snapshot(channels=(replace(RED, bottleneck=Bottleneck(Kind.DISK, "")),)), {}),
+        (snapshot(channels=(replace(RED, throughput=96.0, bottleneck=Bottleneck(Kind.CPU, "")),)), {}),
+        (snapshot(channels=(replace(RED, threshold=None, bottleneck=Bottleneck(Kind.CPU, "")),)), {}),
     ],
 )
 def test_what_a_snapshot_shows(seen: Snapshot, expected: dict[K, str]) -> None:

@@ -1,4 +1,4 @@
-"""What is waited for: named from times alone, and not raised against where no share helps."""
+"""What is waited for: named from times alone, of each component, and not raised against where no share helps."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ import pytest
 from deciding import decide
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from qioi.controller.findings.bottleneck import Bottleneck, Diagnosis, Kind, Times
-from qioi.controller.findings.diagnoses import tell
-from qioi.controller.laws.law import Seen
+from qioi.controller.findings.bottleneck import Bottleneck, Kind, Machine, Times
+from qioi.controller.findings.diagnoses import Diagnosed, Diagnoses, anybody_suffers, tell
+from qioi.controller.findings.limits import Limit, Reason
+from qioi.controller.laws.thresholds import Threshold
+from qioi.controller.levels.placement import Level, Placement
+from qioi.controller.levels.wants import InForce
+from qioi.controller.period import Period
 from qioi.controller.policy import Controller, Policy
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role, Stalls
 
@@ -20,10 +25,37 @@ from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role, 
 BESIDE = HostLoad(0.0, 1.0)
 ALONE = HostLoad(0.0, 0.0)
 IDLE = HostLoad(0.8, 0.0)
+PEER = Component("peer0", Role.PEER, "g/peer0", ("red",))
 
 
 def delay(run: float, wait: float, name: str = "peer0") -> dict[str, DelayReading]:
     return {name: DelayReading(name, run, wait, 10, 1.0)}
+
+
+def period(
+    delays: Mapping[str, DelayReading],
+    host: HostLoad | None = BESIDE,
+    stalls: Stalls | None = None,
+    tps: float | None = 50.0,
+    age: float = 0.1,
+) -> Period:
+    """A period in which every component with a delay is a part of the channel, and T is 100."""
+    names = dict.fromkeys(("peer0", *delays))
+    components = tuple(replace_name(PEER, name) for name in names)
+    reading = {"red": ChannelReading("red", tps, age)}
+    return Period(0.0, components, reading, delays, host, {"red": Threshold(100.0, "configuration")},
+                  stalls=stalls or Stalls(0.0))  # fmt: skip
+
+
+def replace_name(one: Component, name: str) -> Component:
+    return Component(name, one.role, f"g/{name}", one.channels)
+
+
+def steady(one: Period, seconds: int = 30, diagnoses: Diagnoses | None = None) -> Diagnosed:
+    diagnoses = diagnoses or Diagnoses()
+    found = [diagnoses.step(one) for _ in range(seconds)][-1]
+    assert found.channels["red"].text
+    return found
 
 
 def diagnose(
@@ -33,12 +65,7 @@ def diagnose(
     tps: float | None = 50.0,
     age: float = 0.1,
 ) -> Kind:
-    """The verdict once it is steady; T is 100."""
-    diagnosis = Diagnosis()
-    for second in range(30):
-        diagnosis = diagnosis.step(Seen(float(second), tps, 100.0, age, host=host), delays, stalls)
-    assert diagnosis.found.text
-    return diagnosis.found.kind
+    return steady(period(delays, host, stalls, tps, age)).channels["red"].kind
 
 
 QUIET = Stalls(0.0)
@@ -91,39 +118,111 @@ def test_a_component_that_did_nothing_and_a_reading_of_no_time_count_for_nothing
 
 
 def test_one_slow_flush_is_no_verdict_and_the_end_of_many_takes_a_while() -> None:
-    diagnosis = Diagnosis()
+    diagnoses = Diagnoses()
 
-    def seconds(count: int, stalls: Stalls) -> list[Kind]:
-        nonlocal diagnosis
-        kinds = []
-        for _ in range(count):
-            diagnosis = diagnosis.step(Seen(0.0, 50.0, 100.0, 0.1, host=IDLE), delay(0.2, 0.0), stalls)
-            kinds.append(diagnosis.found.kind)
-        return kinds
+    def seconds(count: int, stalls: Stalls) -> Kind:
+        return steady(period(delay(0.2, 0.0), IDLE, stalls), count, diagnoses).channels["red"].kind
 
     seconds(5, QUIET)
-    assert Kind.DISK not in seconds(1, SLOW_DISK)
-    assert seconds(10, SLOW_DISK)[-1] is Kind.DISK
-    assert seconds(1, QUIET) == [Kind.DISK]
-    assert seconds(10, QUIET)[-1] is Kind.ELSEWHERE
+    assert seconds(1, SLOW_DISK) is not Kind.DISK
+    assert seconds(10, SLOW_DISK) is Kind.DISK
+    assert seconds(1, QUIET) is Kind.DISK
+    assert seconds(10, QUIET) is Kind.ELSEWHERE
 
 
-@given(st.lists(st.floats(0, 10), min_size=7, max_size=7), st.lists(st.floats(0, 10), min_size=7, max_size=7))
+def test_a_quota_that_stops_for_about_as_long_as_counts_is_no_coming_and_going() -> None:
+    diagnoses = Diagnoses()
+
+    def stopped(part: float) -> Kind:
+        one = period(delay(0.2, 0.0), IDLE, Stalls(0.0, {}, {"peer0": part}))
+        return steady(one, 20, diagnoses).channels["red"].kind
+
+    kinds = [stopped(part) for part in (0.15, 0.25, 0.15, 0.05)]
+    assert kinds == [Kind.ELSEWHERE, Kind.QUOTA, Kind.QUOTA, Kind.ELSEWHERE]
+
+
+STARVED = {name: delay(0.2, 0.8, name)[name] for name in ("peer0", "peer1", "cc0")}
+
+
+@pytest.mark.parametrize(
+    ("stalls", "whose", "reason"),
+    [
+        (Stalls(0.0, {}, {"cc0": 0.5}, {"cc0": "g/cc0"}), "cc0", Reason.QUOTA),
+        (Stalls(0.9, {"peer1": 2}), "peer1", Reason.DISK),
+    ],
+)
+def test_one_that_no_share_helps_costs_the_others_nothing(stalls: Stalls, whose: str, reason: Reason) -> None:
+    """A throttled chaincode, a peer on a slow disk: the others wait for the CPU, and are raised."""
+    found = steady(period(STARVED, BESIDE, stalls))
+    assert {name: one.reason for name, one in found.limits.items()} == {whose: reason}
+    assert {kind for name, kind in found.components.items() if name != whose} == {Kind.CPU}
+    assert found.lacking
+
+
+def test_whose_quota_or_disk_it_is_is_said() -> None:
+    found = steady(period(STARVED, BESIDE, Stalls(0.0, {}, {"cc0": 0.5, "peer1": 0.4}, {"cc0": "g", "peer1": "g"})))
+    assert found.channels["red"].text.endswith("of the time (cc0, peer1)")
+    assert found.limits["cc0"].text.endswith("of the time (g's)")
+
+
+def test_a_quota_that_foreign_work_uses_too_is_divided_by_shares() -> None:
+    one = period(delay(0.2, 0.8), BESIDE, Stalls(0.0, {}, {"peer0": 0.5}, {"peer0": "pods"}))
+
+    def limits(*levels: Level) -> Mapping[str, Limit]:
+        force = InForce(1024, 1024, Placement(("pods/a/peer0",), "", levels))
+        return steady(replace(one, forces={"peer0": force})).limits
+
+    assert limits(Level("pods/a/peer0", 0.0), Level("pods/a", None), Level("pods", 2.0))
+    assert not limits(Level("pods/a/peer0", 0.0), Level("pods/a", 0.3), Level("pods", 0.0))
+
+
+def test_a_client_waits_for_whatever_it_likes_and_one_without_channels_serves_all() -> None:
+    one = period(STARVED, BESIDE, SLOW_DISK)
+    client = Component("peer0", Role.CLIENT, "g/peer0")
+    assert not steady(replace(one, components=(client, *one.components[1:]))).limits
+    everywhere = Component("peer0", Role.PEER, "g/peer0")
+    assert steady(replace(one, components=(everywhere, *one.components[1:]))).limits
+
+
+def test_channels_that_have_their_components_in_common_are_judged_each_by_what_it_does() -> None:
+    one = period(STARVED, ALONE)
+    everywhere = tuple(Component(each.name, each.role, each.cgroup) for each in one.components)
+    owed = {name: Threshold(100.0, "configuration") for name in ("red", "blue")}
+    readings = {"red": ChannelReading("red", 50.0, 0.1), "blue": ChannelReading("blue", 100.0, 0.1)}
+    found = steady(replace(one, components=everywhere, owed=owed, channels=readings)).channels
+    assert {name: each.kind for name, each in found.items()} == {"red": Kind.LEDGER, "blue": Kind.NONE}
+
+
+def test_only_a_channel_that_does_less_than_it_should_suffers() -> None:
+    owed = {"red": Threshold(100.0, "configuration")}
+    assert anybody_suffers(0.0, {"red": ChannelReading("red", 50.0, 0.1)}, owed)
+    assert not anybody_suffers(0.0, {"red": ChannelReading("red", 100.0, 0.1)}, owed)
+    assert not anybody_suffers(0.0, {}, owed)
+
+
+NUMBERS = st.lists(st.floats(0, 10), min_size=5, max_size=5)
+
+
+@given(NUMBERS, NUMBERS)
 def test_smoothed_times_lie_between_the_old_and_the_new(old: list[float], new: list[float]) -> None:
-    mixed = Times(*old).add(Times(*new), 0.3)
-    for name, low, high in zip(Times.__struct_fields__, old, new, strict=True):
-        assert min(low, high) - 1e-9 <= getattr(mixed, name) <= max(low, high) + 1e-9
+    for kind in (Times, Machine):
+        names = kind.__struct_fields__
+        mixed = kind(*old[: len(names)]).add(kind(*new[: len(names)]), 0.3)  # type: ignore[arg-type]
+        for name, low, high in zip(names, old, new, strict=False):
+            assert min(low, high) - 1e-9 <= getattr(mixed, name) <= max(low, high) + 1e-9
 
 
-PEER = Component("peer0", Role.PEER, "g/peer0", ("red",))
+DISK = {"peer0": Limit(Reason.DISK, "the bottleneck is the disk")}
 
 
-def shares(controller: Controller, hopeless: dict[str, str], seconds: int) -> list[tuple[int, str]]:
-    share, made = 1024, []
-    for second in range(seconds):
+def shares(
+    controller: Controller, limits: dict[str, Limit], seconds: range, share: int = 1024
+) -> list[tuple[int, str]]:
+    made = []
+    for second in seconds:
         reading = {"red": ChannelReading("red", 50.0, 0.1)}
         decision = decide(
-            controller, float(second), PEER, share, 1024, reading, delay(0.1, 0.9)["peer0"], BESIDE, hopeless
+            controller, float(second), PEER, share, 1024, reading, delay(0.1, 0.9)["peer0"], BESIDE, limits
         )
         assert decision is not None
         share = decision.shares
@@ -131,22 +230,41 @@ def shares(controller: Controller, hopeless: dict[str, str], seconds: int) -> li
     return made
 
 
-def test_adaptive_does_not_raise_against_a_disk_and_lets_go_of_what_it_had_raised() -> None:
+def test_adaptive_does_not_raise_against_a_disk() -> None:
     controller = Controller({"red": Policy("red", "adaptive", 100.0)})
-    why = {"red": "the bottleneck is the disk"}
-    assert set(shares(controller, why, 20)) == {(1024, "the bottleneck is the disk: default share")}
-    raised = shares(Controller({"red": Policy("red", "adaptive", 100.0)}), {}, 3)[-1][0]
-    assert raised > 1024
+    assert set(shares(controller, DISK, range(20))) == {(1024, "the bottleneck is the disk: default share")}
+    assert shares(controller, {}, range(20, 23))[-1][0] > 1024
+
+
+def test_a_limit_above_what_is_asked_for_changes_nothing() -> None:
+    wide = {"peer0": Limit(Reason.DISK, "no more", 100_000)}
+    controllers = [Controller({"red": Policy("red", "adaptive", 100.0)}) for _ in range(2)]
+    assert shares(controllers[0], wide, range(3)) == shares(controllers[1], {}, range(3))
+
+
+def test_a_share_in_force_is_not_let_go_of_because_of_a_disk() -> None:
+    """It was raised against neighbours. Letting go of it would bring the waiting back, then the raise, and so on."""
     controller = Controller({"red": Policy("red", "adaptive", 100.0)})
-    top = shares(controller, {}, 5)[-1][0]
-    after = [share for share, _ in shares(controller, why, 40)]
-    assert max(after) <= top
-    assert after[-1] == 1024
+    share = shares(controller, {}, range(1))[-1][0]
+    assert 1024 < share < 16_384
+    after = shares(controller, DISK, range(1, 60), share)
+    assert {one for one, _ in after} == {share}
+    assert after[0][1] == "the bottleneck is the disk: share held"
+
+
+@pytest.mark.parametrize(("most", "after"), [(4096, 4096), (512, 1024)])
+def test_a_limit_may_take_a_share_back_but_not_below_where_it_rests(most: int, after: int) -> None:
+    controller = Controller({"red": Policy("red", "adaptive", 100.0)})
+    share = shares(controller, {}, range(3))[-1][0]
+    assert share > 4096
+    limited = shares(controller, {"peer0": Limit(Reason.DISK, "no more", most)}, range(3, 6), share)
+    assert limited[0][0] == after
+    assert limited[0][1] == ("no more: default share" if after == 1024 else "no more: back towards the default")
 
 
 def test_algorithm_1_is_asked_to_the_letter_all_the_same() -> None:
     controller = Controller({"red": Policy("red", "proportional", 100.0)})
-    (share, reason), *_ = shares(controller, {"red": "the bottleneck is the disk"}, 1)
+    (share, reason), *_ = shares(controller, DISK, range(1))
     assert share == 3072
     assert "A 50.0 < T 100.0" in reason
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,7 +27,38 @@ def test_what_is_held_and_what_is_changed(host: Host, journal: Journal) -> None:
     assert guard.raised() == {a}
     assert guard.raw(a, 4096) == host.get(a)
     assert guard.last(b) == guard.shares(b) == guard.last(b)
+    host.set(a, 9000)
+    guard.apply({a: 8192})
+    assert guard.shares(a) > guard.found(a)
+    assert guard.raised() == set()  # it is somebody else who has raised it
     guard.restore()
+
+
+def test_what_was_only_looked_at_is_not_kept_for_the_next_daemon(host: Host, journal: Journal) -> None:
+    a, b = host.make("a"), host.make("b")
+    guard = host.guard(journal)
+    guard.hold(a)
+    guard.hold(b)
+    guard.apply({a: 4096})
+    guard.keep()
+    assert [entry.path for entry in journal.load().entries] == [a]
+    guard.restore()
+
+
+def test_a_group_that_was_made_anew_is_met_anew(host: Host, journal: Journal) -> None:
+    path = host.make("a", 500)
+    guard = host.guard(journal)
+    guard.hold(path)
+    guard.apply({path: 4096})
+    # Removed, it might leave its inode to the next one: a folder of files recycles them, the kernel does not.
+    folder = host.hierarchy.folder(path)
+    folder.rename(folder.with_name("former"))
+    host.make("a", 700)
+    assert guard.look(path) == guard.found(path)
+    (outcome,) = guard.apply({path: 2 * guard.found(path)})
+    assert (outcome.result, host.get(path)) == (Result.OK, 1400)
+    guard.restore()
+    assert host.get(path) == 700
 
 
 def test_what_somebody_sets_before_we_do_is_the_original(host: Host, journal: Journal) -> None:
@@ -109,6 +142,27 @@ def test_a_kept_group_that_is_gone_is_not_gone_on_with(host: Host, journal: Jour
     path, entry = kept(host, journal)
     host.remove(path)
     assert host.guard(journal).adopt(entry) is False
+
+
+def test_a_group_that_was_made_anew_with_our_value_is_not_gone_on_with(host: Host, journal: Journal) -> None:
+    """Whoever made it wants that value: it may be what an engine has on its record."""
+    path, entry = kept(host, journal)
+    ours = host.get(path)
+    # Removed, it might leave its inode to the next one: a folder of files recycles them, the kernel does not.
+    folder = host.hierarchy.folder(path)
+    folder.rename(folder.with_name("former"))
+    host.make("a", ours)
+    after = host.guard(journal)
+    assert after.adopt(entry) is False
+    assert (host.get(path), after.changed()) == (ours, ())
+
+
+def test_the_value_of_another_lever_is_no_share(host: Host, journal: Journal) -> None:
+    path, entry = kept(host, journal)
+    after = host.guard(journal)
+    assert after.adopt(replace(entry, file="cpu.idle")) is False
+    assert after.changed() == ()
+    host.set(path, 500)
 
 
 @pytest.mark.parametrize("host", ["files on a fake of v2"], indirect=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import qioi.controller.guard.journal as module
@@ -43,6 +43,7 @@ entry = st.builds(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(entry, max_size=5))
+@example([Entry("pod", "request", PodId("5a5a", "100m"), 1024, (2048,))])  # no line is to be reached by chance
 def test_what_is_stored_is_loaded(journal: Journal, entries: list[Entry]) -> None:
     journal.store(entries)
     assert journal.load() == Loaded(tuple(entries))

@@ -2,73 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 from real_host import Host
+from toy_owners import OWNER, ToyOwners, raised
 
 from qioi.controller.guard.guard import Guard
-from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.restore import Result
-from qioi.controller.levers.lever import GroupId
-from qioi.kernel.errors import CgroupError
+from qioi.controller.levers.files import Access
 from qioi.model import Owner
-
-OWNER = Owner("toy", "container")
-
-
-class ToyOwners:
-    """One record. What is asked for is done when the test says so."""
-
-    def __init__(self) -> None:
-        self.record = 0
-        self.asked: list[int] = []
-        self.left: list[Owner] = []
-        self.ours: set[int] = set()
-        self.problem: str | None = None
-
-    def tell(self, entry: Entry) -> None:
-        self.asked.append(entry.ours[-1])
-        self.ours.update(entry.ours)
-
-    def done(self) -> None:
-        """What was asked for last is on the record."""
-        self.record = self.asked[-1]
-        self.ours = {self.record}
-
-    def release(self, entry: Entry) -> None:
-        self.asked.append(entry.original)
-        self.ours.update(entry.ours)
-
-    def leave(self, owner: Owner) -> None:
-        self.left.append(owner)
-
-    def kept(self, owner: Owner | None) -> tuple[int, ...]:
-        return tuple(self.ours) if owner else ()
-
-    def settle(self) -> Mapping[Owner, str]:
-        if self.problem is not None:
-            return {OWNER: self.problem}
-        if self.asked:
-            self.record, self.asked, self.ours = self.asked[-1], [], set()
-        return {}
-
-
-@pytest.fixture
-def owners() -> ToyOwners:
-    return ToyOwners()
-
-
-def raised(host: Host, journal: Journal, owners: ToyOwners) -> tuple[Guard, str, int, int]:
-    """A group that was raised, and its original and present values, in the file's own unit."""
-    guard = Guard(host.hierarchy, host.access, journal, owners)
-    path = host.make("a")
-    original = host.get(path)
-    guard.hold(path, OWNER)
-    (outcome,) = guard.apply({path: 4096})
-    assert outcome.result is Result.OK
-    assert owners.asked == [host.get(path)]
-    return guard, path, original, host.get(path)
 
 
 def test_a_container_that_comes_back_with_our_share_keeps_its_original(
@@ -82,6 +24,27 @@ def test_a_container_that_comes_back_with_our_share_keeps_its_original(
     assert guard.hold(path, OWNER) == host.hierarchy.shares(original, original)
     (outcome,) = guard.restore()
     assert (outcome.result, host.get(path)) == (Result.OK, original)
+
+
+def test_a_container_that_comes_back_with_somebody_elses_share_is_taken_as_it_is(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, _, ours = raised(host, journal, owners)
+    host.remove(path)
+    guard.drop(path)
+    host.make("a", ours + 1)
+    guard.hold(path, OWNER)
+    guard.restore()
+    assert host.get(path) == ours + 1
+
+
+def test_the_end_waits_for_the_record_of_a_group_that_is_gone(host: Host, journal: Journal, owners: ToyOwners) -> None:
+    guard, path, original, _ = raised(host, journal, owners)
+    host.remove(path)
+    guard.drop(path)
+    assert owners.record != original
+    guard.restore()
+    assert (owners.record, owners.asked) == (original, [])
 
 
 def test_a_container_that_comes_back_with_its_original_while_the_record_is_on_its_way(
@@ -118,6 +81,40 @@ def test_an_owner_that_writes_its_older_value_late_is_nobody_else(
     host.set(path, first + 1)
     (outcome,) = guard.apply({path: 2048})
     assert outcome.result is Result.FOREIGN
+
+
+class Overwritten:
+    """Files in which an owner writes ``late`` once, right after a write of ours."""
+
+    name = "files"
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.late: int | None = None
+
+    def read(self, path: str) -> int:
+        return self.access.read(path)
+
+    def write(self, path: str, value: int) -> None:
+        self.access.write(path, value)
+        if self.late is not None:
+            self.access.write(path, self.late)
+            self.late = None
+
+
+def test_an_owner_that_writes_its_older_value_between_our_write_and_our_look_is_nobody_else(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    files = Overwritten(host.access)
+    guard, path = Guard(host.hierarchy, files, journal, owners), host.make("a")
+    guard.hold(path, OWNER)
+    guard.apply({path: 4096})
+    files.late = older = host.get(path)
+    (outcome,) = guard.apply({path: 2048})
+    assert (outcome.result, host.get(path)) == (Result.OK, older)
+    (outcome,) = guard.apply({path: 2048})
+    assert outcome.result is Result.OK
+    assert host.get(path) == guard.raw(path, 2048)
 
 
 def test_an_owner_that_writes_the_original_before_it_was_told_is_nobody_else(
@@ -235,164 +232,3 @@ def test_a_record_that_nobody_waits_for_is_no_problem(host: Host, journal: Journ
     assert [one.result for one in guard.restore()] == [Result.OK]
     assert host.get(path) == original
     assert journal.load().entries == ()
-
-
-@pytest.mark.parametrize("when", ["as it is put back", "while the owner is waited for"])
-def test_an_owner_that_writes_our_value_once_more_at_the_end_does_not_leave_it_there(
-    host: Host, journal: Journal, owners: ToyOwners, when: str
-) -> None:
-    """As systemd does with what it was told just before: it writes the group a little later."""
-    guard, path, original, ours = raised(host, journal, owners)
-    write, settle = host.access.write, owners.settle
-
-    def late_write(group: str, value: int) -> None:
-        write(group, value)
-        host.set(path, ours)
-        guard._lever.access.write = write  # type: ignore[method-assign]
-
-    def late_settle() -> Mapping[Owner, str]:
-        host.set(path, ours)
-        return settle()
-
-    if when == "as it is put back":
-        guard._lever.access.write = late_write  # type: ignore[method-assign]
-    else:
-        owners.settle = late_settle  # type: ignore[method-assign]
-    (outcome,) = guard.restore()
-    assert (outcome.result, host.get(path), owners.record) == (Result.OK, original, original)
-    assert journal.load().entries == ()
-
-
-def test_a_value_that_came_late_and_cannot_be_put_back_stays_in_the_journal(
-    host: Host, journal: Journal, owners: ToyOwners
-) -> None:
-    guard, path, original, ours = raised(host, journal, owners)
-    settle = owners.settle
-
-    def refused(group: str, value: int) -> None:
-        raise CgroupError("read-only")
-
-    def late_settle() -> Mapping[Owner, str]:
-        host.set(path, ours)
-        guard._lever.access.write = refused  # type: ignore[method-assign]
-        return settle()
-
-    owners.settle = late_settle  # type: ignore[method-assign]
-    (outcome,) = guard.restore()
-    assert (outcome.result, outcome.message) == (Result.FAILED, "read-only")
-    assert [(one.original, one.owner) for one in journal.load().entries] == [(original, OWNER)]
-
-
-@pytest.mark.parametrize("times", [1, 2], ids=["once", "again and again"])
-def test_what_an_owner_that_cannot_be_reached_writes_over_the_original_is_seen(
-    host: Host, journal: Journal, owners: ToyOwners, times: int
-) -> None:
-    """As systemd does with what it was told just before, and then it gives no answer."""
-    guard, path, original, ours = raised(host, journal, owners)
-    owners.problem = "no answer"
-    write, left = host.access.write, iter(range(times))
-
-    def overwritten(group: str, value: int) -> None:
-        write(group, value)
-        if next(left, None) is not None:
-            host.set(path, ours)
-
-    guard._lever.access.write = overwritten  # type: ignore[method-assign]
-    (outcome,) = guard.restore()
-    expected = (Result.OK, original) if times == 1 else (Result.FAILED, ours)
-    assert (outcome.result, host.get(path)) == expected
-    assert "no answer" in outcome.message
-    assert [(one.original, one.owner) for one in journal.load().entries] == [(original, OWNER)]
-
-
-@pytest.mark.parametrize("host", ["files on a fake of v2"], indirect=True)
-def test_a_group_that_can_not_be_looked_at_after_its_owner_is_not_called_restored(
-    host: Host, journal: Journal, owners: ToyOwners
-) -> None:
-    guard, path, original, _ = raised(host, journal, owners)
-    file = host.hierarchy.folder(path) / host.hierarchy.file
-    settle = owners.settle
-
-    def spoil() -> Mapping[Owner, str]:
-        file.write_text("no number")
-        return settle()
-
-    owners.settle = spoil  # type: ignore[method-assign]
-    (outcome,) = guard.restore()
-    assert outcome.result is Result.FAILED
-    assert "no number" in outcome.message
-    (entry,) = journal.load().entries
-    assert (entry.path, entry.original) == (path, original)
-
-
-def test_a_group_that_goes_while_its_owner_is_waited_for_is_no_failure(
-    host: Host, journal: Journal, owners: ToyOwners
-) -> None:
-    guard, path, _, _ = raised(host, journal, owners)
-    settle = owners.settle
-
-    def go() -> Mapping[Owner, str]:
-        host.remove(path)
-        return settle()
-
-    owners.settle = go  # type: ignore[method-assign]
-    (outcome,) = guard.restore()
-    assert outcome.result is Result.OK
-    assert journal.load().entries == ()
-
-
-def test_what_somebody_else_sets_is_left_and_the_record_is_put_back(
-    host: Host, journal: Journal, owners: ToyOwners
-) -> None:
-    """Who writes the group alone does not know of the record: what it says would come up with the next start."""
-    guard, path, original, ours = raised(host, journal, owners)
-    owners.done()
-    host.set(path, ours + 1)
-    (outcome,) = guard.apply({path: 2048})
-    assert outcome.result is Result.FOREIGN
-    assert owners.left == [OWNER]  # nothing is told over it
-    guard.record()
-    assert [(one.owner, one.original) for one in journal.load().entries] == [(OWNER, original)]  # after a kill, too
-    (outcome,) = guard.restore()
-    assert (outcome.result, host.get(path), owners.record) == (Result.FOREIGN, ours + 1, original)
-    assert journal.load().entries == ()
-
-
-def test_a_container_that_goes_with_somebody_elses_share_leaves_no_record_of_ours(
-    host: Host, journal: Journal, owners: ToyOwners
-) -> None:
-    guard, path, original, ours = raised(host, journal, owners)
-    owners.done()
-    host.set(path, ours + 1)
-    guard.apply({path: 2048})
-    host.remove(path)
-    guard.drop(path)
-    assert owners.asked[-1] == original
-    host.make("a", ours)  # the record was not put back yet as it started again
-    assert guard.hold(path, OWNER) == host.hierarchy.shares(original, original)
-    guard.restore()
-    assert host.get(path) == original
-
-
-def test_what_an_owner_of_another_kernel_unit_has_on_record_is_put_back(
-    host: Host, journal: Journal, owners: ToyOwners
-) -> None:
-    """As after a boot with the other cgroup version: its record is the same, the groups' files are not."""
-    guard = Guard(host.hierarchy, host.access, journal, owners)
-    path = host.make("a", 77)
-    other = "cpu.weight" if host.hierarchy.file == "cpu.shares" else "cpu.shares"
-    assert guard.adopt(Entry(path, other, GroupId(0, 0), 500, (77,), OWNER)) is False
-    assert owners.asked == [500]
-    guard.hold(path, OWNER)
-    guard.restore()
-    assert host.get(path) == 77
-
-
-def test_a_group_that_is_released_alone_has_its_owner_told_when_it_is_let_go_of(
-    host: Host, journal: Journal, owners: ToyOwners
-) -> None:
-    guard, path, original, _ = raised(host, journal, owners)
-    outcome = guard.release(path)
-    assert outcome is not None
-    assert (outcome.result, host.get(path), owners.asked[-1]) == (Result.OK, original, original)
-    assert not guard.holds(path)

@@ -29,6 +29,7 @@ class Loop:
         self.reasons: dict[str, str] = {}
         self.second: deque[tuple[float, HostLoad]] = deque()  # what is known of the last one
         self.onset, self.come = Onset(2), float("-inf")
+        self.committed_at = -60.0
 
     def over_a_second(self, load: HostLoad) -> HostLoad:
         """Give what the daemon shows a law: with a short period's load that over a second; whether many have come."""
@@ -54,8 +55,9 @@ class Loop:
             self.now += self.dt
             delays, load, self.served = self.host.period(self.shares, self.dt)
             load, rate = self.over_a_second(load), self.load * self.served
+            self.committed_at = self.now - 0.1 if rate > 0 else self.committed_at
             for name, law in self.laws.items():
-                seen = Seen(self.now, rate, threshold, 0.1 if rate > 0 else self.now, delays[name], load)
+                seen = Seen(self.now, rate, threshold, self.now - self.committed_at, delays[name], load)
                 self.laws[name], verdict = law.step(seen)
                 self.reasons[name] = verdict.reason
             self.history.append(self.shares)
@@ -219,13 +221,23 @@ def test_an_idle_ledger_that_never_committed_is_not_raised_beside_hogs(seed: int
         assert at_default(loop)
 
 
-def test_when_sending_stops_the_raise_ends_although_the_neighbour_stays(seed: int) -> None:
+def test_when_sending_stops_the_raise_stays_for_the_next_load_and_ends_with_the_neighbour(seed: int) -> None:
     loop = Loop(ToyHost(demand=dict(DEMAND), hogs=8, seed=seed))
     loop.run(30)
     assert not at_default(loop)
-    loop.load = 0.0
-    loop.host.demand = dict.fromkeys(DEMAND, 0.005)
-    loop.run(45)
+    loop.load, loop.host.demand = 0.0, dict.fromkeys(DEMAND, 0.005)
+    loop.run(15)
+    enough = loop.shares
+    assert not at_default(loop)
+    loop.run(120)
+    assert loop.shares == enough
+    loop.load, loop.host.demand = 100.0, dict(DEMAND)
+    loop.run(1)
+    assert loop.served > 0.95
+    loop.load, loop.host.demand = 0.0, dict.fromkeys(DEMAND, 0.005)
+    loop.run(30)
+    loop.host.hogs = 0
+    loop.run(30)
     assert at_default(loop)
 
 

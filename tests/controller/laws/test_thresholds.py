@@ -57,6 +57,30 @@ def test_an_operators_word_outlives_the_containers_that_it_is_about() -> None:
     assert owed() == 200.0
 
 
+def test_it_is_said_on_whose_word_a_threshold_is() -> None:
+    policies = {"red": Policy("red", "adaptive", 200.0), "blue": Policy("blue", "adaptive")}
+    thresholds = Thresholds(policies)
+
+    def told() -> list[tuple[float | None, str]]:
+        found = thresholds.step(0.0, (), {}, {}, None)
+        return [(found[name].value, found[name].source) for name in policies]
+
+    assert told() == [(200.0, "configuration"), (None, "none")]
+    thresholds.order("red", 300.0)
+    thresholds.order("blue", None)
+    assert told() == [(300.0, "socket"), (None, "auto")]
+
+
+def test_what_another_channels_components_wait_for_is_no_reason_not_to_learn() -> None:
+    thresholds = Thresholds({"red": Policy("red", "adaptive", auto=True)})
+    mine, others = Component("peer0", Role.PEER, "g/p", ("red",)), Component("peer1", Role.PEER, "g/q", ("blue",))
+    delays = {"peer0": DelayReading("peer0", 0.1, 0.0, 10, 1.0), "peer1": DelayReading("peer1", 0.1, 2.0, 10, 1.0)}
+    readings = {"red": ChannelReading("red", 125.0, 0.1, source="log")}
+    for second in range(30):
+        owed = thresholds.step(float(second), (mine, others), readings, delays, HostLoad(0.2, 0.6))
+    assert owed["red"].value == 125.0
+
+
 @pytest.mark.parametrize(("text", "value"), [("auto", None), ("250", 250.0), ("0.5", 0.5)])
 def test_a_threshold_is_a_number_or_auto(text: str, value: float | None) -> None:
     assert parse(text) == value

@@ -155,3 +155,17 @@ def test_of_channels_those_without_a_commit_are_presumed_to_be_sent_to_while_all
     assert [line.message.partition(": ")[0] for line in caplog.records] == ["channel red", "channel red"]
     channels = {"green": ChannelReading("green", 5.0, 1.0)}
     assert step(1000.0) == frozenset()
+
+
+def test_a_channel_that_has_committed_and_is_silent_since_is_believed_at_once() -> None:
+    unheard = AllUnheard(lambda _name: False)
+    components = (Component("peer0", Role.PEER, "g/p", ("red",)),)
+
+    def step(now: float, age: float, work: tuple[float, float]) -> frozenset[str]:
+        channels = {"red": ChannelReading("red", 0.0, age, interval=10.0)}
+        return unheard.step(now, components, channels, (), {"peer0": delay(*work)}, CROWDED)
+
+    assert step(1.0, 15.0, STARVED) == frozenset()  # its blocks come every 10 s
+    assert step(2.0, 25.0, (0.004, 0.84)) == frozenset()
+    assert step(3.0, 26.0, STARVED) == {"red"}
+    assert step(4.0, 0.1, STARVED) == frozenset()

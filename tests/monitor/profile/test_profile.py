@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -86,6 +87,23 @@ def test_what_is_not_known_is_left_out() -> None:
     assert (recording.accounts["peer1"].waits, recording.accounts["peer1"].slices) == (0, 1)
 
 
+def test_what_was_before_the_beginning_and_after_the_end_counts_for_nothing() -> None:
+    """perf enables its events one after the other: until it says that all are, some of each kind are missing."""
+    lines = [
+        *(switch(0.1 + n / 100, 0, "R", 7) + switch(0.105 + n / 100, 7, "S", 0) for n in range(50)),
+        *(waking(0.75, 7), switch(0.8, 0, "R", 9), fork(0.9, 7, 11)),
+        *(switch(1.25, 0, "R", 7), switch(1.5, 7, "S", 0), switch(1.5, 9, "S", 11), switch(2.0, 0, "R", 7)),
+        *(switch(3.25, 7, "S", 0), switch(3.5, 0, "R", 7)),
+    ]
+    recording = Accountant({7: "peer0", 9: "peer1"}, since=1.0, until=3.0).read("".join(lines).splitlines(True))
+    peer0, peer1 = recording.accounts["peer0"], recording.accounts.get("peer1")
+    assert (recording.seconds, recording.events) == (2.0, 4)
+    # The delay of its first slice is known, and the thread that was born before; the last slice is cut off.
+    assert (peer0.slices, peer0.run, peer0.wait, peer0.waits) == (3, 0.25 + 1.5 + 1.0, 0.5 + 0.6, 2)
+    assert peer0.threads == {7, 11}
+    assert peer1 is None  # its slice is from before the beginning
+
+
 def test_a_threads_name_cannot_pretend_to_be_another_thread() -> None:
     lines = [
         switch(1.0, 0, "R", 7, "next_pid=9 x"),
@@ -135,6 +153,12 @@ def switches(pid: int) -> int:
     return sum(int(line.split()[1]) for line in lines)
 
 
+def event_mounts() -> list[str]:
+    """Mounts of what holds the kernel's events. Others come and go with other tests beside this one."""
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return [line for line in lines if line.split(" ")[2] in ("tracefs", "debugfs")]
+
+
 def profile(site: Site, *arguments: str) -> dict[str, Any]:
     done = site.qioi("profile", "--output", "json", *arguments)
     assert done.returncode == 0, done.stderr
@@ -153,9 +177,9 @@ def test_a_recording_agrees_with_the_kernels_own_counters(site: Site, monkeypatc
     process = populate(site, "sleeper")
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
-    mounts = Path("/proc/self/mounts").read_text()
+    mounts = event_mounts()
     seen = 0.0
-    for seconds in (1, 4, 16, 64):  # on a busy host it wakes up seldom
+    for seconds in (1, 4, 16, 64):  # on a busy host it wakes up seldom, and perf counts wakeups late
         before = switches(process.pid)
         document = profile(site, "--cgroup", f"s={site.parent}/sleep*", "--seconds", str(seconds))
         counted = switches(process.pid) - before
@@ -163,14 +187,14 @@ def test_a_recording_agrees_with_the_kernels_own_counters(site: Site, monkeypatc
         seen = one["switches_per_second"] * document["seconds"]
         assert one["threads"] == 2
         assert seen <= counted + one["threads"]
-        if seen > 20:
+        if seen > 20 and one["delay"] is not None:
             break
     assert seen > 20
     assert 0 < one["slice"] < 1
     assert one["longest"] >= one["delay"] >= 0
     assert document["rest"]["threads"] > 0
     assert list(folder.iterdir()) == []
-    assert Path("/proc/self/mounts").read_text() == mounts
+    assert event_mounts() == mounts
 
 
 @needs_perf
@@ -183,7 +207,45 @@ def test_a_perf_that_takes_longer_to_begin_than_to_record(site: Site, monkeypatc
     monkeypatch.setenv("PATH", f"{perf.parent}:{os.environ['PATH']}")
     site.component("sleeper")
     populate(site, "sleeper")
-    assert profile(site, "--cgroup", f"s={site.parent}/sleeper", "-s", "0.2")["seconds"] > 0.1
+    assert profile(site, "--cgroup", f"s={site.parent}/sleeper", "-s", "0.2")["seconds"] >= 0.2
+
+
+#: A perf of which 50 slices are from before it says that all its events are enabled, and 20 from long after that.
+LATE = """#!{python}
+import os, re, sys, time
+words, now = sys.argv[1:], time.clock_gettime(time.CLOCK_MONOTONIC)
+file = words[words.index("-o" if words[0] == "record" else "-i") + 1]
+if words[0] == "script":
+    sys.stdout.write(open(file).read())
+else:
+    assert "--clockid=CLOCK_MONOTONIC" in words
+    on = "{{:.6f}}: sched:sched_switch: prev_comm=p prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=p " \\
+         "next_pid={pid} next_prio=120\\n"
+    off = "{{:.6f}}: sched:sched_switch: prev_comm=p prev_pid={pid} prev_prio=120 prev_state=S ==> next_comm=p " \\
+          "next_pid=0 next_prio=120\\n"
+    begun = [now - 1 + n / 100 for n in range(50)] + [now + 1000 + n for n in range(20)]
+    with open(file, "w") as out:
+        for at in begun:
+            out.write(on.format(at) + off.format(at + 0.005))
+    commands, answers = map(int, re.search(r"--control=fd:(\\d+),(\\d+)", " ".join(words)).groups())
+    assert os.read(commands, 100) == b"enable\\n"
+    os.write(answers, b"ack\\n")
+"""
+
+
+@pytest.mark.slow
+def test_only_what_comes_once_perf_has_begun_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.component("sleeper")
+    process = populate(site, "sleeper")
+    perf = site.folder / "bin" / "perf"
+    perf.parent.mkdir()
+    perf.write_text(LATE.format(python=sys.executable, pid=process.pid))
+    perf.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{perf.parent}:{os.environ['PATH']}")
+    document = profile(site, "--cgroup", f"s={site.parent}/sleeper", "--seconds", "600")  # it ends by itself
+    (one,) = document["components"]
+    assert document["seconds"] > 1000 - PATIENCE
+    assert one["switches_per_second"] * document["seconds"] == pytest.approx(20)
 
 
 @needs_perf
@@ -201,7 +263,8 @@ def test_the_daemons_components_by_role(site: Site) -> None:
     assert end(daemon)[0] == 0
     done = site.qioi("profile", "-c", str(site.folder / "qioi.yaml"), "-s", "0.5")  # no daemon answers any more
     assert done.returncode == 0, done.stderr
-    assert all(word in done.stdout for word in ("peer1", "orderer0", "Switches/s", "0 lost"))
+    assert all(word in done.stdout for word in ("peer1", "orderer0", "Switches/s"))
+    assert re.search(r"^\d+\.\d s, \d+ events, \d+ lost\.$", done.stdout, re.MULTILINE)  # a busy host may lose some
 
 
 @needs_perf

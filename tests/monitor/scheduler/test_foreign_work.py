@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from monitor_groups import Groups
+from waiting import until
 
 from qioi.kernel.cpu_accounts import CpuAccounts, find_cpu_accounts
 from qioi.kernel.errors import CgroupError
@@ -16,7 +17,7 @@ from qioi.kernel.hierarchy import find_hierarchy
 from qioi.model import Component, Role
 from qioi.model.groups import branches
 from qioi.monitor.scheduler.delays import CgroupDelays
-from qioi.monitor.scheduler.foreign_groups import ForeignGroups
+from qioi.monitor.scheduler.foreign_groups import LEAST, ForeignGroups
 from qioi.monitor.scheduler.group_usage import GroupUsage
 from qioi.monitor.scheduler.host import HostWatch
 from qioi.monitor.scheduler.pinned import PinnedComponents
@@ -75,7 +76,8 @@ def site() -> Iterator[Site]:
     groups.base.mkdir()
     if groups.accounts is not None:
         groups.accounts.mkdir()
-    (groups.base / site.hierarchy.file).write_text("8192")  # so that what else the machine does decides nothing
+    # So that what else the machine does decides nothing: a daemon of another test's may have raised its own group.
+    (groups.base / site.hierarchy.file).write_text("32768" if site.hierarchy.version == 1 else "3200")
     yield site
     groups.remove()
 
@@ -86,15 +88,13 @@ def test_what_short_lived_processes_of_a_component_use_is_its_own(site: Site) ->
     site.run("peer", SHORT)
     delays = CgroupDelays([component], site.hierarchy.mount, site.accounts)
     delays.read(time.monotonic())
-    time.sleep(2.0)
-    before = site.accounts.seconds(component.cgroup)
+    begun = site.accounts.seconds(component.cgroup)
+    assert begun is not None
+    until(lambda: (site.accounts.seconds(component.cgroup) or 0.0) > begun + 0.5)
     (reading,) = delays.read(time.monotonic()).values()
-    after = site.accounts.seconds(component.cgroup)
     delays.close()
-    assert before is not None
-    assert after is not None
     assert reading.used is not None
-    assert reading.used > 0.1
+    assert reading.used > 0.5
     assert reading.run < 0.5 * reading.used  # it is not what the threads tell
     assert reading.cores == pytest.approx(reading.used / reading.interval)
 
@@ -116,7 +116,8 @@ def test_two_that_are_pinned_beside_a_pinned_component_are_all_of_its_neighbours
     delays.close()
     assert load is not None
     assert load.of("peer").idle < 0.1
-    assert load.of("peer").foreign > 0.4
+    # Groups of one weight: they have what it has, of a CPU that the hypervisor steals from less than half.
+    assert load.of("peer").foreign > 0.8 * readings["peer"].cores > 0
     assert load.of("somebody") is load
     assert load.foreign + load.idle < 1.0 - 0.5 * readings["peer"].cores / (
         os.cpu_count() or 1
@@ -135,15 +136,26 @@ def foreigners(site: Site, component: Component, seconds: float = 1.1) -> dict[s
     return {one.group: one.cores for one in found}
 
 
+def named(site: Site, component: Component, path: str) -> dict[str, float]:
+    """Who the usage names once this one is among them: beside much else it may have too little for a while."""
+    found: dict[str, float] = {}
+
+    def is_named() -> bool:
+        found.clear()
+        found.update(foreigners(site, component))
+        return path in found
+
+    until(is_named, what=f"{path} is named")
+    return found
+
+
 def test_the_groups_that_take_the_most_are_named(site: Site) -> None:
     component = site.component()
     site.run("peer")
     site.groups.make("batch")
     site.groups.make("batch", "quiet")
     site.run("batch/hog")
-    found = foreigners(site, component)
-    assert site.path("batch/hog") in found  # and not the slice that it is in
-    assert found[site.path("batch/hog")] > 0.1
+    found = named(site, component, site.path("batch/hog"))  # and not the slice that it is in
     assert not {component.cgroup, site.path("batch"), site.path("batch/quiet")} & found.keys()
     assert all(cores <= (os.cpu_count() or 1) for cores in found.values())
 
@@ -153,7 +165,7 @@ def test_processes_in_a_group_above_components_go_by_its_name(site: Site) -> Non
         pytest.skip("cgroup v2 has no processes in a group that has groups below it")
     component = site.component()
     site.groups.run(site.groups.base, SPIN)
-    assert foreigners(site, component)[site.path(".")] > 0.1
+    assert named(site, component, site.path("."))[site.path(".")] >= LEAST
 
 
 @pytest.mark.parametrize(
@@ -166,10 +178,9 @@ def test_a_nice_neighbour_in_a_group_of_its_own_takes_as_much_as_any(site: Site,
     site.run("soaker", code + SPIN)
     groups = (component.cgroup, site.path("soaker"))
     before = [site.accounts.seconds(group) or 0.0 for group in groups]
-    found = foreigners(site, component)
+    named(site, component, site.path("soaker"))
     peer, soaker = ((site.accounts.seconds(one) or 0.0) - was for one, was in zip(groups, before, strict=True))
     assert soaker > 0.5 * peer
-    assert site.path("soaker") in found
 
 
 def test_a_group_that_leaves_room_is_no_foreign_work(site: Site) -> None:
@@ -177,17 +188,20 @@ def test_a_group_that_leaves_room_is_no_foreign_work(site: Site) -> None:
     soaker = site.run("soaker")
     if not (soaker / "cpu.idle").exists():
         pytest.skip("this kernel has no cpu.idle")
-    assert site.path("soaker") in foreigners(site, component)
+    named(site, component, site.path("soaker"))
     (soaker / "cpu.idle").write_text("1")
     watch = HostWatch(idle_seconds=site.foreign.idle_seconds)
     assert site.path("soaker") not in foreigners(site, component)
-    before, used = site.foreign.idle_seconds(), site.accounts.seconds(site.path("soaker"))
+
+    def used() -> float:
+        return site.accounts.seconds(site.path("soaker")) or 0.0
+
+    # It goes on while this process waits for a CPU: what it used just around a reading bounds what that may say.
+    outer, before, inner = used(), site.foreign.idle_seconds(), used()
     watch.read([])
     time.sleep(1.0)
-    after, now = site.foreign.idle_seconds(), site.accounts.seconds(site.path("soaker"))
-    assert used is not None
-    assert now is not None
-    assert after - before == pytest.approx(now - used, abs=0.02)
+    least, after, most = used() - inner, site.foreign.idle_seconds(), used() - outer
+    assert least - 0.02 <= after - before <= most + 0.02
     site.made_idle = (site.path("soaker"),)  # by this daemon, to help: it is as foreign as it was
     assert site.foreign.idle_seconds() == after
     assert site.foreign.idle_groups() == ()

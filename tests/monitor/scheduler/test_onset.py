@@ -33,6 +33,7 @@ def onsets(counts: list[int], cpus: int = 2, every: float = 0.1) -> list[int]:
         ([*LEDGER * 5, *[12] * 50], []),  # too few to be told from the ledger's own
         ([*[27] * 100], []),  # who was there before us is usual
         ([*LEDGER, *[27] * 100], []),  # not yet known what is usual
+        ([*[40] * 2, *LEDGER * 2, *[27] * 20], [23]),  # we, or the load, began with a burst: that is not what is usual
         ([*[0] * 50, *[3] * 50], []),  # no more than there are CPUs for, and one who looks
         ([*[0] * 50, *[5] * 50], []),  # no more than a burst of a quiet ledger's own
         ([*[0] * 50, *[6] * 50], [51]),

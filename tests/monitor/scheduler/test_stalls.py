@@ -73,26 +73,50 @@ def test_a_group_that_never_had_a_quota_is_asked_again_after_a_while_only(tmp_pa
 
 
 @pytest.mark.slow
-def test_a_group_that_its_quota_stops(site: Site) -> None:
+@pytest.mark.parametrize("above", [False, True])
+def test_a_group_that_a_quota_stops_its_own_or_one_above_it(site: Site, above: bool) -> None:
     group = site.component("peer0").parent
+    limited = group.parent if above else group
     if site.hierarchy.version == 1:
-        (group / "cpu.cfs_quota_us").write_text("2000")
+        (limited / "cpu.cfs_quota_us").write_text("2000")
     else:
-        (group / "cpu.max").write_text("2000 100000")
+        (limited / "cpu.max").write_text("2000 100000")
     process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", "while True: pass"])
     site.processes.append(process)  # type: ignore[arg-type]
     (group / "cgroup.procs").write_text(str(process.pid))
-    watch = StallWatch(site.hierarchy.folder(site.parent))
+    watch = StallWatch(site.hierarchy.mount)
+    peer0 = Component("peer0", Role.PEER, f"{site.parent}/peer0")
     delays = {"peer0": DelayReading("peer0", 0.02, 0.98, 10, 1.0)}
-    until(lambda: b"nr_periods 0\n" not in (group / "cpu.stat").read_bytes())
-    watch.read(0.0, [PEER], delays)
-    begin = throttled_seconds((group / "cpu.stat").read_bytes())
+    until(lambda: b"nr_periods 0\n" not in (limited / "cpu.stat").read_bytes())
+    watch.read(0.0, [peer0], delays)
+    begin = throttled_seconds((limited / "cpu.stat").read_bytes())
     assert begin is not None
-    until(lambda: (throttled_seconds((group / "cpu.stat").read_bytes()) or 0.0) > begin + 0.2)
-    assert watch.read(1.0, [PEER], delays).throttled["peer0"] > 0.15
+    until(lambda: (throttled_seconds((limited / "cpu.stat").read_bytes()) or 0.0) > begin + 0.2)
+    stalls = watch.read(1.0, [peer0], delays)
+    assert stalls.throttled["peer0"] > 0.15
+    assert stalls.quotas == {"peer0": site.parent if above else peer0.cgroup}
     process.kill()
     process.wait()
     until(lambda: not (group / "cgroup.procs").read_text())
+
+
+def test_of_several_quotas_the_one_that_stops_most_counts_and_each_group_is_read_once(tmp_path: Path) -> None:
+    folders = [tmp_path / "pod", tmp_path / "pod" / "peer0", tmp_path / "pod" / "cc0"]
+    for folder in folders:
+        folder.mkdir()
+    components = [Component(name, Role.PEER, f"pod/{name}") for name in ("peer0", "cc0", "idle")]
+    delays = {name: DelayReading(name, 0.02, 0.98, 10, 1.0) for name in ("peer0", "cc0")}
+    watch = StallWatch(tmp_path)
+
+    def look(now: float, *stopped: float) -> Stalls:
+        for folder, seconds in zip(folders, stopped, strict=True):
+            (folder / "cpu.stat").write_text(f"nr_periods 9\nthrottled_usec {seconds * 1e6:.0f}\n")
+        return watch.read(now, components, delays)
+
+    look(0.0, 5.0, 5.0, 0.0)
+    stalls = look(1.0, 5.25, 5.5, 0.0)
+    assert stalls.throttled == {"peer0": 0.5, "cc0": 0.25}
+    assert stalls.quotas == {"peer0": "pod/peer0", "cc0": "pod"}
 
 
 def test_pressure_is_that_since_the_last_look_and_threads_are_looked_at_only_then(tmp_path: Path) -> None:
@@ -122,6 +146,33 @@ def test_a_stat_file_without_quotas_says_nothing() -> None:
     assert throttled_seconds(b"") is None
     assert throttled_seconds(b"nr_throttled 3\nthrottled_usec 2500000\n") == 2.5
     assert throttled_seconds(b"nr_throttled 3\nthrottled_time 2500000000\nwait_sum 7\n") == 2.5
+
+
+def test_a_peer_on_a_slow_disk_leaves_the_others_protected(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "fab/peer0"), peer("peer1", "fab/peer1")], channels={"red": {}})
+    site.toy.tps, site.toy.age = {"red": 20.0}, 4.0
+    site.toy.waits = {"peer0": (0.1, 0.4), "peer1": (0.1, 0.4)}
+    site.toy.stalls = Stalls(0.8, {"peer0": 2})
+    site.run(10)
+    assert site.weight("fab/peer0") == 100
+    assert site.weight("fab/peer1") > 100
+
+
+def test_between_a_disk_and_neighbours_shares_settle(tmp_path: Path) -> None:
+    """A peer that flushes all the time, a T just out of reach, and neighbours.
+
+    Once raised it waits for its disk more than for a CPU; let go of, it would wait for a CPU more again.
+    """
+    site = ToySite(tmp_path, [peer("peer0", "fab/peer0")], channels={"red": {"threshold": 100}})
+    site.toy.tps = {"red": 90.0}
+    weights = []
+    for _ in range(120):
+        wait = 2.0 * 100 / site.weight("fab/peer0")  # by its weight among its neighbours
+        site.toy.waits, site.toy.stalls = {"peer0": (0.3, wait)}, Stalls(0.5, {"peer0": 1})
+        site.run(1)
+        weights.append(site.weight("fab/peer0"))
+    assert weights == sorted(weights)
+    assert weights[30] == weights[-1] > 100
 
 
 def test_a_stalled_disk_is_said_everywhere_and_nothing_is_raised(

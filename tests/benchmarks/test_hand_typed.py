@@ -1,0 +1,39 @@
+"""Measured figures that are typed by hand say when, and which commit published them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LABEL = re.compile(r"\*Taken by hand, \d{4}-\d\d-\d\d[^*]*`[0-9a-f]{7}`[^*]*\*")
+#: What `make figures` draws, which has labels of its own.
+DRAWN = re.compile(r"<!-- figures? .*?<!-- /figures? -->", re.DOTALL)
+MEASURED = re.compile(r"\d (?:ms|us|tps)\b|\dx\b")
+#: So many rows of a section with measured values are a table of results; a goal or a setting is one row.
+ROWS = 2
+
+
+def unlabelled(text: str) -> list[str]:
+    """List the sections with a table of results by hand that has no label."""
+    return [
+        section.splitlines()[0]
+        for section in re.split(r"^(?=##)", DRAWN.sub("", text), flags=re.MULTILINE)
+        if sum(line.startswith("|") and bool(MEASURED.search(line)) for line in section.splitlines()) >= ROWS
+        and not LABEL.search(section)
+    ]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_tables_by_hand_have_a_day_and_a_commit(document: Path) -> None:
+    assert unlabelled(document.read_text()) == []
+
+
+def test_a_table_without_a_label_is_found_and_a_drawn_one_is_not() -> None:
+    table = "| a | 5 ms |\n| b | 1.2x |\n"
+    assert unlabelled(f"# Page\n## Speed\n{table}\n## More\nwords\n") == ["## Speed"]
+    assert unlabelled(f"## Speed\n*Taken by hand, 2026-11-22, `0123456`.*\n\n{table}") == []
+    assert unlabelled(f"## Speed\n<!-- figures lab -->\n{table}<!-- /figures -->\n") == []

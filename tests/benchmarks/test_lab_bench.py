@@ -1,0 +1,57 @@
+"""The frame that benchmarks on a lab share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+from click.testing import CliRunner
+from lab_bench import Place, by_hand, placed
+
+from qioi.processes.errors import LabError
+from qioi.processes.tree import Tree
+
+
+@click.command()
+@placed("toy")
+@click.option("--count", type=int, default=3)
+def toy(place: Place, count: int) -> None:
+    if not count:
+        raise LabError("no neighbours")
+    place.write({"rows": [count]}, f"{count} of them\n")
+
+
+def test_results_are_written_with_the_machine_and_printed(tmp_path: Path) -> None:
+    done = CliRunner().invoke(toy, ["--count", "5", "--output", str(tmp_path / "new" / "folder")])
+    assert done.exit_code == 0, done.output
+    assert "5 of them" in done.output
+    document = json.loads((tmp_path / "new" / "folder" / "toy.json").read_text())
+    assert (document["rows"], document["machine"]["cores"] > 0) == ([5], True)
+    assert (tmp_path / "new" / "folder" / "toy.md").read_text() == "5 of them\n"
+
+
+def test_a_labs_error_is_the_commands(tmp_path: Path) -> None:
+    done = CliRunner().invoke(toy, ["--count", "0", "--output", str(tmp_path)])
+    assert (done.exit_code, done.output) == (1, "Error: no neighbours\n")
+
+
+def test_shares_by_hand_end_with_what_they_are_for() -> None:
+    tree = Tree(f"qioi-test-{uuid.uuid4().hex[:8]}")
+    tree.create()
+    try:
+        group = tree.group("peer0").create(1024)
+        lab: Any = SimpleNamespace(tree=tree)
+        network: Any = SimpleNamespace(nodes=[SimpleNamespace(name="peer0")])
+        with by_hand(lab, network, None):
+            assert group.shares() == 1024
+        with contextlib.suppress(LabError), by_hand(lab, network, 5120):
+            assert group.shares() == 5120
+            raise LabError("ended")
+        assert group.shares() == 1024
+    finally:
+        tree.remove()

@@ -1,0 +1,335 @@
+"""Published figures: documents hold what their data say, and say when the code has changed since."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from laws_figures import Row as LawRow
+from laws_figures import accounts, load_rows, table
+from msgspec.structs import replace
+from published import code, pictures, record
+from published.documents import Drawer
+from published.measure import UnmeasuredError, is_current, measure
+from published.pieces import PIECES, Piece
+from published.readers import Figures, laws
+from published.record import Calibration, Code, Column, Form, LeftOut, Machine, Record, Row
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "docs" / "figures" / "data"
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LAB = {"lab": (".",)}
+SPEED = Calibration(49.0, 22.0, 300.0, 2.0, 360.0)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with one tracked file of code."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "law.py").write_text("step = 1\n")
+    (tmp_path / "notes.md").write_text("words\n")
+    subprocess.run(["git", "-C", str(tmp_path), "add", "-A"], check=True)
+    return tmp_path
+
+
+def made(repository: Path, **changed: object) -> Record:
+    columns = (Column("tps", "tps", Form.COUNT), Column("slower", "p95 to alone", Form.TIMES))
+    rows = (
+        Row("alone", "alone", {"tps": (1000.0, 1010.0, 990.0), "slower": (1.0, 1.0, 1.0)}),
+        Row("qioi", "16 sysbench, QiOi", {"tps": (1001.0, 2000.0, 999.0), "slower": (1.1, 9.9, None)}),
+    )
+    its = Record(
+        name="lab",
+        title="the lab",
+        command="python benchmarks/bench_laws.py",
+        commit="0123456789",
+        date="2026-11-22",
+        code=Code((".",), code.digest(repository, ["."])),
+        machine=Machine("6.18", "a CPU", 2, 24.0, 1),
+        calibration=(SPEED,),
+        columns=columns,
+        rows=rows,
+        left_out=(LeftOut(2, "others used the machine"),),
+    )
+    return replace(its, **changed)
+
+
+def drawn(repository: Path, text: str, **changed: object) -> str:
+    return Drawer(repository, {"lab": made(repository, **changed)}, LAB).draw(text, "page.md")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_documents_say_what_their_data_say(document: Path) -> None:
+    drawer = Drawer(ROOT, record.load_all(DATA), {piece.name: piece.code for piece in PIECES})
+    text = document.read_text()
+    assert drawer.draw(text, document.name) == text, "make figures draws it anew"
+
+
+def test_pictures_are_of_their_data() -> None:
+    records = record.load_all(DATA)
+    drawn = [picture for picture in pictures.PICTURES if picture.record in records]
+    stale = [
+        picture.file for picture in drawn if not pictures.is_current(picture, records[picture.record], DATA.parent)
+    ]
+    assert stale == [], "make figures draws them anew"
+
+
+def test_every_record_is_of_a_piece_and_has_a_value_of_each_repeat() -> None:
+    pieces = {piece.name for piece in PIECES}
+    for name, its in record.load_all(DATA).items():
+        assert name in pieces
+        assert all(
+            len(values) == len(its.rows[0].values[its.columns[0].key]) for r in its.rows for values in r.values.values()
+        )
+
+
+def test_a_piece_names_code_that_there_is_and_takes_at_most_forty_minutes() -> None:
+    for piece in PIECES:
+        assert code.digest(ROOT, piece.code)
+        assert piece.minutes <= 40
+        assert (ROOT / "benchmarks" / piece.arguments[0]).exists()
+
+
+@pytest.mark.parametrize("piece", PIECES, ids=lambda piece: str(piece.name))
+def test_a_piece_names_all_that_its_benchmark_is_made_of(piece: Piece) -> None:
+    rooms = {"qioi.controller": "controller", "qioi.monitor": "monitor", "qioi.interference": "interference"}
+    named = " ".join(imported(ROOT / "benchmarks" / piece.arguments[0]))
+    for module in named.split():
+        room = ".".join(module.split(".")[:2])
+        path = rooms.get(room, room.replace(".", "/")) if module.startswith("qioi") else f"benchmarks/{module}.py"
+        assert path in piece.code, f"{piece.arguments[0]} is made of {module}"
+
+
+def imported(script: Path) -> set[str]:
+    """Name the modules of this repository that a benchmark imports, by itself or by another benchmark."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            beside = script.with_name(f"{node.module}.py")
+            if beside.exists():
+                found |= {node.module, *imported(beside)}
+            elif node.module.startswith("qioi."):
+                found.add(node.module)
+    return found
+
+
+def test_a_table_has_the_rows_and_columns_that_its_mark_asks_for(repository: Path) -> None:
+    text = "<!-- figures lab rows=qioi columns=slower,tps -->\nold\n<!-- /figures -->\n"
+    lines = drawn(repository, text).splitlines()
+    assert lines[1:4] == [
+        "| | p95 to alone | tps |",
+        "| --- | --- | --- |",
+        "| 16 sysbench, QiOi | 1.10x, - in 1 of 2 | 1,000 (999 .. 1,001) |",
+    ]
+    assert "Measured on `0123456789`, 2026-11-22, by `python benchmarks/bench_laws.py`. 2 cores, Linux 6.18" in lines[5]
+    assert "P-256 verification 49 us" in lines[5]
+    assert "repeat 2 is left out: others used the machine." in lines[5]
+
+
+def test_a_figure_stands_in_its_line(repository: Path) -> None:
+    text = "It does <!-- figure lab alone tps --><!-- /figure --> in the lab."
+    assert (
+        drawn(repository, text) == "It does <!-- figure lab alone tps -->995 (990 .. 1,000)<!-- /figure --> in the lab."
+    )
+
+
+def test_a_repeat_without_a_value_is_said_and_in_no_median(repository: Path) -> None:
+    rows = (Row("qioi", "qioi", {"tps": (0.0, 7.0, 2.0), "slower": (None, 9.0, 1.5)}), Row("bare", "bare", {}))
+    text = "<!-- figures lab rows=qioi columns=tps,slower -->\n<!-- /figures -->\n"
+    assert "| qioi | 1 (0 .. 2) | 1.50x, - in 1 of 2 |" in drawn(repository, text, rows=rows)
+    lone = "<!-- figure lab bare slower --><!-- /figure -->"
+    assert ">-<" in drawn(repository, lone, rows=rows)
+
+
+def test_pictures_say_which_repeats_have_no_value(repository: Path, tmp_path: Path) -> None:
+    rows = (
+        Row("alone", "alone", {"slower": (1.0, 1.0, 1.0)}),
+        Row("some", "some", {"slower": (None, 9.0, 31.5)}),
+        Row("none", "none", {"slower": (None, 9.0, None)}),
+    )
+    picture = pictures.Picture("x.svg", "lab", ("alone", "some", "none"), (("slower", "p95, to alone"),), "some")
+    pictures.draw(picture, made(repository, rows=rows), tmp_path)
+    words = re.findall(r">([^<>\n]+)</text>", (tmp_path / "x.svg").read_text())
+    assert {"p95, to alone", "1.00x", "32x, - in 1 of 2", "-"} <= set(words)
+
+
+def test_a_window_without_a_commit_is_a_row_without_latencies(tmp_path: Path) -> None:
+    def row(repeat: int, condition: str, tps: float, p95: float | None) -> LawRow:
+        count = 0 if condition == "alone" else 16
+        return LawRow(
+            "fixed", count, repeat, condition, tps, p95, p95, p95, 0, 0.2, 1.0, 0.2, 0, 1.2, 80.0, 100.0, 0.0, 18, 0.0
+        )
+
+    for one in (
+        row(1, "alone", 100, 50),
+        row(1, "nothing", 0, None),
+        row(2, "alone", 100, 50),
+        row(2, "nothing", 9, 90),
+    ):
+        file = tmp_path / f"fixed-{one.sysbench}-repeat{one.repeat}" / one.condition / "row.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(dataclasses.asdict(one)))
+    (tmp_path / "laws.json").write_text(json.dumps({"machine": {"cores": 2}}))
+    _, stalled = laws([tmp_path], [SPEED]).rows
+    assert (stalled.values["tps"], stalled.values["throughput"]) == ((0, 9), (0, 0.09))
+    assert (stalled.values["p95"], stalled.values["slower"]) == ((None, 90), (None, 1.8))
+    text = table(load_rows(tmp_path), 2) + accounts(load_rows(tmp_path), 2)
+    assert (
+        "| 4 (0 .. 9) | 4 % (0 % .. 9 %) | 90.0 ms, - in 1 of 2 | 90.0 ms, - in 1 of 2 | 1.80x, - in 1 of 2 |" in text
+    )
+    assert "| 111.11 ms, - in 1 of 2 |" in text
+
+
+def test_drawing_again_changes_nothing(repository: Path) -> None:
+    text = "<!-- figures lab -->\n<!-- /figures -->\n<!-- figure lab qioi slower -->?<!-- /figure -->\n"
+    once = drawn(repository, text)
+    assert drawn(repository, once) == once
+
+
+def test_a_table_says_when_its_code_has_changed_since(repository: Path) -> None:
+    text = "<!-- figures lab -->\n<!-- /figures -->\n"
+    its = made(repository)
+    assert "changed since" not in Drawer(repository, {"lab": its}, LAB).draw(text, "page.md")
+    (repository / "law.py").write_text("step = 2\n")
+    subprocess.run(["git", "-C", str(repository), "add", "-A"], check=True)
+    assert "**its code has changed since**" in Drawer(repository, {"lab": its}, LAB).draw(text, "page.md")
+
+
+def test_a_table_says_so_too_when_its_piece_depends_on_more_code(repository: Path) -> None:
+    text = "<!-- figures lab -->\n<!-- /figures -->\n"
+    its = made(repository, code=Code(("law.py",), code.digest(repository, ["law.py"])))
+    (repository / "other.py").write_text("more = 1\n")
+    subprocess.run(["git", "-C", str(repository), "add", "-A"], check=True)
+    assert "changed since" not in Drawer(repository, {"lab": its}, {"lab": ("law.py",)}).draw(text, "page.md")
+    assert "changed since" in Drawer(repository, {"lab": its}, {"lab": ("law.py", "other.py")}).draw(text, "page.md")
+
+
+def test_words_and_tests_are_no_code(repository: Path) -> None:
+    before = code.digest(repository, ["."])
+    (repository / "notes.md").write_text("other words\n")
+    (repository / "law_test.go").write_text("package law\n")
+    subprocess.run(["git", "-C", str(repository), "add", "-A"], check=True)
+    assert code.digest(repository, ["."]) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<!-- figures other -->\n<!-- /figures -->\n", "no record 'other'; there are lab"),
+        ("<!-- figures lab rows=nobody -->\n<!-- /figures -->\n", "lab has no row 'nobody', but alone, qioi"),
+        ("<!-- figure lab alone speed -->1<!-- /figure -->", "lab has no column 'speed', but tps, slower"),
+        ("<!-- figures lab -->\n| old |\n", "1 marks of figures make 0 pairs"),
+        ("<!-- figure lab alone -->1<!-- /figure -->", "2 marks of figures make 0 pairs"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said_with_its_document(repository: Path, text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match="page") as raised:
+        drawn(repository, text)
+    assert problem in str(raised.value)
+
+
+def test_a_piece_without_data_is_said_to_be_missing(repository: Path) -> None:
+    drawer = Drawer(repository, {}, LAB)
+    text = "<!-- figures lab rows=qioi -->\n| old |\n<!-- /figures -->\n<!-- figure lab qioi tps -->1<!-- /figure -->\n"
+    found = drawer.draw(text, "page.md")
+    assert found == text.replace("| old |", "Not measured yet.").replace(">1<", ">not measured<")
+    assert drawer.draw(found, "page.md") == found
+
+
+def test_a_record_is_read_as_it_was_written(repository: Path, tmp_path: Path) -> None:
+    its = made(repository)
+    assert record.load(record.save(its, tmp_path / "data")) == its
+
+
+@pytest.mark.parametrize("content", ["{", '{"name": "lab"}', '{"form": 2}'])
+def test_a_spoilt_record_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "lab.json"
+    file.write_text(content)
+    with pytest.raises(ValueError, match=r"lab\.json"):
+        record.load(file)
+
+
+def test_a_piece_is_due_until_it_is_measured_on_the_code_as_it_is(repository: Path, tmp_path: Path) -> None:
+    piece = Piece("lab", "the lab", ("bench.py",), (".",), 1, lambda _folders, _speed: Figures((), ()))
+    data = tmp_path / "data"
+    assert not is_current(piece, repository, data)
+    record.save(made(repository), data)
+    assert is_current(piece, repository, data)
+    (repository / "law.py").write_text("step = 3\n")
+    subprocess.run(["git", "-C", str(repository), "add", "law.py"], check=True)
+    assert not is_current(piece, repository, data)
+
+
+def test_repeats_are_added_to_those_that_there_are(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path_factory.mktemp("results")
+    (repository / "benchmarks").mkdir()
+    script = "import pathlib, sys\npathlib.Path(sys.argv[1], 'tps').write_text(str(len(sys.argv[1])))\n"
+    (repository / "benchmarks" / "bench.py").write_text(script)
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+
+    def read(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+        values = tuple(float((folder / "tps").read_text()) for folder in folders)
+        return Figures((Column("tps", "tps", Form.COUNT),), (Row("alone", "alone", {"tps": values}),))
+
+    monkeypatch.setattr("published.measure.calibrate", lambda _folder: SPEED)
+    piece = Piece("lab", "the lab", ("bench.py", "{out}"), (".",), 1, read, runs=2)
+    first = measure(piece, repository, results, None)
+    more = measure(piece, repository, results, None, first)
+    assert [len(one.values("alone", "tps")) for one in (first, more)] == [2, 4]
+    assert [len(one.calibration) for one in (first, more)] == [3, 6]
+
+
+def test_what_was_measured_before_is_gone_on_with_only_if_it_is_unfinished_and_of_the_same_code(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the laws' benchmark does, this one runs nothing again whose figures are there."""
+    results = tmp_path_factory.mktemp("results")
+    (repository / "benchmarks").mkdir()
+    script = (
+        "import pathlib, sys\n"
+        "file, step = pathlib.Path(sys.argv[1], 'step'), int(pathlib.Path('law.py').read_text().split()[-1])\n"
+        "file.write_text(file.read_text() if file.exists() else str(step))\n"
+        "sys.exit(step == 0)\n"
+    )
+    (repository / "benchmarks" / "bench.py").write_text(script)
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
+
+    def commit(step: int) -> None:
+        (repository / "law.py").write_text(f"step = {step}\n")
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-qm", f"step {step}"], check=True)
+
+    seen: list[float] = []
+
+    def read(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+        seen.extend(float((folder / "step").read_text()) for folder in folders)
+        return Figures((), ())
+
+    monkeypatch.setattr("published.measure.calibrate", lambda _folder: SPEED)
+    piece = Piece("lab", "the lab", ("bench.py", "{out}"), (".",), 1, read)
+    for step in (1, 2):
+        commit(step)
+        measure(piece, repository, results, None)
+    assert seen == [1.0, 2.0]
+    (result,) = results.glob("lab/*/run1/step")
+    result.write_text("7")  # finished: begun anew
+    measure(piece, repository, results, None)
+    assert seen == [1.0, 2.0, 2.0]
+    commit(0)
+    with pytest.raises(UnmeasuredError):
+        measure(piece, repository, results, None)
+    (result,) = results.glob("lab/*/run1/step")
+    result.write_text("8")
+    with pytest.raises(UnmeasuredError):
+        measure(piece, repository, results, None)
+    assert result.read_text() == "8", "interrupted: gone on with"

@@ -1,0 +1,193 @@
+"""What the published tables make of a benchmark's results."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from bench_daemon import cpu_seconds
+from laws_figures import Row as LawRow
+from published import spell
+from published.growth import growth
+from published.readers import OTHERS, bursts, daemon, disturbed, enough, ordering, owed
+from published.record import Calibration, Form
+
+SPEED = Calibration(49.0, 22.0, 300.0, 2.0, 360.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "written"),
+    [
+        (1234.5, Form.COUNT, "1,234"),
+        (0.995, Form.PERCENT, "100 %"),
+        (0.0098, Form.PERCENT, "0.98 %"),
+        (1.184, Form.TIMES, "1.18x"),
+        (41.7, Form.TIMES, "42x"),
+        (1.914, Form.MILLISECONDS, "1.91 ms"),
+        (2009.2, Form.MILLISECONDS, "2,009 ms"),
+        (0.394, Form.SECONDS, "0.39 s"),
+        (1.2512, Form.NUMBER, "1.25"),
+        (3456.7, Form.NUMBER, "3,457"),
+        (0.0, Form.PERCENT, "0 %"),
+    ],
+)
+def test_figures_are_spelled(value: float, form: Form, written: str) -> None:
+    assert spell.one(value, form) == written
+
+
+def test_the_daemon_s_repeats_stand_beside_each_other(tmp_path: Path) -> None:
+    folders = []
+    for number, used in enumerate((0.9, 1.1)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        result = f'[{{"shape": "50", "cpu_percent": {used}, "rss_mb": 47, "loop_ms": 3, "seconds": 20}}]'
+        (folder / "daemon.json").write_text(result)
+        folders.append(folder)
+    (row,) = daemon(folders, [SPEED]).rows
+    assert row.values["cpu"] == pytest.approx((0.009, 0.011))
+
+
+def test_the_daemon_s_cpu_time_is_told_finer_than_in_hundredths() -> None:
+    process = psutil.Process()
+    begun, before = time.process_time(), cpu_seconds(process)
+    while time.process_time() < begun + 0.002:
+        pass
+    after, ended = cpu_seconds(process), time.process_time()
+    assert 0.0 < after - before <= ended - begun
+
+
+def test_growth_is_told_by_ratios_and_an_exponent_of_each_repeat(tmp_path: Path) -> None:
+    folders = []
+    for number, factor in enumerate((1.0, 2.0)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        sizes = {str(size): {"cpu_percent": factor * size**0.5, "rss_mb": 40.0} for size in (4, 16, 64)}
+        (folder / "growth.json").write_text(json.dumps({"threads": sizes}))
+        folders.append(folder)
+    found = {row.key: row for row in growth(folders, [SPEED]).rows}
+    assert found["threads-64"].title == "64 threads of each of 100 components"
+    assert found["threads-64"].values["cpu"] == pytest.approx((0.08, 0.16))
+    assert found["threads-64"].values["cpu_to_least"] == pytest.approx((4.0, 4.0))
+    assert found["threads-64"].values["cpu_exponent"] == pytest.approx((0.5, 0.5))
+    assert found["threads-64"].values["memory_exponent"] == pytest.approx((0.0, 0.0))
+    assert found["threads-16"].values["cpu_exponent"] == (None, None)
+
+
+def test_ways_to_order_stand_beside_raft_of_the_same_repeat(tmp_path: Path) -> None:
+    def run(tps: float, cpu: float, others: float = 0.0) -> dict[str, object]:
+        return {
+            "throughput": tps,
+            "p50": 2.0,
+            "order": 1.0,
+            "cpu": {"orderers": cpu, "peers": 0.5},
+            "others": others,
+            "steal": 0.0,
+        }
+
+    repeats = [
+        {"figures": {"raft": {"many": run(1000, 0.5)}, "pbft, one dead": {"many": run(600, 1.0)}}},
+        {
+            "figures": {
+                "raft": {"many": run(500, 0.5, others=OTHERS + 0.1)},
+                "pbft, one dead": {"many": run(400, 0.75)},
+            }
+        },
+    ]
+    (tmp_path / "ordering.json").write_text(json.dumps({"machine": {"cores": 2}, "repeats": repeats}))
+    found = ordering([tmp_path], [SPEED])
+    assert [row.key for row in found.rows] == ["many-raft", "many-pbft-one-dead"]
+    dead = found.rows[1].values
+    assert dead["tps_to_raft"] == pytest.approx((0.6, 0.8))
+    assert dead["cpu_to_raft"] == pytest.approx((1.5, 1.25))
+    assert [one.repeat for one in found.left_out] == [2]
+
+
+def test_what_is_owed_is_held_against_t_of_the_same_repeat(tmp_path: Path) -> None:
+    folders = []
+    for number, outside in enumerate((0.1, OTHERS + 0.1)):
+        row = LawRow(
+            "saturating", 8, 1, "40%", 820, 3, 6, 7, 900, 0.2, 1.0, 0.25, 0, 1.25 + outside, 0, None, 0.05, 25, 0
+        )
+        alone = {
+            "row": dataclasses.asdict(dataclasses.replace(row, condition="alone", tps=2000.0)),
+            "owed": None,
+            "of_left": None,
+        }
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        rows = [alone, {"row": dataclasses.asdict(row), "owed": 800.0, "of_left": 0.7}]
+        (folder / "owed.json").write_text(json.dumps({"rows": rows}))
+        folders.append(folder)
+    found = owed(folders, [SPEED])
+    assert [(row.key, row.title) for row in found.rows] == [("alone", "alone"), ("40", "T = 40 % of alone")]
+    assert found.rows[1].values["owed"] == pytest.approx((1.025, 1.025))
+    assert found.rows[0].values["owed"] == (None, None)
+    assert [one.repeat for one in found.left_out] == [2]
+
+
+def test_what_settles_is_held_against_the_least_share_that_does_as_well(tmp_path: Path) -> None:
+    def tried(name: str, shares: int | None, settled: int, p95: float | None) -> dict[str, object]:
+        count = 0 if name == "alone" else 4
+        row = LawRow("fixed", count, 1, name, 900, p95, p95, p95, 0, 0.2, 1.0, 0.25, 0, 1.25, 80, None, 0, 7, 0)
+        return {
+            "row": dataclasses.asdict(row),
+            "shares": shares,
+            "settled": [1024, settled, settled],
+            "delay": 1.0,
+            "waiting": 0.1,
+        }
+
+    def enough_of(number: int, *, quick: float, own: float | None) -> Path:
+        rows = [
+            tried("alone", None, 1024, 100.0),
+            tried("4-1024", 1024, 1024, None),
+            tried("4-2048", 2048, 2048, quick),
+            tried("4-4096", 4096, 4096, 105.0),
+            tried("4-adaptive", None, 4096, own),
+        ]
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "enough.json").write_text(json.dumps({"rows": rows}))
+        return folder
+
+    folders = [enough_of(1, quick=109.0, own=100.0), enough_of(2, quick=200.0, own=100.0)]
+    folders += [enough_of(3, quick=200.0, own=90.0), enough_of(4, quick=200.0, own=None)]
+    found = {row.key: row for row in enough(folders, [SPEED]).rows}
+    assert [row.title for row in found.values()][:3] == [
+        "alone",
+        "4 sysbench, 1,024 by hand",
+        "4 sysbench, 2,048 by hand",
+    ]
+    own = found["4-adaptive"].values
+    assert own["least"] == (2048, 4096, None, None)
+    assert own["settled"] == (2.0, 1.0, None, None)
+    assert found["4-2048"].values["slower"] == (1.09, 2.0, 2.0, 2.0)
+    assert found["4-1024"].values["p95"] == (None,) * 4
+
+
+def test_bursts_are_held_against_alone_s_of_the_same_repeat(tmp_path: Path) -> None:
+    def burst(p95: float, throughput: float = 700.0) -> dict[str, float]:
+        return {"p95": p95, "throughput": throughput, "committed": 6 * throughput}
+
+    arms = {"rate": 700.0, "alone": [burst(100), burst(300)], "qioi": [burst(400), burst(200, 350)]}
+    arms["nothing"] = [burst(0, 0)]
+    (tmp_path / "bursts.json").write_text(json.dumps(arms))
+    found = {row.key: row.values for row in bursts([tmp_path], [SPEED]).rows}
+    assert {key: values["slower"] for key, values in found.items()} == {
+        "alone-1": (0.5,), "alone-2": (1.5,), "nothing-1": (None,), "qioi-1": (2.0,), "qioi-2": (1.0,)
+    }  # fmt: skip
+    assert found["qioi-2"]["throughput"] == (0.5,)
+
+
+def test_a_repeat_counts_by_what_others_took_alone() -> None:
+    def alone(repeat: int, outside: float, steal: float) -> LawRow:
+        return LawRow(
+            "fixed", 0, repeat, "alone", 500, 3, 6, 7, 0, 0.2, 1.0, 0.25, 0, 1.25 + outside, 0, None, 0, 25, steal
+        )
+
+    rows = [alone(1, 0.1, 0.1), alone(2, OTHERS + 0.01, 0.0), alone(3, 0.0, OTHERS + 0.01), alone(4, 0.3, 0.3)]
+    assert [one.repeat for one in disturbed(rows)] == [2, 3, 4]

@@ -1,0 +1,115 @@
+"""Channels that keep each other back: the one below its T is raised against the one above; and all against a burner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from toy_daemon import ToySite, peer
+from toy_host import ToyHost
+
+from qioi.controller.findings.contention import Contention
+from qioi.controller.laws.thresholds import Threshold
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import InForce
+from qioi.controller.period import Period
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
+
+FULL, ROOM = HostLoad(0.0, 0.0), HostLoad(0.5, 0.0)
+PARTS = (
+    Component("red0", Role.PEER, "g/red0", ("red",)),
+    Component("blue0", Role.PEER, "g/blue0", ("blue",)),
+    Component("both", Role.ORDERER, "g/both", ("red", "blue")),
+    Component("client", Role.CLIENT, "g/client"),
+)
+
+
+def period(
+    red: float | None, blue: float | None, host: HostLoad | None = FULL, source: str = "configuration"
+) -> Period:
+    rates = {"red": red, "blue": blue}
+    readings = {name: ChannelReading(name, rate, 0.1) for name, rate in rates.items() if rate is not None}
+    owed = {name: Threshold(100.0, source) for name in rates}
+    delays = {one.name: DelayReading(one.name, 0.8, 0.8, 10, 1.0) for one in PARTS}
+    return Period(0.0, PARTS, readings, delays, host, owed)
+
+
+def seen(*args: Period, burning: tuple[str, ...] = ()) -> dict[str, float]:
+    contention = Contention(cpus=2)
+    rivals = [contention.step(one, burning) for one in args][-1]
+    assert not rivals.limits  # no share in force is known
+    return {name: round(load.foreign, 3) for name, load in rivals.loads.items()}
+
+
+def test_what_the_other_tenant_uses_is_foreign_to_the_one_below_its_threshold() -> None:
+    assert seen(period(50.0, 150.0)) == {"red0": 0.4}
+    assert seen(period(150.0, 50.0)) == {"blue0": 0.4}
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        period(50.0, 150.0, ROOM),
+        period(50.0, 150.0, None),
+        period(50.0, 60.0),  # both are below theirs: nobody has more than it is owed
+        period(150.0, 150.0),
+        period(50.0, 97.0),  # that one has nothing to give
+        period(50.0, 150.0, HostLoad(0.0, 0.5)),  # foreign work comes first
+        period(50.0, None),
+        period(50.0, 150.0, source="auto"),  # a T that was learned: nobody has stated it
+    ],
+)
+def test_where_nobody_is_kept_back_by_a_tenant_that_has_its_own(one: Period) -> None:
+    assert seen(one) == {}
+
+
+def test_what_was_raised_against_a_tenant_is_held_until_there_is_room() -> None:
+    assert seen(period(50.0, 150.0), period(100.0, 99.0)) == {"red0": 0.04}
+    assert seen(period(50.0, 150.0), period(90.0, 80.0)) == {"red0": 0.04}
+    assert seen(period(50.0, 150.0), period(100.0, 99.0, ROOM), period(100.0, 99.0)) == {}
+    gone = replace(period(100.0, 99.0), components=PARTS[1:])
+    assert seen(period(50.0, 150.0), gone) == {}
+
+
+def test_a_burner_is_a_neighbour_to_all_others() -> None:
+    assert seen(period(100.0, 100.0), burning=("blue0",)) == {"red0": 0.4, "both": 0.4}
+
+
+def test_over_a_second_it_counts_as_well() -> None:
+    one = period(50.0, 150.0, HostLoad(0.0, 0.02, lasting=HostLoad(0.1, 0.01)))
+    load = Contention(cpus=2).step(one, ()).loads["red0"]
+    assert load.foreign == pytest.approx(0.42)
+    assert load.lasting is not None
+    assert load.lasting.foreign == pytest.approx(0.41)
+
+
+def test_a_share_against_a_tenant_grows_by_a_tenth() -> None:
+    one = replace(period(50.0, 150.0), forces={"red0": InForce(2000, 1024, Placement(("g/red0",), ""))})
+    assert Contention(cpus=2).step(one, ()).limits["red0"].allows(2000, 1024) == 2200
+
+
+@pytest.mark.parametrize("blue", [40, 48])
+def test_two_tenants_and_nobody_else(tmp_path: Path, blue: int) -> None:
+    """On two CPUs red would need 1.2 for what it is owed, blue takes all that it gets and is owed ``blue`` of its 100.
+
+    If that is 40 both can have theirs, if it is 48 blue keeps its own.
+    """
+    owed = {"red": {"threshold": 100}, "blue": {"threshold": blue}}
+    site = ToySite(tmp_path, [peer("red0", "g/red0", "red"), peer("blue0", "g/blue0", "blue")], channels=owed)
+    host = ToyHost(demand={"red0": 1.2, "blue0": 2.0}, noise=0.02)
+    rates: dict[str, float] = {}
+    weights = []
+    for _ in range(150):
+        shares = {name: site.weight(f"g/{name}") * 1024 // 100 for name in host.demand}
+        delays, site.toy.host, _ = host.period(shares)
+        rates = {"red": 100 * delays["red0"].run / 1.2, "blue": 100 * delays["blue0"].run / 2.0}
+        site.toy.tps, site.toy.waits = rates, {name: (one.run, one.wait) for name, one in delays.items()}
+        site.run(1)
+        weights.append((site.weight("g/red0"), site.weight("g/blue0")))
+    assert weights[-1][0] > 100
+    assert weights[-1][1] == 100
+    assert rates["red"] >= (95 if blue == 40 else 84)
+    assert rates["blue"] >= 0.95 * blue
+    reds = [red for red, _ in weights[-60:]]
+    assert max(reds) <= 1.1 * min(reds)

@@ -1,0 +1,268 @@
+"""Components go down to what outweighs their neighbours, and get all of it back where that is too little."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_daemon import ToySite, peer
+from toy_host import ToyHost
+
+from qioi.controller.findings.just_enough import ABOVE, FIRST, GRACE, KEPT, RATIO, ROOM_FOR, JustEnough
+from qioi.controller.laws.thresholds import Threshold
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import InForce
+from qioi.controller.period import Period
+from qioi.model import MAX_SHARES, ChannelReading, Component, HostLoad, Role
+
+FULL = HostLoad(0.0, 0.5)
+
+
+def neighbours(count: int, weight: int = 1024, parent: str = "docker") -> dict[str, dict[str, int]]:
+    return {parent: {f"{parent}/sysbench{one}": weight for one in range(count)}}
+
+
+@dataclass
+class Site:
+    """One peer of one channel, and the neighbours that run; a second a period, in which ``tps`` are committed."""
+
+    owed: float | None = 1000.0
+    tps: float = 1000.0
+    siblings: dict[str, dict[str, int]] = field(default_factory=lambda: neighbours(8))
+    host: HostLoad | None = FULL
+    groups: tuple[str, ...] = ("docker/peer",)
+    found: int = 1024
+    channels: tuple[str, ...] = ("red",)
+    share: int = 16_384
+
+    def __post_init__(self) -> None:
+        self.now, self.total = 0.0, 0
+        self.held: dict[str, int] = {"docker/peer": self.found, "docker": 1024}
+        self.finding = JustEnough(self.held.get, cpus=2)
+
+    def second(self) -> int | None:
+        """Give the most that the peer may have after another second; ``None``: all that it asks for."""
+        self.now += 1.0
+        self.total += round(self.tps)
+        peer = Component("peer", Role.PEER, "docker/peer", self.channels)
+        reading = ChannelReading("red", self.tps, 0.1 if self.tps else self.now, committed=self.total)
+        limits = self.finding.step(
+            Period(
+                self.now,
+                (peer,),
+                channels={"red": reading},
+                host=self.host,
+                owed={"red": Threshold(self.owed, "configured")},
+                forces={"peer": InForce(self.share, self.found, Placement(self.groups, ""))},
+                siblings=self.siblings,
+            )
+        )
+        return limits["peer"].most if limits else None
+
+    def run(self, seconds: float) -> list[int | None]:
+        return [self.second() for _ in range(int(seconds))]
+
+
+@pytest.mark.parametrize("owed", [1000.0, None])
+def test_all_at_first_and_then_what_outweighs_the_neighbours_on_one_cpu(owed: float | None) -> None:
+    site = Site(owed)
+    assert set(site.run(GRACE)) == {None}
+    assert set(site.run(600)[1:]) == {RATIO * 4 * 1024}
+
+
+def test_what_piles_up_is_worked_off_with_all_there_is() -> None:
+    site = Site(tps=600)
+    assert set(site.run(300)) == {None}
+    site.tps = 1000
+    assert site.run(2)[-1] is not None
+
+
+def test_who_does_less_with_less_gets_all_back_and_the_next_try_waits() -> None:
+    site = Site()
+    site.run(GRACE + 2)
+    site.tps = 800
+    got = site.run(7)
+    assert got[0] is not None
+    assert got[-1] is None
+    assert set(site.run(FIRST - 9)) == {None}
+    site.tps = 1000
+    assert site.run(12)[-1] is not None
+    site.tps = 800
+    site.run(7)
+    site.tps = 1000
+    assert set(site.run(2 * FIRST - 10)) == {None}
+
+
+def test_without_a_threshold_what_is_committed_tells() -> None:
+    site = Site(owed=None)
+    site.run(GRACE + 2)
+    site.tps = 600
+    assert site.run(12)[-1] is None
+
+
+def test_a_silence_says_nothing() -> None:
+    site = Site()
+    site.run(GRACE + 2)
+    site.tps = 0
+    site.owed = None
+    assert None not in site.run(60)
+
+
+def test_room_that_lasts_is_a_beginning_anew_and_a_moment_of_it_is_none() -> None:
+    site = Site()
+    before = site.run(GRACE + 3)[-1]
+    for host in (None, HostLoad(0.5, 0.1)):
+        site.host = host
+        assert site.run(2) == [before, before]
+        site.host = FULL
+        assert site.second() == before
+    site.host = HostLoad(0.5, 0.1)
+    assert site.run(ROOM_FOR)[-1] is None
+    site.host = FULL
+    assert set(site.run(GRACE)) == {None}
+
+
+def test_on_a_host_with_room_nothing_is_limited() -> None:
+    site = Site(host=HostLoad(0.5, 0.1))
+    assert set(site.run(60)[3:]) == {None}
+
+
+@pytest.mark.parametrize(
+    ("siblings", "most"),
+    [
+        (neighbours(1), RATIO * 1024),
+        (neighbours(40), RATIO * 20 * 1024),
+        (neighbours(1, 8192), RATIO * 8192),
+        (neighbours(3, 262_144), 262_144),
+        ({}, None),  # nothing is known of them
+        (neighbours(8, parent=""), None),  # not at the level that counts
+    ],
+)
+def test_neighbours_count_by_their_weight(siblings: dict[str, dict[str, int]], most: int | None) -> None:
+    assert Site(siblings=siblings).run(GRACE + 3)[-1] == most
+
+
+@pytest.mark.parametrize(
+    ("siblings", "found", "groups", "outweighs"),
+    [
+        (neighbours(16), 1024, ("docker/peer",), None),  # eight on each CPU: the usual ceiling does
+        (neighbours(40), 1024, ("docker/peer",), RATIO * 20 * 1024),
+        (neighbours(1, 262_144), 1024, ("docker/peer",), 262_144),  # the kernel allows no more
+        (neighbours(2, 20_000), 1024, ("docker/peer",), RATIO * 20_000),
+        (neighbours(2, 20_000), 20_000, ("docker/peer",), RATIO * 20_000),
+        (neighbours(8), 1024, ("docker/peer",), None),
+        (neighbours(40, parent=""), 1024, ("docker",), ABOVE * 20 * 1024),
+        # Where one level's neighbours are not known, those of the other still are.
+        (neighbours(40), 1024, ("docker/peer", "docker"), RATIO * 20 * 1024),
+        ({}, 1024, ("docker/peer",), None),
+    ],
+)
+def test_beside_heavy_neighbours_a_component_may_be_raised_to_what_outweighs_them(
+    siblings: dict[str, dict[str, int]], found: int, groups: tuple[str, ...], outweighs: float | None
+) -> None:
+    """From the first moment on: nothing is settled yet."""
+    site = Site(siblings=siblings, found=found, groups=groups)
+    site.held["docker/peer"] = found
+    assert site.second() is None
+    assert site.finding.outweighs == ({} if outweighs is None else {"peer": outweighs})
+
+
+def test_a_share_in_force_stays_allowed_when_what_made_it_necessary_is_gone() -> None:
+    site = Site(siblings=neighbours(40), share=40_960)
+    site.second()
+    assert site.finding.outweighs == {"peer": 40_960}
+    site.siblings, site.host = {}, HostLoad(0.5, 0.0)
+    site.run(ROOM_FOR + 3)
+    assert site.finding.outweighs == {"peer": 40_960}
+    site.share = 16_384
+    site.second()
+    assert site.finding.outweighs == {}
+
+
+def test_what_a_group_above_gives_counts_as_the_kernels_most() -> None:
+    """A component that was found with 65,536 has eight times as much in effect, by a group above it."""
+    site = Site(found=65_536, share=524_288)
+    site.second()
+    assert site.finding.outweighs == {"peer": MAX_SHARES}
+
+
+def test_who_was_found_with_more_is_measured_by_its_weight_in_the_file() -> None:
+    site = Site(found=2048)
+    assert site.run(GRACE + 3)[-1] == RATIO * 4 * 1024
+    site.held["docker/peer"] = 100  # cgroup v2: 100 there are the 2048 here, and so are neighbours' weights
+    site.siblings = neighbours(8, 100)
+    assert site.run(KEPT + 3)[-1] == RATIO * 4 * 2048
+
+
+def test_a_group_above_with_many_components_in_it_gets_more() -> None:
+    site = Site(siblings=neighbours(8, parent=""), groups=("docker",))
+    assert site.run(GRACE + 3)[-1] == ABOVE * 4 * 1024
+    both = Site(siblings=neighbours(8) | neighbours(2, parent=""), groups=("docker/peer", "docker"))
+    assert both.run(GRACE + 3)[-1] == max(RATIO * 4, ABOVE) * 1024
+    del both.held["docker"]
+    assert both.second() is None
+
+
+def test_on_its_own_cpus_a_component_meets_all_neighbours() -> None:
+    site = Site(host=HostLoad(0.0, 0.5, pinned={"peer": FULL}))
+    assert site.run(GRACE + 3)[-1] == RATIO * 8 * 1024
+
+
+def test_a_neighbour_that_rests_for_a_moment_still_counts() -> None:
+    site = Site()
+    before = site.run(GRACE + 3)[-1]
+    site.siblings = neighbours(4)
+    assert set(site.run(KEPT)) == {before}
+    assert site.run(2)[-1] == RATIO * 2 * 1024
+
+
+def test_one_that_cannot_be_read_or_serves_no_known_channel() -> None:
+    site = Site(channels=("blue",))
+    assert site.second() == RATIO * 4 * 1024
+    site = Site(channels=())
+    assert site.run(GRACE + 3)[-1] == RATIO * 4 * 1024
+    peer = Component("peer", Role.PEER, "docker/peer", ("red",))
+    assert not site.finding.step(Period(site.now + 1, (peer,), host=FULL))
+    assert not site.finding.step(Period(site.now + 2, (peer,), host=FULL, owed={"red": Threshold(None, "none")}))
+
+
+@given(st.lists(st.tuples(st.floats(0, 3000), st.integers(0, 40), st.booleans()), max_size=60))
+def test_whatever_comes_a_limit_is_what_the_neighbours_weigh_and_no_share(
+    seconds: list[tuple[float, int, bool]],
+) -> None:
+    site = Site()
+    for tps, count, room in seconds:
+        site.tps, site.siblings = tps, neighbours(count)
+        site.host = HostLoad(0.5, 0.0) if room else FULL
+        most = site.second()
+        assert most is None or RATIO * 1024 <= most <= RATIO * 20 * 1024
+
+
+def settled(folder: Path, hogs: int) -> tuple[list[int], float]:
+    """Run a ledger for two minutes beside hogs that weigh 100 each; give the last minute's weights, and what it did."""
+    parts = {"peer0": 0.5, "orderer0": 0.2, "cc0": 0.3}
+    site = ToySite(folder, [peer(one, f"g/{one}") for one in parts], channels={"red": {"threshold": 100}})
+    host = ToyHost(demand=parts, hogs=hogs)
+    site.toy.siblings = {"g": {f"g/hog{one}": 100 for one in range(hogs)}}
+    weights, done = [], []
+    for _ in range(120):
+        shares = {name: site.weight(f"g/{name}") * 1024 // 100 for name in parts}
+        delays, load, served = host.period(shares)
+        site.toy.host, site.toy.tps = load, {"red": 100 * min(1.0, served)}
+        site.toy.waits = {name: (one.run, one.wait) for name, one in delays.items()}
+        site.run(1)
+        weights.append(site.weight("g/peer0"))
+        done.append(served)
+    return weights[60:], sum(done[60:]) / 60
+
+
+@pytest.mark.parametrize("hogs", [4, 8, 16])
+def test_in_a_closed_loop_shares_settle_at_what_the_neighbours_weigh(tmp_path: Path, hogs: int) -> None:
+    weights, served = settled(tmp_path, hogs)
+    on_one = max(1.0, hogs / (os.cpu_count() or 1))
+    assert set(weights) == {min(1600, round(RATIO * on_one * 100))}
+    assert served > 0.98

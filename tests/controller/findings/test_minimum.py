@@ -1,0 +1,107 @@
+"""Neighbours keep their part of the CPUs however much the ledger is owed."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from toy_daemon import ToySite, peer
+from toy_host import ToyHost
+
+from qioi.controller.findings.limits import Limit
+from qioi.controller.findings.minimum import Minimum
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import InForce
+from qioi.controller.period import Period
+from qioi.model import DelayReading, HostLoad
+
+HERE = Placement(("g",), "")
+DELAYS = {"a": DelayReading("a", 0.5, 0.5, 10, 1.0)}
+
+
+def seconds(minimum: Minimum, foreign: float, count: int = 20, share: int = 8000) -> dict[str, Limit]:
+    forces = {"a": InForce(share, 1024, HERE), "b": InForce(1024, 1024, HERE)}
+    one = Period(0.0, (), delays=DELAYS, host=HostLoad(0.0, foreign), forces=forces)
+    return [minimum.step(one) for _ in range(count)][-1]
+
+
+def most(limits: dict[str, Limit]) -> int | None:
+    return limits["a"].most if limits else None
+
+
+def test_raised_shares_go_back_while_neighbours_have_less_and_on_while_they_have_more() -> None:
+    minimum = Minimum(0.1)
+    assert not seconds(minimum, 0.6)
+    assert set(seconds(minimum, 0.05, 10)) == {"a"}
+    low = most(seconds(minimum, 0.05, 10))
+    assert low is not None
+    assert low < 0.4 * 8000
+    held = most(seconds(minimum, 0.12, 20))
+    assert held is not None
+    assert most(seconds(minimum, 0.12, 5)) == held
+    assert held < most(seconds(minimum, 0.2, 10))  # type: ignore[operator]
+    assert not seconds(minimum, 0.5)
+
+
+def test_what_neighbours_never_wanted_is_not_kept_for_them() -> None:
+    assert not seconds(Minimum(0.1), 0.05, 100)
+    assert not seconds(Minimum(0.0), 0.6)
+    minimum = Minimum(0.1)
+    seconds(minimum, 0.6)
+    assert seconds(minimum, 0.05, 10)
+    after = seconds(minimum, 0.05, 600)  # they may be gone: what was found stands
+    assert after == seconds(minimum, 0.05, 50)
+
+
+def test_on_a_host_with_room_and_for_what_is_gone_nothing_is_limited() -> None:
+    minimum = Minimum(0.1)
+    seconds(minimum, 0.6)
+    assert seconds(minimum, 0.05)
+    room = Period(0.0, (), delays=DELAYS, host=HostLoad(0.5, 0.1))
+    assert not minimum.step(replace(room, delays={}, host=HostLoad(0.0, 0.1)))
+    seconds(minimum, 0.05)
+    assert not minimum.step(room)
+    assert not minimum.step(replace(room, host=None))
+
+
+class Loop:
+    """A ledger that wants more than its two CPUs and is owed more than it can ever do, beside sixteen hogs."""
+
+    def __init__(self, folder: Path, keep: float) -> None:
+        parts = {"peer0": 1.5, "orderer0": 1.0, "cc0": 0.8}
+        owed = {"red": {"threshold": 1000, "ceiling": 262_144}}
+        self.site = ToySite(folder, [peer(one, f"g/{one}") for one in parts], channels=owed, neighbours_keep=keep)
+        self.host = ToyHost(demand=parts, hogs=16)
+
+    def run(self, seconds: int) -> tuple[float, float]:
+        """Give the least that the hogs had in the last minute, and the widest move of a share in it."""
+        foreign, weights = [], []
+        for _ in range(seconds):
+            shares = {name: self.site.weight(f"g/{name}") * 1024 // 100 for name in self.host.demand}
+            delays, load, served = self.host.period(shares)
+            self.site.toy.host, self.site.toy.tps = load, {"red": 100 * served}
+            self.site.toy.waits = {name: (one.run, one.wait) for name, one in delays.items()}
+            self.site.run(1)
+            foreign.append(load.foreign)
+            weights.append(self.site.weight("g/peer0"))
+        return min(foreign[-60:]), max(weights[-60:]) / min(weights[-60:])
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.1, 0.3])
+def test_a_threshold_out_of_reach_beside_sixteen_hogs(tmp_path: Path, keep: float) -> None:
+    least, moved = Loop(tmp_path, keep).run(150)
+    assert least >= 0.95 * keep
+    assert (least < 0.1) is (keep == 0.0)
+    assert moved <= 1.1
+
+
+def test_another_part_counts_from_the_next_reload_on(tmp_path: Path) -> None:
+    loop = Loop(tmp_path, 0.0)
+    assert loop.run(90)[0] < 0.1
+    site = loop.site
+    site.snapshot = site.daemon.adopt(dataclasses.replace(site.config, neighbours_keep=0.3), site.snapshot)
+    site.toy.host = HostLoad(0.0, 0.6)
+    site.run(5)  # what they had wanted before is forgotten, until they have it
+    assert loop.run(150)[0] > 0.28

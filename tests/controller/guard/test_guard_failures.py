@@ -1,0 +1,153 @@
+"""The guard where files, folders and the journal fail it: what is not done is said, and nothing else stops."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from held_group import raised, results
+from real_host import Host
+
+from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.owners import Nobody
+from qioi.controller.guard.restore import Result, restore_entries
+from qioi.controller.levers.files import Files
+from qioi.controller.levers.shares import Shares
+from qioi.kernel.errors import CgroupError
+
+
+def test_full_disk_under_the_journal_means_no_write(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard, path = raised(host, journal)
+    other = host.make("b")
+    guard.hold(other)
+    before = host.get(path), host.get(other)
+
+    def full(entries: object, *, durable: bool) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal, "store", full)
+    outcomes = guard.apply({path: 2048, other: 2048})
+    assert results(outcomes) == [Result.FAILED, Result.FAILED]
+    assert "No space left on device: nothing is written without it" in outcomes[0].message
+    assert (host.get(path), host.get(other)) == before
+    monkeypatch.undo()
+    assert results(guard.apply({path: 2048, other: 2048})) == [Result.OK, Result.OK]
+
+
+def test_a_journal_that_cannot_be_written_stops_no_way_back_to_the_original(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is on the disk names the value in force and the original: that is enough for whoever restores."""
+    guard, path = raised(host, journal)
+    other = host.make("b")
+    guard.hold(other)
+    stored, original = journal.load(), guard.raw(path, guard.found(path))
+
+    def full(entries: object, *, durable: bool) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal, "store", full)
+    outcomes = {one.path: one.result for one in guard.apply({path: guard.found(path), other: 2048})}
+    assert outcomes == {path: Result.OK, other: Result.FAILED}
+    assert (host.get(path), journal.load()) == (original, stored)
+    assert guard.changed() == ()
+    monkeypatch.undo()
+    assert results(guard.apply({path: 4096, other: 2048})) == [Result.OK, Result.OK]
+    guard.restore()
+    assert host.get(path) == original
+
+
+class Broken(Files):
+    """Files of which one cannot be written, or takes another value than the one written."""
+
+    def __init__(self, host: Host, path: str, takes: int | None = None) -> None:
+        super().__init__(host.hierarchy)
+        self.path, self.takes = path, takes
+
+    def write(self, path: str, value: int) -> None:
+        if path != self.path:
+            super().write(path, value)
+        elif self.takes is None:
+            raise CgroupError(f"{path}: Input/output error")
+        else:
+            super().write(path, self.takes)
+
+
+def test_one_that_fails_does_not_stop_the_others_and_stays_in_the_journal(host: Host, journal: Journal) -> None:
+    good, bad = host.make("a"), host.make("b")
+    guard = host.guard(journal)
+    original = host.get(good)
+    for path in (bad, good):
+        guard.hold(path)
+    guard.apply({bad: 4096, good: 4096})
+    guard._lever.access = Broken(host, bad)
+    assert results(guard.apply({bad: 2048, good: 2048})) == [Result.FAILED, Result.OK]
+    assert sorted(results(guard.restore())) == [Result.FAILED, Result.OK]
+    assert host.get(good) == original
+    assert [entry.path for entry in journal.load().entries] == [bad]
+    guard._lever.access = host.access
+    assert results(guard.restore()) == [Result.OK]
+    assert host.get(bad) == original
+
+
+def test_a_failed_write_is_tried_again(host: Host, journal: Journal) -> None:
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    guard._lever.access = Broken(host, path)
+    assert results(guard.apply({path: 4096})) == [Result.FAILED]
+    guard._lever.access = host.access
+    assert results(guard.apply({path: 4096})) == [Result.OK]
+    assert guard.shares(path) == 4096
+
+
+def test_a_value_that_reads_back_otherwise_is_left_alone(host: Host, journal: Journal) -> None:
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    guard._lever.access = Broken(host, path, takes=900)
+    (outcome,) = guard.apply({path: 4096})
+    assert outcome.result is Result.FOREIGN
+    assert "reads 900: left alone" in outcome.message
+
+
+def test_a_restore_that_reads_back_otherwise_is_a_failure(host: Host, journal: Journal) -> None:
+    guard, path = raised(host, journal)
+    guard._lever.access = Broken(host, path, takes=900)
+    (outcome,) = guard.restore()
+    assert outcome.result is Result.FAILED
+    assert "reads 900" in outcome.message
+    assert journal.load().entries
+
+
+def test_a_folder_that_cannot_be_looked_at_is_an_error(host: Host, journal: Journal) -> None:
+    with pytest.raises(CgroupError, match="File name too long"):
+        host.guard(journal).hold("x/" * 3000)
+
+
+def test_a_crash_between_journal_and_write_is_restored_either_way(host: Host, journal: Journal) -> None:
+    """The journal knows the value before and the value after: whichever is in force is ours."""
+    _, path = raised(host, journal)
+    (entry,) = journal.load().entries
+    for current in entry.ours:
+        host.set(path, current)
+        outcomes, left = restore_entries(Shares(host.hierarchy, host.access), [entry], Nobody())
+        assert (results(outcomes), left) == ([Result.SKIPPED if current == entry.original else Result.OK], [])
+        assert host.get(path) == entry.original
+    outcomes, _ = restore_entries(Shares(host.hierarchy, host.access), [entry], Nobody())
+    assert results(outcomes) == [Result.SKIPPED]
+
+
+def test_journal_folder_gone_is_a_failure_not_a_crash(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    journal = Journal(tmp_path / "s")
+    path = host.make("a")
+    guard = host.guard(journal)
+    guard.hold(path)
+    (tmp_path / "s").rmdir()
+    before = host.get(path)
+    assert results(guard.apply({path: 4096})) == [Result.FAILED]
+    assert host.get(path) == before

@@ -1,0 +1,102 @@
+"""`on_exit: keep`, from the stop of one daemon to the start of the next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from real_host import Host
+
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.handover import keep, mark, take_over
+from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.restore import Result
+from qioi.model.owner import Owner
+
+FOUND = 500
+
+
+@pytest.fixture
+def state(journal: Journal) -> Path:
+    return journal.file.parent
+
+
+def raised(host: Host, journal: Journal, *names: str) -> tuple[Guard, list[str]]:
+    """A guard, and groups that it has found with 500 and raised."""
+    guard, paths = host.guard(journal), [host.make(name, FOUND) for name in names]
+    for path in paths:
+        guard.hold(path)
+    guard.apply(dict.fromkeys(paths, 4096))
+    return guard, paths
+
+
+def test_what_is_watched_goes_on_and_the_rest_is_restored(host: Host, journal: Journal, state: Path) -> None:
+    before, (watched, left) = raised(host, journal, "watched", "left")
+    keep(state, before, None)
+    ours = host.get(watched)
+    assert (ours > FOUND, host.get(left), mark(state).exists()) == (True, ours, True)
+    after = host.guard(journal)
+    outcomes = take_over(state, after, {watched})
+    assert outcomes is not None
+    assert [(one.path, one.result) for one in outcomes] == [(left, Result.OK)]
+    assert (host.get(watched), host.get(left), after.changed()) == (ours, FOUND, (watched,))
+    assert not mark(state).exists()  # a daemon that crashes from now on has kept nothing on purpose
+    after.restore()
+    assert host.get(watched) == FOUND
+
+
+def test_the_daemons_own_group_is_not_handed_over(host: Host, journal: Journal, state: Path) -> None:
+    guard, (peer, own) = raised(host, journal, "peer", "own")
+    keep(state, guard, own)
+    assert (host.get(peer) > FOUND, host.get(own)) == (True, FOUND)
+    assert [entry.path for entry in journal.load().entries] == [peer]
+    guard.restore()
+
+
+def test_where_nothing_was_changed_nothing_is_marked(host: Host, journal: Journal, state: Path) -> None:
+    guard = host.guard(journal)
+    guard.hold(host.make("a"))
+    keep(state, guard, None)
+    assert list(state.iterdir()) == []
+
+
+def test_what_a_crash_left_is_the_callers_to_restore(host: Host, journal: Journal, state: Path) -> None:
+    before, (path,) = raised(host, journal, "a")
+    ours = host.get(path)
+    after = host.guard(journal)
+    assert take_over(state, after, {path}) is None
+    assert (host.get(path), after.changed()) == (ours, ())
+    before.restore()
+
+
+@pytest.mark.parametrize("how", ["a damaged line", "no file"])
+def test_by_a_journal_that_cannot_be_read_nothing_is_taken_over(
+    host: Host, journal: Journal, state: Path, how: str
+) -> None:
+    before, (watched, left) = raised(host, journal, "watched", "left")
+    keep(state, before, None)
+    first, *others = journal.file.read_bytes().splitlines(keepends=True)
+    journal.file.unlink()
+    if how == "no file":
+        journal.file.mkdir()
+    else:
+        journal.file.write_bytes(b"".join([first, *others[:-1], others[-1][:-5]]))
+    ours, after = host.get(watched), host.guard(journal)
+    assert take_over(state, after, {watched}) is None
+    assert (host.get(watched), host.get(left), after.changed()) == (ours, ours, ())
+    assert not mark(state).exists()
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_group_with_an_owner_waits_for_discovery(host: Host, journal: Journal, state: Path, owned: bool) -> None:
+    before, (path,) = raised(host, journal, "a")
+    keep(state, before, None)
+    (entry,) = journal.load().entries
+    journal.store([replace(entry, owner=Owner("c0ffee", "container"))])
+    ours, after = host.get(path), host.guard(journal)
+    outcomes = take_over(state, after, (), owned=owned)
+    assert outcomes is not None
+    assert [one.path for one in outcomes] == ([] if owned else [path])
+    assert host.get(path) == (ours if owned else FOUND)
+    after.restore()

@@ -1,0 +1,257 @@
+"""The search for the factor that gives a channel its T and its neighbours the rest, in a closed loop with a toy."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_channel import ToyChannel
+
+from qioi.controller.laws.beyond import AIM, SETTLE, Beyond, Block, Leg, State, rate_of
+from qioi.model import ChannelReading
+
+SEEDS = range(1, 16)
+
+
+def beside(channel: ToyChannel, part: float, seconds: int = 60) -> float:
+    """Have neighbours come to a channel that was alone for half a minute; give when they came."""
+    channel.run(30, part * channel.alone)
+    channel.room, came = False, channel.now
+    channel.run(seconds, part * channel.alone)
+    return came
+
+
+@pytest.mark.parametrize("enough", [3.5, 7.0])
+@pytest.mark.parametrize("part", [0.4, 0.6, 0.8])
+def test_a_channel_that_could_do_more_settles_a_little_above_its_threshold(part: float, enough: float) -> None:
+    rates = []
+    for seed in SEEDS:
+        channel = ToyChannel(enough=enough, seed=seed)
+        rate, _ = channel.over(beside(channel, part) + 15)
+        rates.append(rate / (part * channel.alone))
+    assert 1.0 <= statistics.median(rates) <= 1.15, rates
+    assert min(rates) > 0.93, rates
+    assert max(rates) < 1.3, rates
+
+
+@pytest.mark.parametrize("part", [0.4, 0.6, 0.8])
+def test_without_noise_it_is_there_within_ten_seconds_and_nothing_moves_from_then_on(part: float) -> None:
+    channel = ToyChannel(noise=0.0, block=50)
+    rate, moved = channel.over(beside(channel, part) + 10)
+    assert 1.0 <= rate / (part * channel.alone) <= 1.15
+    assert moved <= 1.1
+
+
+def test_a_threshold_that_the_default_share_reaches_takes_nothing_from_the_neighbours() -> None:
+    channel = ToyChannel()
+    beside(channel, 0.3)
+    assert {factor for _, factor, _ in channel.history} == {1.0}
+
+
+def test_a_load_below_the_threshold_is_never_bounded() -> None:
+    channel = ToyChannel(offered=900.0)
+    came = beside(channel, 0.5)
+    assert {factor for at, factor, _ in channel.history if at > came + 1.5} == {16.0}
+
+
+def test_a_threshold_out_of_reach_leaves_the_channel_all_that_it_needs() -> None:
+    channel = ToyChannel(enough=30.0)
+    came = beside(channel, 0.9)
+    assert {factor for at, factor, _ in channel.history if at > came + 30} == {16.0}
+
+
+def test_a_load_that_falls_below_the_threshold_has_what_it_needs_again() -> None:
+    channel = ToyChannel()
+    beside(channel, 0.6)
+    assert channel.beyond.factor is not None
+    channel.offered = 700.0
+    channel.run(30, 1200.0)
+    assert channel.factor == 16.0
+
+
+def test_alone_a_load_that_falls_below_the_threshold_is_no_longer_bounded() -> None:
+    channel = ToyChannel()
+    channel.run(30, 1200.0)
+    assert channel.beyond.factor == 1.0
+    channel.offered = 700.0
+    channel.run(30, 1200.0)
+    assert channel.beyond.factor is None
+
+
+def test_what_has_piled_up_is_worked_off_first() -> None:
+    channel = ToyChannel(offered=900.0)
+    channel.room = False
+    channel.run(10, 900.0)
+    channel.offered = 1400.0
+    channel.run(8, 900.0)
+    channel.offered = 900.0
+    channel.run(20, 900.0)
+    assert {factor for at, factor, _ in channel.history if at > 2} == {16.0}
+
+
+@pytest.mark.parametrize(("starved", "enough"), [(6, 12.0), (12, 12.0), (8, 1e6)])
+@pytest.mark.parametrize("stays", [True, False])
+def test_an_open_load_at_its_threshold_that_works_off_what_neighbours_have_held_up_is_not_greedy(
+    starved: int, enough: float, stays: bool
+) -> None:
+    """They keep it back, or from all that it does, for some seconds; then its share is enough, or they go."""
+    for seed in SEEDS:
+        channel = ToyChannel(enough=enough, seed=seed, offered=1200.0, is_open=True, block=100)
+        channel.run(10, 1200.0)
+        channel.room = False
+        channel.run(starved, 1200.0, needs=False)
+        assert channel.backlog > 600 * starved
+        channel.room, channel.enough = not stays, 12.0
+        for _ in range(60):
+            channel.run(1, 1200.0)
+            assert channel.beyond.factor is None, (seed, channel.now)
+        assert channel.backlog < 1200
+
+
+def test_who_was_sent_less_where_there_was_room_owes_nobody_more() -> None:
+    channel = ToyChannel(noise=0.0, offered=500.0, block=100)
+    channel.run(60, 1200.0)
+    channel.offered = math.inf
+    channel.run(9, 1200.0)
+    assert channel.beyond.factor == 1.0
+
+
+def test_a_debt_is_bounded() -> None:
+    """Who did half of its T beside neighbours for minutes, and then does twice as much, is bounded soon after."""
+    channel = ToyChannel(noise=0.0, offered=500.0, enough=12.0, block=100)
+    channel.room = False
+    channel.run(300, 1000.0)
+    channel.offered = math.inf
+    channel.run(30, 1000.0)
+    assert channel.beyond.factor is not None
+
+
+def test_a_load_that_comes_down_to_its_threshold_is_let_go_of_where_there_is_room() -> None:
+    for seed in SEEDS:
+        channel = ToyChannel(seed=seed, block=100)
+        channel.run(30, 1200.0)
+        assert channel.beyond.factor == 1.0
+        channel.offered = 1200.0
+        channel.run(30, 1200.0)
+        assert channel.beyond.factor is None
+
+
+def test_one_that_was_raised_before_its_surplus_was_seen_is_lowered_to_its_threshold() -> None:
+    for seed in SEEDS:
+        channel = ToyChannel(seed=seed)
+        channel.room, channel.factor = False, 16.0
+        channel.run(80, 800.0)
+        rate, _ = channel.over(60)
+        assert 0.95 < rate / 800 < 1.35
+
+
+def test_more_neighbours_are_noticed_and_another_threshold_is_met() -> None:
+    channel = ToyChannel(noise=0.03)
+    came = beside(channel, 0.6)
+    channel.enough = 12.0
+    channel.run(40, 1200.0)
+    assert 0.97 < channel.over(came + 85)[0] / 1200 < 1.2
+    channel.run(40, 800.0)
+    assert 0.97 < channel.over(came + 120)[0] / 800 < 1.2
+
+
+def test_when_the_neighbours_go_the_factor_follows_the_shares() -> None:
+    channel = ToyChannel()
+    beside(channel, 0.8)
+    assert channel.beyond.factor is not None
+    assert channel.beyond.factor > 1
+    channel.room = True
+    for share in (2.0, 1.5, 1.0):
+        channel.factor = share
+        channel.run(5, 1600.0)
+    assert channel.beyond.factor == 1.0
+
+
+def test_a_stalled_channel_has_what_it_needs_and_a_ledger_begun_anew_is_no_rate() -> None:
+    bounded = Beyond(2.0, 0.0, 800.0, 2.0, False)
+    stalled = bounded.step(10.0, 800.0, ChannelReading("red", None, 4.0, 0, 500), State(False, 2.0, 16.0))
+    assert stalled.factor is None
+    one = Beyond()
+    for second, total in ((1.0, 90_000), (2.0, 91_000), (3.0, 500), (4.0, 500), (5.0, None)):
+        one = one.step(second, 800.0, ChannelReading("red", None, 0.1, 0, total), State(False, 1.0, 16.0))
+    assert [block.total for block in one.blocks] == [500]
+
+
+def test_blocks_of_one_moment_are_no_rate() -> None:
+    one = Beyond(2.0, 0.0, 800.0, 2.0, False)
+    for total in (500, 1000):
+        one = one.step(5.0, 800.0, ChannelReading("red", None, 0.0, 0, total), State(False, 2.0, 16.0))
+    assert one.factor == 2.0
+
+
+OWED, BLOCKS = 800.0, 0.1
+#: A neighbour is there, and any factor is allowed.
+FULL = State(False, 2.0, 16.0)
+
+
+def bounded(seconds: float, rate: float, *legs: Leg) -> Beyond:
+    """A channel at twice its share, whose last leg has shown that rate for so many seconds, up to now, which is 0."""
+    count = round(seconds / BLOCKS)
+    blocks = tuple(Block(-BLOCKS * left, round(rate * (seconds - BLOCKS * left))) for left in range(count, -1, -1))
+    return Beyond(2.0, -seconds - SETTLE, OWED, 2.0, False, blocks, legs)
+
+
+def stepped(one: Beyond, owed: float = OWED, state: State = FULL) -> Beyond:
+    return one.step(0.0, owed, ChannelReading("red", None, 0.0, 0, one.blocks[-1].total), state)
+
+
+@pytest.mark.parametrize(
+    ("above", "seconds", "moved"), [(0.25, 4, False), (0.25, 6, True), (0.5, 2, False), (0.5, 4, True)]
+)
+def test_less_is_given_after_some_seconds_only_and_sooner_where_it_is_far_too_much(
+    above: float, seconds: float, moved: bool
+) -> None:
+    after = stepped(bounded(seconds, AIM * OWED * math.exp(above)))
+    assert after.factor is not None
+    assert (after.factor < 2.0) is moved
+
+
+@pytest.mark.parametrize("seconds", [2, 10])
+def test_more_is_given_as_soon_as_it_is_known_to_be_too_little(seconds: float) -> None:
+    after = stepped(bounded(seconds, 0.5 * OWED))
+    assert after.factor is not None
+    assert after.factor > 2.0
+
+
+def test_who_is_sure_of_the_direction_is_believed_against_what_was_known() -> None:
+    """Ten seconds at half of T say that more is needed, whatever earlier legs say together."""
+    wrong = Leg(here=math.log(4), wanted=0.0, noise=0.05, variance=1e-4, until=0.0)
+    after = stepped(bounded(10, 0.5 * OWED, wrong))
+    assert after.factor is not None
+    assert after.factor > 2.0
+    assert wrong not in after.legs
+
+
+@pytest.mark.parametrize(
+    ("owed", "state", "forgotten"),
+    [(OWED, FULL, False), (400.0, FULL, True), (OWED, State(True, 2.0, 16.0), True)],
+)
+def test_another_threshold_or_neighbours_that_come_or_go_end_a_leg(owed: float, state: State, forgotten: bool) -> None:
+    known = Leg(here=math.log(4), wanted=math.log(2), noise=0.05, variance=0.1, until=0.0)
+    after = stepped(bounded(6, AIM * OWED, known), owed, state)
+    assert (after.legs, after.since) == (((), 0.0) if forgotten else ((known,), -6 - SETTLE))
+
+
+def test_a_silence_that_is_longer_than_any_before_counts() -> None:
+    blocks = bounded(5, 100.0).blocks
+    usual, silent = rate_of(blocks, -10.0, BLOCKS), rate_of(blocks, -10.0, 5.0 + BLOCKS)
+    assert usual is not None
+    assert silent is not None
+    assert (usual.value, silent.value) == (pytest.approx(100.0), pytest.approx(50.0))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5000), st.floats(0.0, 5.0), st.booleans(), st.floats(1.0, 16.0)), max_size=60))
+def test_whatever_it_sees_the_factor_stays_in_bounds(periods: list[tuple[int, float, bool, float]]) -> None:
+    one, total = Beyond(), 0
+    for second, (more, age, room, in_force) in enumerate(periods):
+        total += more
+        one = one.step(float(second), 800.0, ChannelReading("red", None, age, 0, total), State(room, in_force, 16.0))
+        assert one.factor is None or (math.isfinite(one.factor) and 1.0 <= one.factor < 16.1)

@@ -1,0 +1,111 @@
+"""The actor by itself: what it takes up, leaves to another lever, and lets go of."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from owed_site import OUTSIDE, make
+from toy_daemon import ToySite
+
+from qioi.controller.acting import NO_OTHER_LEVER, Actor, NoOtherLever, OtherLever, Taken
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import Want
+from qioi.model import Component, Decision, Role
+
+PLACE = Placement(("docker/p",), "no foreign work")
+COMPONENT = Component("peer0", Role.PEER, "docker/p")
+
+
+def want(shares: int, previous: int = 1024) -> Want:
+    return Want(Decision("peer0", previous, shares, "it waits"), "docker/p", PLACE)
+
+
+def actor_of(site: ToySite, other: OtherLever = NO_OTHER_LEVER) -> Actor:
+    """One that has looked at the component once."""
+    actor = Actor(site.guard, lambda _: None, other)
+    assert actor.look_at([COMPONENT], {"docker/p": PLACE})[0]["peer0"].share == 1024
+    return actor
+
+
+def test_a_component_is_taken_up_again_on_order_with_what_it_has_as_its_original(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    actor = actor_of(site)
+    assert actor.act([want(4096)]).shares == {"peer0": 4096}
+    (site.hierarchy.mount / "docker/p/cpu.weight").write_text("150")
+    forces = actor.look_at([COMPONENT], {"docker/p": PLACE})[0]
+    actor.act([want(8192, 4096)])
+    assert actor.look_at([COMPONENT], {"docker/p": PLACE})[0]["peer0"].taken == ("docker/p",), forces
+    for _ in range(2):  # the second order finds nothing that is somebody else's
+        actor.take_up("peer0")
+        force = actor.look_at([COMPONENT], {"docker/p": PLACE})[0]["peer0"]
+        assert (force.share, force.taken) == (1024, ())
+    actor.act([want(2048)])
+    assert site.weight("docker/p") == 300
+
+
+def test_groups_above_components_that_an_earlier_daemon_left_raised_are_let_go_of(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    site.toy.used = OUTSIDE
+    site.run(2)
+    assert site.weight("docker") == 400
+    later = Actor(site.guard, lambda _: None)
+    later.go_on(["docker"])
+    later.act(())
+    assert site.weight("docker") == 100
+
+
+def test_a_group_that_cannot_be_read_is_absent_with_the_reason_and_written_when_it_can_be(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    actor = actor_of(site)
+    file = site.hierarchy.mount / "docker/p/cpu.weight"
+    file.write_text("what?")
+    forces, absent, gone = actor.look_at([COMPONENT], {"docker/p": PLACE})
+    assert not forces
+    assert not gone
+    assert "peer0" in absent
+    outcomes = actor.act([want(4096)])
+    assert not outcomes.shares
+    assert "peer0" in outcomes.problems
+    file.write_text("100")
+    assert actor.act([want(4096)]).shares == {"peer0": 4096}
+
+
+def test_a_group_that_goes_between_the_look_and_the_write_is_lost(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    actor = actor_of(site)
+    shutil.rmtree(site.hierarchy.mount / "docker/p")
+    outcomes = actor.act([want(4096)])
+    assert not outcomes.shares
+    assert outcomes.lost == ("peer0",)
+
+
+class Takes(NoOtherLever):
+    """Takes the component on as soon as it is told to."""
+
+    taken = Taken()
+
+    def take(self, decisions: Iterable[Decision]) -> Taken:
+        return self.taken
+
+
+def test_what_another_lever_takes_on_is_put_back_first_and_then_left_to_it(tmp_path: Path) -> None:
+    site, lever = make(tmp_path), Takes()
+    actor = actor_of(site, lever)
+    actor.act([want(4096)])
+    lever.taken = Taken(frozenset({"peer0"}), frozenset({"peer0"}), ("docker/p",), {"peer0": "by its request"})
+    outcomes = actor.act([want(8192, 4096)])
+    assert site.weight("docker/p") == 100
+    assert [change.share for change in outcomes.made] == [8192]
+    assert outcomes.notes == {"peer0": "by its request"}
+    assert outcomes.decided == 0
+
+
+def test_a_component_whose_policies_have_become_dry_runs_is_put_back(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    actor = actor_of(site)
+    actor.act([want(4096)])
+    assert actor.act([want(8192, 4096)], shown=("peer0",)).released == ("peer0",)
+    assert site.weight("docker/p") == 100
+    assert actor.act([want(8192)], shown=("peer0",)).released == ()

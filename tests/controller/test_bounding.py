@@ -1,0 +1,170 @@
+"""A channel that does more than its T: which are bounded, and what their components then have."""
+
+from __future__ import annotations
+
+import pytest
+
+from qioi.controller.bounding import bound
+from qioi.controller.findings.finder import Findings
+from qioi.controller.laws.law import Effect, Verdict
+from qioi.controller.laws.thresholds import Threshold
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import InForce
+from qioi.controller.period import Period
+from qioi.controller.policy import Controller, Policy
+from qioi.model import Bounds, ChannelReading, Component, Decision, DelayReading, HostLoad, Role, Working
+
+FULL = HostLoad(0.0, 0.6)
+ROOM = HostLoad(0.3, 0.0)
+COMPONENTS = (
+    Component("peer0", Role.PEER, "g/p", ("red",)),
+    Component("orderer", Role.ORDERER, "g/o"),
+    Component("gone", Role.PEER, "g/q"),
+)
+
+
+class Loop:
+    """The loop of a controller, with a red channel that commits ``rate`` by the shares' factor."""
+
+    def __init__(self, policies: dict[str, Policy], source: str = "configuration") -> None:
+        self.controller, self.source = Controller(policies), source
+        self.owed: dict[str, float | None] = {name: one.threshold for name, one in policies.items()}
+        self.shares = {"peer0": 1024, "orderer": 2048}
+        self.found = dict(self.shares)
+        self.now, self.total = 0.0, 0
+        self.host: HostLoad | None = ROOM
+        self.reading = True
+
+    def run(self, seconds: int, rate: float) -> dict[str, Decision]:
+        made: dict[str, Decision] = {}
+        for _ in range(seconds):
+            self.now += 1.0
+            self.total += round(rate)
+            reading = ChannelReading("red", rate, 0.0, 0, self.total)
+            need = 0.1 if self.host is ROOM else 0.9
+            period = Period(
+                self.now,
+                COMPONENTS,
+                {"red": reading} if self.reading else {},
+                {name: DelayReading(name, 1 - need, need, 10, 1.0) for name in self.shares},
+                self.host,
+                {name: Threshold(value, self.source) for name, value in self.owed.items()},
+                forces={
+                    name: InForce(share, self.found[name], Placement((f"g/{name}",), ""))
+                    for name, share in self.shares.items()
+                },
+            )
+            findings = Findings({}, {})
+            made = {one.decision.component: one.decision for one in self.controller.decide_all(period, findings)}
+            self.shares = {name: one.shares for name, one in made.items()}
+        return made
+
+
+def policy(beyond: str = "neighbours", threshold: float | None = 1000.0) -> dict[str, Policy]:
+    return {"red": Policy("red", "adaptive", threshold, beyond=beyond)}
+
+
+def test_all_components_of_a_channel_that_does_less_than_its_threshold_are_raised_by_one_factor_and_held() -> None:
+    loop = Loop(policy())
+    loop.run(15, 2000)
+    loop.host = FULL
+    loop.run(4, 600)
+    raised = loop.shares["peer0"] / 1024
+    assert 1.5 < raised < 4
+    assert loop.shares["orderer"] == pytest.approx(2048 * raised, abs=1)
+    made = loop.run(20, 1070)
+    assert loop.shares["peer0"] / 1024 == pytest.approx(raised, rel=0.01)
+    assert made["peer0"].reason == "what is beyond T is the neighbours': share held"
+    assert made["peer0"].working is not None
+    assert made["peer0"].working.rule == "beyond T"
+
+
+def test_what_is_beyond_its_threshold_is_taken_from_one_that_was_raised_before() -> None:
+    loop = Loop(policy())
+    loop.host = FULL
+    loop.run(6, 900)
+    assert loop.shares["peer0"] == 16_384
+    loop.run(25, 2000)
+    assert loop.shares["peer0"] < 8200
+
+
+def test_a_channel_that_works_off_what_neighbours_have_held_up_keeps_its_shares_and_gives_them_back_alone() -> None:
+    loop = Loop(policy())
+    loop.host = FULL
+    loop.run(10, 300)
+    loop.run(14, 1500)
+    loop.run(10, 1000)
+    assert loop.shares["peer0"] == 16_384
+    loop.host = ROOM
+    loop.run(40, 1000)
+    assert loop.shares["peer0"] == 1024
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        Loop(policy(beyond="ledger")),
+        Loop(policy(), "auto"),
+        Loop(policy(threshold=None)),
+    ],
+)
+def test_without_a_number_or_by_choice_what_is_beyond_is_the_ledgers(loop: Loop) -> None:
+    loop.run(15, 900)
+    loop.host = FULL
+    loop.run(5, 900)
+    assert loop.shares["peer0"] == 16_384
+    loop.run(30, 2000)
+    assert loop.shares["peer0"] == 16_384
+
+
+def test_algorithm_1_is_not_bounded() -> None:
+    loop = Loop({"red": Policy("red", "proportional", 1000.0, beyond="neighbours")})
+    loop.host = FULL
+    loop.run(15, 500)
+    assert loop.shares["peer0"] == 3072
+    loop.run(30, 2000)
+    assert loop.shares["peer0"] == 3072
+
+
+def test_a_channel_that_is_not_heard_of_or_has_no_component_is_not_bounded() -> None:
+    loop = Loop(policy() | {"blue": Policy("blue", "adaptive", 1000.0, beyond="neighbours")})
+    loop.run(15, 2000)
+    loop.reading = False
+    assert "beyond" not in loop.run(1, 500)["peer0"].reason
+    loop.reading, loop.shares = True, {}
+    assert loop.run(1, 500) == {}
+
+
+def test_where_the_hosts_load_is_not_known_it_is_taken_for_full() -> None:
+    loop = Loop(policy())
+    loop.host = None
+    loop.run(8, 900)
+    loop.run(25, 2000)
+    assert loop.shares["peer0"] < 8200
+
+
+LIMITS = Bounds(1024, 16_384)
+
+
+def verdict(shares: int, rule: str) -> Verdict:
+    return Verdict(shares, "why", Effect.RELEASED, working=Working(rule, shares, 1024, 16_384))
+
+
+@pytest.mark.parametrize(
+    ("asked", "rule", "in_force", "shares", "effect"),
+    [
+        (9000, "raise", 1024, 2048, Effect.RAISED),
+        (9000, "raise", 2048, 2048, Effect.HELD),
+        (9000, "raise", 4096, 2048, Effect.LOWERED),
+        (1500, "room", 2048, 1500, Effect.RELEASED),
+        (1500, "no input", 2048, 1500, Effect.RELEASED),
+        (9000, "no input", 9000, 2048, Effect.RELEASED),
+    ],
+)
+def test_what_is_made_of_a_verdict(asked: int, rule: str, in_force: int, shares: int, effect: Effect) -> None:
+    after = bound(verdict(asked, rule), 2.0, 1024, LIMITS, in_force)
+    assert (after.shares, after.effect) == (shares, effect)
+
+
+def test_a_verdict_without_its_working_is_bounded_as_well() -> None:
+    assert bound(Verdict(9000, "why", Effect.RAISED), 2.0, 1024, LIMITS, 1024).working is None

@@ -1,0 +1,88 @@
+"""What was enough beside neighbours that are still there is taken up again, whoever was started anew."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from qioi.controller.enough import GONE_AFTER, Enough
+from qioi.controller.findings.finder import Findings
+from qioi.controller.findings.limits import Limit, Reason
+from qioi.controller.laws.thresholds import Threshold
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import InForce
+from qioi.controller.period import Period
+from qioi.controller.policy import Controller, Policy
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
+
+FULL, ROOM = HostLoad(0.0, 0.6), HostLoad(0.3, 0.0)
+PEER = Component("peer0", Role.PEER, "g/p", ("red",))
+NOTHING = Findings({}, {})
+
+
+def period(
+    now: float, share: int, *, host: HostLoad | None = FULL, age: float | None = 60.0, need: float = 0.01
+) -> Period:
+    return Period(
+        now,
+        (PEER, Component("away", Role.PEER, "g/q")),
+        {"red": ChannelReading("red", None, age)},
+        {"peer0": DelayReading("peer0", 1 - need, need, 10, 1.0)},
+        host,
+        {"red": Threshold(None, "none")},
+        forces={"peer0": InForce(share, 1024, Placement(("g/p",), ""))},
+    )
+
+
+def test_it_learns_while_the_host_is_full_and_forgets_what_is_back_while_it_has_room() -> None:
+    enough = Enough({"removed": 4.0})
+    enough.step(period(1.0, 8192, age=0.1))
+    assert enough.known == {"removed": 4.0, "peer0": 8.0}
+    enough.step(period(2.0, 8192, host=None))
+    enough.step(period(3.0, 1024))  # a restart put it back
+    enough.step(period(4.0, 2048, host=ROOM))  # on its way
+    assert enough.known == {"peer0": 8.0}
+    enough.step(period(5.0, 1024, host=ROOM))
+    assert enough.known == {}
+
+
+def test_a_component_that_is_gone_is_remembered_for_a_restart_and_no_longer() -> None:
+    enough = Enough({"removed": 4.0})
+    enough.step(period(1.0, 8192, age=0.1))
+    enough.step(period(GONE_AFTER, 8192, age=0.1))
+    assert enough.known == {"removed": 4.0, "peer0": 8.0}
+    enough.step(period(1.0 + GONE_AFTER, 8192, age=0.1))
+    assert enough.known == {"peer0": 8.0}
+
+
+def test_what_is_raised_on_trial_is_not_known_to_be_enough() -> None:
+    enough = Enough({})
+    enough.step(period(1.0, 8192, age=None))
+    assert enough.known == {}
+
+
+@pytest.mark.parametrize("age", [None, 0.1, 600.0])
+def test_a_component_found_at_its_default_is_raised_to_it_and_stays_in_silence(age: float | None) -> None:
+    controller = Controller({"red": Policy("red", "adaptive")}, {"peer0": 8.0})
+    (want,) = controller.decide_all(period(1.0, 1024, host=None, age=age), NOTHING)
+    assert want.decision.shares == 1024  # whether there are neighbours is not known yet
+    share = 1024
+    for second in range(2, 60):
+        (want,) = controller.decide_all(period(float(second), share, age=age), NOTHING)
+        share = want.decision.shares
+        assert share == 8192
+    controller.forget("peer0")  # its container was started anew
+    (want,) = controller.decide_all(period(60.0, 1024, age=age), NOTHING)
+    assert want.decision.shares == 8192
+    for second in range(61, 90):
+        (want,) = controller.decide_all(period(float(second), share, host=ROOM, age=age), NOTHING)
+        share = want.decision.shares
+    assert share == 1024
+
+
+def test_not_where_no_share_helps_and_not_for_algorithm_1() -> None:
+    controller = Controller({"red": Policy("red", "adaptive")}, {"peer0": 8.0})
+    limited = replace(NOTHING, limits={"peer0": Limit(Reason.DISK, "it waits for its disk")})
+    assert controller.decide_all(period(1.0, 1024), limited)[0].decision.shares == 1024
+    literal = Controller({"red": Policy("red", "proportional", 100.0)}, {"peer0": 8.0})
+    assert literal.decide_all(period(1.0, 1024), NOTHING)[0].decision.shares == 1024

@@ -1,0 +1,120 @@
+"""What `qioi status` and `qioi check` say, with a daemon and without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+from ports import free_port
+from raised_component import raise_one, value
+from running import Site, end
+
+from qioi.commands.check import config_facts, obstacles
+from qioi.daemon.site import absent, means
+from qioi.settings.config import load_config
+
+#: Throughput is known after a window of 6 s, so most of these take that long.
+pytestmark = pytest.mark.slow
+
+
+def test_status_table_and_json_and_metrics(site: Site) -> None:
+    port = free_port()
+    site.changes = {"metrics": {"port": port}}
+    process, _ = raise_one(site)
+    table = site.qioi("status", "-c", str(site.folder / "qioi.yaml"))
+    assert table.returncode == 0, table.stderr
+    for word in ("Channel", "red", "1000.0 tps", "peer0", "1024", "< T 1000.0"):
+        assert word in table.stdout
+    document = json.loads(site.qioi("status", "--socket", str(site.socket), "--output", "json").stdout)
+    assert document["components"][0]["share"] > document["components"][0]["original"] == 1024
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    for line in (
+        'qioi_channel_threshold_tps{channel="red"} 1000.0',
+        'qioi_component_original_shares{component="peer0",role="peer"} 1024.0',
+        'qioi_writes_total{result="foreign"} 0.0',
+        "qioi_process_resident_memory_bytes ",
+        'qioi_input_age_seconds{component="peer0",kind="log"} ',
+        'qioi_loop_duration_seconds_bucket{le="+Inf"} ',
+        'qioi_config_reloads_total{result="refused"} 0.0',
+    ):
+        assert line in text
+    (periods,) = (line.split()[1] for line in text.splitlines() if line.startswith("qioi_periods_total "))
+    assert f"qioi_loop_lateness_seconds_count {periods}\n" in text
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/status") as answer:
+        assert json.load(answer)["components"][0]["name"] == "peer0"
+    with pytest.raises(urllib.error.HTTPError, match="404"):  # orders are for those who may use the socket
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/threshold?channel=red&tps=1", data=b"")
+    assert site.socket.stat().st_mode & 0o777 == 0o600
+    assert end(process)[0] == 0  # type: ignore[arg-type]
+
+
+def test_status_without_a_daemon(site: Site) -> None:
+    done = site.qioi("status", "--socket", str(site.folder / "none.sock"))
+    assert done.returncode == 1
+    assert "no daemon answers" in done.stderr
+
+
+def test_check_says_what_the_host_offers_and_touches_nothing(site: Site) -> None:
+    share = site.component("peer0")
+    done = site.qioi("check", "-c", str(site.config()), "--output", "json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["problems"] == []
+    assert "may raise peer0" in document["facts"]["channel red"]
+    assert value(share) == 1024
+    assert not site.state.exists()
+
+
+def test_check_names_what_is_wrong_with_the_file_and_with_the_host_at_once(site: Site) -> None:
+    site.component("peer0")
+    site.log.unlink()
+    (site.folder / "state").write_text("a file, not a folder")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        site.changes = {"perod": 1, "metrics": {"port": port}, "slices": "required", "slices_before_6_15": False}
+        done = site.qioi("check", "-c", str(site.config()))
+    assert done.returncode == 1
+    assert "perod: unknown key" in done.stderr
+    assert "component peer0: log:" in done.stderr
+    assert "accepted is a folder that can be made and written" in done.stderr
+    assert f"metrics 127.0.0.1:{port}: Address already in use" in done.stderr
+    slices = re.search(r"^slices: (there|none)", done.stdout, re.MULTILINE)
+    assert slices is not None
+    assert ("slices: required: " in done.stderr) == (slices[1] == "none")
+    assert "cpu.idle: " in done.stdout
+
+
+def test_check_names_a_metrics_address_that_can_be_opened(site: Site) -> None:
+    site.component("peer0")
+    site.changes = {"metrics": {"listen": "::1", "port": 9464}}
+    assert config_facts(load_config(site.config()))["metrics"] == "http://[::1]:9464/metrics"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_check_by_somebody_who_may_not_look_into_folders(site: Site) -> None:
+    site.component("peer0")
+    site.state.mkdir()
+    hidden = site.folder / "hidden"
+    hidden.mkdir(mode=0o700)
+    site.components[0]["log"] = str(hidden / "peer0.log")
+    config, (hierarchy, access) = load_config(site.config()), means(load_config(site.config()))
+    os.setresuid(65534, 65534, 0)
+    try:
+        (state,) = obstacles(config)
+        log = [*absent(config, hierarchy, access)][-1]
+    finally:
+        os.setresuid(0, 0, 0)
+    assert "accepted is a folder that can be made and written" in state
+    assert log.endswith("no such file, or no right to look: accepted is a readable file")
+
+
+def test_restore_where_nothing_ever_ran(site: Site) -> None:
+    done = site.qioi("restore", "--state-dir", str(site.folder / "never"))
+    assert done.returncode == 0
+    assert "nothing is to be restored" in done.stdout

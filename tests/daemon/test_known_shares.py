@@ -1,0 +1,88 @@
+"""The file of what was enough: a daemon that is started anew knows it, and a damaged file is no harm."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from toy_daemon import ToySite, peer
+
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.journal import Journal
+from qioi.controller.levers.files import Files
+from qioi.daemon.known_shares import NAME, KnownShares
+from qioi.model import HostLoad
+
+
+def test_a_restart_takes_up_what_was_enough_although_nobody_sends(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {}})
+    site.toy.tps, site.toy.waits = {"red": 100.0}, {"peer0": (0.4, 0.6)}
+    site.run(10)
+    raised = site.weight("g/p")
+    assert raised > 300
+    site.guard.restore()  # as at the daemon's end
+    assert site.weight("g/p") == 100
+    site.guard = Guard(site.hierarchy, Files(site.hierarchy), Journal(tmp_path / "state"), clock=lambda: site.now)
+    site.toy.ages, site.toy.waits = {"red": 600.0}, {"peer0": (0.004, 0.001)}
+    site.restart()
+    site.run(2)
+    assert site.weight("g/p") == pytest.approx(raised, rel=0.15)
+    site.run(120)
+    assert site.weight("g/p") == pytest.approx(raised, rel=0.15)
+    site.toy.host = HostLoad(0.5, 0.0)
+    site.run(20)
+    assert site.weight("g/p") == 100
+    assert KnownShares(tmp_path / "state").load() == {}
+
+
+def test_a_restart_on_a_host_with_room_raises_nobody_before_it_knows_who_works(tmp_path: Path) -> None:
+    """Before the first accounts of its own components, all work looks foreign."""
+    site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {}})
+    KnownShares(tmp_path / "state").store({"peer0": 8.0})
+    site.restart()
+    site.toy.tps, site.toy.waits, site.toy.host = {"red": 100.0}, {}, HostLoad(0.0, 1.0)
+    site.run(1)
+    assert site.weight("g/p") == 100
+    site.toy.waits, site.toy.host = {"peer0": (0.4, 0.01)}, HostLoad(0.5, 0.0)
+    site.run(3)
+    assert site.weight("g/p") == 100
+
+
+def test_it_is_written_when_something_is_new(tmp_path: Path) -> None:
+    file = KnownShares(tmp_path)
+    assert file.load() == {}
+    file.store({})
+    assert not (tmp_path / NAME).exists()
+    file.store({"peer0": 8.0})
+    before = (tmp_path / NAME).stat().st_mtime_ns
+    file.store({"peer0": 8.5})
+    assert (tmp_path / NAME).stat().st_mtime_ns == before
+    file.store({"peer0": 16.0, "peer1": 2.0})
+    assert KnownShares(tmp_path).load() == {"peer0": 16.0, "peer1": 2.0}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"\xff\xfe",
+        b'{"version": 2, "factors": {"peer0": 8}}',
+        b'{"version": 1, "factors": {"peer0": "8"}}',
+        b'{"version": 1, "factors": {"peer0": 1e300, "peer1": -3, "peer2": 0.5, "peer3": 1}}',
+    ],
+)
+def test_what_is_not_ours_is_not_believed(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / NAME).write_bytes(content)
+    assert KnownShares(tmp_path).load() == {}
+
+
+def test_a_file_that_cannot_be_written_or_read_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = KnownShares(tmp_path / "missing")
+    with caplog.at_level(logging.WARNING, "qioi"):
+        file.store({"peer0": 8.0})
+        file.store({"peer0": 16.0})
+    assert len(caplog.records) == 1
+    (tmp_path / NAME).mkdir()
+    assert KnownShares(tmp_path).load() == {}

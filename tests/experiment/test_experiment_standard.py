@@ -1,0 +1,149 @@
+"""The standard length, and what of a run is committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from toy_experiment import filled, load, row
+
+from qioi.commands.experiment import command, seconds_of, specs
+from qioi.experiment import catalogue
+from qioi.experiment.errors import SpecError
+from qioi.experiment.excerpt import write_excerpt
+from qioi.experiment.method import SETTLED, settles
+from qioi.experiment.plan import Plan, make_plan
+from qioi.experiment.spec import ExperimentSpec
+from qioi.experiment.standard import HOURS, at_standard
+from qioi.experiment.store import Store
+from qioi.processes.errors import LabError
+
+
+def standard_plan(name: str, *, paper_size: bool = True) -> Plan:
+    spec, timing = at_standard(catalogue.find(name))
+    return make_plan(spec, 2, paper_size=paper_size, timing=timing)
+
+
+@pytest.mark.parametrize("paper_size", [True, False])
+def test_all_of_it_takes_four_hours_at_most(paper_size: bool) -> None:
+    plans = [standard_plan(name, paper_size=paper_size) for name in catalogue.names()]
+    assert all(plan.repeats == catalogue.LEAST_REPEATS for plan in plans)
+    assert sum(map(seconds_of, plans)) <= HOURS * 3600
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_nothing_that_a_paper_or_a_goal_says_is_left_out(name: str) -> None:
+    whole = catalogue.find(name)
+    assert whole.standard is not None
+    short, _ = at_standard(whole)
+    assert (short.papers, short.goals) == (whole.papers, whole.goals)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_neighbours_backlogs_have_their_time_to_go(name: str) -> None:
+    plan = standard_plan(name)
+    assert plan.cells[0].timing.settling >= SETTLED or not any(map(settles, plan.cells))
+
+
+def test_a_standard_has_its_own_times_and_points(document: dict[str, Any], tmp_path: Path) -> None:
+    document["timing"]["profile"] = 2.0
+    document["standard"] = {"warmup": 0.4, "duration": 1.5, "arms": ["s1"]}
+    spec, timing = at_standard(load(document, tmp_path))
+    assert (timing.warmup, timing.duration, timing.cooldown, timing.profile) == (0.4, 1.5, 1.0, 1.5)
+    assert [arm.name for arm in spec.arms] == ["alone", "s1"]
+    assert spec.timing.duration == 2.0
+
+
+def test_without_a_standard_an_experiment_stays_as_it_is(spec: ExperimentSpec) -> None:
+    assert at_standard(spec) == (spec, spec.timing)
+
+
+def test_a_standard_of_unknown_points_or_too_short_is_refused(document: dict[str, Any], tmp_path: Path) -> None:
+    document["arms"][1]["neighbours"] |= {"come": 0.5, "go": 1.9}
+    document["standard"] = {"warmup": 1.0, "duration": 1.5, "loads": ["fast"], "networks": ["big"], "arms": ["s9"]}
+    with pytest.raises(SpecError) as caught:
+        load(document, tmp_path)
+    said = "\n".join(caught.value.problems)
+    for part in ("loads: fast", "networks: big", "arms: s9", "standard.duration: accepted is from 1.9 on"):
+        assert part in said
+
+
+def test_those_that_are_named_come_before_all_others() -> None:
+    found = [spec.name for spec in specs(("fig_8", "all"))]
+    assert found[0] == "fig_8"
+    assert sorted(found) == sorted(catalogue.names())
+
+
+def test_the_list_has_the_standards_estimates() -> None:
+    hours = {}
+    for length in ((), ("--standard", "--paper-size")):
+        said = CliRunner().invoke(command, ["list", *length], catch_exceptions=False).output
+        hours[length] = float(said.rpartition("all: about ")[2].split()[0])
+    assert hours["--standard", "--paper-size"] <= HOURS < hours[()]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "fig_8", "--standard", "--smoke"], "--standard and --smoke exclude each other"),
+        (
+            ["run", "laws", "--standard", "--load", "saturating"],
+            "laws: there is no load 'saturating': accepted are fixed",
+        ),
+        (["report", "--excerpt", "kept"], "--excerpt needs one run's folder"),
+    ],
+)
+def test_what_does_not_go_together_is_said(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = CliRunner().invoke(command, words)
+    assert not list(tmp_path.iterdir())
+    assert outcome.exit_code != 0
+    assert said in outcome.output
+
+
+@pytest.fixture
+def run(plan: Plan, tmp_path: Path) -> Path:
+    store = Store(tmp_path / "run" / "toy")
+    filled(store, plan, [row(100, 50, 100), row(100, 1, 1, steal=20.0)])
+    (store.folder(1) / "samples.csv").write_text("x" * 1000)
+    return tmp_path / "run"
+
+
+def test_an_excerpt_has_every_value_and_the_page_but_no_samples(run: Path, tmp_path: Path) -> None:
+    page = write_excerpt(run, tmp_path / "kept")
+    assert "A toy" in page.read_text()
+    assert Store(page.parent / "toy").repeats() == Store(run / "toy").repeats()
+    assert list(page.parent.glob("toy/pictures/*.svg"))
+    assert not list(page.parent.rglob("samples.csv"))
+
+
+def test_an_excerpt_replaces_the_one_before_and_nothing_else(run: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    write_excerpt(run, kept)
+    (kept / "old").mkdir()
+    write_excerpt(run, kept)
+    assert not (kept / "old").exists()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "file").write_text("mine")
+    with pytest.raises(LabError, match="holds something else"):
+        write_excerpt(run, tmp_path / "work")
+    assert (tmp_path / "work" / "file").read_text() == "mine"
+
+
+def test_an_excerpt_that_is_too_large_is_refused_and_leaves_the_one_before(run: Path, tmp_path: Path) -> None:
+    before = write_excerpt(run, tmp_path / "kept").read_text()
+    with pytest.raises(LabError, match=r"would take 0\.\d MB: at most 0\.01 MB are accepted"):
+        write_excerpt(run, tmp_path / "kept", most=0.01)
+    assert (tmp_path / "kept" / "report.html").read_text() == before
+    assert not (tmp_path / "kept.new").exists()
+
+
+def test_a_run_without_a_finished_repeat_has_no_excerpt(plan: Plan, tmp_path: Path) -> None:
+    filled(Store(tmp_path / "run" / "toy"), plan, [])
+    with pytest.raises(LabError, match="no finished repeat"):
+        write_excerpt(tmp_path / "run", tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

@@ -1,0 +1,94 @@
+"""Mistakes that the tests must notice: each mutant is one, made in a copy of the sources, and tried on their tests.
+
+    python tests/mutants/mutants.py [WORD…]     all, or those whose name has one of the words; status 1: some survive
+
+A mutant survives where the tests pass all the same. What a survivor shows is a test that is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+COPIED = ("qioi", "controller", "monitor", "interference", "tests", "deploy/k8s/demo_k8s")
+#: Seconds for the tests of one mutant; one that hangs is noticed, too.
+PATIENCE = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A mistake: ``old`` stands once in ``file``, and becomes ``new``. ``tests`` are those that must fail."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def mutated(self, text: str) -> str:
+        """Give the file's text with the mistake. ValueError: the list is older than the file."""
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: {self.file} has {text.count(self.old)} times {self.old!r}")
+        return text.replace(self.old, self.new)
+
+
+def copy(folder: Path) -> None:
+    """Copy what the tests need."""
+    for name in COPIED:
+        ignore = shutil.ignore_patterns("__pycache__", "_bin", "*.log")
+        shutil.copytree(REPOSITORY / name, folder / name, symlinks=True, ignore=ignore)
+    shutil.copy(REPOSITORY / "pyproject.toml", folder)
+
+
+def passes(folder: Path, tests: tuple[str, ...]) -> bool:
+    """Whether the tests pass there."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not host", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def survivors(mutants: list[Mutant], folder: Path) -> list[Mutant]:
+    """Try each one; give those that no test notices."""
+    found = []
+    for mutant in mutants:
+        file = folder / mutant.file
+        text = file.read_text()
+        file.write_text(mutant.mutated(text))
+        survives = passes(folder, mutant.tests)
+        file.write_text(text)
+        print(f"{'SURVIVES' if survives else 'noticed '}  {mutant.name}", flush=True)
+        if survives:
+            found.append(mutant)
+    return found
+
+
+def main(words: list[str]) -> int:
+    from guard_mutants import GUARD
+    from law_mutants import LAWS
+    from trial_mutants import TRIALS
+
+    chosen = [one for one in (*LAWS, *TRIALS, *GUARD) if not words or any(word in one.name for word in words)]
+    with tempfile.TemporaryDirectory(prefix="qioi-mutants-") as name:
+        folder = Path(name)
+        copy(folder)
+        for tests in {one.tests for one in chosen}:
+            if not passes(folder, tests):
+                print(f"{' '.join(tests)}: they fail without any mutant")
+                return 2
+        left = survivors(chosen, folder)
+    print(f"{len(chosen) - len(left)} of {len(chosen)} mutants are noticed")
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
