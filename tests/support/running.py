@@ -117,14 +117,14 @@ class Site:
                 "commitHash=[ab]\n"
             )
 
-    def commit_until(self, condition: Callable[[], bool]) -> None:
+    def commit_until(self, condition: Callable[[], bool], patience: float = PATIENCE) -> None:
         """Commit slowly, far below the threshold, until the daemon has acted."""
 
         def step() -> bool:
             self.commit()
             return condition()
 
-        until(step, pause=0.05)
+        until(step, pause=0.05, patience=patience)
 
     def stays(self, condition: Callable[[], bool], periods: int = 20) -> None:
         """Commit slowly, and see that something stays as it is while the daemon goes through so many periods."""

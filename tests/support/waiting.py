@@ -18,9 +18,11 @@ PATIENCE = 150.0
 DIES_WITH_TEST = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
-def until(condition: Callable[[], T], pause: float = 0.02, what: str = "what was waited for") -> T:
-    """Wait until something is true, and give it."""
-    deadline = time.monotonic() + PATIENCE
+def until(
+    condition: Callable[[], T], pause: float = 0.02, what: str = "what was waited for", patience: float = PATIENCE
+) -> T:
+    """Wait until something is true, and give it. The times are in seconds."""
+    deadline = time.monotonic() + patience
     while not (found := condition()):
         assert time.monotonic() < deadline, f"it never came true: {what}"
         time.sleep(pause)
