@@ -75,9 +75,10 @@ def survivors(mutants: list[Mutant], folder: Path) -> list[Mutant]:
 def main(words: list[str]) -> int:
     from guard_mutants import GUARD
     from law_mutants import LAWS
+    from lever_mutants import LEVERS
     from trial_mutants import TRIALS
 
-    chosen = [one for one in (*LAWS, *TRIALS, *GUARD) if not words or any(word in one.name for word in words)]
+    chosen = [one for one in (*LAWS, *TRIALS, *GUARD, *LEVERS) if not words or any(word in one.name for word in words)]
     with tempfile.TemporaryDirectory(prefix="qioi-mutants-") as name:
         folder = Path(name)
         copy(folder)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from guard_mutants import GUARD
 from law_mutants import LAWS
+from lever_mutants import LEVERS
 from mutants import REPOSITORY
 from trial_mutants import TRIALS
 
 
 def test_each_stands_once_in_its_file_and_has_a_name_of_its_own() -> None:
-    mutants = [*GUARD, *LAWS, *TRIALS]
+    mutants = [*GUARD, *LEVERS, *LAWS, *TRIALS]
     for mutant in mutants:
         assert mutant.mutated((REPOSITORY / mutant.file).read_text()) != ""
     assert len({mutant.name for mutant in mutants}) == len(mutants)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable
 from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sliced_host import LONG, Host
 
 from qioi.controller.findings.slice_trial import (
     BEGUN,
@@ -29,51 +28,6 @@ from qioi.controller.findings.slice_trial import (
     Trial,
     winnings,
 )
-
-#: Seconds in which every trial has come to a verdict.
-LONG = int(STEADY + 2 * MOST_PAIRS * (PHASE + 1) + 2)
-
-
-class Host:
-    """A ledger of 1,000 transactions a second, in blocks that are so far apart.
-
-    ``with_slices`` and ``without`` are runnable time per second, each phase times its own ``noise``.
-    """
-
-    def __init__(
-        self,
-        with_slices: float,
-        without: float,
-        *,
-        noise: float = 0.0,
-        seed: int = 3,
-        dt: float = 1.0,
-        blocks: tuple[float, float] = (0.02, 0.02),
-    ) -> None:
-        self.trial, self.now, self.dt = Trial(), 0.0, dt
-        self.with_slices, self.without, self.noise, self.blocks = with_slices, without, noise, blocks
-        self.tps: Callable[[bool], float] = lambda on: 1000.0
-        self.counted = True
-        self.chance = random.Random(seed)
-        self.sent, self.committed = 0.0, 0
-        self.cut = self.chance.uniform(*blocks)
-
-    def run(self, seconds: float, *, active: bool = True, moved: bool = False, lacking: bool = True) -> list[bool]:
-        """Go on for so long; say in which periods slices were in force."""
-        periods = []
-        for _ in range(round(seconds / self.dt)):
-            on = self.trial.on
-            self.now += self.dt
-            self.sent += self.tps(on) * self.dt
-            if self.now >= self.cut:
-                self.committed = int(self.sent)
-                while self.now >= self.cut:
-                    self.cut += self.chance.uniform(*self.blocks)
-            cost = (self.with_slices if on else self.without) * math.exp(self.noise * self.chance.gauss(0, 1))
-            counts = {"red": self.committed} if self.counted else {}
-            self.trial = self.trial.step(Look(self.now, active, cost * self.dt, counts, moved, lacking))
-            periods.append(on)
-        return periods
 
 
 @pytest.mark.parametrize("dt", [0.1, 1.0, 3.0])
@@ -351,79 +305,3 @@ def test_a_verdict_holds_and_rejection_ever_longer() -> None:
     for _ in range(3):
         host.run(LONGEST + LONG)
     assert host.trial.holds == LONGEST
-
-
-def test_kept_slices_are_watched_over_and_given_up_when_the_gain_ends() -> None:
-    host = Host(0.5, 1.0)
-    host.run(LONG)
-    assert host.trial.verdict is True
-    on = host.run(10 * WATCH)
-    assert 0.9 < sum(on) / len(on) < 1
-    assert host.trial.verdict is True
-    host.with_slices = 1.5
-    host.run(2 * (WATCH + 2 * PHASE + 2))
-    assert host.trial.verdict is False
-    assert host.trial.text.startswith("not kept any more")
-
-
-def kept(gain: float = 0.5) -> Host:
-    """Give a host on which slices have been kept."""
-    host = Host(1 - gain, 1.0)
-    host.run(LONG)
-    assert host.trial.verdict is True
-    return host
-
-
-def test_kept_slices_that_begin_to_harm_are_watched_without_a_pause() -> None:
-    host = kept()
-    host.run(2 * WATCH)
-    host.with_slices = 1.5
-    begun = host.now
-    while host.trial.gains[-1] > 0:
-        host.run(1)
-    assert host.now - begun <= WATCH + 2 * PHASE
-    assert host.trial.verdict is True
-    assert sum(host.run(2 * (PHASE + 4))) <= 4
-    assert host.trial.verdict is False
-
-
-def test_one_pair_with_a_loss_is_looked_into_at_once_and_may_be_noise() -> None:
-    host = kept()
-    while host.trial.phase is None or not host.trial.on:  # the second phase of a pair that watches
-        host.run(1)
-    host.with_slices = 1.5
-    host.run(2)
-    assert not host.trial.on
-    host.with_slices = 0.5
-    host.run(2 * PHASE + 4)
-    assert host.trial.on
-    assert host.trial.text.startswith("kept: 3 last pairs")
-
-
-def test_in_the_next_interference_kept_slices_prove_themselves_before_they_are_in_force() -> None:
-    host = kept()
-    host.run(1, active=False)
-    assert not any(host.run(STEADY + PHASE, lacking=False))  # the new neighbours are dealt with by shares
-    on = host.run(STEADY + PHASE)
-    assert not any(on)
-    on = host.run(2 * PHASE + 2)
-    assert any(on)
-    assert host.trial.on
-    host.run(WATCH / 2)
-    assert all(host.run(5, moved=True))
-
-
-def test_kept_slices_that_harm_beside_the_next_neighbours_are_out_before_they_are_in_force() -> None:
-    host = kept()
-    host.run(1, active=False)
-    host.with_slices = 1.5
-    assert sum(host.run(3 * (STEADY + 2 * PHASE))) <= WATCHED * 3
-    assert host.trial.verdict is False
-
-
-def test_kept_slices_that_cannot_be_compared_beside_the_next_neighbours_are_given_up() -> None:
-    host = kept()
-    host.run(1, active=False)
-    host.tps = lambda on: 0.0
-    assert not any(host.run(STEADY + WATCHED * (PHASE + 4)))
-    assert host.trial.verdict is False
