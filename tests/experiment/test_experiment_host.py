@@ -1,0 +1,28 @@
+"""What is recorded of the machine may be published: it tells builds apart, and names no folder of this host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from qioi.experiment import host
+
+
+def test_a_build_is_told_by_its_content_and_not_by_where_it_stands(tmp_path: Path) -> None:
+    one, same, other = (tmp_path / name for name in ("one", "same", "other"))
+    one.write_bytes(b"ledger")
+    same.write_bytes(b"ledger")
+    other.write_bytes(b"ledgeR")
+    assert host.fingerprint(one)["sha256"] == host.fingerprint(same)["sha256"] != host.fingerprint(other)["sha256"]
+    assert host.fingerprint(one)["bytes"] == 6
+
+
+def test_no_folder_of_this_host_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    binary = tmp_path / "qioi-ledger"
+    binary.write_bytes(b"ledger")
+    monkeypatch.setattr(host, "find_binary", lambda: binary)
+    recorded = json.dumps(host.describe(seed=3))
+    assert str(tmp_path) not in recorded
+    assert str(Path.cwd()) not in recorded
