@@ -185,11 +185,11 @@ def test_a_recording_agrees_with_the_kernels_own_counters(site: Site, monkeypatc
         counted = switches(process.pid) - before
         (one,) = document["components"]
         seen = one["switches_per_second"] * document["seconds"]
-        assert one["threads"] == 2
-        assert seen <= counted + one["threads"]
-        if seen > 20 and one["delay"] is not None:
+        assert seen <= counted + 2
+        if seen > 20 and one["threads"] == 2 and one["delay"] is not None:
             break
     assert seen > 20
+    assert one["threads"] == 2
     assert 0 < one["slice"] < 1
     assert one["longest"] >= one["delay"] >= 0
     assert document["rest"]["threads"] > 0
