@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LABEL = re.compile(r"\*Taken by hand, \d{4}-\d\d-\d\d[^*]*`[0-9a-f]{7}`[^*]*\*")
+LABEL = re.compile(r"\*(?:Taken by hand|By experiment), \d{4}-\d\d-\d\d[^*]*`[0-9a-f]{7}`[^*]*\*")
+#: What `make experiments` keeps, of the runs that are named as such.
+KEPT = sorted((ROOT / "docs/experiments").glob("*/run.json"))
 #: What `make figures` draws, which has labels of its own.
 DRAWN = re.compile(r"<!-- figures? .*?<!-- /figures? -->", re.DOTALL)
 MEASURED = re.compile(r"\d (?:ms|us|tps)\b|\dx\b")
@@ -30,6 +33,12 @@ def unlabelled(text: str) -> list[str]:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_tables_by_hand_have_a_day_and_a_commit(document: Path) -> None:
     assert unlabelled(document.read_text()) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
+def test_the_commit_of_an_experiment_is_one_of_those_that_are_kept(document: Path) -> None:
+    kept = {json.loads(file.read_text())["host"]["versions"]["commit"] for file in KEPT}
+    assert set(re.findall(r"\*By experiment, [^*]*?`([0-9a-f]{7})`", document.read_text())) <= kept
 
 
 def test_a_table_without_a_label_is_found_and_a_drawn_one_is_not() -> None:
