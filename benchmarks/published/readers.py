@@ -187,6 +187,7 @@ ORDERING = (
     Column("cpu", "CPU per transaction", Form.MILLISECONDS),
     Column("cpu_to_raft", "to raft", Form.TIMES),
     Column("orderers", "of it the orderers", Form.MILLISECONDS),
+    Column("success", "submit to SUCCESS", Form.MILLISECONDS),
 )
 LOAD_TITLES = {"one": "1 client", "many": "many clients", "peak": "peak"}
 
@@ -224,6 +225,7 @@ def ordering_values(repeats: Sequence[dict[str, Any]], load: str, name: str) -> 
         values["cpu"].append(cpu)
         values["cpu_to_raft"].append(quotient(cpu, base) if cpu is not None and base is not None else None)
         values["orderers"].append(own and own["cpu"]["orderers"])
+        values["success"].append(own and own["success"])
     return {key: tuple(column) for key, column in values.items()}
 
 

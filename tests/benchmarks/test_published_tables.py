@@ -86,6 +86,7 @@ def test_ways_to_order_stand_beside_raft_of_the_same_repeat(tmp_path: Path) -> N
             "cpu": {"orderers": cpu, "peers": 0.5},
             "others": others,
             "steal": 0.0,
+            "success": 1.5,
         }
 
     repeats = [
@@ -103,6 +104,7 @@ def test_ways_to_order_stand_beside_raft_of_the_same_repeat(tmp_path: Path) -> N
     dead = found.rows[1].values
     assert dead["tps_to_raft"] == pytest.approx((0.6, 0.8))
     assert dead["cpu_to_raft"] == pytest.approx((1.5, 1.25))
+    assert dead["success"] == (1.5, 1.5)
     assert [one.repeat for one in found.left_out] == [2]
 
 
