@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lever_mutants import of
+from mutants import Sources
+
+of = Sources("controller", ("tests/controller/guard", "tests/controller/levers")).mutants
 
 WRITER = of(
     "guard/writer.py",

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from mutants import Mutant
+from mutants import Sources
 
-TESTS = ("tests/controller/laws",)
-
-
-def of(file: str, *mistakes: tuple[str, str, str], tests: tuple[str, ...] = TESTS) -> list[Mutant]:
-    """Give the mutants of a file: each a name, what stands there, and what stands there instead."""
-    return [Mutant(name, f"controller/laws/{file}", old, new, tests) for name, old, new in mistakes]
-
+of = Sources("controller/laws", ("tests/controller/laws",)).mutants
 
 NEED = of(
     "need.py",

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from mutants import Mutant
+from mutants import Sources
 
-TESTS = ("tests/controller/guard", "tests/controller/levers")
-
-
-def of(file: str, *mistakes: tuple[str, str, str]) -> list[Mutant]:
-    """Give the mutants of a file: each a name, what stands there, and what stands there instead."""
-    return [Mutant(name, f"controller/{file}", old, new, TESTS) for name, old, new in mistakes]
-
+of = Sources("controller", ("tests/controller/guard", "tests/controller/levers")).mutants
 
 LEVERS = [
     *of(

@@ -38,6 +38,21 @@ class Mutant:
         return text.replace(self.old, self.new)
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """A folder of sources, and the tests that must notice mistakes in them."""
+
+    folder: str
+    tests: tuple[str, ...]
+
+    def mutants(self, file: str, *mistakes: tuple[str, str, str], tests: tuple[str, ...] | None = None) -> list[Mutant]:
+        """Give the mutants of a file: each a name, what stands there, and what stands there instead.
+
+        ``tests`` are those of this file, in place of the folder's.
+        """
+        return [Mutant(name, f"{self.folder}/{file}", old, new, tests or self.tests) for name, old, new in mistakes]
+
+
 def copy(folder: Path) -> None:
     """Copy what the tests need."""
     for name in COPIED:
