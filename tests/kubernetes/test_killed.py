@@ -1,4 +1,4 @@
-"""A node's daemon that is killed: nothing of ours outlives it, pods' requests among it.
+"""A node's daemon is killed; by hand or by a later start all that it had written is put back, pods' requests too.
 
 The API server is real. There is no kubelet: the groups that it would make are made here, and real work is in them.
 """

@@ -28,7 +28,7 @@ def looks(rate: Rate, length: float = LONG) -> Looks:
 
 
 def raised(rest: Rate | None, late: Rate) -> Course:
-    """One that was raised: what was before, and with the raise."""
+    """Give the course of a component that was raised: a look from before the raise, and one with it."""
     return Course(MOST, 0.0, Looks() if rest is None else looks(rest, BEFORE), looks(late))
 
 
@@ -83,7 +83,7 @@ def test_another_share_is_looked_at_anew(share: int, anew: bool) -> None:
 @pytest.mark.parametrize("phase", [Phase.DEFAULT, Phase.RAISED])
 @pytest.mark.parametrize(("seen", "proves"), [(STARVED, True), (Rate(0.2, 0.8, 0.9), False), (Rate(0.1, 0.4), False)])
 def test_a_phase_in_which_anything_was_otherwise_proves_nothing(phase: Phase, seen: Rate, proves: bool) -> None:
-    """With the default against what was before it, and raised again against the default."""
+    """The default is compared with the share before it, and the share that is raised again with the default."""
     member = Member(MOST, STARVED, STARVED, long=looks(seen))
     assert (member.end(phase) is not None) is proves
 

@@ -84,7 +84,7 @@ def test_an_owner_that_writes_its_older_value_late_is_nobody_else(
 
 
 class Overwritten:
-    """Files in which an owner writes ``late`` once, right after a write of ours."""
+    """Files in which an owner writes the value ``late`` once, right after the daemon has written."""
 
     name = "files"
 
