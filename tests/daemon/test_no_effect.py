@@ -1,4 +1,8 @@
-"""Neighbours that no share is anything to, on the real kernel."""
+"""Neighbours that no share is anything to, on the real kernel.
+
+How much of a CPU real-time work leaves to others, and when, is for the kernel and the hypervisor to say. So this needs
+a host to itself (make test-host); tests/controller/laws/test_beside_real_time.py goes by a recording.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import pytest
 from running import BUSY, Site
 from waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.host]
 
 #: Both on the same CPU, so that the other ones go on.
 ON_ONE_CPU = "import os\nos.sched_setaffinity(0, {0})\n"

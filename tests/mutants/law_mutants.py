@@ -19,6 +19,11 @@ NEED = of(
         "    if host is None:\n        return 1.0",
         "    if host is None:\n        return 0.0",
     ),
+    (
+        "need: waits end in moments in which others had nothing",
+        "part = max(part, foreign_part(host.lasting))",
+        "part = foreign_part(host)",
+    ),
     ("need: a moment's room is room", "over = host.lasting or host", "over = host"),
     ("need: idle CPU alone is room", "return over.idle > IDLE or over.foreign < FOREIGN", "return over.idle > IDLE"),
     (
