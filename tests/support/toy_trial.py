@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from qioi.controller.findings.effect import LONG, QUARTER, Effects
@@ -69,7 +69,7 @@ REAL_TIME = World(real_time=0.95)
 
 @dataclass
 class Site:
-    """Components whose laws ask for all they may have; a second a period."""
+    """Components whose laws ask for all they may have."""
 
     world: World = REAL_TIME
     owed: float | None = None
@@ -86,46 +86,50 @@ class Site:
         self.now, self.chance = 0.0, random.Random(1)
         self.effects = Effects(lambda _channel: self.literal)
         self.shares = self.shares or [REST] * len(self.world.demands)
+        self.names = [f"peer{one}" for one in range(len(self.shares))]
         self.history: list[list[int]] = []
         self.reasons: list[list[Reason | None]] = []
 
     def second(self, written: bool = True) -> None:
-        """Go through another one."""
-        self.now += 1.0
+        """Go through another one, as the world has it."""
         divided = self.world.divide(self.shares)
-        names = [f"peer{one}" for one in range(len(divided))]
         foreign = max(0.0, 1.0 - sum(run for run, _ in divided))
         host = HostLoad(0.5, 0.1) if self.world.room else HostLoad(0.0, foreign)
 
         def about(mean: float) -> float:
             return max(0.0, mean * self.chance.gauss(1.0, self.noise))
 
-        delays = {
-            name: DelayReading(name, about(run), about(wait), 10, 1.0)
-            for name, (run, wait) in zip(names, divided, strict=True)
-        }
+        delays = [
+            DelayReading(name, about(run), about(wait), 10, 1.0)
+            for name, (run, wait) in zip(self.names, divided, strict=True)
+        ]
+        self.period(1.0, [] if self.hides else delays, host, written)
+
+    def period(self, seconds: float, delays: Iterable[DelayReading], host: HostLoad, written: bool = True) -> None:
+        """Go through a period in which that was read; ``written``: the components get what they ask for."""
+        self.now += seconds
         limits = self.effects.step(
             Period(
                 self.now,
-                tuple(Component(name, Role.PEER, f"docker/{name}", self.channels) for name in names),
+                tuple(Component(name, Role.PEER, f"docker/{name}", self.channels) for name in self.names),
                 channels={"red": ChannelReading("red", self.tps, 0.1)},
-                delays={} if self.hides else delays,
+                delays={one.component: one for one in delays},
                 host=host,
                 owed={"red": Threshold(self.owed, "configuration")},
                 forces={
                     name: InForce(share, REST, Placement((f"docker/{name}",), ""))
-                    for name, share in zip(names, self.shares, strict=True)
+                    for name, share in zip(self.names, self.shares, strict=True)
                 },
             ),
             self.limited,
             self.free,
         )
-        for one, name in enumerate(names):
+        for one, name in enumerate(self.names):
             asked, limit = min(MOST, 8 * self.shares[one]), limits.get(name)
             if written:
                 self.shares[one] = asked if limit is None else min(asked, limit.allows(self.shares[one], REST))
         self.history.append([*self.shares])
-        self.reasons.append([limit and limit.reason for limit in map(limits.get, names)])
+        self.reasons.append([limit and limit.reason for limit in map(limits.get, self.names)])
 
     def run(self, seconds: float) -> list[int]:
         """Go through so many; give the first component's shares."""

@@ -7,24 +7,17 @@ The neighbour had 0.9 s of each second. A share is nothing to it, so the numbers
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from toy_trial import MOST, REST
+from toy_trial import MOST, REST, Site
 
-from qioi.controller.findings.effect import Effects
 from qioi.controller.findings.limits import Reason
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.law import Seen
-from qioi.controller.laws.thresholds import Threshold
-from qioi.controller.levels.placement import Placement
-from qioi.controller.levels.wants import InForce
-from qioi.controller.period import Period
-from qioi.model import Bounds, ChannelReading, Component, DelayReading, HostLoad, Role
+from qioi.model import Bounds, DelayReading, HostLoad
 
 RECORDING = Path(__file__).parents[2] / "data" / "beside-real-time.csv"
-PEER = Component("peer0", Role.PEER, "docker/peer0", ("red",))
 #: The neighbour leaves the CPU once in so many periods.
 SECOND = 10
 
@@ -38,7 +31,7 @@ def read(row: dict[str, str]) -> tuple[DelayReading, HostLoad]:
     run, wait, interval = (float(row[key]) for key in ("run", "wait", "interval"))
     lasting = HostLoad(float(row["lasting_idle"]), float(row["lasting_foreign"])) if row["lasting_idle"] else None
     host = HostLoad(float(row["idle"]), float(row["foreign"]), lasting)
-    return DelayReading(PEER.name, run, wait, int(row["slices"]), interval), host
+    return DelayReading("peer0", run, wait, int(row["slices"]), interval), host
 
 
 @pytest.mark.parametrize("first", range(0, 300, 7))
@@ -52,28 +45,8 @@ def test_its_waiting_counts_in_whichever_moment_it_ends(first: int) -> None:
 
 
 def test_its_share_goes_back() -> None:
-    *_, (share, reason) = asked_for_all(recorded())
-    assert (share, reason) == (REST, Reason.NO_EFFECT)
-
-
-def asked_for_all(readings: list[tuple[DelayReading, HostLoad]]) -> Iterator[tuple[int, Reason | None]]:
-    """Have a component ask for all it may have; give its share and what limits it, period by period."""
-    effects, share, now = Effects(lambda _channel: False), REST, 0.0
-    for number, (delay, host) in enumerate(readings):
-        now += delay.interval
-        limit = effects.step(
-            Period(
-                now,
-                (PEER,),
-                channels={"red": ChannelReading("red", 20.0, 0.1)},
-                delays={PEER.name: delay},
-                host=host,
-                owed={"red": Threshold(1000.0, "configuration")},
-                forces={PEER.name: InForce(share, REST, Placement((PEER.cgroup,), ""))},
-            ),
-            frozenset(),
-            True,
-        ).get(PEER.name)
-        asked = MOST if number >= SECOND else REST
-        share = asked if limit is None else min(asked, limit.allows(share, REST))
-        yield share, limit and limit.reason
+    site = Site(owed=1000.0, tps=20.0)
+    for number, (delay, host) in enumerate(recorded()):
+        site.period(delay.interval, [delay], host, written=number >= SECOND)
+    assert max(shares[0] for shares in site.history) == MOST
+    assert (site.share, site.reasons[-1]) == (REST, [Reason.NO_EFFECT])
