@@ -14,7 +14,8 @@ from qioi.kubernetes.actuators import NriNames
 from qioi.kubernetes.cgroups import Driver, Layout, find_layout
 from qioi.kubernetes.client import Api, Object
 from qioi.kubernetes.pods import Pod, component, read_pod, sidecars, slim
-from qioi.kubernetes.policies import PATH, Judged, judge, slim_policy
+from qioi.kubernetes.policies import Judged, judge
+from qioi.kubernetes.policy_watch import PolicyWatch
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import Reports
 from qioi.kubernetes.units import UnitNames
@@ -27,7 +28,7 @@ PODS = "/api/v1/pods"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Components and policies of this node. ``pods`` is by main component; ``judged`` are all policies."""
+    """Components and policies of this node. ``pods`` is by main component; ``judged`` are all policies there are."""
 
     components: tuple[Component, ...] = ()
     policies: Mapping[str, Policy] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class View:
 
 
 class Cluster:
-    """Follows this node's pods and all policies. :meth:`view` never waits."""
+    """Follows this node's pods, and the policies. :meth:`view` never waits."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Cluster:
         self._view = View()
         query = {"fieldSelector": f"spec.nodeName={node}"}
         self.pods = Reflector(api, PODS, query, self._take_pods, slim=slim)
-        self.policies = Reflector(api, PATH, {}, self._take_policies, slim=slim_policy)
+        self.policies = PolicyWatch(api, self._take_policies)
 
     def start(self) -> None:
         """Begin to follow."""
@@ -122,6 +123,7 @@ class Cluster:
             if self._naming is not None:
                 self._naming.keep_only({one.identity for pod in pods for one in pod.containers})
             self._refresh()
+        self.policies.follow({pod.namespace for pod in pods})
 
     def _take_policies(self, objects: Mapping[str, Object]) -> None:
         judged = judge(objects.values())
@@ -167,7 +169,8 @@ def look(
             names.add(pod.path)
             found += (made, *sidecars(pod, serves, layout))
             by_component[made.name] = pod
-    policies = {one.key: one.policy for one in accepted if one.policy is not None}
+    here = {pod.namespace for pod in pods}  # a daemon does not control channels whose pods are all on other nodes
+    policies = {one.key: one.policy for one in accepted if one.policy is not None and one.namespace in here}
     dry_run = frozenset(one.key for one in accepted if one.dry_run)
     resized = frozenset(one.key for one in accepted if one.resize and not one.dry_run)
     return View(tuple(found), policies, by_component, judged, dry_run, resized, problems)

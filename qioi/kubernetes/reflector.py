@@ -22,6 +22,8 @@ log = logging.getLogger("qioi")
 #: stream at once. Each pause varies at random by half.
 RETRY, RETRY_MAX = 0.5, 5.0
 GONE = 410
+#: What is said before the first answer.
+NOT_ASKED = "not asked yet"
 
 
 class Reflector:
@@ -48,7 +50,7 @@ class Reflector:
         self._watch: Watch | None = None
         self._thread = threading.Thread(target=self._run, name=f"qioi-{path.rsplit('/', 1)[-1]}", daemon=True)
         #: Why the copy may be outdated; ``None`` while changes are followed.
-        self.problem: str | None = "not asked yet"
+        self.problem: str | None = NOT_ASKED
         self.relists = 0
 
     def start(self) -> None:

@@ -256,11 +256,13 @@ def test_a_node_without_peers_acts_on_what_another_sees(
     plane: ControlPlane, namespace: str, access: Access, tmp_path: Path
 ) -> None:
     add_policy(plane, namespace, "red")
-    key = f"{namespace}/red"
+    key, here = f"{namespace}/red", f"{namespace}-here"
+    plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+    pod(plane, namespace, "orderer0", here, {"qioi.io/role": "orderer"})
     with closing(Api(access)) as first, closing(Api(access)) as second:
         reporter = Reporter(first, "node-a")
         reporter.start()
-        with closing(Cluster(second, "node-b", tmp_path, "/var/log/pods")) as cluster:
+        with closing(Cluster(second, here, tmp_path, "/var/log/pods")) as cluster:
             cluster.start()
             channels = ClusterChannels(cluster.reports)
             until(lambda: key in cluster.view().policies, "the policy is seen")

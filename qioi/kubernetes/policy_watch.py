@@ -1,0 +1,130 @@
+"""Follow the policies that concern this node, and look at all others now and then.
+
+An API server sends every change of a policy to all who watch it, and each node that serves the policy changes its
+status several times a minute. Were every node to watch every policy, that traffic would grow with the square of the
+cluster. So a node watches the policies of those namespaces only in which it has pods of a ledger. Of all others it
+needs to know little: that one is new and waits for a verdict, or holds the words of a lost node. They are listed, the
+more rarely the more there are.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from qioi.kubernetes.client import Api, ApiError, Object
+from qioi.kubernetes.policies import API_VERSION, PATH, slim_policy
+from qioi.kubernetes.reflector import NOT_ASKED, RETRY, RETRY_MAX, Reflector, key
+
+log = logging.getLogger("qioi")
+
+#: Seconds between two lists of all policies: at least so many, and so many for each policy. Each pause varies at random
+#: by half. What a thousand nodes ask for is then some megabytes a second, however many policies there are.
+LEAST, EACH = 10.0, 1.0
+
+
+class PolicyWatch:
+    """Follows policies from :meth:`start` until :meth:`close`. ``changed`` is called with all of them, by one thread at
+    a time.
+    """
+
+    def __init__(self, api: Api, changed: Callable[[Mapping[str, Object]], None]) -> None:
+        self._api = api
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._listed: dict[str, Object] = {}
+        self._followed: Mapping[str, Reflector] = {}  # by namespace; replaced, never changed
+        self._copies: dict[str, Mapping[str, Object]] = {}  # by namespace, once its reflector has listed it
+        self._problem: str | None = NOT_ASKED
+        self._stop = threading.Event()
+        self._synced = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="qioi-policies", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most ``seconds`` for the first complete list; return whether there is one."""
+        return self._synced.wait(seconds)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the policies may be outdated; ``None`` while they are followed."""
+        followed = (one.problem for one in self._followed.values())
+        return self._problem or next((one for one in followed if one and one != NOT_ASKED), None)
+
+    def follow(self, namespaces: Iterable[str]) -> None:
+        """Watch the policies of these namespaces, and of no other."""
+        wanted = set(namespaces)
+        with self._lock:
+            gone = {name: one for name, one in self._followed.items() if name not in wanted}
+            begun = {name: self._reflector(name) for name in sorted(wanted - set(self._followed))}
+            self._followed = {name: one for name, one in self._followed.items() if name in wanted} | begun
+            for name in gone:
+                self._listed = self._without(name) | dict(self._copies.pop(name, {}))
+        for reflector in begun.values():
+            reflector.start()
+        for reflector in gone.values():
+            reflector.close()
+
+    def close(self) -> None:
+        """Stop following."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2.0)
+        self.follow(())
+
+    def _reflector(self, namespace: str) -> Reflector:
+        path = f"/apis/{API_VERSION}/namespaces/{namespace}/isolationpolicies"
+        return Reflector(self._api, path, {}, partial(self._take, namespace), slim=slim_policy)
+
+    def _without(self, namespace: str) -> dict[str, Object]:
+        """Give what was listed of all other namespaces."""
+        return {name: one for name, one in self._listed.items() if one["metadata"]["namespace"] != namespace}
+
+    # ---- in the threads
+
+    def _run(self) -> None:
+        pause = RETRY
+        while not self._stop.is_set():
+            pause = max(LEAST, EACH * len(self._listed)) if self._list() else min(RETRY_MAX, 2 * pause)
+            self._stop.wait(pause * random.uniform(0.5, 1.5))
+
+    def _list(self) -> bool:
+        """List all policies, as the server has them at hand; return whether it answered."""
+        problem = None
+        try:
+            objects, _ = self._api.list(PATH, {"resourceVersion": "0"})
+            listed = {key(one): slim_policy(one) for one in objects}
+        except ApiError as error:
+            problem = str(error)
+        except Exception as error:  # whatever the server sends must not end the thread
+            log.exception("kubernetes policies")
+            problem = f"{type(error).__name__}: {error}"
+        with self._lock:
+            if problem is None:
+                self._listed = listed
+            self._problem = problem and f"{problem}: asked again until it answers; what was found stays"
+            self._say()
+        if problem is None:
+            self._synced.set()
+        return problem is None
+
+    def _take(self, namespace: str, objects: Mapping[str, Object]) -> None:
+        """Take over a namespace's policies from its reflector, which may also only have a problem to tell."""
+        with self._lock:
+            reflector = self._followed.get(namespace)
+            if reflector is not None and reflector.relists:
+                self._copies[namespace] = objects
+            self._say()
+
+    def _say(self) -> None:
+        """Say what there is; called with the lock, so that the newest is said last."""
+        policies = {name: one for name, one in self._listed.items() if one["metadata"]["namespace"] not in self._copies}
+        for copy in self._copies.values():
+            policies |= copy
+        self._changed(policies)

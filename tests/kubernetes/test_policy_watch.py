@@ -1,0 +1,161 @@
+"""Which policies a node watches, and what it makes of those that it only lists, against a real API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
+
+import qioi.kubernetes.policy_watch
+from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.policy_watch import PolicyWatch
+
+pytestmark = pytest.mark.slow
+MERGE = "application/merge-patch+json"
+NEVER = 3600.0
+
+
+@pytest.fixture
+def api(plane: ControlPlane, tmp_path: Path) -> Iterator[Api]:
+    token = tmp_path / "token"
+    token.write_text(ADMIN_TOKEN)
+    with closing(Api(Access(plane.server, plane.ca, token))) as api:
+        yield api
+
+
+@pytest.fixture
+def other(plane: ControlPlane, namespace: str) -> str:
+    """A second namespace."""
+    name = f"{namespace}-other"
+    plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    return name
+
+
+def where(namespace: str, name: str = "") -> str:
+    path = f"/apis/qioi.io/v1alpha1/namespaces/{namespace}/isolationpolicies"
+    return f"{path}/{name}" if name else path
+
+
+def add(plane: ControlPlane, namespace: str, name: str = "red") -> None:
+    one = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": name},
+           "spec": {"channel": name, "threshold": 50}}  # fmt: skip
+    plane.call("POST", where(namespace), one)
+
+
+def change(plane: ControlPlane, namespace: str, threshold: int) -> None:
+    plane.call("PATCH", where(namespace, "red"), {"spec": {"threshold": threshold}}, kind=MERGE)
+
+
+class Copy:
+    """The thresholds of the policies that were said last, by namespace and name."""
+
+    def __init__(self) -> None:
+        self.said: Mapping[str, Any] = {}
+
+    def take(self, objects: Mapping[str, Any]) -> None:
+        self.said = {
+            f"{one['metadata']['namespace']}/{one['metadata']['name']}": one["spec"]["threshold"]
+            for one in objects.values()
+        }
+
+
+def test_a_change_is_sent_to_the_nodes_with_pods_beside_it_and_to_no_other(
+    plane: ControlPlane, namespace: str, other: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", NEVER)
+    add(plane, namespace)
+    add(plane, other)
+    copy = Copy()
+    with closing(PolicyWatch(api, copy.take)) as watch:
+        watch.start()
+        assert watch.wait(PATIENCE)
+        assert (copy.said[f"{namespace}/red"], copy.said[f"{other}/red"]) == (50, 50)
+        watch.follow({namespace})
+        until(lambda: api.requests["watch", "200"] == 1, "one namespace is watched")
+        change(plane, other, 70)  # the first of the two
+        change(plane, namespace, 60)
+        until(lambda: copy.said[f"{namespace}/red"] == 60, "the change beside its pods is seen")
+        assert copy.said[f"{other}/red"] == 50
+        plane.call("DELETE", where(namespace, "red"))
+        until(lambda: f"{namespace}/red" not in copy.said, "its end is seen")
+        assert watch.problem is None
+
+
+def test_all_others_are_seen_by_the_next_list(
+    plane: ControlPlane, namespace: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", 0.2)
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "EACH", 0.0)
+    copy = Copy()
+    with closing(PolicyWatch(api, copy.take)) as watch:
+        watch.start()
+        assert watch.wait(PATIENCE)
+        add(plane, namespace)
+        until(lambda: copy.said.get(f"{namespace}/red") == 50, "the new one is seen")
+        plane.call("DELETE", where(namespace, "red"))
+        until(lambda: f"{namespace}/red" not in copy.said, "its end is seen")
+    assert api.requests["watch", "200"] == 0
+
+
+def test_what_was_followed_last_stays_known_when_the_last_pod_has_gone(
+    plane: ControlPlane, namespace: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", NEVER)
+    add(plane, namespace)
+    copy = Copy()
+    with closing(PolicyWatch(api, copy.take)) as watch:
+        watch.start()
+        assert watch.wait(PATIENCE)
+        watch.follow({namespace})
+        change(plane, namespace, 60)
+        until(lambda: copy.said[f"{namespace}/red"] == 60, "the change is seen")
+        watch.follow(())
+        change(plane, namespace, 70)
+        watch.follow({f"{namespace}-none"})  # whose list says all policies again
+        until(lambda: api.requests["watch", "200"] == 2, "another namespace is watched")
+        assert copy.said[f"{namespace}/red"] == 60
+
+
+def test_a_server_that_is_away_is_said_and_what_was_found_stays(
+    plane: ControlPlane, namespace: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", 0.2)
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "EACH", 0.0)
+    add(plane, namespace)
+    copy = Copy()
+    with closing(PolicyWatch(api, copy.take)) as watch:
+        watch.start()
+        assert watch.wait(PATIENCE)
+        plane.stop_server()
+        try:
+            until(lambda: watch.problem, "that it is away is said")
+            assert "what was found stays" in str(watch.problem)
+            assert copy.said[f"{namespace}/red"] == 50
+        finally:
+            plane.start_server()
+        until(lambda: watch.problem is None, "that it is back is seen")
+
+
+def test_a_namespace_that_is_followed_is_at_least_as_it_was_listed(
+    plane: ControlPlane, namespace: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its watch has nothing yet to say while the server is away."""
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", NEVER)
+    add(plane, namespace)
+    copy = Copy()
+    with closing(PolicyWatch(api, copy.take)) as watch:
+        watch.start()
+        assert watch.wait(PATIENCE)
+        plane.stop_server()
+        try:
+            watch.follow({namespace})
+            until(lambda: watch.problem, "that it is away is said")
+            assert copy.said[f"{namespace}/red"] == 50
+        finally:
+            plane.start_server()
+        until(lambda: watch.problem is None, "that it is followed is seen")
+        assert api.requests["watch", "200"] == 1
