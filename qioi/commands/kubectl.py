@@ -291,7 +291,7 @@ def story(one: Policy, now: datetime) -> Iterator[str]:
         yield f"  throughput {known(said, 'throughput', ' tps')}, {owed}, {suffered}"
     for node in said.get("nodes") or ():
         seen = age(node.get("observedAt"), now)
-        rate = f"sees {node['throughput']} tps" if "throughput" in node else "sees no commits itself"
+        rate = f"sees {node['throughput']} tps" if "throughput" in node else "reports no rate"
         when = "-" if seen is None else f"{seen:.0f} s ago"
         yield f"  node {node['name']}: {rate}, said {when}, {known(node, 'actuator')}"
     if not served(one):

@@ -4,8 +4,9 @@ Each node's daemon is a field manager of its own in server-side apply. It states
 others, so no node leads and no node reads before it writes. Of the nodes that see a channel's commits, the first by
 name reports about the channel as a whole.
 
-The load on the API server, per node and policy, is one write in :data:`RENEW` seconds while commits are seen here, and
-one in :data:`HEARTBEAT` seconds otherwise; never more than one in :data:`PAUSE` seconds.
+The load on the API server, per policy, is one write in :data:`RENEW` seconds by each of the :data:`REPORTING` nodes
+that report the rate while there are commits, and one in :data:`HEARTBEAT` seconds by each other node; of no node more
+than one in :data:`PAUSE` seconds.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ PAUSE = 5.0
 RENEW = 15.0
 #: Seconds after which an unchanged status is written again, so that other nodes know that this node runs.
 HEARTBEAT = 300.0
+#: How many of the nodes that see a channel's commits report its rate: the first by name, and another in case that one
+#: is lost. A report is sent to every node of the policy, so what all of them reported would grow with their square.
+REPORTING = 2
 #: Least change of a rate or threshold that is written, as a fraction of it.
 MOVED = 0.05
 #: Least change of interference that is written, in percentage points.
@@ -80,13 +84,29 @@ def interference(states: Iterable[ComponentState]) -> int | None:
     return round(100 * max(shares)) if shares else None
 
 
-def speaks(sight: Sight, now: float) -> bool:
-    """Whether this node reports about the channel as a whole (``now`` in seconds since the epoch)."""
-    if not sight.committing:
-        return False
+def rank(sight: Sight, now: float) -> int:
+    """Count the nodes that report this channel's rate and come first (``now`` in seconds since the epoch).
+
+    While the channel is idle nobody renews its report, so old ones count too: no other node is to take over.
+    """
     nodes = (sight.judged.status or {}).get("nodes") or ()
-    alive = [one for one in nodes if "throughput" in one and now - seconds(one.get("observedAt")) < ALIVE]
-    return all(sight.node <= str(other.get("name")) for other in alive)
+    before = [one for one in nodes if "throughput" in one and str(one.get("name")) < sight.node]
+    return sum(not is_active(sight) or now - seconds(one.get("observedAt")) < ALIVE for one in before)
+
+
+def is_active(sight: Sight) -> bool:
+    """Whether the channel commits, as far as this node sees."""
+    return sight.channel is not None and (sight.channel.age or 0.0) < IDLE
+
+
+def speaks(sight: Sight, now: float) -> bool:
+    """Whether this node reports about the channel as a whole."""
+    return sight.committing and rank(sight, now) == 0
+
+
+def reports_rate(sight: Sight, now: float) -> bool:
+    """Whether this node reports the channel's rate."""
+    return sight.committing and rank(sight, now) < REPORTING
 
 
 def body(sight: Sight, now: float) -> dict[str, Any]:
@@ -149,7 +169,7 @@ def node_entry(sight: Sight, now: float) -> dict[str, Any]:
     if sight.problem:
         entry["problem"] = sight.problem
     channel = sight.channel
-    if sight.committing and channel is not None and channel.throughput is not None and channel.age is not None:
+    if channel is not None and channel.throughput is not None and channel.age is not None and reports_rate(sight, now):
         entry |= {"throughput": round(channel.throughput, 1), "commitAgeSeconds": round(channel.age, 1)}
     return entry
 
@@ -220,8 +240,8 @@ def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, A
         return body(sight, wall) if sight.concerned or not settled(sight.judged) else None
     new = frame(sight, wall)  # the components, which are most of it, are added only for a write
     changed = moved(said.rows) != moved(sight.rows) or differs(without_components(said.body["status"]), new["status"])
-    active = sight.committing and sight.channel is not None and (sight.channel.age or 0.0) < IDLE
-    renew = sight.concerned and now - said.at >= (RENEW if active else HEARTBEAT)
+    every = RENEW if is_active(sight) and reports_rate(sight, wall) else HEARTBEAT
+    renew = sight.concerned and now - said.at >= every
     return with_components(new, sight) if changed or renew else None
 
 

@@ -85,7 +85,7 @@ def test_explain(plane: ControlPlane, policy: str) -> None:
     assert "  Accepted: True (InForce): in force\n" in done.output
     assert "threshold 400 tps (configuration), interference 31 %" in done.output
     assert "node n1: sees 412.5 tps" in done.output
-    assert "node n2: sees no commits itself" in done.output
+    assert "node n2: reports no rate" in done.output
     assert "shares 4096, found with 1024, moved at: pod, by nri" in done.output
     assert "    foreign work of 1.5 CPUs beside kubepods/burstable/pod1\n" in done.output
     assert "last change: 2026-01-01T00:00:00Z peer0 on n1: shares 1 -> 2" in done.output

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from qioi.controller.levels.placement import Placement
 from qioi.kubernetes.policies import Judged, judge
 from qioi.kubernetes.remote import FORGET, FRESH, Reports
-from qioi.kubernetes.reports import HEARTBEAT, PAUSE, RENEW, LastDecision, Row, Said, Sight, body, due, stamp
+from qioi.kubernetes.reports import ALIVE, HEARTBEAT, PAUSE, RENEW, LastDecision, Row, Said, Sight, body, due, stamp
 from qioi.show.snapshot import ChannelState, ComponentState
 
 WALL = 1_800_000_000.0
@@ -106,6 +106,41 @@ def test_one_of_the_nodes_that_see_commits_speaks_for_the_channel() -> None:
     assert "throughput" in body(sight("n1", status=other), WALL + 120)["status"]  # n0 has fallen silent
     assert "throughput" in body(sight("m", status=other), WALL)["status"]
     assert "throughput" not in body(sight(committing=False), WALL)["status"]
+
+
+def reported(*names: str, at: float = WALL) -> dict[str, Any]:
+    return {"nodes": [{"name": name, "throughput": 90.0, "observedAt": stamp(at)} for name in names]}
+
+
+def test_two_of_the_nodes_that_see_commits_report_the_rate() -> None:
+    assert "throughput" in body(sight("n2", status=reported("n1")), WALL)["status"]["nodes"][0]
+    third = sight("n3", status=reported("n1", "n2"))
+    assert "throughput" not in body(third, WALL)["status"]["nodes"][0]
+    assert "throughput" not in body(third, WALL)["status"]
+    assert "throughput" in body(sight("n0", status=reported("n1", "n2")), WALL)["status"]["nodes"][0]
+
+
+def test_a_node_that_does_not_report_the_rate_renews_its_entry_rarely() -> None:
+    third = sight("n3", status=reported("n1", "n2", at=WALL + HEARTBEAT))
+    before = Said(body(sight("n3", status=reported("n1", "n2")), WALL), third.rows, 0.0)
+    assert due(third, before, HEARTBEAT - 1, WALL + HEARTBEAT - 1) is None
+    assert due(third, before, HEARTBEAT, WALL + HEARTBEAT) is not None
+
+
+def test_the_next_node_reports_the_rate_once_one_of_the_two_is_lost() -> None:
+    status = reported("n1", "n2")
+    before = Said(body(sight("n3", status=status), WALL), sight().rows, 0.0)
+    assert due(sight("n3", status=status), before, PAUSE, WALL + ALIVE - 1) is None
+    new = due(sight("n3", status=status), before, PAUSE, WALL + ALIVE)
+    assert new is not None
+    assert new["status"]["nodes"][0]["throughput"] == 100.0
+
+
+def test_nobody_takes_over_while_the_channel_is_idle() -> None:
+    idle = sight("n3", status=reported("n1", "n2"), age=10 * ALIVE)
+    before = Said(body(idle, WALL), idle.rows, 0.0)
+    assert due(idle, before, HEARTBEAT - 1, WALL + 10 * ALIVE) is None
+    assert "throughput" not in before.body["status"]["nodes"][0]
 
 
 def test_the_last_decision_is_the_newest_of_all_nodes() -> None:
