@@ -22,9 +22,10 @@ import urllib.error
 import urllib.request
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+import psutil
 
 from qioi.lab.machine import machine
 from qioi.lab.network import find_binary
@@ -34,6 +35,14 @@ PEER = "peer0-org1"
 #: As many transactions as may lie between two checkpoints, but for one.
 UNCOVERED = 49_999
 POLICY = "OR('Org1MSP.peer','Org2MSP.peer')"
+
+
+class Start(NamedTuple):
+    """Seconds until a peer served, those of its orderly end, and the bytes that it had resident when it served."""
+
+    served: float
+    stopped: float
+    memory: int
 
 
 class Peer:
@@ -54,8 +63,8 @@ class Peer:
                 with path.open("rb") as file:
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def start(self) -> tuple[float, float]:
-        """Run it until it serves, then end it; seconds until then, and for its orderly end."""
+    def start(self) -> Start:
+        """Run it until it serves, then end it."""
         self.forget()
         begun = time.monotonic()
         with (self.network / "peer.log").open("ab") as log:
@@ -65,10 +74,10 @@ class Peer:
                 if process.poll() is not None:
                     raise click.ClickException(f"the peer has ended: see {self.network / 'peer.log'}")
                 time.sleep(0.005)
-            served = time.monotonic()
+            served, memory = time.monotonic(), psutil.Process(process.pid).memory_info().rss
             process.terminate()
             process.wait(timeout=120)
-            return served - begun, time.monotonic() - served
+            return Start(served - begun, time.monotonic() - served, memory)
         finally:
             process.kill()
             process.wait()
@@ -139,21 +148,21 @@ def main(
             covered = folder / "covered"
             shutil.copytree(checkpoints, covered)
             fill(network, UNCOVERED, keys, value_size, folder)
-        after_stop = [peer.start()[0] for _ in range(repeats)]
+        after_stop = [peer.start().served for _ in range(repeats)]
         found: dict[str, list[float]] = {"after an orderly stop": after_stop}
         if given is None:
             after_kill, stops = [], []
             for _ in range(repeats):
                 shutil.rmtree(checkpoints)
                 shutil.copytree(covered, checkpoints)
-                served, stopped = peer.start()
-                after_kill.append(served)
-                stops.append(stopped)
+                one = peer.start()
+                after_kill.append(one.served)
+                stops.append(one.stopped)
             found["with 49,999 transactions to replay"] = after_kill
             found["its orderly stop, which covers them"] = stops
         report = inspect(peer)
         shutil.rmtree(checkpoints)
-        found["without a checkpoint"] = [peer.start()[0]]  # which makes one again when it is stopped
+        found["without a checkpoint"] = [peer.start().served]  # which makes one again when it is stopped
         size = sum(path.stat().st_size for path in peer.ledger.rglob("*.blk"))
     document = {"machine": asdict(machine()), "seconds": found, "ledger": report, "bytes": size}
     (directory / "restart.json").write_text(json.dumps(document, indent=2, default=str) + "\n")

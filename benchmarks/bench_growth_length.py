@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""How a peer's start, memory and disk grow with the length of its ledger.
+
+One ledger is made longer and longer by the peer's own pipeline, with really signed transactions of 100 bytes that
+update 100,000 keys (ledger/test/fill). At each length the peer is started after an orderly stop until it serves, with
+the ledger's files dropped from the page cache.
+
+    python benchmarks/bench_growth_length.py [--length 10000 ...] [--starts 3] [--output DIR]
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import click
+from bench_restart import Peer, fill, make
+
+from qioi.lab.network import find_binary
+
+LENGTHS = (10_000, 100_000, 1_000_000)
+KEYS = 100_000
+VALUE = 100  # bytes
+
+
+@click.command()
+@click.option("--length", "lengths", type=click.IntRange(1), multiple=True, default=LENGTHS, show_default=True)
+@click.option("--starts", type=click.IntRange(1), default=3, show_default=True, help="At each length.")
+@click.option("--base-port", type=int, default=30_100, show_default=True)
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path))
+def main(lengths: tuple[int, ...], starts: int, base_port: int, output: Path | None) -> None:
+    """Measure, and write growth.json."""
+    directory = (output or Path("results") / f"growth-length-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    binary = find_binary()
+    found: dict[int, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory(dir=directory) as text:
+        folder = Path(text)
+        network = folder / "network"
+        make(network, binary, base_port)
+        peer = Peer(network.resolve(), binary)
+        filled = 0
+        for length in sorted(lengths):
+            fill(network, length - filled, KEYS, VALUE, folder)
+            filled = length
+            begun = [peer.start() for _ in range(starts)]
+            found[length] = {
+                "start_s": statistics.median(one.served for one in begun),
+                "rss_mb": statistics.median(one.memory for one in begun) / 1e6,
+                "disk_mb": sum(one.stat().st_size for one in peer.ledger.rglob("*") if one.is_file()) / 1e6,
+            }
+            one = found[length]
+            click.echo(
+                f"{length:,} transactions: serves after {one['start_s']:.2f} s with {one['rss_mb']:.0f} MB, "
+                f"{one['disk_mb']:,.0f} MB on disk"
+            )
+    (directory / "growth.json").write_text(json.dumps({"length": found}, indent=2) + "\n")
+    click.echo(f"written to {directory}")
+
+
+if __name__ == "__main__":
+    main()
