@@ -142,7 +142,7 @@ fuzz: setup
 
 # Every figure in README and docs stands in docs/figures/data, as its command has written it. With real Fabric's, too:
 # make publish FABRIC=DIR, a folder of its binaries.
-publish: setup
+publish: setup k8s-server
 	@echo '== measuring what is published and missing or out of date (leave the machine alone)'
 	$(PY) benchmarks/publish.py measure $(if $(FABRIC),--fabric $(FABRIC))
 	$(PY) benchmarks/publish.py draw

@@ -8,13 +8,16 @@ python benchmarks/publish.py draw [--check]
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import click
-from published import pictures, record
+from published import curves, pictures, record
 from published.documents import Drawer
 from published.measure import UnmeasuredError, is_current, measure
 from published.pieces import PIECES
+from published.record import Record
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "figures" / "data"
@@ -23,6 +26,16 @@ DATA = ROOT / "docs" / "figures" / "data"
 def documents() -> list[Path]:
     """Where figures may stand."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def pictured(records: Mapping[str, Record]) -> Iterator[tuple[str, Record, Callable[[Path], None]]]:
+    """Give each picture whose record there is: its file, the record, and what draws it into a folder."""
+    for picture in pictures.PICTURES:
+        if its := records.get(picture.record):
+            yield picture.file, its, partial(pictures.draw, picture, its)
+    for grown in curves.CURVES:
+        if its := records.get(grown.record):
+            yield grown.file, its, partial(curves.draw, grown, its)
 
 
 @click.group()
@@ -83,11 +96,11 @@ def draw(check: bool) -> None:
                     file.write_text(drawn)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    for picture in pictures.PICTURES:
-        if picture.record in records and not pictures.is_current(picture, records[picture.record], DATA.parent):
-            differing.append(picture.file)
+    for file, its, paint in pictured(records):
+        if not pictures.is_current(file, its, DATA.parent):
+            differing.append(file)
             if not check:
-                pictures.draw(picture, records[picture.record], DATA.parent)
+                paint(DATA.parent)
     if check and differing:
         raise click.ClickException(f"not as docs/figures/data has it (make figures): {', '.join(differing)}")
     click.echo(f"changed: {', '.join(differing) or 'nothing'}")

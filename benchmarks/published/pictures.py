@@ -52,9 +52,9 @@ def digest(record: Record) -> str:
     return hashlib.sha256(msgspec.json.encode(record)).hexdigest()
 
 
-def is_current(picture: Picture, record: Record, folder: Path) -> bool:
+def is_current(name: str, record: Record, folder: Path) -> bool:
     """Whether a picture is there, and of this record."""
-    file = folder / picture.file
+    file = folder / name
     return file.exists() and digest(record) in file.read_text()
 
 

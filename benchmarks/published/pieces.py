@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from published import growth, readers
+from published.neighbours import neighbours
 
 #: What the daemon decides and does, the bundled ledger, and what brings them together.
 DAEMON = ("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show")
@@ -160,8 +161,48 @@ PIECES = (
         ("bench_growth.py", "--output", "{out}"),
         (*DAEMON, "qioi/processes", "benchmarks/bench_daemon.py", "benchmarks/bench_growth.py"),
         8,
-        growth.growth,
+        growth.growth(growth.DAEMON),
         runs=3,
+    ),
+    Piece(
+        "growth-ledger",
+        "How the ledger's cost grows",
+        ("bench_growth_ledger.py", "--output", "{out}"),
+        (*LEDGER, "qioi/lab", "qioi/processes", "benchmarks/bench_growth_ledger.py"),
+        15,
+        growth.growth(growth.LEDGER),
+        runs=3,
+    ),
+    Piece(
+        "growth-length",
+        "How a peer's start, memory and disk grow with its ledger",
+        ("bench_growth_length.py", "--output", "{out}"),
+        (*LEDGER, "qioi/lab", "benchmarks/bench_restart.py", "benchmarks/bench_growth_length.py"),
+        12,
+        growth.growth(growth.LENGTH),
+        runs=3,
+    ),
+    Piece(
+        "growth-kubernetes",
+        "How what QiOi asks of a Kubernetes API server grows",
+        ("bench_growth_kubernetes.py", "--output", "{out}"),
+        ("qioi/kubernetes", "qioi/show", "deploy/k8s/base", "benchmarks/bench_growth_kubernetes.py"),
+        20,
+        growth.growth(growth.KUBERNETES),
+        runs=3,
+    ),
+    Piece(
+        "growth-neighbours",
+        "What neighbours get, the more of them there are",
+        (
+            "bench_laws.py",
+            *("--load", "fixed", "--busy", "60", "--duration", "18", "--repeats", "3"),
+            *("--sysbench", "1", "--sysbench", "4", "--sysbench", "16", "--sysbench", "64"),
+            *("--condition", "nothing", "--condition", "adaptive", "--output", "{out}"),
+        ),
+        (*DAEMON, *LEDGER, *LAB, *LAWS),
+        17,
+        neighbours,
     ),
     Piece(
         "laws",

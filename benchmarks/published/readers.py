@@ -78,13 +78,17 @@ def laws(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
         repeats = max(row.repeat for row in found)
     by_key: dict[str, dict[int, LawRow]] = {}
     for row in found:
-        key = f"{row.load}-{ALONE}" if row.condition == ALONE else f"{row.load}-{row.sysbench}-{row.condition}"
-        by_key.setdefault(key, {})[row.repeat] = row
+        by_key.setdefault(law_key(row), {})[row.repeat] = row
     rows = [
         Row(key, law_title(next(iter(its.values()))), law_values(its, by_key, offered, repeats, cores))
         for key, its in by_key.items()
     ]
     return Figures(PROTECTION, tuple(rows), tuple(disturbed(found)))
+
+
+def law_key(row: LawRow) -> str:
+    """Name a condition in a record."""
+    return f"{row.load}-{ALONE}" if row.condition == ALONE else f"{row.load}-{row.sysbench}-{row.condition}"
 
 
 def law_title(row: LawRow) -> str:

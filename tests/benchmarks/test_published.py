@@ -14,6 +14,7 @@ import pytest
 from laws_figures import Row as LawRow
 from laws_figures import accounts, load_rows, table
 from msgspec.structs import replace
+from publish import pictured
 from published import code, pictures, record
 from published.documents import Drawer
 from published.measure import UnmeasuredError, is_current, measure
@@ -72,11 +73,8 @@ def test_documents_say_what_their_data_say(document: Path) -> None:
 
 
 def test_pictures_are_of_their_data() -> None:
-    records = record.load_all(DATA)
-    drawn = [picture for picture in pictures.PICTURES if picture.record in records]
-    stale = [
-        picture.file for picture in drawn if not pictures.is_current(picture, records[picture.record], DATA.parent)
-    ]
+    drawn = pictured(record.load_all(DATA))
+    stale = [file for file, its, _ in drawn if not pictures.is_current(file, its, DATA.parent)]
     assert stale == [], "make figures draws them anew"
 
 

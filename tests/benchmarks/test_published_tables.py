@@ -11,10 +11,12 @@ import psutil
 import pytest
 from bench_daemon import cpu_seconds
 from laws_figures import Row as LawRow
-from published import spell
-from published.growth import growth
+from published import curves, spell
+from published.growth import DAEMON, KUBERNETES, LEDGER, LENGTH, Growth, growth
+from published.neighbours import neighbours
+from published.pictures import digest
 from published.readers import OTHERS, bursts, daemon, disturbed, enough, ordering, owed
-from published.record import Calibration, Form
+from published.record import Calibration, Code, Form, Machine, Record
 
 SPEED = Calibration(49.0, 22.0, 300.0, 2.0, 360.0)
 
@@ -68,13 +70,34 @@ def test_growth_is_told_by_ratios_and_an_exponent_of_each_repeat(tmp_path: Path)
         sizes = {str(size): {"cpu_percent": factor * size**0.5, "rss_mb": 40.0} for size in (4, 16, 64)}
         (folder / "growth.json").write_text(json.dumps({"threads": sizes}))
         folders.append(folder)
-    found = {row.key: row for row in growth(folders, [SPEED]).rows}
+    found = {row.key: row for row in growth(DAEMON)(folders, [SPEED]).rows}
     assert found["threads-64"].title == "64 threads of each of 100 components"
     assert found["threads-64"].values["cpu"] == pytest.approx((0.08, 0.16))
     assert found["threads-64"].values["cpu_to_least"] == pytest.approx((4.0, 4.0))
     assert found["threads-64"].values["cpu_exponent"] == pytest.approx((0.5, 0.5))
     assert found["threads-64"].values["memory_exponent"] == pytest.approx((0.0, 0.0))
     assert found["threads-16"].values["cpu_exponent"] == (None, None)
+
+
+@pytest.mark.parametrize("of", [DAEMON, LEDGER, LENGTH, KUBERNETES], ids=["daemon", "ledger", "length", "kubernetes"])
+def test_curves_show_each_kind_of_growth_with_its_exponent(of: Growth, tmp_path: Path) -> None:
+    costs = {size: {cost.field: int(size) / cost.unit for cost in of.costs} for size in ("4", "16", "64")}
+    (tmp_path / "growth.json").write_text(json.dumps(dict.fromkeys(of.titles, costs)))
+    figures = growth(of)([tmp_path], [SPEED])
+    machine = Machine("6.18", "a CPU", 2, 24.0, 1)
+    its = Record("x", "x", "", "", "", Code((), ""), machine, (SPEED,), figures.columns, figures.rows)
+    columns = tuple(cost.key for cost in of.costs)
+    curves.draw(curves.Curves("x.svg", "x", of, columns), its, tmp_path)
+    text = (tmp_path / "x.svg").read_text()
+    assert text.count("exponent 1.00<") == len(columns) * len(of.titles)
+    assert digest(its) in text
+
+
+def test_a_cost_of_nothing_has_no_exponent(tmp_path: Path) -> None:
+    sizes = {size: {"start_s": 0.0, "rss_mb": 10.0, "disk_mb": 1.0} for size in (4, 16)}
+    (tmp_path / "growth.json").write_text(json.dumps({"length": sizes}))
+    last = growth(LENGTH)([tmp_path], [SPEED]).rows[-1]
+    assert (last.values["start_exponent"], last.values["start_to_least"]) == ((None,), (None,))
 
 
 def test_ways_to_order_stand_beside_raft_of_the_same_repeat(tmp_path: Path) -> None:
@@ -193,3 +216,18 @@ def test_a_repeat_counts_by_what_others_took_alone() -> None:
 
     rows = [alone(1, 0.1, 0.1), alone(2, OTHERS + 0.01, 0.0), alone(3, 0.0, OTHERS + 0.01), alone(4, 0.3, 0.3)]
     assert [one.repeat for one in disturbed(rows)] == [2, 3, 4]
+
+
+def test_what_each_neighbour_gets_stands_beside_what_all_get(tmp_path: Path) -> None:
+    for condition, count, events in (("alone", 0, 0.0), ("nothing", 4, 800.0), ("nothing", 16, 1600.0)):
+        row = LawRow(
+            "fixed", count, 1, condition, 100, 50, 50, 50, 0, 0.2, 1.0, 0.2, 0, 1.2, events, 100.0, 0.0, 18, 0.0
+        )
+        file = tmp_path / f"fixed-{count}-repeat1" / condition / "row.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(dataclasses.asdict(row)))
+    (tmp_path / "laws.json").write_text(json.dumps({"machine": {"cores": 2}}))
+    found = {row.key: row.values for row in neighbours([tmp_path], [SPEED]).rows}
+    assert (found["fixed-4-nothing"]["events"], found["fixed-4-nothing"]["each"]) == ((800.0,), (200.0,))
+    assert (found["fixed-16-nothing"]["events"], found["fixed-16-nothing"]["each"]) == ((1600.0,), (100.0,))
+    assert "events" not in found["fixed-alone"]
