@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How what QiOi asks of an API server and its etcd grows with nodes and policies.
 
-    python benchmarks/bench_growth_kubernetes.py [--over nodes ...] [--most 1000] [--seconds 30] [--output DIR]
+    python benchmarks/bench_growth_kubernetes.py [--over nodes ...] [--most 1000] [--seconds 15] [--output DIR]
 
 The API server and its etcd are real (`make k8s-server`). Every node is the part of the daemon that follows the cluster
 and reports to it, with connections of its own; many share a process. Its pods are objects without a kubelet, one for
@@ -49,7 +49,7 @@ GROWTH = {"nodes": ((4, 32, 256, 1000), TOGETHER), "policy": ((1, 8, 64), 0)}
 #: Processes that nodes share: a node's threads must not wait for a thousand others'.
 WORKERS = 4
 #: Seconds between two looks at what a node sees, and those that all nodes have to settle.
-LOOK, SETTLE = 5.0, 25.0
+LOOK, SETTLE = 5.0, 15.0
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def said(one: Mapping[str, float]) -> str:
 @click.command()
 @click.option("--over", "kinds", type=click.Choice(list(GROWTH)), multiple=True, default=list(GROWTH))
 @click.option("--most", type=click.IntRange(1), default=1000, show_default=True, help="Leave larger sizes out.")
-@click.option("--seconds", type=float, default=30.0, show_default=True, help="Measured per size.")
+@click.option("--seconds", type=float, default=15.0, show_default=True, help="Measured per size.")
 @click.option("--base-port", type=int, default=19_000, show_default=True)
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
 def main(kinds: tuple[str, ...], most: int, seconds: float, base_port: int, output: Path | None) -> None:

@@ -14,7 +14,7 @@ from qioi.kubernetes.actuators import NriNames
 from qioi.kubernetes.cgroups import Driver, Layout, find_layout
 from qioi.kubernetes.client import Api, Object
 from qioi.kubernetes.pods import Pod, component, read_pod, sidecars, slim
-from qioi.kubernetes.policies import Judged, judge
+from qioi.kubernetes.policies import Judge, Judged
 from qioi.kubernetes.policy_watch import PolicyWatch
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import Reports
@@ -73,6 +73,7 @@ class Cluster:
         self._layout: Layout | None = None
         self._lock = threading.Lock()
         self._pods: tuple[Pod, ...] = ()
+        self._judge = Judge()
         self._judged: tuple[Judged, ...] = ()
         self._view = View()
         query = {"fieldSelector": f"spec.nodeName={node}"}
@@ -126,7 +127,7 @@ class Cluster:
         self.policies.follow({pod.namespace for pod in pods})
 
     def _take_policies(self, objects: Mapping[str, Object]) -> None:
-        judged = judge(objects.values())
+        judged = self._judge.judge(objects.values())
         with self._lock:
             self.reports.take(judged, self._clock())
             self._judged = judged

@@ -6,7 +6,7 @@ Namespace and channel (``namespace/channel``) identify a policy, because two ten
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,15 +75,33 @@ class Judged:
         return not pod.channels or self.channel in pod.channels
 
 
-def judge(objects: Iterable[Object]) -> tuple[Judged, ...]:
+class Judge:
+    """Judges all policies again and again. An object that is the same as the last time is not read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Object, Judged]] = {}  # by id: the object is kept, so that it keeps its own
+
+    def judge(self, objects: Iterable[Object]) -> tuple[Judged, ...]:
+        """Judge all policies, as :func:`judge` does."""
+        objects = tuple(objects)
+        self._known = {id(one): self._known.get(id(one)) or (one, read_object(one)) for one in objects}
+        return judge(objects, lambda one: self._known[id(one)][1])
+
+
+def read_object(one: Object) -> Judged:
+    """Judge one policy by itself."""
+    try:
+        return read_policy(one)
+    except (AttributeError, TypeError, ValueError) as error:
+        return refuse({**one, "spec": {}}, "BadShape", f"spec: {error}: accepted is what the schema says")
+
+
+def judge(objects: Iterable[Object], read: Callable[[Object], Judged] = read_object) -> tuple[Judged, ...]:
     """Judge all policies. Of several for one channel the highest priority is in force, and of those the oldest."""
     taken: dict[str, str] = {}
     judged = []
     for one in sorted(objects, key=precedence):
-        try:
-            verdict = read_policy(one)
-        except (AttributeError, TypeError, ValueError) as error:
-            verdict = refuse({**one, "spec": {}}, "BadShape", f"spec: {error}: accepted is what the schema says")
+        verdict = read(one)
         if verdict.accepted and verdict.key in taken:
             why = f"channel {verdict.channel} is {taken[verdict.key]}'s: accepted is one policy for each channel"
             verdict = refuse(one, "ChannelTaken", why)

@@ -49,20 +49,28 @@ class Reports:
     def __init__(self, own_node: str) -> None:
         self._own = own_node
         self._reports: dict[str, dict[str, Report]] = {}
+        self._taken: dict[str, Judged] = {}  # the policies as they were read last
 
     def take(self, judged: Iterable[Judged], now: float) -> None:
         """Read the policies' status; a report that was known before keeps its time of arrival."""
-        after: dict[str, dict[str, Report]] = {}
-        for one in judged:
-            before = self._reports.get(one.key, {})
-            for raw in (one.status or {}).get("nodes") or () if one.accepted else ():
-                report = read_report(raw, now)
-                if report is None or report.node == self._own:
-                    continue
-                known = before.get(report.node)
-                same = known is not None and known.stamp == report.stamp
-                after.setdefault(one.key, {})[report.node] = known if known is not None and same else report
-        self._reports = after
+        accepted = {one.key: one for one in judged if one.accepted}
+        self._reports = {
+            key: self._reports[key] if one is self._taken.get(key) else self._read(one, now)
+            for key, one in accepted.items()
+        }
+        self._taken = accepted
+
+    def _read(self, one: Judged, now: float) -> dict[str, Report]:
+        before = self._reports.get(one.key, {})
+        after: dict[str, Report] = {}
+        for raw in (one.status or {}).get("nodes") or ():
+            report = read_report(raw, now)
+            if report is None or report.node == self._own:
+                continue
+            known = before.get(report.node)
+            same = known is not None and known.stamp == report.stamp
+            after[report.node] = known if known is not None and same else report
+        return after
 
     def reading(self, key: str, now: float) -> ChannelReading | None:
         """Give the newest report of a policy's channel as a reading."""

@@ -12,7 +12,7 @@ from qioi.controller.policy import Controller
 from qioi.kubernetes.cgroups import Driver, Layout
 from qioi.kubernetes.cluster import look
 from qioi.kubernetes.pods import read_pod
-from qioi.kubernetes.policies import judge
+from qioi.kubernetes.policies import Judge, judge
 
 
 def test_a_policy_is_read() -> None:
@@ -142,3 +142,24 @@ def test_an_object_of_another_shape_is_refused_and_stops_no_other(spec: object) 
     """The API server holds objects against the schema, but that may be an older one."""
     judged = judge([{**policy_object("odd"), "spec": spec}, policy_object("good", channel="red")])
     assert {one.name: one.accepted for one in judged} == {"odd": False, "good": True}
+
+
+def test_what_has_not_changed_is_not_read_again() -> None:
+    first, second = policy_object("pay", threshold=40), policy_object("bill", channel="bills", age=1)
+    judging = Judge()
+    before = {one.name: one for one in judging.judge([first, second])}
+    changed = policy_object("pay", threshold=80)
+    after = {one.name: one for one in judging.judge([changed, second])}
+    assert after["bill"] is before["bill"]
+    assert after["pay"].policy is not None
+    assert after["pay"].policy.threshold == 80
+
+
+def test_a_channel_is_free_again_once_the_policy_that_had_it_is_gone() -> None:
+    older, newer = policy_object("older", age=9), policy_object("newer", age=1)
+    judging = Judge()
+    assert [(one.name, one.reason) for one in judging.judge([older, newer])] == [
+        ("older", "InForce"),
+        ("newer", "ChannelTaken"),
+    ]
+    assert [(one.name, one.reason) for one in judging.judge([newer])] == [("newer", "InForce")]

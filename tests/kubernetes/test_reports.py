@@ -176,6 +176,16 @@ def test_the_same_report_again_is_no_news() -> None:
     assert reports.reading("fab/payments", 151.0) is not None
 
 
+def test_a_policy_that_has_not_changed_keeps_its_reports() -> None:
+    reports, told = Reports("n2"), judged(body(sight("n1"), WALL)["status"])
+    for at in (100.0, 150.0):
+        reports.take([told], at)
+    assert reports.reading("fab/payments", 100.0 + FORGET) is not None
+    assert reports.reading("fab/payments", 100.1 + FORGET) is None
+    reports.take([], 151.0)
+    assert reports.reading("fab/payments", 101.0) is None
+
+
 def test_a_node_does_not_believe_itself_nor_nonsense() -> None:
     reports = Reports("n1")
     heard(0.0, body(sight("n1"), WALL)["status"], reports)
