@@ -113,7 +113,10 @@ class Reflector:
             self._watch = None
 
     def _list(self) -> None:
-        objects, version = self._api.list(self._path, self._query)
+        # The first list is of what the server has at hand, and the watch tells what has changed since: so the server
+        # does not read all nodes' pods in etcd to find this node's. After 410 Gone what it has at hand may be too old.
+        at_hand = {"resourceVersion": "0"} if self.relists == 0 else {}
+        objects, version = self._api.list(self._path, {**self._query, **at_hand})
         self._objects = {key(one): self._slim(one) for one in objects}
         self._version = version
         self.relists += 1

@@ -69,7 +69,7 @@ def test_changes_are_followed_without_asking_again(plane: ControlPlane, namespac
     with closing(Reflector(api, PATH, {}, copy.take, slim=slim_policy)) as reflector:
         reflector.start()
         assert reflector.wait(PATIENCE)
-        assert names(copy, namespace) == {"before"}
+        until(lambda: names(copy, namespace) == {"before"}, "what there is is seen")
         for number in range(20):
             add_policy(plane, namespace, f"p{number}")
         until(lambda: len(names(copy, namespace)) == 21, "all policies are seen")
@@ -94,7 +94,7 @@ def test_the_server_is_away_and_comes_back(plane: ControlPlane, namespace: str, 
     copy = Copy()
     with closing(Reflector(api, PATH, {}, copy.take)) as reflector:
         reflector.start()
-        assert reflector.wait(PATIENCE)
+        until(lambda: names(copy, namespace) == {"one"}, "what there is is seen")
         plane.stop_server()
         try:
             until(lambda: reflector.problem, "that it is away is said")

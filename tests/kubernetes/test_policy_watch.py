@@ -44,6 +44,8 @@ def add(plane: ControlPlane, namespace: str, name: str = "red") -> None:
     one = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": name},
            "spec": {"channel": name, "threshold": 50}}  # fmt: skip
     plane.call("POST", where(namespace), one)
+    # Lists are of what the server has at hand, which is a little behind.
+    until(lambda: plane.call("GET", f"{where(namespace)}?resourceVersion=0")["items"], "it is at hand")
 
 
 def change(plane: ControlPlane, namespace: str, threshold: int) -> None:

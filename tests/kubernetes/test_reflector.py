@@ -69,6 +69,23 @@ def test_a_server_that_ends_every_stream_is_not_asked_all_the_time(
         assert reflector.problem is None
 
 
+def test_the_first_list_is_of_what_the_server_has_at_hand_and_one_after_it_is_too_old_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
+    streams = iter([json.dumps(GONE).encode() + b"\n"])
+    with (
+        server(lambda: next(streams, b"")) as api,
+        closing(Reflector(api, PATH, {"a": "b"}, lambda _: None)) as reflector,
+    ):
+        asked = []
+        listing = api.list
+        monkeypatch.setattr(api, "list", lambda path, query: asked.append(dict(query)) or listing(path, query))
+        reflector.start()
+        until(lambda: reflector.relists == 2)
+    assert asked == [{"a": "b", "resourceVersion": "0"}, {"a": "b"}]
+
+
 def test_a_version_that_is_too_old_is_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
     streams = iter([json.dumps(GONE).encode() + b"\n"])
