@@ -50,6 +50,9 @@ GROWTH = {"nodes": ((4, 32, 256, 1000), TOGETHER), "policy": ((1, 8, 64), 0)}
 WORKERS = 4
 #: Seconds between two looks at what a node sees, and those that all nodes have to settle.
 LOOK, SETTLE = 5.0, 15.0
+#: Seconds between the starts of two nodes of a process. A thousand that begin at once have more to ask than two cores,
+#: which are theirs too, can answer before they ask again.
+PACE = 0.25
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,15 @@ class ReportingNode:
 def run_nodes(access: Access, names: Sequence[str], mount: Path, end: Any) -> None:
     """Run nodes until ``end`` is set; a process of its own."""
     threading.stack_size(256 * 1024)
-    nodes = [ReportingNode(access, name, mount) for name in names]
-    while not end.wait(LOOK):
-        for node in nodes:
-            node.look()
+    nodes: list[ReportingNode] = []
+    looked = 0.0
+    while not end.wait(PACE):
+        if len(nodes) < len(names):
+            nodes.append(ReportingNode(access, names[len(nodes)], mount))
+        if time.monotonic() - looked > LOOK:
+            looked = time.monotonic()
+            for node in nodes:
+                node.look()
 
 
 @contextmanager
@@ -152,6 +160,7 @@ def policies(plane: ControlPlane) -> list[dict[str, Any]]:
 
 
 def all_have_spoken(plane: ControlPlane, shape: Shape) -> bool:
+    time.sleep(1.0)  # to list everything costs the server, too
     return sum(len(one.get("status", {}).get("nodes", ())) for one in policies(plane)) == shape.nodes
 
 

@@ -80,17 +80,19 @@ KUBERNETES = Growth(
 
 
 def growth(of: Growth) -> Reader:
-    """Make the reader of growth.json: a folder for each repeat. Ratios and exponents are taken within a repeat.
+    """Make the reader of growth.json: a folder for each repeat, or several in one file, as a list.
 
-    A kind of growth has its exponents in the row of its largest size.
+    Ratios and exponents are taken within a repeat. A kind of growth has its exponents in the row of its largest size.
     """
 
     def read(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
         found: Values = {}
         for folder in folders:
-            for kind, sizes in json.loads((folder / "growth.json").read_text()).items():
-                for size in sizes:
-                    add(found, f"{kind}-{size}", values_of(of.costs, sizes, size))
+            told = json.loads((folder / "growth.json").read_text())
+            for repeat in told if isinstance(told, list) else [told]:
+                for kind, sizes in repeat.items():
+                    for size in sizes:
+                        add(found, f"{kind}-{size}", values_of(of.costs, sizes, size))
         return Figures(tuple(columns(of.costs)), rows_of(found, lambda key: title(of.titles, key)))
 
     return read

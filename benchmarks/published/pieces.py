@@ -178,9 +178,8 @@ PIECES = (
         "How a peer's start, memory and disk grow with its ledger",
         ("bench_growth_length.py", "--output", "{out}"),
         (*LEDGER, "qioi/lab", "benchmarks/bench_restart.py", "benchmarks/bench_growth_length.py"),
-        12,
+        15,
         growth.growth(growth.LENGTH),
-        runs=3,
     ),
     Piece(
         "growth-kubernetes",

@@ -93,6 +93,15 @@ def test_curves_show_each_kind_of_growth_with_its_exponent(of: Growth, tmp_path:
     assert digest(its) in text
 
 
+def test_a_file_may_have_several_repeats(tmp_path: Path) -> None:
+    repeats = [
+        {"length": {size: {"start_s": start, "rss_mb": 10.0, "disk_mb": 1.0} for size in ("10", "100")}}
+        for start in (0.1, 0.3)
+    ]
+    (tmp_path / "growth.json").write_text(json.dumps(repeats))
+    assert [row.values["start"] for row in growth(LENGTH)([tmp_path], [SPEED]).rows] == [(0.1, 0.3), (0.1, 0.3)]
+
+
 def test_a_cost_of_nothing_has_no_exponent(tmp_path: Path) -> None:
     sizes = {size: {"start_s": 0.0, "rss_mb": 10.0, "disk_mb": 1.0} for size in (4, 16)}
     (tmp_path / "growth.json").write_text(json.dumps({"length": sizes}))
