@@ -12,7 +12,7 @@ from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
 
 import qioi.kubernetes.policy_watch
 from qioi.kubernetes.client import Access, Api
-from qioi.kubernetes.policy_watch import PolicyWatch
+from qioi.kubernetes.policy_watch import PolicyWatch, size
 
 pytestmark = pytest.mark.slow
 MERGE = "application/merge-patch+json"
@@ -161,3 +161,9 @@ def test_a_namespace_that_is_followed_is_at_least_as_it_was_listed(
             plane.start_server()
         until(lambda: watch.problem is None, "that it is followed is seen")
         assert api.requests["watch", "200"] == 1
+
+
+def test_the_more_there_is_to_list_the_larger_its_size() -> None:
+    node = {"name": "n", "observedAt": ""}
+    assert size([]) == 0
+    assert size([{"metadata": {}}, {"status": {}}, {"status": {"nodes": [node, node]}}]) == 5
