@@ -34,7 +34,7 @@ CURVES = (
     Curves("growth.svg", "growth", growth.DAEMON, ("cpu", "memory")),
     Curves("growth-ledger.svg", "growth-ledger", growth.LEDGER, ("cpu", "memory")),
     Curves("growth-length.svg", "growth-length", growth.LENGTH, ("start", "memory", "disk")),
-    Curves("growth-kubernetes.svg", "growth-kubernetes", growth.KUBERNETES, ("requests", "sent", "server", "node")),
+    Curves("growth-kubernetes.svg", "growth-kubernetes", growth.KUBERNETES, ("requests", "server", "node")),
 )
 #: Inches of a panel.
 WIDTH, HEIGHT = 2.5, 2.0

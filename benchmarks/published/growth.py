@@ -67,8 +67,7 @@ LENGTH = Growth(
 KUBERNETES = Growth(
     (
         Cost("requests", "requests", "requests a second", Form.NUMBER),
-        Cost("events", "events", "changes sent a second", Form.NUMBER),
-        Cost("sent", "sent_kb", "KB of them a second", Form.NUMBER),
+        Cost("changes", "changes", "changes sent a second", Form.NUMBER),
         Cost("object", "object_kb", "largest policy, KB", Form.NUMBER),
         Cost("put", "put_kb", "KB a second that etcd keeps", Form.NUMBER),
         Cost("server", "server_cpu", "API server, of one core", Form.PERCENT),
