@@ -17,7 +17,7 @@ from functools import partial
 
 from qioi.kubernetes.client import Api, ApiError, Object
 from qioi.kubernetes.policies import API_VERSION, PATH, slim_policy
-from qioi.kubernetes.reflector import NOT_ASKED, RETRY, RETRY_MAX, Reflector, key
+from qioi.kubernetes.reflector import NOT_ASKED, RETRY, RETRY_MAX, Reflector, key, outdated
 
 log = logging.getLogger("qioi")
 
@@ -108,7 +108,7 @@ class PolicyWatch:
         with self._lock:
             if problem is None:
                 self._listed = listed
-            self._problem = problem and f"{problem}: asked again until it answers; what was found stays"
+            self._problem = problem and outdated(problem)
             self._say()
         if problem is None:
             self._synced.set()

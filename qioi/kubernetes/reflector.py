@@ -85,7 +85,7 @@ class Reflector:
                 log.exception("kubernetes %s", self._path)
                 problem, self._version = f"{type(error).__name__}: {error}", None
             if problem and not self._stop.is_set():
-                self.problem = f"{problem}: asked again until it answers; what was found stays"
+                self.problem = outdated(problem)
                 self._changed(self._objects)
             self._stop.wait(pause * random.uniform(0.5, 1.5))
             pause = min(RETRY_MAX, pause * 2)
@@ -138,6 +138,11 @@ class Reflector:
             objects[key(one)] = self._slim(one)
         self._objects = objects
         self._changed(objects)
+
+
+def outdated(problem: str) -> str:
+    """Say what a problem with the server means for the copy of its objects."""
+    return f"{problem}: asked again until it answers; what was found stays"
 
 
 def key(one: Object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +65,23 @@ class Copy:
         }
 
 
+@contextmanager
+def watching(api: Api) -> Iterator[tuple[PolicyWatch, Copy]]:
+    """Watch, from the first complete list on."""
+    copy = Copy()
+    with closing(PolicyWatch(api, copy.take)) as watch:
+        watch.start()
+        assert watch.wait(PATIENCE)
+        yield watch, copy
+
+
 def test_a_change_is_sent_to_the_nodes_with_pods_beside_it_and_to_no_other(
     plane: ControlPlane, namespace: str, other: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", NEVER)
     add(plane, namespace)
     add(plane, other)
-    copy = Copy()
-    with closing(PolicyWatch(api, copy.take)) as watch:
-        watch.start()
-        assert watch.wait(PATIENCE)
+    with watching(api) as (watch, copy):
         assert (copy.said[f"{namespace}/red"], copy.said[f"{other}/red"]) == (50, 50)
         watch.follow({namespace})
         until(lambda: api.requests["watch", "200"] == 1, "one namespace is watched")
@@ -92,10 +99,7 @@ def test_all_others_are_seen_by_the_next_list(
 ) -> None:
     monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", 0.2)
     monkeypatch.setattr(qioi.kubernetes.policy_watch, "EACH", 0.0)
-    copy = Copy()
-    with closing(PolicyWatch(api, copy.take)) as watch:
-        watch.start()
-        assert watch.wait(PATIENCE)
+    with watching(api) as (_, copy):
         add(plane, namespace)
         until(lambda: copy.said.get(f"{namespace}/red") == 50, "the new one is seen")
         plane.call("DELETE", where(namespace, "red"))
@@ -108,10 +112,7 @@ def test_what_was_followed_last_stays_known_when_the_last_pod_has_gone(
 ) -> None:
     monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", NEVER)
     add(plane, namespace)
-    copy = Copy()
-    with closing(PolicyWatch(api, copy.take)) as watch:
-        watch.start()
-        assert watch.wait(PATIENCE)
+    with watching(api) as (watch, copy):
         watch.follow({namespace})
         change(plane, namespace, 60)
         until(lambda: copy.said[f"{namespace}/red"] == 60, "the change is seen")
@@ -128,10 +129,7 @@ def test_a_server_that_is_away_is_said_and_what_was_found_stays(
     monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", 0.2)
     monkeypatch.setattr(qioi.kubernetes.policy_watch, "EACH", 0.0)
     add(plane, namespace)
-    copy = Copy()
-    with closing(PolicyWatch(api, copy.take)) as watch:
-        watch.start()
-        assert watch.wait(PATIENCE)
+    with watching(api) as (watch, copy):
         plane.stop_server()
         try:
             until(lambda: watch.problem, "that it is away is said")
@@ -148,10 +146,7 @@ def test_a_namespace_that_is_followed_is_at_least_as_it_was_listed(
     """Its watch has nothing yet to say while the server is away."""
     monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", NEVER)
     add(plane, namespace)
-    copy = Copy()
-    with closing(PolicyWatch(api, copy.take)) as watch:
-        watch.start()
-        assert watch.wait(PATIENCE)
+    with watching(api) as (watch, copy):
         plane.stop_server()
         try:
             watch.follow({namespace})
