@@ -159,8 +159,10 @@ class HostWatch:
         beside = self._look_at(text, pinned, cores, everywhere / now.cpus)
         if load is None:
             return None
-        sudden = self._sudden is not None and self._sudden()
-        return replace(load, sudden=sudden, pinned=beside) if sudden or beside else load
+        if self._sudden is not None and self._sudden():
+            beside = {name: replace(one, sudden=True) for name, one in beside.items()}
+            return replace(load, sudden=True, pinned=beside)
+        return replace(load, pinned=beside) if beside else load
 
     def _idle_cores(self, seconds: float) -> float:
         """Give how many CPUs groups at ``cpu.idle`` used since the look before."""

@@ -137,6 +137,20 @@ def test_foreign_work_counts_where_a_component_can_run(tmp_path: Path) -> None:
     assert last.pinned == {}
 
 
+def test_a_pinned_component_is_told_of_an_onset_too(tmp_path: Path) -> None:
+    columns = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    come = [False]
+    write_columns(tmp_path / "stat", [dict.fromkeys(columns, 0)] * 4)
+    watch = HostWatch(tmp_path / "stat", sudden=lambda: come[0], pinned=Pins({"peer": frozenset({2, 3})}))
+    watch.read([])
+    for number, come[0] in enumerate((False, True, False), 1):
+        write_columns(tmp_path / "stat", [dict.fromkeys(columns, 100 * number)] * 4)
+        load = watch.read([])
+        assert load is not None
+        assert load.of("peer") is not load or number == 1  # the first look at those CPUs has nothing before it
+        assert load.of("peer").sudden == load.sudden == come[0]
+
+
 def test_components_take_turns_in_being_asked_where_they_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
