@@ -20,7 +20,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from qioi.controller.laws.law import Seen
-from qioi.controller.laws.need import IDLE, QUIET, foreign_part, is_below, need_of, weight
+from qioi.controller.laws.need import IDLE, QUIET, is_below, need_of, waited_part, weight
 from qioi.model import DelayReading, HostLoad, Stalls
 
 #: Time constant of the filters in s.
@@ -98,7 +98,7 @@ class Times(Struct, frozen=True):
         blocked, throttled = float(stalls.blocked.get(name, 0)), stalls.throttled.get(name, 0.0)
         if delay.interval <= 0 or share is None:
             return cls(0.0, blocked, throttled)
-        foreign = foreign_part(host) * max(0.0, delay.wait) / delay.interval
+        foreign = waited_part(host) * max(0.0, delay.wait) / delay.interval
         return cls(foreign, blocked, throttled, need_of(delay, host), share)
 
     def add(self, new: Times, part: float) -> Times:

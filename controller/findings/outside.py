@@ -1,4 +1,4 @@
-"""Foreign work that no share of ours takes anything from: beside pods it competes with groups of the kubelet's.
+"""Foreign work out of reach: a pod's share takes nothing from what runs outside of the kubelet's groups.
 
 A pod's weight counts among pods of its class. Beside a neighbour outside of the pods' tree, or of another class, it
 takes nothing from that neighbour, and sixteen times its share from pods that have disturbed nobody. So nothing is

@@ -49,13 +49,8 @@ def rates(delay: DelayReading, host: HostLoad | None) -> tuple[float, float]:
 
     No share can bring a component a greater part of its runnable time than foreigners have of the busy time. Fifty
     threads in line behind each other wait fifty times a moment that somebody else has the CPU for.
-
-    The kernel counts a wait when it ends. In a period below a second that is often one in which foreigners had least:
-    SCHED_FIFO ones leave the CPU for 0.05 s of each second. So what foreigners had over a second counts too.
     """
-    part = foreign_part(host)
-    if host is not None and host.lasting is not None:
-        part = max(part, foreign_part(host.lasting))
+    part = waited_part(host)
     run, wait = max(0.0, delay.run) / delay.interval, max(0.0, delay.wait) * part / delay.interval
     most = part * (run + wait)
     return (run, wait) if wait <= most else (run + wait - most, most)
@@ -67,6 +62,18 @@ def foreign_part(host: HostLoad | None) -> float:
         return 1.0
     busy = 1.0 - host.idle
     return min(1.0, max(0.0, host.foreign / busy)) if busy > 0 else 0.0
+
+
+def waited_part(host: HostLoad | None) -> float:
+    """Part of a component's waiting that foreigners caused, 0..1.
+
+    The kernel counts a wait when it ends. In a period below a second that is often one in which foreigners had least:
+    SCHED_FIFO ones leave the CPU for 0.05 s of each second. So what foreigners had over a second counts too.
+    """
+    part = foreign_part(host)
+    if host is None or host.lasting is None:
+        return part
+    return max(part, foreign_part(host.lasting))
 
 
 def need_of(delay: DelayReading, host: HostLoad | None) -> float:

@@ -278,3 +278,8 @@ def test_a_bottleneck_is_said_once_and_so_is_its_end(caplog: pytest.LogCaptureFi
     assert [one.message for one in caplog.records] == [
         "channel red: waits for the disk", "channel red: that is over: waits for the CPU"
     ]  # fmt: skip
+
+
+def test_a_wait_that_ends_in_a_moment_without_foreigners_counts_by_what_they_had_over_a_second() -> None:
+    host = HostLoad(0.2, 0.05, lasting=HostLoad(0.0, 0.9))
+    assert Times.read(delay(0.1, 2.0)["peer0"], Stalls(0.0), host).foreign == pytest.approx(0.9 * 2.0)
