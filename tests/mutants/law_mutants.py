@@ -21,8 +21,8 @@ NEED = of(
     ),
     (
         "need: waits end in moments in which others had nothing",
-        "part = max(part, foreign_part(host.lasting))",
-        "part = foreign_part(host)",
+        "return max(part, foreign_part(host.lasting))",
+        "return part",
     ),
     ("need: a moment's room is room", "over = host.lasting or host", "over = host"),
     ("need: idle CPU alone is room", "return over.idle > IDLE or over.foreign < FOREIGN", "return over.idle > IDLE"),
@@ -191,4 +191,27 @@ ALIKE = of(
     tests=("tests/controller/laws/test_alike.py",),
 )
 
-LAWS = [*NEED, *ADAPTIVE, *BEYOND, *THRESHOLDS, *PROPORTIONAL, *ALIKE]
+UNHEARD = of(
+    "unheard.py",
+    ("unheard: no doubt", "doubtful is not None and now - doubtful >= DOUBTS", "False"),
+    ("unheard: a doubt is a trial at once", "now - doubtful >= DOUBTS", "True"),
+    (
+        "unheard: a doubt needs no work",
+        "one.cpus >= WORKS and one.rates.need >= WAITS\n\n\n",
+        "one.rates.need >= WAITS\n\n\n",
+    ),
+    (
+        "unheard: doubts come as often as ever",
+        "self.doubts.hurt(now, PAUSE, RARELY)",
+        "self.doubts.hurt(now, PAUSE, PAUSE)",
+    ),
+    ("unheard: what came of a doubt holds for all", "self.again if self.since is None else now + PAUSE", "now + PAUSE"),
+    (
+        "unheard: a break is none",
+        "(now if self.doubtful is None else self.doubtful) if in_doubt else None",
+        "now if self.doubtful is None else self.doubtful",
+    ),
+    tests=("tests/controller/laws/test_unheard.py",),
+)
+
+LAWS = [*NEED, *ADAPTIVE, *BEYOND, *THRESHOLDS, *PROPORTIONAL, *ALIKE, *UNHEARD]

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import logging
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.controller.laws.unheard import LASTS, PAUSE, RUNNABLE, TRIAL, WAITS, WORKS, AllUnheard, Unheard
+from qioi.controller.laws.unheard import (
+    DOUBTS,
+    LASTS,
+    LONG,
+    PAUSE,
+    RARELY,
+    RUNNABLE,
+    SOME,
+    TRIAL,
+    WAITS,
+    WORKS,
+    AllUnheard,
+    Unheard,
+)
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
 CROWDED = HostLoad(idle=0.0, foreign=1.0)
 STARVED = (0.02, 1.8)  # CPUs that it uses, and threads that wait
+REFUSED = (0.03, 0.6)  # a peer beside 32 sysbench, whose ledger has no leader: each call fails at once
 
 
 def delay(run: float, wait: float, *, name: str = "peer0", interval: float = 1.0) -> DelayReading:
@@ -55,7 +68,7 @@ def test_a_component_that_works_and_waits_is_believed_after_some_seconds_for_a_t
         (0.0, 0.0),
         (0.004, 0.84),  # an orderer that nobody sends to, beside 64 sysbench, in its worst second
         (0.004, 20.0),  # and one fifty of whose threads wake up at once
-        (0.05, 0.5),
+        (0.05, 0.02),
         (1.0, 0.3),  # it works, and gets nearly all that it wants
     ],
 )
@@ -72,8 +85,54 @@ def test_a_burst_says_nothing() -> None:
     one = Unheard()
     for second in range(1, 100):
         busy = second % 5 < 2  # housekeeping, beside a crowd
-        one = one.step(float(second), [delay(*(STARVED if busy else (0.005, 0.1)))], CROWDED)
+        one = one.step(float(second), [delay(*((0.01, 1.8) if busy else (0.001, 0.1)))], CROWDED)
         assert not one.presumed
+
+
+@pytest.mark.parametrize("interval", [0.1, 1.0, 5.0])
+def test_what_waits_all_the_time_and_works_in_between_is_tried_and_each_time_later(interval: float) -> None:
+    one, presumed = watch(4 * PAUSE, REFUSED, interval=interval)
+    begins = [now for now, before in zip(presumed, [-TRIAL, *presumed], strict=False) if now - before > TRIAL]
+    assert DOUBTS <= begins[0] <= DOUBTS + LONG
+    assert begins[1] - begins[0] == pytest.approx(TRIAL + PAUSE + DOUBTS, abs=2 * interval)
+    assert begins[2] - begins[1] == pytest.approx(TRIAL + 2 * PAUSE + DOUBTS, abs=2 * interval)
+    assert len(begins) == 3
+    assert not one.presumed
+
+
+def test_calls_that_come_in_bursts_leave_a_doubt_too() -> None:
+    one, since = Unheard(), None
+    for number in range(120):  # half a second each: whoever sends is starved as well
+        busy = number % 5 < 2
+        one = one.step(number / 2, [delay(*((0.017, 0.8) if busy else (0.001, 0.06)), interval=0.5)], CROWDED)
+        since = number / 2 if one.presumed and since is None else since
+    assert since is not None
+    assert DOUBTS < since < DOUBTS + 2 * LONG
+
+
+def test_doubts_come_to_an_hour_at_most() -> None:
+    assert watch(20 * RARELY, REFUSED, interval=10.0)[0].doubts.wait == RARELY
+
+
+def test_work_that_shows_more_is_believed_after_a_doubt_that_came_to_nothing() -> None:
+    end = DOUBTS + LONG + TRIAL
+    one, presumed = watch(end, REFUSED)
+    assert presumed
+    assert not one.presumed
+    assert watch(LASTS + 5, STARVED, before=one, since=end)[1]
+
+
+@pytest.mark.parametrize(
+    ("below", "above"),
+    [
+        ((0.98 * WORKS, 0.5), (1.02 * WORKS, 0.5)),
+        ((0.01, 0.98 * SOME - 0.01), (0.01, 1.02 * SOME - 0.01)),
+        ((0.5 * (1 - 0.98 * WAITS), 0.5 * 0.98 * WAITS), (0.5 * (1 - 1.02 * WAITS), 0.5 * 1.02 * WAITS)),
+    ],
+)
+def test_the_bounds_of_a_doubt_are_what_they_say(below: tuple[float, float], above: tuple[float, float]) -> None:
+    assert watch(PAUSE, above)[1]
+    assert not watch(PAUSE, below)[1]
 
 
 def test_components_may_take_turns_and_a_reading_over_no_time_is_none() -> None:
@@ -96,6 +155,8 @@ def test_an_idle_ledger_is_never_taken_to_be_sent_to(periods: list[tuple[float, 
     one, now = Unheard(), 0.0
     for interval, work, wait, idle, foreign in periods:
         now += interval
+        if now >= DOUBTS:  # then the second one is doubted
+            break
         readings = [
             delay(0.999 * WORKS * work, 1000 * wait, interval=interval),
             delay(0.999 * RUNNABLE * work * wait, 0.999 * RUNNABLE * work * (1 - wait), name="b", interval=interval),
@@ -114,7 +175,8 @@ def test_a_trial_is_short_and_rare_whatever_is_seen(periods: list[tuple[float, f
             begins.append(now)
         assert not one.presumed or now - begins[-1] < TRIAL
         before = one.presumed
-    assert all(later - earlier >= PAUSE for earlier, later in pairwise(begins))
+    # A doubt may come before what is sure, or after it.
+    assert all(later - earlier >= PAUSE for earlier, later in zip(begins, begins[2:], strict=False))
 
 
 @pytest.mark.parametrize(
@@ -126,8 +188,8 @@ def test_a_trial_is_short_and_rare_whatever_is_seen(periods: list[tuple[float, f
     ],
 )
 def test_the_bounds_are_what_they_say(below: tuple[float, float], above: tuple[float, float]) -> None:
-    assert watch(30, above)[1]
-    assert not watch(30, below)[1]
+    assert watch(LASTS + 10, above)[1]
+    assert not watch(LASTS + 10, below)[1]
 
 
 def silent(*names: str) -> dict[str, ChannelReading]:
