@@ -40,8 +40,8 @@ from qioi.show.snapshot import ChannelState, ComponentState
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "deploy" / "k8s"))
 from demo_k8s.control_plane import ADMIN_TOKEN, ControlPlane, lacking, until  # noqa: E402
+from demo_k8s.objects import add_policy, admit_pods, install_kind, policies_path, start_pod  # noqa: E402
 
-POLICIES = "/apis/qioi.io/v1alpha1"
 #: Nodes that serve a policy, where policies grow with nodes.
 TOGETHER = 4
 #: Sizes by kind of growth, and how many nodes serve one policy (0: all).
@@ -142,23 +142,15 @@ def populate(plane: ControlPlane, shape: Shape) -> None:
     """Make namespaces with a policy each, and a pod for every node, as a kubelet would have started it."""
     for tenant in shape.tenants:
         plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": tenant}})
-        plane.call("POST", f"/api/v1/namespaces/{tenant}/serviceaccounts", {"metadata": {"name": "default"}})
-        policy = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": "payments"},
-                  "spec": {"channel": "payments", "threshold": 120}}  # fmt: skip
-        plane.call("POST", f"{POLICIES}/namespaces/{tenant}/isolationpolicies", policy)
+        admit_pods(plane, tenant)
+        add_policy(plane, tenant, "payments", threshold=120)
     for node in range(shape.nodes):
-        where, name = f"/api/v1/namespaces/{shape.serves(node)}/pods", f"peer{node:04}"
-        container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
-        plane.call("POST", where, {"metadata": {"name": name, "labels": {"qioi.io/role": "peer"}},
-                                   "spec": {"nodeName": node_name(node), "containers": [container]}})  # fmt: skip
-        status = {"name": "main", "ready": True, "restartCount": 0, "image": "none", "imageID": "",
-                  "containerID": f"containerd://{name:0<64}", "state": {"running": {}}}  # fmt: skip
-        plane.call("PATCH", f"{where}/{name}/status", {"status": {"phase": "Running", "containerStatuses": [status]}},
-                   kind="application/merge-patch+json")  # fmt: skip
+        labels = {"qioi.io/role": "peer"}
+        start_pod(plane, shape.serves(node), f"peer{node:04}", node_name(node), labels=labels)
 
 
 def policies(plane: ControlPlane) -> list[dict[str, Any]]:
-    return list(plane.call("GET", f"{POLICIES}/isolationpolicies")["items"])
+    return list(plane.call("GET", policies_path())["items"])
 
 
 def all_have_spoken(plane: ControlPlane, shape: Shape) -> bool:
@@ -236,8 +228,7 @@ def api_server(folder: Path, port: int) -> Iterator[tuple[ControlPlane, Access]]
     plane.folder.mkdir()
     with closing(plane):
         plane.start()
-        plane.kubectl("apply", "-f", ROOT / "deploy" / "k8s" / "base" / "crd.yaml")
-        plane.kubectl("wait", "--for=condition=Established", "crd/isolationpolicies.qioi.io", "--timeout=60s")
+        install_kind(plane)
         token = folder / "token"
         token.write_text(ADMIN_TOKEN)
         yield plane, Access(plane.server, plane.ca, token)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from demo_k8s.control_plane import ControlPlane, lacking
+from demo_k8s.objects import install_kind
 from ports import free_ports
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "guest"))  # the emulated machine
-CRD = Path(__file__).parents[2] / "deploy/k8s/base/crd.yaml"
 _numbers = itertools.count()
 
 
@@ -26,8 +26,7 @@ def plane() -> Iterator[ControlPlane]:
     plane = ControlPlane(Path(tempfile.mkdtemp(prefix="qioi-k8s-")), free_ports())
     try:
         plane.start()
-        plane.kubectl("apply", "-f", CRD)
-        plane.kubectl("wait", "--for=condition=Established", "crd/isolationpolicies.qioi.io", "--timeout=60s")
+        install_kind(plane)
         yield plane
     finally:
         plane.close()

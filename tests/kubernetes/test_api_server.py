@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
+from demo_k8s.objects import add_policy, admit_pods, change_policy, policy_path, start_pod
 
 from qioi.kubernetes.absence import LOST, SPREAD
 from qioi.kubernetes.client import Access, Api, ApiError
@@ -37,16 +38,6 @@ def access(plane: ControlPlane, tmp_path: Path) -> Access:
 def api(access: Access) -> Iterator[Api]:
     with closing(Api(access)) as api:
         yield api
-
-
-def add_policy(plane: ControlPlane, namespace: str, name: str, **spec: Any) -> None:
-    one = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": name},
-           "spec": {"channel": name, **spec}}  # fmt: skip
-    plane.call("POST", f"/apis/qioi.io/v1alpha1/namespaces/{namespace}/isolationpolicies", one)
-
-
-def policy_path(namespace: str, name: str) -> str:
-    return f"/apis/qioi.io/v1alpha1/namespaces/{namespace}/isolationpolicies/{name}"
 
 
 class Copy:
@@ -131,28 +122,16 @@ def test_a_server_that_is_not_there_is_one_line(access: Access) -> None:
     assert (str(refused.value), refused.value.status) == ("https://127.0.0.1:1: Connection refused", 0)
 
 
-def pod(plane: ControlPlane, namespace: str, name: str, node: str, labels: dict[str, str]) -> None:
-    """Make a pod that a kubelet would have started; there is none here, so its status is written by hand."""
-    where = f"/api/v1/namespaces/{namespace}/pods"
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m"}}}
-    plane.call("POST", where, {"metadata": {"name": name, "labels": labels},
-                               "spec": {"nodeName": node, "containers": [container]}})  # fmt: skip
-    status = {"name": "main", "ready": True, "restartCount": 0, "image": "none", "imageID": "",
-              "containerID": f"containerd://{name:0<64}", "state": {"running": {}}}  # fmt: skip
-    plane.call("PATCH", f"{where}/{name}/status", {"status": {"phase": "Running", "containerStatuses": [status]}},
-               kind="application/merge-patch+json")  # fmt: skip
-
-
 def test_a_node_sees_its_own_pods_as_policies_speak_of_them(
     plane: ControlPlane, namespace: str, api: Api, tmp_path: Path
 ) -> None:
-    plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+    admit_pods(plane, namespace)
     (tmp_path / "kubepods").mkdir()
     with closing(Cluster(api, f"{namespace}-here", tmp_path, "/var/log/pods")) as cluster:
         cluster.start()
-        pod(plane, namespace, "peer0", f"{namespace}-here", {"qioi.io/role": "peer"})
-        pod(plane, namespace, "peer1", f"{namespace}-there", {"qioi.io/role": "peer"})
-        pod(plane, namespace, "web", f"{namespace}-here", {})
+        start_pod(plane, namespace, "peer0", f"{namespace}-here", labels={"qioi.io/role": "peer"})
+        start_pod(plane, namespace, "peer1", f"{namespace}-there", labels={"qioi.io/role": "peer"})
+        start_pod(plane, namespace, "web", f"{namespace}-here")
         assert cluster.view().components == ()
         add_policy(plane, namespace, "red", threshold=50)
         until(lambda: cluster.view().components, "the pod is subject to the policy")
@@ -162,8 +141,7 @@ def test_a_node_sees_its_own_pods_as_policies_speak_of_them(
         assert view.components[0].channels == (f"{namespace}/red",)
         assert view.policies[f"{namespace}/red"].threshold == 50
         assert cluster.view() is view
-        plane.call("PATCH", policy_path(namespace, "red"), {"spec": {"threshold": 80}},
-                   kind="application/merge-patch+json")  # fmt: skip
+        change_policy(plane, namespace, "red", threshold=80)
         until(lambda: cluster.view().policies[f"{namespace}/red"].threshold == 80, "the change is seen")
         plane.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/peer0", {"gracePeriodSeconds": 0})
         until(lambda: not cluster.view().components, "the pod's end is seen")
@@ -257,8 +235,8 @@ def test_a_node_without_peers_acts_on_what_another_sees(
 ) -> None:
     add_policy(plane, namespace, "red")
     key, here = f"{namespace}/red", f"{namespace}-here"
-    plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
-    pod(plane, namespace, "orderer0", here, {"qioi.io/role": "orderer"})
+    admit_pods(plane, namespace)
+    start_pod(plane, namespace, "orderer0", here, labels={"qioi.io/role": "orderer"})
     with closing(Api(access)) as first, closing(Api(access)) as second:
         reporter = Reporter(first, "node-a")
         reporter.start()
@@ -277,8 +255,8 @@ def test_a_node_without_peers_acts_on_what_another_sees(
 
 
 def test_a_pod_has_one_event_for_each_reason_that_counts(plane: ControlPlane, namespace: str, api: Api) -> None:
-    plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
-    pod(plane, namespace, "peer0", f"{namespace}-here", {"qioi.io/role": "peer"})
+    admit_pods(plane, namespace)
+    start_pod(plane, namespace, "peer0", f"{namespace}-here", labels={"qioi.io/role": "peer"})
     found = read_pod(plane.call("GET", f"/api/v1/namespaces/{namespace}/pods/peer0"))
     assert found is not None
     path = f"/api/v1/namespaces/{namespace}/events"

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
 from demo_k8s.node import remove_groups
-from test_api_server import add_policy, policy_path
-from test_api_server import pod as make_pod
+from demo_k8s.objects import add_policy, admit_pods, pods_path, policy_status, start_pod
 
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
@@ -35,14 +34,9 @@ def group(namespace: str) -> Iterator[str]:
 def test_a_request_is_moved_while_the_daemon_runs(
     plane: ControlPlane, namespace: str, group: str, tmp_path: Path
 ) -> None:
-    node, pods = f"{namespace}-node", f"/api/v1/namespaces/{namespace}/pods"
-    plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
-    make_pod(plane, namespace, "peer0", node, {"qioi.io/role": "peer"})
-    one = plane.call("GET", f"{pods}/peer0")
-    uid, status = one["metadata"]["uid"], one["status"]["containerStatuses"][0]
-    status["resources"] = {"requests": {"cpu": "100m"}}  # without, the server takes the node for one that can't resize
-    plane.call("PATCH", f"{pods}/peer0/status", {"status": {"containerStatuses": [status]}},
-               kind="application/merge-patch+json")  # fmt: skip
+    node, pods = f"{namespace}-node", pods_path(namespace)
+    admit_pods(plane, namespace)
+    uid = start_pod(plane, namespace, "peer0", node, labels={"qioi.io/role": "peer"})["metadata"]["uid"]
     hierarchy = find_hierarchy()
     hierarchy.folder(f"{group}/kubepods/burstable/pod{uid}/{'peer0':0<64}").mkdir(parents=True)
     add_policy(plane, namespace, "red", bounds={"floor": 150}, resize=True)
@@ -67,7 +61,7 @@ def test_a_request_is_moved_while_the_daemon_runs(
         return request, (one["metadata"].get("annotations") or {}).get(ORIGINAL_ANNOTATION)
 
     def entry() -> Any:
-        return (plane.call("GET", policy_path(namespace, "red")).get("status", {}).get("components") or [{}])[0]
+        return (policy_status(plane, namespace, "red").get("components") or [{}])[0]
 
     try:
         until(lambda: pod() == ("147m", "100m"), "the request is what makes the floor's shares")

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 from demo_k8s.control_plane import ControlPlane
+from demo_k8s.objects import add_policy, admit_pods, container_id, start_pod
 from running import BUSY, NAPPING, NIBBLING, Site, end, unrest
-from test_api_server import add_policy
 from test_kubectl import run
-from test_resizer import MERGE, access
+from test_resizer import access
 from waiting import remove_group, until
 
 from qioi.controller.levers.eevdf import Kernel, default_slice
@@ -48,7 +48,7 @@ class Node:
         self.work: list[subprocess.Popen[str]] = []
         self.blocks = 0
         self.groups: list[str] = []
-        plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+        admit_pods(plane, namespace)
         for name, (channel, code) in PEERS.items():
             self._pod(name, code, role="peer")
             add_policy(plane, namespace, channel, resize=name == "asked")
@@ -72,19 +72,9 @@ class Node:
 
     def _pod(self, name: str, code: str, role: str | None = None) -> str:
         """Make a pod as if a kubelet had started it; give its container's group."""
-        pods = f"/api/v1/namespaces/{self.namespace}/pods"
-        resources = {"requests": {"cpu": "100m"}}
         labels = {"qioi.io/role": role} if role else {}
-        made = self.plane.call("POST", pods, {
-            "metadata": {"name": name, "labels": labels},
-            "spec": {"nodeName": self.name,
-                     "containers": [{"name": "main", "image": "none", "resources": resources}]},
-        })  # fmt: skip
-        uid, container = str(made["metadata"]["uid"]), f"containerd://{name:0<64}"
-        status = {"name": "main", "ready": True, "restartCount": 0, "image": "none", "imageID": "",
-                  "containerID": container, "state": {"running": {}}, "resources": resources}  # fmt: skip
-        change = {"status": {"phase": "Running", "containerStatuses": [status]}}
-        self.plane.call("PATCH", f"{pods}/{name}/status", change, kind=MERGE)
+        made = start_pod(self.plane, self.namespace, name, self.name, labels=labels)
+        uid, container = str(made["metadata"]["uid"]), container_id(name)
         log = self.site.folder / f"{self.namespace}_{name}_{uid}" / "main" / "0.log"
         log.parent.mkdir(parents=True)
         log.touch()

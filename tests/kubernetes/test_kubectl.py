@@ -6,18 +6,17 @@ import json
 import os
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from demo_k8s.control_plane import ControlPlane
+from demo_k8s.objects import add_policy, write_policy_status
 from demo_k8s.tools import path
 from rich.console import Console
 
 from qioi.commands.kubectl import KubectlError, command, show, speak
 
 pytestmark = pytest.mark.slow
-WHERE = "/apis/qioi.io/v1alpha1/namespaces/{}/isolationpolicies"
 STATUS = {
     "observedGeneration": 1, "throughput": 412.5, "threshold": 400, "thresholdSource": "configuration",
     "interference": 31,
@@ -34,11 +33,8 @@ STATUS = {
 
 @pytest.fixture
 def policy(plane: ControlPlane, namespace: str) -> str:
-    one: dict[str, Any] = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": "pay"},
-                           "spec": {"channel": "payments"}}  # fmt: skip
-    plane.call("POST", WHERE.format(namespace), one)
-    plane.call("PATCH", f"{WHERE.format(namespace)}/pay/status", {"status": STATUS},
-               kind="application/merge-patch+json")  # fmt: skip
+    add_policy(plane, namespace, "pay", channel="payments")
+    write_policy_status(plane, namespace, "pay", STATUS)
     return namespace
 
 
@@ -92,16 +88,12 @@ def test_explain(plane: ControlPlane, policy: str) -> None:
 
 
 def test_a_policy_in_force_that_no_pod_serves_says_what_it_looks_for(plane: ControlPlane, namespace: str) -> None:
-    one = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": "pay"},
-           "spec": {"channel": "payments"}}  # fmt: skip
-    plane.call("POST", WHERE.format(namespace), one)
+    add_policy(plane, namespace, "pay", channel="payments")
     for asked in (("status",), ("explain", "pay")):
         said = run(plane, *asked, "-n", namespace).output
         assert "no daemon has seen it" in said
         assert "qioi.io/role" not in said  # it is not in force yet: labels are not what is missing
-    status = {"conditions": STATUS["conditions"]}
-    plane.call("PATCH", f"{WHERE.format(namespace)}/pay/status", {"status": status},
-               kind="application/merge-patch+json")  # fmt: skip
+    write_policy_status(plane, namespace, "pay", {"conditions": STATUS["conditions"]})
     for asked in (("status",), ("explain", "pay")):
         said = run(plane, *asked, "-n", namespace).output
         assert " ".join(said.split()).count("labels qioi.io/role and qioi.io/channel") == 1

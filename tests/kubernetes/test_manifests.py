@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from demo_k8s.control_plane import ControlPlane
+from demo_k8s.objects import policies_path, policy, policy_path
 from demo_k8s.tools import HELM, KUBERNETES, missing, path
 
 from qioi.kubernetes.client import STRATEGIC, Access, Api, ApiError
@@ -218,10 +219,8 @@ def test_the_daemon_does_its_work_with_these_rights(installed: ControlPlane, nam
     answer = installed.call("POST", "/api/v1/namespaces/qioi/serviceaccounts/qioi/token", asked)
     token = tmp_path / "token"
     token.write_text(answer["status"]["token"])
-    one = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": "p"},
-           "spec": {"channel": "c"}}  # fmt: skip
-    where = f"/apis/qioi.io/v1alpha1/namespaces/{namespace}/isolationpolicies"
-    installed.call("POST", where, one)
+    one = policy("p", {"channel": "c"})
+    installed.call("POST", policies_path(namespace), one)
     event = {"metadata": {"name": "e", "namespace": namespace}, "reason": "R", "message": "m", "type": "Normal",
              "source": {"component": "qioi"},
              "involvedObject": {"kind": "Pod", "namespace": namespace, "name": "x"}}  # fmt: skip
@@ -229,13 +228,13 @@ def test_the_daemon_does_its_work_with_these_rights(installed: ControlPlane, nam
         api.list(PODS, {"fieldSelector": "spec.nodeName=any"})
         api.list(PATH, {})
         api.watch(PATH, {"resourceVersion": "0", "timeoutSeconds": "1"}).close()
-        api.apply_status(f"{where}/p", {**one, "status": {"throughput": 1.5}}, "qioi-n")
+        api.apply_status(policy_path(namespace, "p"), {**one, "status": {"throughput": 1.5}}, "qioi-n")
         events = f"/api/v1/namespaces/{namespace}/events"
         api.request("post", "POST", events, {}, event, "application/json")
         api.request("patch", "PATCH", f"{events}/e", {}, {"count": 2}, STRATEGIC)
         with pytest.raises(ApiError) as refused:
             api.request("get", "GET", "/api/v1/namespaces/qioi/secrets", {})
         assert refused.value.status == 403
-    assert installed.call("GET", f"{where}/p")["status"] == {"throughput": 1.5}
+    assert installed.call("GET", policy_path(namespace, "p"))["status"] == {"throughput": 1.5}
     told = installed.kubectl("get", "events", "-n", namespace, "--field-selector", "source=qioi", "-o", "json")
     assert [one["reason"] for one in json.loads(told)["items"]] == ["R"]

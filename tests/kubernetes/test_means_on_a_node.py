@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.node import CPU, Node
+from demo_k8s.objects import add_policy, change_policy, pods_path, policy_path, policy_status
 from k8s_install import daemon_processes, install, log, uninstall, whole_node
 from ports import free_ports
 
@@ -18,8 +19,8 @@ from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.show.http import get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(500)]
-POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"
-PODS = "/api/v1/namespaces/default/pods"
+PAY = policy_path("default", "pay")
+PODS = pods_path("default")
 PEER, HOGS = "peer0", ("hog0", "hog1")
 STRATEGIC, MERGE = "application/strategic-merge-patch+json", "application/merge-patch+json"
 
@@ -32,25 +33,19 @@ def node() -> Iterator[Node]:
 
 def write_policy(node: Node, **spec: Any) -> None:
     """By Algorithm 1 and far below the threshold, so that what is done does not hang on how busy the machine is."""
-    node.plane.call("POST", POLICIES, {
-        "apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": "pay"},
-        "spec": {"channel": "payments", "law": "proportional", "threshold": 10000, **spec},
-    })  # fmt: skip
-
-
-def change_policy(node: Node, **spec: Any) -> None:
-    node.plane.call("PATCH", f"{POLICIES}/pay", {"spec": spec}, kind=MERGE)
+    out_of_reach = {"channel": "payments", "law": "proportional", "threshold": 10000}
+    add_policy(node.plane, "default", "pay", **out_of_reach | spec)
 
 
 def entry(node: Node) -> dict[str, Any]:
     """Give what the policy's status says of the peer."""
-    found = node.plane.call("GET", f"{POLICIES}/pay").get("status", {}).get("components") or [{}]
+    found = policy_status(node.plane, "default", "pay").get("components") or [{}]
     return dict(found[0])
 
 
 def chosen(node: Node) -> str:
     """Give what the policy's status says of the node."""
-    found = node.plane.call("GET", f"{POLICIES}/pay").get("status", {}).get("nodes") or [{}]
+    found = policy_status(node.plane, "default", "pay").get("nodes") or [{}]
     return str(found[0].get("actuator", ""))
 
 
@@ -131,7 +126,7 @@ def test_nri_is_chosen_and_keeps_group_and_record_alike(plugged: Node, crowded: 
     plugged.run_pod("after", ["pause"], cpu="10m")
     until(lambda: plugged.running("after"), "it does its work")
     assert both(plugged, crowded) == (3000, 3000)
-    change_policy(plugged, dryRun=True)
+    change_policy(plugged.plane, "default", "pay", dryRun=True)
     become(plugged, crowded, 716)
 
 
@@ -143,18 +138,18 @@ def test_a_resize_of_memory_is_where_we_go_on_from(plugged: Node, crowded: Path)
     until(lambda: int(limit.read_text()) == 96 << 20, "the kubelet has resized the container")
     until(lambda: "is taken as it is now" in log(plugged), "what it has set for that is nobody's else")
     until(lambda: "problem" not in entry(plugged), "the container is not given up")
-    plugged.plane.call("DELETE", f"{POLICIES}/pay")
+    plugged.plane.call("DELETE", PAY)
     become(plugged, crowded, 716)
 
 
 def test_nri_outlives_its_runtime(plugged: Node, crowded: Path) -> None:
     become(plugged, crowded, 3000)
     plugged.stop_containerd(signal.SIGKILL)
-    change_policy(plugged, bounds={"floor": 4000, "ceiling": 4000})
+    change_policy(plugged.plane, "default", "pay", bounds={"floor": 4000, "ceiling": 4000})
     until(lambda: shares(crowded) == 4000, "the group itself needs nobody")
     plugged.start_containerd()
     become(plugged, crowded, 4000)
-    change_policy(plugged, dryRun=True)
+    change_policy(plugged.plane, "default", "pay", dryRun=True)
     become(plugged, crowded, 716)
 
 
@@ -213,10 +208,10 @@ def test_requests_are_moved_and_the_kubelet_writes_the_shares(resizing: Node, pe
     resizing.stop_kubelet()
     resizing.start_kubelet()
     until(resizing.is_ready, "the kubelet is back")
-    change_policy(resizing, bounds={"floor": 900})
+    change_policy(resizing.plane, "default", "pay", bounds={"floor": 900})
     until(lambda: min(shares(pod), shares(container)) >= 900, "it goes on")
     assert resizing.pod(PEER)["status"]["containerStatuses"][0]["restartCount"] == 0
-    resizing.plane.call("DELETE", f"{POLICIES}/pay")
+    resizing.plane.call("DELETE", PAY)
     until(lambda: is_as_found(resizing, peer), "all is as it was found")
 
 
@@ -227,7 +222,7 @@ def test_what_the_kubelet_refuses_is_done_by_files(resizing: Node, peer: tuple[P
     until(lambda: shares(peer[0]) > 100_000, "its files are written")
     until(lambda: entry(resizing).get("actuator") == "files", "the status tells")
     until(lambda: "Infeasible" in entry(resizing)["reason"], "and why")
-    resizing.plane.call("DELETE", f"{POLICIES}/pay")
+    resizing.plane.call("DELETE", PAY)
     until(lambda: is_as_found(resizing, peer), "all is as it was found")
 
 
@@ -238,7 +233,7 @@ def test_a_request_of_somebody_elses_stays(resizing: Node, peer: tuple[Path, Pat
     resize(resizing, requests={"cpu": "150m"})
     until(lambda: original(resizing) is None, "it is given up")
     until(lambda: shares(pod) > 300 and entry(resizing).get("actuator") == "files", "files are written from there on")
-    resizing.plane.call("DELETE", f"{POLICIES}/pay")
+    resizing.plane.call("DELETE", PAY)
     until(lambda: (shares(pod), shares(container)) == (153, 153), "what is put back is what was asked for last")
     assert request(resizing) == "150m"
 
@@ -250,7 +245,7 @@ def test_a_killed_daemons_requests_are_put_back_by_its_successor(resizing: Node,
     resizing.stop_kubelet()  # it would start the successor at once
     for one in processes:
         os.kill(one, signal.SIGKILL)
-    resizing.plane.call("DELETE", f"{POLICIES}/pay")
+    resizing.plane.call("DELETE", PAY)
     assert (request(resizing) != "100m", original(resizing)) == (True, "100m")
     resizing.start_kubelet()
     until(lambda: is_as_found(resizing, peer), "all is as it was found")

@@ -17,6 +17,7 @@ from urllib.error import URLError
 import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.node import CPU, NODE, Node
+from demo_k8s.objects import add_policy, change_policy, policy_path, policy_status
 from k8s_install import (
     METRICS,
     daemon_pod,
@@ -35,7 +36,7 @@ from qioi.kubernetes.cgroups import Qos
 from qioi.show.http import RefusedError, get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
-POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"
+PAY = policy_path("default", "pay")
 
 
 @pytest.fixture(scope="module")
@@ -52,19 +53,12 @@ def daemon(node: Node) -> Node:
 
 def write_policy(node: Node, name: str = "pay", **spec: Any) -> None:
     """By Algorithm 1 and far below the threshold, so that what is done does not hang on how busy the machine is."""
-    node.plane.call("POST", POLICIES, {
-        "apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": name},
-        "spec": {"channel": "payments", "law": "proportional", "threshold": 10000, **spec},
-    })  # fmt: skip
-
-
-def change_policy(node: Node, **spec: Any) -> None:
-    node.plane.call("PATCH", f"{POLICIES}/pay", {"spec": spec}, kind="application/merge-patch+json")
+    out_of_reach = {"channel": "payments", "law": "proportional", "threshold": 10000}
+    add_policy(node.plane, "default", name, **out_of_reach | spec)
 
 
 def status(node: Node) -> dict[str, Any]:
-    found: dict[str, Any] = node.plane.call("GET", f"{POLICIES}/pay").get("status", {})
-    return found
+    return policy_status(node.plane, "default", "pay")
 
 
 def shares(group: Path) -> int:
@@ -140,17 +134,17 @@ def test_a_policys_life(daemon: Node, peer: tuple[Path, Path]) -> None:
     until(lambda: verbs() >= {"list", "watch", "apply", "post"}, "the requests are counted")
     write_policy(daemon, "twin", threshold=1)
     (verdict,) = until(
-        lambda: daemon.plane.call("GET", f"{POLICIES}/twin").get("status", {}).get("conditions"),
+        lambda: policy_status(daemon.plane, "default", "twin").get("conditions"),
         "a second one is judged",
     )
     assert (verdict["status"], verdict["reason"]) == ("False", "ChannelTaken")
     assert shares(pod) > 300  # the first goes on
-    daemon.plane.call("DELETE", f"{POLICIES}/twin")
-    change_policy(daemon, dryRun=True)
+    daemon.plane.call("DELETE", policy_path("default", "twin"))
+    change_policy(daemon.plane, "default", "pay", dryRun=True)
     until(lambda: shares(pod) == 102 and shares(container) == 102, "a dry run touches nothing")
-    change_policy(daemon, dryRun=False, bounds={"floor": 2048})
+    change_policy(daemon.plane, "default", "pay", dryRun=False, bounds={"floor": 2048})
     until(lambda: shares(pod) >= 2048, "the floor holds")
-    daemon.plane.call("DELETE", f"{POLICIES}/pay")
+    daemon.plane.call("DELETE", PAY)
     until(lambda: shares(pod) == 102 and shares(container) == 102, "without a policy all is as it was found")
 
 
@@ -282,7 +276,7 @@ def test_a_resize_by_somebody_else_is_where_we_go_on_from(daemon: Node, peer: tu
                       kind="application/strategic-merge-patch+json")  # fmt: skip
     until(lambda: shares(container) >= 204, "the kubelet has resized the container")
     until(lambda: shares(pod) > 600, "the pod is raised from its new share")
-    daemon.plane.call("DELETE", f"{POLICIES}/pay")
+    daemon.plane.call("DELETE", PAY)
     until(lambda: (shares(pod), shares(container)) == (204, 204), "what is put back is what was asked for last")
 
 

@@ -12,7 +12,7 @@ import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.node import Node
 from idle_host import need_idle_host
-from test_node import POLICIES, daemon, is_forgotten, node, shares, status, write_policy
+from test_node import PAY, daemon, is_forgotten, node, shares, status, write_policy
 
 __all__ = ["daemon", "node"]  # the fixtures
 
@@ -68,7 +68,7 @@ def test_beside_hogs_it_commits_more_than_twice_what_it_does_without(daemon: Nod
     until(lambda: shares(peer) >= 4 * FOUND, "the pod is raised")
     helped = rate()
     until(lambda: [one["level"] for one in status(daemon).get("components", ())], "the status tells")
-    daemon.plane.call("DELETE", f"{POLICIES}/pay")
+    daemon.plane.call("DELETE", PAY)
     until(lambda: shares(peer) == FOUND, "without a policy it is as it was found")
     again = rate()
     print(f"commits a second: {without:.1f} without, {helped:.1f} with, {again:.1f} without")  # with pytest -s

@@ -7,20 +7,15 @@ from typing import Any
 
 import pytest
 from demo_k8s.control_plane import ControlPlane
+from demo_k8s.objects import policy
 
 pytestmark = pytest.mark.slow
 LEAST = {"channel": "payments"}
 EXISTS_ONE_OF = {"key": "a", "operator": "Exists", "values": ["b"]}
 
 
-def policy(name: str, spec: object) -> str:
-    return json.dumps(
-        {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": name}, "spec": spec}
-    )
-
-
 def create(plane: ControlPlane, namespace: str, spec: object) -> dict[str, Any]:
-    text = plane.kubectl("create", "-n", namespace, "-f", "-", "-o", "json", text=policy("one", spec))
+    text = plane.kubectl("create", "-n", namespace, "-f", "-", "-o", "json", text=json.dumps(policy("one", spec)))
     made: dict[str, Any] = json.loads(text)
     return made
 
@@ -92,7 +87,7 @@ def test_good_ones_are_taken_as_they_are(plane: ControlPlane, namespace: str, sp
     ],
 )
 def test_bad_ones_are_refused_with_the_place(plane: ControlPlane, namespace: str, spec: object, words: str) -> None:
-    complaint = plane.kubectl("create", "-n", namespace, "-f", "-", text=policy("one", spec), fails=True)
+    complaint = plane.kubectl("create", "-n", namespace, "-f", "-", text=json.dumps(policy("one", spec)), fails=True)
     assert words in complaint
 
 

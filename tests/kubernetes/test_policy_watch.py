@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
+from demo_k8s.objects import add_policy, change_policy, policies_path, policy_path
 
 import qioi.kubernetes.policy_watch
 from qioi.kubernetes.client import Access, Api
 from qioi.kubernetes.policy_watch import PolicyWatch, size
 
 pytestmark = pytest.mark.slow
-MERGE = "application/merge-patch+json"
 NEVER = 3600.0
 
 
@@ -35,21 +35,10 @@ def other(plane: ControlPlane, namespace: str) -> str:
     return name
 
 
-def where(namespace: str, name: str = "") -> str:
-    path = f"/apis/qioi.io/v1alpha1/namespaces/{namespace}/isolationpolicies"
-    return f"{path}/{name}" if name else path
-
-
 def add(plane: ControlPlane, namespace: str, name: str = "red") -> None:
-    one = {"apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": name},
-           "spec": {"channel": name, "threshold": 50}}  # fmt: skip
-    plane.call("POST", where(namespace), one)
+    add_policy(plane, namespace, name, threshold=50)
     # Lists are of what the server has at hand, which is a little behind.
-    until(lambda: plane.call("GET", f"{where(namespace)}?resourceVersion=0")["items"], "it is at hand")
-
-
-def change(plane: ControlPlane, namespace: str, threshold: int) -> None:
-    plane.call("PATCH", where(namespace, "red"), {"spec": {"threshold": threshold}}, kind=MERGE)
+    until(lambda: plane.call("GET", f"{policies_path(namespace)}?resourceVersion=0")["items"], "it is at hand")
 
 
 class Copy:
@@ -85,11 +74,11 @@ def test_a_change_is_sent_to_the_nodes_with_pods_beside_it_and_to_no_other(
         assert (copy.said[f"{namespace}/red"], copy.said[f"{other}/red"]) == (50, 50)
         watch.follow({namespace})
         until(lambda: api.requests["watch", "200"] == 1, "one namespace is watched")
-        change(plane, other, 70)  # the first of the two
-        change(plane, namespace, 60)
+        change_policy(plane, other, "red", threshold=70)  # the first of the two
+        change_policy(plane, namespace, "red", threshold=60)
         until(lambda: copy.said[f"{namespace}/red"] == 60, "the change beside its pods is seen")
         assert copy.said[f"{other}/red"] == 50
-        plane.call("DELETE", where(namespace, "red"))
+        plane.call("DELETE", policy_path(namespace, "red"))
         until(lambda: f"{namespace}/red" not in copy.said, "its end is seen")
         assert watch.problem is None
 
@@ -102,7 +91,7 @@ def test_all_others_are_seen_by_the_next_list(
     with watching(api) as (_, copy):
         add(plane, namespace)
         until(lambda: copy.said.get(f"{namespace}/red") == 50, "the new one is seen")
-        plane.call("DELETE", where(namespace, "red"))
+        plane.call("DELETE", policy_path(namespace, "red"))
         until(lambda: f"{namespace}/red" not in copy.said, "its end is seen")
     assert api.requests["watch", "200"] == 0
 
@@ -114,10 +103,10 @@ def test_what_was_followed_last_stays_known_when_the_last_pod_has_gone(
     add(plane, namespace)
     with watching(api) as (watch, copy):
         watch.follow({namespace})
-        change(plane, namespace, 60)
+        change_policy(plane, namespace, "red", threshold=60)
         until(lambda: copy.said[f"{namespace}/red"] == 60, "the change is seen")
         watch.follow(())
-        change(plane, namespace, 70)
+        change_policy(plane, namespace, "red", threshold=70)
         watch.follow({f"{namespace}-none"})  # whose list says all policies again
         until(lambda: api.requests["watch", "200"] == 2, "another namespace is watched")
         assert copy.said[f"{namespace}/red"] == 60

@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 import yaml
 from demo_k8s.control_plane import ControlPlane, until
-from test_api_server import add_policy, policy_path
+from demo_k8s.objects import (
+    MERGE,
+    add_policy,
+    admit_pods,
+    pods_path,
+    start_pod,
+    write_pod_status,
+    write_policy_status,
+)
 from test_kubectl import run
 
 from qioi.kernel.hierarchy import Hierarchy
@@ -28,7 +36,6 @@ from qioi.settings.kubernetes import KubernetesConfig
 
 K8S = Path(__file__).parents[2] / "deploy/k8s"
 pytestmark = pytest.mark.slow
-MERGE = "application/merge-patch+json"
 
 
 class Site:
@@ -37,8 +44,8 @@ class Site:
     def __init__(self, plane: ControlPlane, namespace: str, api: Api, folder: Path) -> None:
         self.plane, self.namespace, self.api, self.folder = plane, namespace, api, folder
         self.node = f"{namespace}-node"
-        self.pods = f"/api/v1/namespaces/{namespace}/pods"
-        plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+        self.pods = pods_path(namespace)
+        admit_pods(plane, namespace)
         self.cluster = Cluster(api, self.node, folder, "/var/log/pods")
         self.cluster.start()
         self.resizer = self.make()
@@ -50,17 +57,12 @@ class Site:
 
     def pod(self, name: str = "peer0", resources: dict[str, Any] | None = None) -> Pod:
         """Make a pod that a kubelet would have started."""
-        container = {"name": "main", "image": "none", "resources": resources or {"requests": {"cpu": "100m"}}}
-        self.plane.call("POST", self.pods, {"metadata": {"name": name, "labels": {"qioi.io/role": "peer"}},
-                                            "spec": {"nodeName": self.node, "containers": [container]}})  # fmt: skip
-        status = {"name": "main", "ready": True, "restartCount": 0, "image": "none", "imageID": "",
-                  "containerID": f"containerd://{name:0<64}", "state": {"running": {}},
-                  "resources": container["resources"]}  # fmt: skip
-        self.write_status(name, {"phase": "Running", "containerStatuses": [status]})
+        labels = {"qioi.io/role": "peer"}
+        start_pod(self.plane, self.namespace, name, self.node, labels=labels, resources=resources)
         return until(lambda: self.seen(name), "the pod is seen")  # type: ignore[no-any-return]
 
-    def write_status(self, name: str, status: dict[str, Any]) -> None:
-        self.plane.call("PATCH", f"{self.pods}/{name}/status", {"status": status}, kind=MERGE)
+    def write_status(self, name: str, **status: Any) -> None:
+        write_pod_status(self.plane, self.namespace, name, **status)
 
     def seen(self, name: str) -> Pod | None:
         found = self.cluster.pods_by_uid().values()
@@ -244,7 +246,7 @@ def test_what_nobody_is_left_to_put_back_is_put_back_by_hand(site: Site) -> None
     site.resizer._stop.set()
     site.resizer._thread.join()
     site.journal.unlink()
-    site.write_status("peer1", {"containerStatuses": None})  # its containers do not run
+    site.write_status("peer1", containerStatuses=None)  # its containers do not run
     done = run(site.plane, "restore", "-n", site.namespace)
     assert (done.exit_code, done.stdout) == (1, f"{site.namespace}/peer0: request 2 -> 100m\n")
     assert f"{site.namespace}/peer1: it does not run" in done.stderr
@@ -276,8 +278,7 @@ def test_what_a_daemon_that_lives_has_changed_is_left_to_it(site: Site) -> None:
 
     def say(when: float) -> None:
         status = {"nodes": [{"name": site.node, "observedAt": stamp(when)}]}
-        path = f"{policy_path(site.namespace, 'red')}/status"
-        site.plane.call("PATCH", path, {"status": status}, kind=MERGE)
+        write_policy_status(site.plane, site.namespace, "red", status)
 
     resizer.want(pod, 2048)
     resizer.round(0.0)
@@ -331,7 +332,7 @@ def test_a_kubelet_that_refuses_is_believed(site: Site, reason: str) -> None:
     site.resizer.want(pod, 262144)
     until(lambda: site.original() == "100m" and site.request() == "256", "the request is moved")
     pending = {"type": "PodResizePending", "status": "True", "reason": reason, "message": "Node didn't have enough"}
-    site.write_status("peer0", {"conditions": [pending]})
+    site.write_status("peer0", conditions=[pending])
     until(lambda: site.request() == "100m", "it is back")
     until(lambda: str(site.resizer.takes(pod)).startswith(f"{reason}: Node didn't"), "it is said")
 

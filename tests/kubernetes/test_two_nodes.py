@@ -15,6 +15,7 @@ import pytest
 import yaml
 from demo_k8s.control_plane import until
 from demo_k8s.node import CPU, NODE, OTHER, Node
+from demo_k8s.objects import add_policy, install_kind, policy_status
 from k8s_install import ROOT, whole_node
 from ports import free_ports
 
@@ -22,7 +23,6 @@ from qioi.kubernetes.remote import FORGET
 from qioi.show.http import UnreachableError, get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
-POLICIES = "/apis/qioi.io/v1alpha1/namespaces/default/isolationpolicies"
 PEER_SHARES = 102  # of a request of 100m
 
 
@@ -80,8 +80,8 @@ def token(nodes: tuple[Node, Node], tmp_path: Path) -> Path:
     """Install policies' kind and the daemon's rights; give its token."""
     plane = nodes[0].plane
     base = ROOT / "deploy/k8s/base"
-    plane.kubectl("apply", "-f", base / "namespace.yaml", "-f", base / "rbac.yaml", "-f", base / "crd.yaml")
-    plane.kubectl("wait", "--for=condition=Established", "crd/isolationpolicies.qioi.io", "--timeout=60s")
+    plane.kubectl("apply", "-f", base / "namespace.yaml", "-f", base / "rbac.yaml")
+    install_kind(plane)
     asked = {"spec": {"expirationSeconds": 3600}}
     answer = plane.call("POST", "/api/v1/namespaces/qioi/serviceaccounts/qioi/token", asked)
     (tmp_path / "token").write_text(answer["status"]["token"])
@@ -111,13 +111,10 @@ def test_a_node_of_orderers_acts_on_what_the_peers_node_sees(nodes: tuple[Node, 
     def is_as_found() -> bool:
         return (shares(top), shares(orderer)) == found
 
-    first.plane.call("POST", POLICIES, {
-        "apiVersion": "qioi.io/v1alpha1", "kind": "IsolationPolicy", "metadata": {"name": "pay"},
-        "spec": {"channel": "payments", "law": "proportional", "threshold": 10000},
-    })  # fmt: skip
+    add_policy(first.plane, "default", "pay", channel="payments", law="proportional", threshold=10000)
 
     def said(what: str) -> dict[str, dict[str, Any]]:
-        found = first.plane.call("GET", f"{POLICIES}/pay").get("status", {}).get(what, ())
+        found = policy_status(first.plane, "default", "pay").get(what, ())
         return {one["name"]: one for one in found}
 
     def seen() -> float | None:

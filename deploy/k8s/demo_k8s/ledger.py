@@ -22,6 +22,7 @@ from demo_k8s.cluster import (
     on_the_nodes_network,
     wait_until,
 )
+from demo_k8s.objects import IS_SERVED
 from qioi.interference import Report, parse_reports
 from qioi.lab.kubernetes_secrets import Document, network_secrets
 from qioi.lab.lab import CLIENT_SHARES
@@ -238,7 +239,7 @@ class QiOi:
         self._policy = policy
         try:
             cluster.apply(self._kept)
-            cluster.run("wait", "--for=condition=Established", "crd/isolationpolicies.qioi.io", "--timeout=60s")
+            cluster.run(*IS_SERVED)
             cluster.apply(self._documents)
             cluster.run("apply", "-f", "-", text=policy)
             (self._pod,) = cluster.running(QIOI, "app.kubernetes.io/name=qioi", 1)
