@@ -66,10 +66,12 @@ class Sent(NamedTuple):
     """What is sent: for how many seconds, and before that, and how much.
 
     ``warmup`` is the usual one if ``None``; ``clients`` saturate; ``busy`` is what the fixed load takes of the CPUs.
+    ``come`` is when the neighbours come, in seconds since the window's beginning, or ``None`` for early in the warm-up.
     """
 
     duration: float
     warmup: float | None
+    come: float | None
     clients: int
     busy: float
 
@@ -135,7 +137,7 @@ class Laws:
             assert alone is not None
             owed = round(maximum if condition.most else min(alone.tps, plan.rate or alone.tps), 1)
             config = daemon_config(self._lab, self._network, law=condition.law, threshold=owed, slices=condition.slices)
-        arm = Arm(name, name, plan, count if condition else 0, config, may_stall=condition is not None)
+        arm = Arm(name, name, plan, count if condition else 0, config, condition is not None, self._sent.come)
         runner = Runner(self._lab, self._network, folder)
         with by_hand(self._lab, self._network, condition.shares if condition else None):
             figures = runner.run(arm)
@@ -185,6 +187,9 @@ class Laws:
     "--warmup", type=float, help=f"Seconds before them [default: {', '.join(f'{k} {v:g}' for k, v in WARMUP.items())}]."
 )
 @click.option(
+    "--come", type=float, help="When neighbours come, in seconds since the window's beginning [default: before it]."
+)
+@click.option(
     "--busy",
     type=click.IntRange(1, 99),
     default=round(100 * BUSY),
@@ -210,6 +215,7 @@ def main(
     maximum: float | None,
     duration: float,
     warmup: float | None,
+    come: float | None,
     busy: int,
     clients: int,
     up: Path | None,
@@ -230,7 +236,7 @@ def main(
     system = "fabric" if fabric else "ledger"
     try:
         with place.network(up, extra=extra, system=system, binaries=fabric) as (lab, network):
-            laws = Laws(lab, network, place.results, Sent(duration, warmup, clients, busy / 100))
+            laws = Laws(lab, network, place.results, Sent(duration, warmup, come, clients, busy / 100))
             most = laws.maximum(maximum)
             click.echo(f"maximum {most:.0f} tps")
             for repeat in range(1, repeats + 1):

@@ -26,17 +26,8 @@ from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.result_table import milliseconds
 
-#: Seconds from the load's beginning to the neighbours' coming, and to the window.
-COMING, WARMUP = 10.0, 20.0
-
-
-class LateArm(Arm):
-    """An arm whose neighbours come to a ledger that has run for a while."""
-
-    @property
-    def arrival(self) -> float:
-        """The time of the neighbours' start, in seconds since the load began."""
-        return COMING
+#: Seconds from the load's beginning to the window, and from there to the neighbours' coming: to a ledger that has run.
+WARMUP, COME = 20.0, -10.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ class Bench:
             document["defaults"]["beyond"] = beyond
             config = yaml.safe_dump(document)
         plan = LoadPlan(self._seconds, WARMUP, clients=BLOCK_PROBE.clients, cooldown=1.0)
-        arm = LateArm(name, name, plan, 0 if name == ALONE else self._count, config, name != ALONE)
+        arm = Arm(name, name, plan, 0 if name == ALONE else self._count, config, name != ALONE, COME)
         with by_hand(self._lab, self._network, shares):
             figures = Runner(self._lab, self._network, self._directory).run(arm)
         row = condense("saturating", self._count, 1, name, figures, self._directory / name)

@@ -44,6 +44,8 @@ class Piece(NamedTuple):
 
 #: The arms that a headline has.
 AGAINST = tuple(word for name in ("nothing", "fixed", "fixed-most", "adaptive") for word in ("--condition", name))
+#: A window with the neighbours' coming in it.
+ONSET = ("--sysbench", "16", "--warmup", "8", "--come", "0.3", "--duration", "30", "--repeats", "3")
 
 PIECES = (
     Piece(
@@ -67,6 +69,22 @@ PIECES = (
             *AGAINST,
             *("--output", "{out}"),
         ),
+        (*DAEMON, *LAB, "ledger/internal/contracts", *LAWS),
+        17,
+        readers.laws,
+    ),
+    Piece(
+        "onset",
+        "30 s in whose first half second 16 sysbench come, at a load of 60 % of the CPUs",
+        ("bench_laws.py", "--load", "fixed", "--busy", "60", *ONSET, *AGAINST, "--output", "{out}"),
+        (*DAEMON, *LEDGER, *LAB, *LAWS),
+        14,
+        readers.laws,
+    ),
+    Piece(
+        "onset-fabric",
+        "The same on real Hyperledger Fabric, at a load of 70 % of the CPUs",
+        ("bench_laws.py", "--fabric", "{fabric}", "--load", "fixed", *ONSET, *AGAINST, "--output", "{out}"),
         (*DAEMON, *LAB, "ledger/internal/contracts", *LAWS),
         17,
         readers.laws,
