@@ -38,7 +38,7 @@ from fixed_load import (
     look_for_load,
     spell_load,
 )
-from lab_bench import Place, by_hand, placed
+from lab_bench import ArmInTime, Place, by_hand, placed
 from laws_figures import ALONE, CONDITIONS, Condition, Row, accounts, condense, load_rows, spread, table
 
 from qioi.interference import Sysbench, rates
@@ -137,7 +137,7 @@ class Laws:
             assert alone is not None
             owed = round(maximum if condition.most else min(alone.tps, plan.rate or alone.tps), 1)
             config = daemon_config(self._lab, self._network, law=condition.law, threshold=owed, slices=condition.slices)
-        arm = Arm(name, name, plan, count if condition else 0, config, condition is not None, self._sent.come)
+        arm = ArmInTime(name, name, plan, count if condition else 0, config, condition is not None, self._sent.come)
         runner = Runner(self._lab, self._network, folder)
         with by_hand(self._lab, self._network, condition.shares if condition else None):
             figures = runner.run(arm)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import click
 import yaml
-from lab_bench import Place, by_hand, placed
+from lab_bench import ArmInTime, Place, by_hand, placed
 from laws_figures import ALONE, BY_HAND, Row, condense, spread
 
-from qioi.lab.arms import BLOCK_PROBE, Arm, Runner
+from qioi.lab.arms import BLOCK_PROBE, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
@@ -58,7 +58,7 @@ class Bench:
             document["defaults"]["beyond"] = beyond
             config = yaml.safe_dump(document)
         plan = LoadPlan(self._seconds, WARMUP, clients=BLOCK_PROBE.clients, cooldown=1.0)
-        arm = Arm(name, name, plan, 0 if name == ALONE else self._count, config, name != ALONE, COME)
+        arm = ArmInTime(name, name, plan, 0 if name == ALONE else self._count, config, name != ALONE, COME)
         with by_hand(self._lab, self._network, shares):
             figures = Runner(self._lab, self._network, self._directory).run(arm)
         row = condense("saturating", self._count, 1, name, figures, self._directory / name)

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from qioi.lab.arms import Arm
 from qioi.lab.demo import demo_directory
 from qioi.lab.lab import Lab
 from qioi.lab.machine import machine
@@ -22,6 +23,18 @@ from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.model import DEFAULT_SHARES
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
+
+
+@dataclass(frozen=True)
+class ArmInTime(Arm):
+    """An arm that says when its interferers come: ``come`` s after the window's beginning, early if ``None``."""
+
+    come: float | None = None
+
+    @property
+    def arrival(self) -> float:
+        """The time of the interferers' start, in seconds since the load began."""
+        return super().arrival if self.come is None else self.load.warmup + self.come
 
 
 @dataclass(frozen=True)

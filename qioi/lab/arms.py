@@ -1,7 +1,7 @@
 """Arms of a measurement: the same load on the same lab, alone, beside interferers, with QiOi.
 
 The daemon starts first, then the load. The interferers start during the load's warm-up, as neighbours come to a ledger
-that runs, unless an arm says when. The load's window is what is measured; daemon and interferers outlive its end.
+that runs. The load's window is what is measured; daemon and interferers outlive its end.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Arm:
     """One condition. ``config`` is the daemon's configuration as YAML text; without it there is none.
 
     ``may_stall``: a window without a commit is a result, whose latencies mean nothing; otherwise it is an error.
-    ``come``: when the interferers start, in seconds since the window begins; early in the warm-up if ``None``.
     """
 
     name: str
@@ -57,12 +56,11 @@ class Arm:
     sysbench: int = 0
     config: str | None = None
     may_stall: bool = False
-    come: float | None = None
 
     @property
     def arrival(self) -> float:
         """The time of the interferers' start, in seconds since the load began."""
-        return min(3.0, 0.3 * self.load.warmup) if self.come is None else self.load.warmup + self.come
+        return min(3.0, 0.3 * self.load.warmup)
 
     @property
     def seconds(self) -> float:

@@ -10,9 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import click
+import pytest
 from click.testing import CliRunner
-from lab_bench import Place, by_hand, placed
+from lab_bench import ArmInTime, Place, by_hand, placed
 
+from qioi.lab.load import LoadPlan
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
 
@@ -55,3 +57,10 @@ def test_shares_by_hand_end_with_what_they_are_for() -> None:
         assert group.shares() == 1024
     finally:
         tree.remove()
+
+
+@pytest.mark.parametrize(("warmup", "come", "arrival"), [(5, None, 1.5), (20, None, 3), (8, 0.3, 8.3), (20, -10, 10)])
+def test_interferers_come_early_in_the_warm_up_or_when_they_are_told_to(
+    warmup: float, come: float | None, arrival: float
+) -> None:
+    assert ArmInTime("x", "x", LoadPlan(30, warmup), come=come).arrival == pytest.approx(arrival)

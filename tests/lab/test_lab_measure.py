@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from qioi.lab.arms import Arm
 from qioi.lab.load import LoadPlan, parse_result
 from qioi.lab.machine import Snapshot, between, cpu_model, machine, snapshot, some_total
 from qioi.lab.sampler import Sample, Sampler, window, write_samples
@@ -114,13 +113,6 @@ def test_a_result_of_another_form_is_refused(key: str, tmp_path: Path) -> None:
     del document[key]
     with pytest.raises(LabError, match=key):
         parse_result(document, tmp_path / "load.json")
-
-
-@pytest.mark.parametrize(("warmup", "come", "arrival"), [(5, None, 1.5), (20, None, 3), (8, 0.3, 8.3), (20, -10, 10)])
-def test_interferers_come_early_in_the_warm_up_or_when_they_are_told_to(
-    warmup: float, come: float | None, arrival: float
-) -> None:
-    assert Arm("x", "x", LoadPlan(30, warmup), come=come).arrival == pytest.approx(arrival)
 
 
 def test_a_load_is_open_or_closed() -> None:
