@@ -15,7 +15,8 @@ import yaml
 
 from qioi.experiment.condense import CellFigures, Evidence, Traces, condense
 from qioi.experiment.drivers import Bundled, Caliper, Drive, Driver, Tenants
-from qioi.experiment.neighbours import Neighbours, make_neighbours, set_quota
+from qioi.experiment.kinds import make_neighbours
+from qioi.experiment.neighbours import Neighbours, set_quota
 from qioi.experiment.pin import Pin
 from qioi.experiment.plan import Cell
 from qioi.experiment.profiling import Profiler
@@ -27,11 +28,8 @@ from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.network import Network
 from qioi.lab.readiness import follower
 from qioi.lab.sampler import Sampler, write_samples
-from qioi.model import Role
 
 Tick = Callable[[float], None]
-#: Roles that get a fixed share: those that the paper's QiOi raises.
-RAISED = (Role.PEER, Role.ORDERER, Role.BROKER, Role.REPLICA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +106,10 @@ class Measurement:
         if protection is None:
             return None
         if protection.shares is not None:
-            for name, role in self._roles.items():
-                if role in RAISED:
-                    group = self._lab.tree.group(name)
-                    stack.callback(group.set_shares, group.shares())
-                    group.set_shares(protection.shares)
+            for name in self._roles:
+                group = self._lab.tree.group(name)
+                stack.callback(group.set_shares, group.shares())
+                group.set_shares(protection.shares)
             return None
         return stack.enter_context(Daemon(self._lab, self._config(protection), self._directory))
 

@@ -1,24 +1,11 @@
-"""The neighbours of an arm behind one interface: prepare, start, check, stop."""
+"""The neighbours of an arm behind one interface: prepare, start, check, stop, and what caps them."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
 
-from qioi.experiment.spec import NeighbourSpec
-from qioi.interference import (
-    Spark,
-    StressNg,
-    Sysbench,
-    rates,
-    spark_home,
-    stress_binary,
-    sysbench_binary,
-    total_over_time,
-)
 from qioi.lab.figures import Series
 from qioi.processes.cgroups import Group
-from qioi.processes.tree import Tree
 
 #: Period of a CPU quota, in microseconds (the kernel's own default: sched-bwc.rst).
 QUOTA_PERIOD = 100_000
@@ -79,68 +66,6 @@ class Nobody:
     def over_time(self) -> Series:
         """Say that there is none."""
         return ()
-
-
-class SysbenchNeighbours:
-    """sysbench's CPU test, N processes with a control group each."""
-
-    unit = "events/s"
-
-    def __init__(self, count: int, tree: Tree, directory: Path) -> None:
-        self._sysbench = Sysbench(tree, count, directory)
-        self.names = self._sysbench.names
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """Their control groups."""
-        return self._sysbench.groups
-
-    def prepare(self) -> None:
-        """Prepare a place for each."""
-        self._sysbench.prepare()
-
-    def start(self) -> None:
-        """Start all."""
-        self._sysbench.start()
-
-    def check(self) -> None:
-        """Raise if one has ended by itself."""
-        self._sysbench.check()
-
-    def stop(self) -> None:
-        """Kill all."""
-        self._sysbench.stop()
-
-    def work(self, since: float, until: float) -> float | None:
-        """Events per second of all; an instance too starved to report counts as 0."""
-        return sum(rates(self._sysbench.reports(), since, until).values())
-
-    def over_time(self) -> Series:
-        """Events per second of all."""
-        return tuple(total_over_time(self._sysbench.reports()))
-
-
-def make_neighbours(spec: NeighbourSpec, tree: Tree, directory: Path) -> Neighbours:
-    """Give an arm's neighbours, not yet started."""
-    if spec.sysbench:
-        return SysbenchNeighbours(spec.sysbench, tree, directory)
-    if spec.stress_memory:
-        return StressNg(tree, "memory", spec.stress_memory, directory)
-    if spec.stress_io:
-        return StressNg(tree, "io", spec.stress_io, directory)
-    if spec.spark:
-        return Spark(tree, spec.spark, directory)
-    return Nobody()
-
-
-def require(spec: NeighbourSpec) -> None:
-    """Raise, with the command that installs it, if this host lacks what an arm needs."""
-    if spec.sysbench:
-        sysbench_binary()
-    if spec.stress_memory or spec.stress_io:
-        stress_binary()
-    if spec.spark:
-        spark_home()
 
 
 def set_quota(group: Group, cores: float) -> None:

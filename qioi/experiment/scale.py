@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from qioi.experiment.spec import ArmSpec, ExperimentSpec, NeighbourSpec
+from qioi.experiment.spec import NEIGHBOUR_KINDS, ArmSpec, ExperimentSpec, NeighbourSpec
 
 PAPER_CORES = 24
 RULE = f"neighbours: ceil(the paper's number x cores / {PAPER_CORES})"
@@ -24,9 +24,7 @@ def scale_neighbours(neighbours: NeighbourSpec, cores: int) -> NeighbourSpec:
     """Scale one arm's neighbours to this host; those of one CPU stay as many."""
     if neighbours.beside is not None:
         return neighbours
-    counts = {
-        kind: scaled(getattr(neighbours, kind), cores) for kind in ("sysbench", "stress_memory", "stress_io", "spark")
-    }
+    counts = {kind: scaled(getattr(neighbours, kind), cores) for kind in NEIGHBOUR_KINDS}
     return neighbours.model_copy(update=counts)
 
 

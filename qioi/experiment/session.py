@@ -11,8 +11,8 @@ from pathlib import Path
 
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.host import describe
+from qioi.experiment.kinds import require
 from qioi.experiment.measure import Measurement, Offer
-from qioi.experiment.neighbours import require
 from qioi.experiment.noise import complaints
 from qioi.experiment.places import standing
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
@@ -252,6 +252,7 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
     }
     extra = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
     extra += ["--sequencer-memory"] if spec.sequencer_memory else []
+    extra += ["--like-fabric"] if spec.like_fabric else []
     extra += [text for chaincode in spec.chaincodes for text in ("--chaincode", chaincode)]
     return LabOptions(
         orgs=spec.orgs,

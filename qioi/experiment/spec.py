@@ -8,11 +8,13 @@ it names in ``against``, on the same network, under the same load, in the same r
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from qioi.lab.options import Runtime
+from qioi.model import DEFAULT_SHARES
 
 #: Parts of folder names, and keys of results.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
@@ -52,9 +54,16 @@ def _distinct_contracts(names: list[str]) -> list[str]:
     return names
 
 
+def _splits(command: str) -> str:
+    if not shlex.split(command):
+        raise ValueError("accepted is a program and its arguments")
+    return command
+
+
 Name = Annotated[str, AfterValidator(_named)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, le=256)]
+Shares = Annotated[int, Field(ge=2, le=262_144)]
 
 
 class Strict(BaseModel):
@@ -74,7 +83,8 @@ class NetworkSpec(Strict):
 
     ``system`` is what runs: the bundled ledger, real Fabric from the folder ``binaries``, or a database of so many
     ``nodes`` (see qioi.lab.systems). ``store`` is where its data stand; by default where the run's folder is.
-    ``workers`` check a channel's signatures, on as many threads of the peer. ``runtime`` is how its nodes, its load
+    ``workers`` check a channel's signatures, on as many threads of the peer. ``like_fabric`` gives the bundled ledger
+    Fabric's wake-ups, log lines and runtime (docs/ledger.md). ``runtime`` is how its nodes, its load
     client and its neighbours run: as processes, or as containers of a real engine. A sequencer with
     ``sequencer_memory`` answers before its log is on disk.
 
@@ -99,6 +109,7 @@ class NetworkSpec(Strict):
     messages: Annotated[int, Field(ge=1)] | None = None
     timeout: Positive | None = None
     workers: Annotated[int, Field(ge=1, le=64)] | None = None
+    like_fabric: bool = False
 
     @model_validator(mode="after")
     def _blocks_are_of_block_mode(self) -> Self:
@@ -108,6 +119,8 @@ class NetworkSpec(Strict):
             raise ValueError("sequencer_memory is of consenter sequencer")
         if self.flags and self.system not in BENCHED:
             raise ValueError(f"flags are of the systems {' and '.join(BENCHED)}")
+        if self.like_fabric and self.system != "ledger":
+            raise ValueError("like_fabric is of the system ledger")
         if self.system == "fabric" and (self.mode, self.consenter, self.workers) != ("block", "raft", None):
             raise ValueError("system fabric has mode block and consenter raft only, and no workers")
         accepted = DATABASES.get(self.system, CONTRACTS)
@@ -187,18 +200,28 @@ class LoadSpec(Strict):
         return self
 
 
+#: What neighbours can be; each is a number of them.
+NEIGHBOUR_KINDS = ("sysbench", "stress_memory", "stress_io", "spark", "programs")
+
+
 class NeighbourSpec(Strict):
     """The neighbours, in the paper's numbers (24 cores; see qioi.experiment.scale).
 
     ``quota`` caps the CPU time of all of them together, as a part of the host's. They come during the warm-up and stay,
     or come and go at these seconds of the measured window. ``beside`` a follower, they and the last orderer that leads
     nothing have one CPU between them, to which they are pinned; their number is then that of one CPU and is not scaled.
+    ``programs`` are that many of ``command``, without a shell. Each neighbour has so many ``shares``. In ``bouts`` of
+    so many seconds they work, and are stopped for as long.
     """
 
     sysbench: Count = 0
     stress_memory: Count = 0
     stress_io: Count = 0
     spark: Count = 0
+    programs: Count = 0
+    command: Annotated[str, AfterValidator(_splits)] | None = None
+    shares: Shares = DEFAULT_SHARES
+    bouts: Positive | None = None
     quota: Annotated[float, Field(gt=0, le=1)] | None = None
     come: Annotated[float, Field(ge=0)] | None = None
     go: Positive | None = None
@@ -207,22 +230,26 @@ class NeighbourSpec(Strict):
     @property
     def count(self) -> int:
         """Their number."""
-        return self.sysbench + self.stress_memory + self.stress_io + self.spark
+        return sum(getattr(self, kind) for kind in NEIGHBOUR_KINDS)
 
     @model_validator(mode="after")
     def _somebody_comes(self) -> Self:
-        kinds = [kind for kind in ("sysbench", "stress_memory", "stress_io", "spark") if getattr(self, kind)]
+        kinds = [kind for kind in NEIGHBOUR_KINDS if getattr(self, kind)]
         if len(kinds) > 1:
             raise ValueError(f"one kind of neighbour an arm is accepted, not {' and '.join(kinds)}")
-        if not kinds and (self.quota is not None or self.come is not None or self.beside is not None):
-            raise ValueError("quota, come and beside need a neighbour")
+        if not kinds and self.model_dump(exclude_defaults=True):
+            raise ValueError("quota, come, beside, command, shares and bouts need a neighbour")
+        if (self.command is None) != (self.programs == 0):
+            raise ValueError("programs and command are given together")
+        if self.spark and (self.shares != DEFAULT_SHARES or self.bouts is not None):
+            raise ValueError("shares and bouts are not of spark")
         if (self.come is None) != (self.go is None) or (self.go is not None and self.go <= (self.come or 0)):
             raise ValueError("come and go are given together, come before go")
         return self
 
 
 class ProtectionSpec(Strict):
-    """The protection: the daemon under ``law``, or ``shares`` that are set once for peers and orderers.
+    """The protection: the daemon under ``law``, or ``shares`` that are set by hand, once, on every component.
 
     ``threshold`` is T: ``offered``, ``maximum``, or tps; the default depends on the law
     (qioi.lab.demo.default_threshold). ``daemon`` is laid over the daemon's configuration as it is.
@@ -232,7 +259,7 @@ class ProtectionSpec(Strict):
     k: Positive | None = None
     period: Annotated[float, Field(ge=0.1, le=60)] = 1.0
     threshold: Literal["offered", "maximum"] | Positive | None = None
-    shares: Annotated[int, Field(ge=2, le=262_144)] | None = None
+    shares: Shares | None = None
     daemon: dict[str, object] = {}
 
     @model_validator(mode="after")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +27,8 @@ from qioi.lab.load import LoadResult, read_result
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample
 from qioi.model import Role
-from qioi.processes.cgroups import find_hierarchy
 from qioi.processes.errors import BusyError, LabError
 from qioi.processes.tree import Tree
-
-
-@pytest.fixture
-def tree() -> Iterator[Tree]:
-    """A group of the tests' own in the real hierarchy, gone afterwards."""
-    tree = Tree(f"qioi-test-{uuid.uuid4().hex[:12]}", find_hierarchy())
-    tree.create()
-    yield tree
-    tree.remove(grace=0)
 
 
 def test_a_quota_caps_a_real_group(tree: Tree) -> None:

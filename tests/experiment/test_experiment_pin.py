@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from qioi.kernel.threads import threads_of
 from qioi.lab import readiness
 from qioi.lab.network import Network, Node
 from qioi.model import Role
-from qioi.processes.cgroups import Group, find_hierarchy
+from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
 
@@ -31,14 +30,6 @@ for _ in range(2):
     print("started", flush=True)
     sys.stdin.readline()
 """
-
-
-@pytest.fixture
-def tree() -> Iterator[Tree]:
-    tree = Tree(f"qioi-test-{uuid.uuid4().hex[:12]}", find_hierarchy())
-    tree.create()
-    yield tree
-    tree.remove(grace=0)
 
 
 def allowed(group: Group) -> list[set[int]]:
