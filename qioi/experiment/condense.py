@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from qioi.experiment.drivers import Driven, client_metrics
+from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.neighbours import Neighbours
 from qioi.experiment.plan import Cell
 from qioi.lab.daemon import DAEMON_GROUP
@@ -28,10 +29,14 @@ LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER, Role.REPLICA)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Noted beside each sample: epoch seconds, our own CPU seconds, PSI io seconds, the daemon's memory in MB."""
+    """Noted beside each sample: epoch seconds, CPU seconds of our own and of the kernel itself, PSI io seconds.
+
+    ``daemon`` is the daemon's memory in MB.
+    """
 
     time: float
     own: float
+    kernel: float
     io: float
     daemon: float
 
@@ -48,7 +53,8 @@ class Traces:
         """Take a look."""
         io = Path("/proc/pressure/io")
         waited = some_total(io.read_text()) if io.exists() else None
-        self.looks.append(Look(time.time(), time.process_time(), waited or 0.0, memory(daemon.pids())))
+        used = memory(daemon.pids())
+        self.looks.append(Look(time.time(), time.process_time(), kernel_seconds(), waited or 0.0, used))
 
     def within(self, start: float, end: float) -> list[Look]:
         """Give the looks of the window."""
@@ -153,19 +159,29 @@ def machine_wide(
     """Give how quiet the machine was; :mod:`qioi.experiment.noise` judges these metrics."""
     quiet = cut.quiet(cores)
     daemon = cut.cores((DAEMON_GROUP,)) if cell.arm.protection is not None and cell.arm.protection.law else 0.0
-    watching = (looks[-1].own - looks[0].own) / (looks[-1].time - looks[0].time) if len(looks) > 1 else 0.0
+    watching, kernel, waiting = a_second(looks)
     known = ours["ledger.cores"] + ours["client.cores"] + ours.get("neighbours.cores", 0.0) + daemon + watching
     metrics = {
         "steal": 100 * quiet.steal,
-        "others": max(0.0, 100 * (quiet.cores_busy - known) / cores),
+        "kernel": 100 * kernel / cores,
+        "others": max(0.0, 100 * (quiet.cores_busy - known - kernel) / cores),
+        "pressure.io": 100 * waiting,
     }
     if quiet.pressure is not None:
         metrics["pressure"] = 100 * quiet.pressure
-    if len(looks) > 1:
-        metrics["pressure.io"] = 100 * (looks[-1].io - looks[0].io) / (looks[-1].time - looks[0].time)
     if daemon:
         metrics |= {"daemon.cores": daemon, "daemon.memory": max((look.daemon for look in looks), default=0.0)}
     return metrics
+
+
+def a_second(looks: Sequence[Look]) -> tuple[float, float, float]:
+    """Give CPU of our own and of the kernel itself in cores, and the part of the time that waited for I/O."""
+    if len(looks) < 2:
+        return 0.0, 0.0, 0.0
+    first, last = looks[0], looks[-1]
+    seconds = last.time - first.time
+    kernel = max(0.0, last.kernel - first.kernel)
+    return (last.own - first.own) / seconds, kernel / seconds, (last.io - first.io) / seconds
 
 
 def speed_of_reaction(samples: Sequence[Sample], roles: Mapping[str, Role], traces: Traces) -> dict[str, float]:

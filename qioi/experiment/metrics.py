@@ -45,6 +45,7 @@ METRICS: dict[str, Metric] = {
     "release": Metric("neighbours' end to shares at default", "s", -1),
     "flush.p95": Metric("disk flush of 4 KiB, p95", "ms", -1),
     "steal": Metric("steal", "%", -1),
+    "kernel": Metric("CPU of the kernel's threads and of interrupts", "%", -1),
     "others": Metric("CPU of processes outside the lab", "%", -1),
     "pressure": Metric("PSI cpu some", "%"),
     "pressure.io": Metric("PSI io some", "%"),

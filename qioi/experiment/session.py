@@ -11,6 +11,7 @@ from pathlib import Path
 
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.host import describe
+from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.kinds import require
 from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.noise import complaints
@@ -137,9 +138,10 @@ class Session:
             folder.mkdir(parents=True, exist_ok=True)
             with self._lab(spec, folder / "logs") as (lab, network), LoadRun(lab, probe_of(spec), folder) as run:
                 used = (*(node.name for node in network.nodes), CLIENT_GROUP)
-                before, since = snapshot(), cpu_seconds(lab, used)
+                before, since = snapshot(), cpu_seconds(lab, used) + kernel_seconds()
                 maxima[name] = run_to_end(run, lab).figures.throughput
-                noise = disturbance(before, snapshot(), cpu_seconds(lab, used) - since, self._plan.cores)
+                ours = cpu_seconds(lab, used) + kernel_seconds() - since
+                noise = disturbance(before, snapshot(), ours, self._plan.cores)
             if maxima[name] <= 0:
                 raise LabError(f"network {name} committed nothing in the probe: no load can be derived from it")
             self._done += PROBE_SECONDS
@@ -226,7 +228,7 @@ def cpu_seconds(lab: Lab, groups: Iterable[str]) -> float:
 
 
 def disturbance(before: Snapshot, after: Snapshot, ours: float, cores: int) -> list[str]:
-    """Name what disturbed the search for a maximum; ``ours`` is the lab's CPU time in seconds."""
+    """Name what disturbed the search for a maximum; ``ours`` is CPU time of the lab and the kernel itself, in s."""
     quiet = between(before, after, cores)
     others = max(0.0, quiet.cores_busy - ours / quiet.seconds)
     return complaints({"steal": 100 * quiet.steal, "others": 100 * others / cores})

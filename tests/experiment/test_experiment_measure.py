@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qioi.experiment.condense import Traces, speed_of_reaction
+from qioi.experiment.condense import Look, Traces, a_second, speed_of_reaction
 from qioi.experiment.drivers import (
     QUARTILES,
     caliper_result,
@@ -17,6 +17,7 @@ from qioi.experiment.drivers import (
     stages,
     together,
 )
+from qioi.experiment.kernel_work import TICKS, kernel_seconds, thread_seconds
 from qioi.experiment.metrics import known_metric, metric
 from qioi.experiment.neighbours import set_quota
 from qioi.experiment.profiling import Profiler
@@ -212,3 +213,33 @@ def test_what_disturbed_the_look_for_a_maximum_is_said(ours: float, steal: float
     found = disturbance(before, after, ours, 2)
     assert len(found) == len(said)
     assert all(part in text for part, text in zip(said, found, strict=True))
+
+
+def test_the_kernel_s_own_time_is_of_its_threads_alone(tmp_path: Path) -> None:
+    stats = {
+        "2": "2 (kthreadd) S 0 0 0 0 -1 0 0 0 0 0 5 5",
+        "9": "9 (jbd2/sda (x) 1-8) S 2 0 0 0 -1 0 0 0 0 0 30 70",
+        "40": "40 (qioi-ledger) S 1 0 0 0 -1 0 0 0 0 0 900 900",
+    }
+    for pid, text in stats.items():
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "stat").write_text(text)
+    (tmp_path / "77").mkdir()  # it has ended between two calls
+    (tmp_path / "meminfo").write_text("-")
+    assert list(thread_seconds(tmp_path)) == [100 / TICKS]
+
+
+def test_this_kernel_has_worked() -> None:
+    before = kernel_seconds()
+    assert before > 0
+    assert kernel_seconds() >= before
+
+
+def test_what_a_window_had_a_second_is_between_its_first_look_and_its_last() -> None:
+    looks = [Look(10.0, 1.0, 5.0, 2.0, 0.0), Look(11.0, 9.0, 9.0, 9.0, 0.0), Look(14.0, 1.4, 6.0, 4.0, 0.0)]
+    assert a_second(looks) == pytest.approx((0.1, 0.25, 0.5))
+    assert a_second(looks[:1]) == (0.0, 0.0, 0.0)
+
+
+def test_time_that_ended_threads_took_along_is_no_negative_time() -> None:
+    assert a_second([Look(0.0, 0.0, 5.0, 0.0, 0.0), Look(1.0, 0.0, 4.0, 0.0, 0.0)])[1] == 0.0
