@@ -26,10 +26,19 @@ from qioi.lab.figures import LoadFigures
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun, read_result
 from qioi.lab.network import Network
+from qioi.processes.cgroups import Group
 from qioi.processes.tree import Tree
 
 #: Seconds that a burst of load lasts, and seconds that the daemon runs before the first burst.
 BURST, LEAD = 6.0, 8.0
+
+
+class Siblings(Tree):
+    """Groups beside the lab's parent group, so that each weighs as much as the whole ledger."""
+
+    def group(self, name: str) -> Group:
+        """Name a sibling."""
+        return Group(self.hierarchy, f"{self.name}-{name}")
 
 
 class Bench:
@@ -117,11 +126,7 @@ def main(
     arms: dict[str, list[LoadFigures]] = {}
     with contextlib.ExitStack() as stack:
         lab, network = stack.enter_context(place.network())
-        tree = lab.tree
-        if beside == "parent":
-            tree = Tree(f"{lab.tree.name}-neighbours")
-            tree.create()
-            stack.callback(tree.remove)
+        tree = Siblings(lab.tree.name) if beside == "parent" else lab.tree
         bench = Bench(lab, network, place.results, rate, every)
         bench.bursts("warm", 1)
         time.sleep(3.0)

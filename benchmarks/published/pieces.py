@@ -154,6 +154,15 @@ PIECES = (
         runs=3,
     ),
     Piece(
+        "bursts-parent",
+        "The same with each of the 16 sysbench beside the ledger's parent group, as heavy as the whole ledger",
+        ("bench_bursts.py", "--bursts", "3", "--beside", "parent", "--output", "{out}"),
+        (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_bursts.py"),
+        13,
+        readers.bursts,
+        runs=3,
+    ),
+    Piece(
         "headline-like-fabric",
         "The same with a ledger that saves no wake-ups",
         (
