@@ -15,12 +15,17 @@ from pathlib import Path
 import click
 from published import curves, pictures, record
 from published.documents import Drawer
+from published.experiments import ExperimentDrawer
 from published.measure import UnmeasuredError, is_current, measure
 from published.pieces import PIECES
 from published.record import Record
 
+from qioi.experiment import catalogue
+
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "figures" / "data"
+#: What `make experiments` keeps.
+EXPERIMENTS = ROOT / "docs" / "experiments"
 
 
 def documents() -> list[Path]:
@@ -85,13 +90,18 @@ def draw(check: bool) -> None:
     """Put the figures into README and docs, and draw the pictures."""
     try:
         records = record.load_all(DATA)
-        drawer = Drawer(ROOT, records, {piece.name: piece.code for piece in PIECES})
+        drawers = (
+            Drawer(ROOT, records, {piece.name: piece.code for piece in PIECES}),
+            ExperimentDrawer(EXPERIMENTS, catalogue.names()),
+        )
         differing = []
         for file in documents():
-            text = file.read_text()
-            drawn = drawer.draw(text, str(file.relative_to(ROOT)))
+            text, name = file.read_text(), str(file.relative_to(ROOT))
+            drawn = text
+            for drawer in drawers:
+                drawn = drawer.draw(drawn, name)
             if drawn != text:
-                differing.append(str(file.relative_to(ROOT)))
+                differing.append(name)
                 if not check:
                     file.write_text(drawn)
     except ValueError as error:

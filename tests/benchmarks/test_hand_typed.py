@@ -14,7 +14,7 @@ LABEL = re.compile(r"\*(?:Taken by hand|By experiment), \d{4}-\d\d-\d\d[^*]*`[0-
 #: What `make experiments` keeps, of the runs that are named as such.
 KEPT = sorted((ROOT / "docs/experiments").glob("*/run.json"))
 #: What `make figures` draws, which has labels of its own.
-DRAWN = re.compile(r"<!-- figures? .*?<!-- /figures? -->", re.DOTALL)
+DRAWN = re.compile(r"<!-- (figures?|experiment) .*?<!-- /\1 -->", re.DOTALL)
 MEASURED = re.compile(r"\d (?:ms|us|tps)\b|\dx\b")
 #: So many rows of a section with measured values are a table of results; a goal or a setting is one row.
 ROWS = 2

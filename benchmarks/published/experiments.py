@@ -1,0 +1,169 @@
+"""Experiments in documents: what `make experiments` has kept in docs/experiments, as the experiments' own page has it.
+
+    <!-- experiment fig_9 claims -->
+    …
+    <!-- /experiment -->
+
+    <!-- experiment fig_9 values metrics=throughput,mean arms=alone,s16 network=kafka load=saturating -->
+    …
+    <!-- /experiment -->
+
+    Kafka agrees: <!-- outcome fig_9 -->4 of 5 sentences agree<!-- /outcome -->
+
+``claims`` are the papers' sentences and the project's goals beside what came out, ``values`` a row for each cell.
+`make figures` fills them, and a test holds every document to the kept runs. The marks say which experiment was not
+kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from qioi.experiment.errors import SpecError
+from qioi.experiment.method import quiet_ones, warnings
+from qioi.experiment.spec import FigureSpec
+from qioi.experiment.store import Store
+from qioi.experiment.summary import Summary
+from qioi.experiment.tables import Entry, Row, table
+from qioi.experiment.verdicts import Claim, claim, goal
+
+_TABLE = re.compile(
+    r"(?P<head><!-- experiment (?P<name>\w+) (?P<kind>claims|values)(?P<options>(?: \w+=[\w.,-]+)*) -->\n)"
+    r"(?P<body>.*?)(?P<tail><!-- /experiment -->)",
+    re.DOTALL,
+)
+_OUTCOME = re.compile(r"(?P<head><!-- outcome (?P<name>\w+) -->)(?P<body>[^<\n]*)(?P<tail><!-- /outcome -->)")
+_MARK = re.compile(r"<!-- /?(?:experiment|outcome)\b[^>]*-->")
+#: Options of ``values``, and which of them are lists.
+_OPTIONS = {"metrics": True, "arms": True, "loads": True, "load": False, "network": False}
+NOT_KEPT = "not measured"
+
+
+class ExperimentDrawer:
+    """Draws kept runs into documents. ``known`` are the names of all experiments; a run of one may be missing."""
+
+    def __init__(self, kept: Path, known: Sequence[str]) -> None:
+        self._kept = kept
+        self._known = known
+        self._read: dict[str, Summary | None] = {}
+
+    def draw(self, text: str, document: str) -> str:
+        """Give a document's text with every table as its run has it; ValueError names what can't be drawn."""
+        drawn = _TABLE.sub(lambda found: found["head"] + self._table(found, document) + found["tail"], text)
+        drawn = _OUTCOME.sub(lambda found: found["head"] + self._outcome(found, document) + found["tail"], drawn)
+        marks = len(_MARK.findall(text))
+        pairs = len(_TABLE.findall(text)) + len(_OUTCOME.findall(text))
+        if marks != 2 * pairs:
+            raise ValueError(f"{document}: {marks} marks of experiments make {pairs} pairs: one is misspelt or open")
+        return drawn
+
+    def _summary(self, name: str, document: str) -> Summary | None:
+        """Read a run once; ``None``: it was not kept."""
+        if name not in self._known:
+            raise ValueError(f"{document}: no experiment {name!r}; qioi experiment list has them all")
+        if name not in self._read:
+            store = Store(self._kept / name)
+            try:
+                found = Summary(store) if store.begun else None
+            except SpecError as error:
+                raise ValueError(f"{document}: {'; '.join(error.problems)}") from error
+            self._read[name] = found if found and found.repeats else None
+        return self._read[name]
+
+    def _outcome(self, found: re.Match[str], document: str) -> str:
+        summary = self._summary(found["name"], document)
+        return NOT_KEPT if summary is None else outcome(summary)
+
+    def _table(self, found: re.Match[str], document: str) -> str:
+        summary = self._summary(found["name"], document)
+        if summary is None:
+            return "Not measured yet.\n"
+        if found["kind"] == "claims":
+            lines = claims(summary)
+        else:
+            try:
+                lines = values(summary, dict(part.split("=", 1) for part in found["options"].split()))
+            except ValueError as error:
+                raise ValueError(f"{document}: experiment {found['name']}: {error}") from error
+        return "\n".join([*lines, "", label(summary), ""])
+
+
+def claims(summary: Summary) -> list[str]:
+    """Lay the papers' sentences and the goals out as Markdown."""
+    rows = [(one, "paper") for one in (claim(verdict, summary) for verdict in summary.verdicts())]
+    rows += [(one, "goal") for one in (goal(its, summary) for its in summary.outcomes())]
+    return ["| | there | here | from, to | |", "| --- | --- | --- | --- | --- |", *(spelled(*row) for row in rows)]
+
+
+def spelled(one: Claim, kind: str) -> str:
+    """Write one sentence or goal as a row."""
+    bound = one.bound if kind == "paper" else f"goal: {one.bound}"
+    return row((one.what, bound, one.ours, one.values or "-", one.word))
+
+
+def values(summary: Summary, options: Mapping[str, str]) -> list[str]:
+    """Lay cells out as Markdown, a row each; ValueError says which option there is not."""
+    if unknown := options.keys() - _OPTIONS.keys():
+        raise ValueError(f"no option {', '.join(sorted(unknown))}; there are {', '.join(_OPTIONS)}")
+    if "metrics" not in options:
+        raise ValueError("metrics= is missing")
+    wanted = {key: text.split(",") if _OPTIONS[key] else text for key, text in options.items()}
+    found = table(summary, FigureSpec.model_validate({"kind": "table", "title": "values", **wanted}))
+    if not found.rows:
+        raise ValueError(f"no cell has {', '.join(f'{key}={text}' for key, text in options.items())}")
+    head = ["", *found.headings]
+    return [row(head), "| --- |" + " --- |" * len(found.headings), *rows(found.rows)]
+
+
+def rows(found: Sequence[Row]) -> Iterator[str]:
+    """Write a table's rows."""
+    for one in found:
+        yield row((one.title, *map(cell, one.entries)))
+
+
+def cell(entry: Entry) -> str:
+    """Write one value with its spread, and its ratios to the arm that it is compared with and to alone."""
+    spread = f" ({entry.spread})" if entry.spread else ""
+    ratios = ", ".join(filter(None, (entry.ratio, entry.alone and f"{entry.alone} of alone")))
+    return f"{entry.value}{spread}" + (f"; {ratios}" if ratios else "")
+
+
+def row(cells: Sequence[str]) -> str:
+    """Write a row; a bar within a cell would end it."""
+    return "| " + " | ".join(text.replace("|", "/") for text in cells) + " |"
+
+
+def label(summary: Summary) -> str:
+    """Say of what, when and where it was measured, and why its figures may not be trusted."""
+    host = summary.document.host
+    day = host.at.split()[0].split("T")[0]
+    text = (
+        f"*By experiment, {day}, `{host.versions.get('commit', 'unknown')}`*: `{command(summary)}`, "
+        f"{quiet_ones(summary)} quiet of {len(summary.repeats)} repeats; {host.cores} cores, Linux {host.kernel}, "
+        f"cgroup v{host.cgroup_version}."
+    )
+    return " ".join([text, *warnings(summary)])
+
+
+def command(summary: Summary) -> str:
+    """Give the command as a reader would type it."""
+    timing, standard = summary.document.timing, summary.spec.standard
+    is_standard = standard is None or (timing.warmup, timing.duration) == (standard.warmup, standard.duration)
+    options = " --standard" * is_standard + " --paper-size" * summary.plan.paper_size
+    return f"qioi experiment run {summary.spec.name}{options}"
+
+
+def outcome(summary: Summary) -> str:
+    """Sum a run up in a few words."""
+    agree = [one.agrees for one in summary.verdicts()]
+    reached = [one.reached for one in summary.outcomes()]
+    parts = []
+    if agree:
+        still = f", {agree.count(None)} open" if None in agree else ""
+        parts.append(f"{agree.count(True)} of {len(agree)} sentences agree{still}")
+    if reached:
+        parts.append(f"{reached.count(True)} of {len(reached)} goals reached")
+    doubt = [] if summary.trusted else ["too noisy to be trusted"]
+    return "; ".join([*(parts or ["measured"]), *doubt])
