@@ -61,6 +61,15 @@ class Adaptive(Struct, frozen=True):
         """Where the share goes when nothing is needed."""
         return float(self.bounds.clamp(self.default))
 
+    @property
+    def stride(self) -> float:
+        """The largest factor of one raise. Beside heavy neighbours, whom the ceiling follows, it is half of that one.
+
+        Two steps of the usual size would pile up a backlog for a period more, and beside a parent group's neighbours
+        cost a Raft leader.
+        """
+        return max(self.tuning.step_cap, self.bounds.ceiling / (2 * self.rest))
+
     def framed(self, default: int, bounds: Bounds) -> Adaptive:
         """Go on with another default and other bounds."""
         return replace(self, default=default, bounds=bounds).at(self.share)
@@ -137,7 +146,7 @@ class Adaptive(Struct, frozen=True):
             return None
         # The step aims at where this rule ends: below the threshold that is the lower need.
         target = tuning.low if below else tuning.high
-        growth = min(tuning.step_cap - 1, max(odds(need) / odds(target) - 1, error or 0.0))
+        growth = min(self.stride - 1, max(odds(need) / odds(target) - 1, error or 0.0))
         why = f"waits {need:.0%} of its runnable time behind foreign work"
         if below:
             why += f", {error:.0%} below its threshold"

@@ -25,7 +25,7 @@ class Tuning:
     slow: float = 5.0
     lasts: float = 0.9  # a need that has lasted for a second, of a clock that may be late
     settle: float = 0.5  # between two raises, so that the second sees what the first has done
-    step_cap: float = 8.0  # largest factor of one raise
+    step_cap: float = 8.0  # largest factor of one raise below the usual ceiling
     onset_step: float = 16.0  # first raise at an onset, in defaults: what this law had come to two periods later
     dead_band: float = 0.05  # smaller moves, as a share of the value, are not made
     surplus: float = 0.10  # A this far above T: the tenant has what it is owed

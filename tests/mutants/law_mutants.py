@@ -43,6 +43,11 @@ ADAPTIVE = of(
         "if False:",
     ),
     ("adaptive: does not wait for a raise's effect", "if seen.now - memory.raised_at < tuning.settle:", "if False:"),
+    (
+        "adaptive: goes no farther beside heavy neighbours",
+        "growth = min(self.stride - 1,",
+        "growth = min(tuning.step_cap - 1,",
+    ),
     ("adaptive: raises without a dead band", "if growth < tuning.dead_band:", "if False:"),
     (
         "adaptive: leaves a shortfall out of the step",
@@ -199,6 +204,13 @@ UNHEARD = of(
         "unheard: a doubt needs no work",
         "one.cpus >= WORKS and one.rates.need >= WAITS\n\n\n",
         "one.rates.need >= WAITS\n\n\n",
+    ),
+    ("unheard: a few are most of them", "max(SEVERAL, MOST * len(works))", "SEVERAL"),
+    ("unheard: one is several", "max(SEVERAL, MOST * len(works))", "MOST * len(works)"),
+    (
+        "unheard: most are believed again at once",
+        "if may_begin and most_wait(works.values()):",
+        "if most_wait(works.values()):",
     ),
     (
         "unheard: doubts come as often as ever",

@@ -244,6 +244,13 @@ def test_small_moves_fall_into_the_dead_band() -> None:
     assert "dead band" in reason
 
 
+def test_beside_heavy_neighbours_the_first_raise_goes_half_of_the_way_to_what_outweighs_them() -> None:
+    reading = DelayReading("peer0", 0.0, 5.0, 0, 1.0)
+    for ceiling, share in ((16_384, 8_192), (65_536, 32_768), (4_096, 4_096)):
+        law, _ = Adaptive.start(bounds=Bounds(1024, ceiling)).step(replace(seen(1), delay=reading))
+        assert law.memory.share == share
+
+
 def test_a_reading_over_no_time_is_ignored() -> None:
     law, _ = Adaptive.start(bounds=LIMITS).step(replace(seen(1), delay=DelayReading("peer0", 1.0, 9.0, 1, 0.0)))
     assert law.memory.share == 1024

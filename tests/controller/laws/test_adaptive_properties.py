@@ -31,7 +31,7 @@ def test_never_outside_the_bounds_whatever_is_seen(inputs: list[Seen], default: 
         before = law.memory.share
         law, verdict = law.step(one)
         assert floor <= verdict.shares <= ceiling
-        assert law.memory.share <= max(before * Tuning().step_cap, law.rest * Tuning().onset_step) + 1
+        assert law.memory.share <= max(before * law.stride, law.rest * Tuning().onset_step) + 1
 
 
 @given(st.floats(0, 0.99), st.floats(0, 0.99), st.floats(1024, 16384))

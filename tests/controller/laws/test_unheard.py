@@ -15,6 +15,7 @@ from qioi.controller.laws.unheard import (
     PAUSE,
     RARELY,
     RUNNABLE,
+    SEVERAL,
     SOME,
     TRIAL,
     WAITS,
@@ -27,6 +28,13 @@ from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 CROWDED = HostLoad(idle=0.0, foreign=1.0)
 STARVED = (0.02, 1.8)  # CPUs that it uses, and threads that wait
 REFUSED = (0.03, 0.6)  # a peer beside 32 sysbench, whose ledger has no leader: each call fails at once
+
+
+#: CPUs and threads that wait, of 3 orderers, 4 chaincodes and 4 peers beside 16 sysbench, each of which weighs as much
+#: as all of them: without a load in the worst second of fourteen, and in the second second of a burst.
+IDLE = [(0.009, 0.05), (0.005, 0.11), (0.004, 0.05), *[(0.001, 0.07)] * 4, *[(0.002, 0.08)] * 4]
+BURST = [(0.001, 1.55), (0.002, 1.64), (0.001, 1.57), (0.001, 0.86), (0.0003, 0.99), (0.001, 1.45), (0.0002, 0.87),
+         (0.002, 0.97), (0.003, 1.21), (0.003, 1.98), (0.003, 2.08)]  # fmt: skip
 
 
 def delay(run: float, wait: float, *, name: str = "peer0", interval: float = 1.0) -> DelayReading:
@@ -98,6 +106,28 @@ def test_what_waits_all_the_time_and_works_in_between_is_tried_and_each_time_lat
     assert begins[2] - begins[1] == pytest.approx(TRIAL + 2 * PAUSE + DOUBTS, abs=2 * interval)
     assert len(begins) == 3
     assert not one.presumed
+
+
+def test_most_of_a_channel_s_components_at_once_are_believed_at_once() -> None:
+    idle, presumed = watch(14, *IDLE)
+    assert presumed == []
+    _, presumed = watch(TRIAL, *BURST, before=idle, since=14.0)
+    assert presumed[0] <= 16
+
+
+def test_few_components_are_not_most_of_them() -> None:
+    waits, sleeps = (0.001, 1.8), (0.001, 0.1)
+    assert watch(PAUSE, *[waits] * (SEVERAL - 1))[1] == []
+    assert watch(PAUSE, *[waits] * SEVERAL, *[sleeps] * (SEVERAL + 1))[1] == []
+    assert watch(3, *[waits] * SEVERAL, *[sleeps] * SEVERAL)[1]
+
+
+def test_what_came_to_nothing_is_not_believed_again_for_a_while() -> None:
+    end = TRIAL + 10
+    one, presumed = watch(end, *BURST)
+    assert presumed
+    assert not one.presumed
+    assert watch(PAUSE - 20, *BURST, before=one, since=end)[1] == []
 
 
 def test_calls_that_come_in_bursts_leave_a_doubt_too() -> None:
