@@ -13,7 +13,8 @@ data yet the marks say so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from published import code, spell
@@ -28,7 +29,27 @@ _FIGURE = re.compile(
     r"(?P<head><!-- figure (?P<name>[\w-]+) (?P<row>[\w.-]+) (?P<column>[\w-]+) -->)"
     r"(?P<body>[^<\n]*)(?P<tail><!-- /figure -->)"
 )
+#: Gives what is to stand between two marks of a document, which it names in its errors.
+Painter = Callable[[re.Match[str], str], str]
 _MARK = re.compile(r"<!-- /?figures?\b[^>]*-->")
+
+
+def fill(text: str, document: str, mark: re.Pattern[str], drawn: Mapping[re.Pattern[str], Painter]) -> str:
+    """Give a text with what is drawn between each pair of marks: a pattern's ``head`` and ``tail``.
+
+    ValueError says that not each ``mark`` is one of a pair.
+    """
+    marks, pairs = len(mark.findall(text)), sum(len(pattern.findall(text)) for pattern in drawn)
+    if marks != 2 * pairs:
+        raise ValueError(f"{document}: {marks} marks of figures make {pairs} pairs: one is misspelt or left open")
+    for pattern, paint in drawn.items():
+        text = pattern.sub(partial(framed, paint, document), text)
+    return text
+
+
+def framed(paint: Painter, document: str, found: re.Match[str]) -> str:
+    """Give two marks with what is drawn between them."""
+    return found["head"] + paint(found, document) + found["tail"]
 
 
 class Drawer:
@@ -45,13 +66,7 @@ class Drawer:
 
     def draw(self, text: str, document: str) -> str:
         """Give a document's text with every figure as its record has it; ValueError names what can't be drawn."""
-        drawn = _TABLE.sub(lambda found: found["head"] + self._table(found, document) + found["tail"], text)
-        drawn = _FIGURE.sub(lambda found: found["head"] + self._figure(found, document) + found["tail"], drawn)
-        marks = len(_MARK.findall(text))
-        pairs = len(_TABLE.findall(text)) + len(_FIGURE.findall(text))
-        if marks != 2 * pairs:
-            raise ValueError(f"{document}: {marks} marks of figures make {pairs} pairs: one is misspelt or left open")
-        return drawn
+        return fill(text, document, _MARK, {_TABLE: self._table, _FIGURE: self._figure})
 
     def _record(self, name: str, document: str) -> Record | None:
         """Find a record; ``None``: its piece is not measured yet."""

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from published.documents import fill
 from qioi.experiment.errors import SpecError
 from qioi.experiment.method import quiet_ones, warnings
 from qioi.experiment.spec import FigureSpec
@@ -51,13 +52,7 @@ class ExperimentDrawer:
 
     def draw(self, text: str, document: str) -> str:
         """Give a document's text with every table as its run has it; ValueError names what can't be drawn."""
-        drawn = _TABLE.sub(lambda found: found["head"] + self._table(found, document) + found["tail"], text)
-        drawn = _OUTCOME.sub(lambda found: found["head"] + self._outcome(found, document) + found["tail"], drawn)
-        marks = len(_MARK.findall(text))
-        pairs = len(_TABLE.findall(text)) + len(_OUTCOME.findall(text))
-        if marks != 2 * pairs:
-            raise ValueError(f"{document}: {marks} marks of experiments make {pairs} pairs: one is misspelt or open")
-        return drawn
+        return fill(text, document, _MARK, {_TABLE: self._table, _OUTCOME: self._outcome})
 
     def _summary(self, name: str, document: str) -> Summary | None:
         """Read a run once; ``None``: it was not kept."""

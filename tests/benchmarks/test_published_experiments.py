@@ -78,8 +78,8 @@ def test_what_was_not_kept_is_said(drawer: ExperimentDrawer) -> None:
     ("mark", "said"),
     [
         ("<!-- outcome nothing --><!-- /outcome -->", "page.md: no experiment 'nothing'"),
-        ("<!-- experiment toy claims -->\n", "1 marks of experiments make 0 pairs"),
-        ("<!-- experiment toy verdicts -->\n<!-- /experiment -->", "2 marks of experiments make 0 pairs"),
+        ("<!-- experiment toy claims -->\n", "1 marks of figures make 0 pairs"),
+        ("<!-- experiment toy verdicts -->\n<!-- /experiment -->", "2 marks of figures make 0 pairs"),
         ("<!-- experiment toy values -->\n<!-- /experiment -->", "experiment toy: metrics= is missing"),
         ("<!-- experiment toy values metrics=p95 rows=a -->\n<!-- /experiment -->", "no option rows"),
         (
