@@ -14,6 +14,7 @@ import psutil
 from qioi.experiment.drivers import Driven, client_metrics
 from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.neighbours import Neighbours
+from qioi.experiment.noise import others
 from qioi.experiment.plan import Cell
 from qioi.lab.daemon import DAEMON_GROUP
 from qioi.lab.figures import Series
@@ -164,7 +165,7 @@ def machine_wide(
     metrics = {
         "steal": 100 * quiet.steal,
         "kernel": 100 * kernel / cores,
-        "others": max(0.0, 100 * (quiet.cores_busy - known - kernel) / cores),
+        "others": others(quiet.cores_busy, known + kernel, cores),
         "pressure.io": 100 * waiting,
     }
     if quiet.pressure is not None:

@@ -25,6 +25,14 @@ CRITERIA = (
 )
 
 
+def others(busy: float, known: float, cores: int) -> float:
+    """Give what processes outside of the lab used, in % of the machine.
+
+    ``busy`` is what all of it used, ``known`` the lab, this process and the kernel itself, both in cores.
+    """
+    return max(0.0, 100 * (busy - known) / cores)
+
+
 def complaints(metrics: Mapping[str, float]) -> list[str]:
     """Name what disturbed one cell; empty if it was quiet."""
     return [

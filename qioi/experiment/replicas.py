@@ -13,6 +13,8 @@ import msgspec
 from msgspec import Struct, field
 
 from qioi.experiment.condense import CellFigures
+from qioi.experiment.kernel_work import kernel_seconds
+from qioi.experiment.noise import others
 from qioi.experiment.plan import Cell
 from qioi.lab.machine import between, snapshot
 from qioi.lab.network import find_binary
@@ -78,19 +80,24 @@ def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> 
     """Run the benchmark, and write the cell's folder."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "bench.json"
-    before = snapshot()
+    before, since = snapshot(), ours()
     run(command(cell, seed, file, smoke=smoke), directory / "bench.log", cell.seconds + SLACK)
-    quiet = between(before, snapshot(), cores := len(os.sched_getaffinity(0)))
+    quiet, used = between(before, snapshot(), cores := len(os.sched_getaffinity(0))), ours() - since
     found = msgspec.json.decode(file.read_bytes(), type=Found)
     metrics = condense(found, cell)
-    if cell.network.system == "replicas":
-        # Starting and ending the replicas is not known apart: it counts as ours, all of it.
-        metrics["steal"] = 100 * quiet.steal
-        metrics["pressure"] = 100 * (quiet.pressure or 0.0)
-        metrics["others"] = max(0.0, 100 * (quiet.cores_busy - cores) / cores)
+    # The simulator measures its costs on this machine, so what disturbs that disturbs its result.
+    metrics["steal"] = 100 * quiet.steal
+    metrics["pressure"] = 100 * (quiet.pressure or 0.0)
+    metrics["others"] = others(quiet.cores_busy, used / quiet.seconds, cores)
     figures = CellFigures(cell.key, metrics, {}, "", time.time() - found.seconds)
     (directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n")
     return figures
+
+
+def ours() -> float:
+    """Give the CPU seconds of this process, its children and theirs that were waited for, and the kernel itself."""
+    times = os.times()
+    return sum(times[:4]) + kernel_seconds()
 
 
 def command(cell: Cell, seed: int, file: Path, *, smoke: bool) -> list[str]:

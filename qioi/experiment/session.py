@@ -14,7 +14,7 @@ from qioi.experiment.host import describe
 from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.kinds import require
 from qioi.experiment.measure import Measurement, Offer
-from qioi.experiment.noise import complaints
+from qioi.experiment.noise import complaints, others
 from qioi.experiment.places import standing
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.replicas import measure_replicas
@@ -230,8 +230,7 @@ def cpu_seconds(lab: Lab, groups: Iterable[str]) -> float:
 def disturbance(before: Snapshot, after: Snapshot, ours: float, cores: int) -> list[str]:
     """Name what disturbed the search for a maximum; ``ours`` is CPU time of the lab and the kernel itself, in s."""
     quiet = between(before, after, cores)
-    others = max(0.0, quiet.cores_busy - ours / quiet.seconds)
-    return complaints({"steal": 100 * quiet.steal, "others": 100 * others / cores})
+    return complaints({"steal": 100 * quiet.steal, "others": others(quiet.cores_busy, ours / quiet.seconds, cores)})
 
 
 def title(cell: Cell, cells: Sequence[Cell]) -> str:

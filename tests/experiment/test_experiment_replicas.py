@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from toy_experiment import DOCUMENT, load
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.plan import Cell, make_plan
-from qioi.experiment.replicas import Found, command, condense, run
+from qioi.experiment.replicas import Found, command, condense, measure_replicas, ours, run
 from qioi.experiment.spec import BENCHED
 from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
@@ -49,6 +50,28 @@ def test_the_result_becomes_metrics() -> None:
     assert metrics["client.cores"] == pytest.approx(0.02)
     assert (metrics["primary.batch"], metrics["backup.batch"]) == (50, 25)
     assert (metrics["cpu.batch"], metrics["signatures"], metrics["varied"]) == (250, 75, 5)
+
+
+BURNS = "import time\nwhile time.process_time() < 0.5: pass"
+
+
+def test_what_children_and_theirs_have_used_is_ours(tmp_path: Path) -> None:
+    before = ours()
+    run(["sh", "-c", f"{sys.executable} -c '{BURNS}'; true"], tmp_path / "log", 60)
+    assert ours() - before >= 0.4  # of 0.5, in steps of 0.01
+
+
+@pytest.mark.slow
+def test_work_of_others_beside_replicas_is_seen(tmp_path: Path) -> None:
+    """A busy process beside real and simulated replicas, which ended by itself and was not waited for."""
+    for name in ("rdb_fig_7", "rdb_fig_9"):
+        cell = cells(name)[0]
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+            try:
+                metrics = measure_replicas(cell, 1, tmp_path / name, smoke=True).metrics
+            finally:
+                busy.kill()
+        assert metrics["others"] > 0
 
 
 def test_flags_of_the_load_go_before_those_of_the_network() -> None:
