@@ -13,7 +13,7 @@ that what it uses says less than that it is never without.
 A channel that has committed, and is silent since, is believed at once: it has shown that it can, and the first second
 of a burst that starves takes the rest of the burst to work off. So are most of a channel's components together. Beside
 neighbours of which each weighs as much as the whole ledger, an idle component has 0.1 threads runnable at most, and a
-second after the beginning of a burst seven of eleven have 1.1 and more, though none of them has used 0.005 CPUs yet.
+second after a burst's beginning seven of eleven have 1.1 and more, though none of them has used 0.005 CPUs yet.
 
 What is raised on that word is a trial. If it brings no commit, nobody sent, or no share helps: the word is taken back,
 and not given again for a while.
@@ -45,7 +45,7 @@ WAITS = 0.35
 SMOOTH = 1.0
 #: Seconds for which all of it must last before a channel's first commit.
 LASTS = 4.0
-#: Components that are kept back at once, of those of a channel, of which it is believed at once; and how many at least.
+#: Part of a channel's components from which on it is believed at once that they wait together; their least number.
 MOST, SEVERAL = 0.5, 3
 #: Seconds of a trial, and from its end until there may be another one.
 TRIAL = 30.0
