@@ -230,9 +230,7 @@ def test_the_kernel_s_own_time_is_of_its_threads_alone(tmp_path: Path) -> None:
 
 
 def test_this_kernel_has_worked() -> None:
-    before = kernel_seconds()
-    assert before > 0
-    assert kernel_seconds() >= before
+    assert kernel_seconds() > 0
 
 
 def test_what_a_window_had_a_second_is_between_its_first_look_and_its_last() -> None:
