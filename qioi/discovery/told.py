@@ -9,6 +9,7 @@ record, replaced as a whole; ids of containers are never used again, so no boot 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -71,16 +72,22 @@ class ToldFiles:
         return self.folder.is_dir() and any(self.folder.iterdir())
 
     def load(self) -> tuple[list[Entry], list[str]]:
-        """Read all; damaged ones are set aside, and named in the second list, one line each."""
+        """Read all, before anything is told: damaged ones are set aside, and named in the second list, one line each.
+
+        What a daemon that was killed had half written is removed: Docker was not told of it.
+        """
         entries: list[Entry] = []
         problems: list[str] = []
         try:
-            files = sorted(one for one in self.folder.iterdir() if not one.name.endswith((".new", ".damaged")))
+            found = sorted(one for one in self.folder.iterdir() if one.suffix != ".damaged")
         except (FileNotFoundError, NotADirectoryError):
             return [], []
         except OSError as error:
             return [], [f"{self.folder}: {error.strerror}: what Docker has on record of ours is not known"]
-        for file in files:
+        for half in (one for one in found if one.suffix == ".new"):
+            with suppress(OSError):  # a disk that takes nothing can still be read
+                half.unlink()
+        for file in (one for one in found if one.suffix != ".new"):
             try:
                 entries.append(parse(file.read_bytes()).entry)
             except ValueError as error:

@@ -64,12 +64,13 @@ def test_a_damaged_file_is_named_and_set_aside_once(tmp_path: Path, spoil: objec
     assert told.load() == ([good], [])
 
 
-def test_a_file_that_a_crash_left_half_made_is_no_record(tmp_path: Path) -> None:
+def test_a_file_that_a_crash_left_half_made_is_no_record_and_does_not_stay(tmp_path: Path) -> None:
     told = ToldFiles(tmp_path)
     told.store(Told(ENTRY, 0))
     (file,) = told.folder.iterdir()
     file.rename(file.with_name(f"{file.name}.new"))
     assert told.load() == ([], [])
+    assert not told.any()
 
 
 def test_a_disk_that_takes_nothing_keeps_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
