@@ -10,6 +10,11 @@ from qioi.experiment.summary import Summary
 
 #: How the page names a ledger that is not the bundled one.
 SYSTEMS = {"ledger": "", "fabric": "real Hyperledger Fabric, "}
+STORES = {
+    "disk": "on a disk",
+    "memory": "in memory",
+    "orderers": "the orderers' ledgers on a disk, the others in memory",
+}
 #: Seconds that the backlog of the neighbours' arrival may take to go, in an open loop (docs/experiments.md).
 SETTLED = 12.0
 
@@ -43,7 +48,7 @@ def described(network: NetworkSpec) -> str:
         kind = "real replicas" if network.system == "replicas" else "simulated replicas"
         flags = " ".join(f"{key} {value}" for key, value in network.flags.items())
         return f"{kind}, {flags or 'as by default'}"
-    stands = f", on {network.store}" if network.store else ""
+    stands = f", {STORES[network.store]}" if network.store else ""
     if network.system in DATABASES:
         nodes = f", {counted(network.nodes, 'node')}" if network.nodes else ""
         return f"{network.system}{nodes}, {', '.join(network.chaincodes)}{stands}"

@@ -12,9 +12,9 @@ MEMORY, DISK = Path("/dev/shm/qioi-experiment"), Path("/var/lib/qioi-experiment"
 
 def standing(directory: Path, store: str | None) -> Path:
     """Give the folder for a network with that store; a run's own folder serves where it is of that kind."""
-    if store is None or (store == "memory") == in_memory(directory):
+    if store is None or (store != "disk") == in_memory(directory):
         return directory
-    return MEMORY if store == "memory" else DISK
+    return DISK if store == "disk" else MEMORY
 
 
 def in_memory(directory: Path) -> bool:

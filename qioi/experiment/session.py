@@ -15,6 +15,8 @@ from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.kinds import require
 from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.noise import complaints, others
+from qioi.experiment.orderers_on_disk import NAME as ORDERERS_ON_DISK
+from qioi.experiment.orderers_on_disk import orderers_on_disk
 from qioi.experiment.places import standing
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.replicas import measure_replicas
@@ -112,16 +114,17 @@ class Session:
     def _lab(self, spec: NetworkSpec, logs: Path) -> Iterator[tuple[Lab, Network]]:
         """Bring a network of that kind up, and take it down with its logs kept."""
         lab = Lab(standing(self._directory, spec.store))
-        network = lab.up(lab_options(spec, self._base_port), die_with_parent=True)
-        try:
-            self._done += up_seconds(spec)
-            yield lab, network
-        finally:
-            with uninterrupted():
-                try:
-                    lab.keep_logs(logs)
-                finally:
-                    lab.down()
+        with orderers_on_disk() if spec.store == "orderers" else contextlib.nullcontext():
+            network = lab.up(lab_options(spec, self._base_port), die_with_parent=True)
+            try:
+                self._done += up_seconds(spec)
+                yield lab, network
+            finally:
+                with uninterrupted():
+                    try:
+                        lab.keep_logs(logs)
+                    finally:
+                        lab.down()
 
     def _maxima(self) -> dict[str, float]:
         """Find the maximum of each network that needs one, once for the whole run; a smoke run assumes it."""
@@ -265,7 +268,7 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
         channels=tuple(spec.channels),
         extra=tuple(extra),
         runtime=spec.runtime,
-        system=spec.system,
+        system=ORDERERS_ON_DISK if spec.store == "orderers" else spec.system,
         binaries=Path(spec.binaries) if spec.binaries is not None else None,
         nodes=spec.nodes,
     )

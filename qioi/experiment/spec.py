@@ -82,7 +82,8 @@ class NetworkSpec(Strict):
     """The ledger. ``messages`` and ``timeout`` (seconds) cut blocks in block mode.
 
     ``system`` is what runs: the bundled ledger, real Fabric from the folder ``binaries``, or a database of so many
-    ``nodes`` (see qioi.lab.systems). ``store`` is where its data stand; by default where the run's folder is.
+    ``nodes`` (see qioi.lab.systems). ``store`` is where its data stand; by default where the run's folder is. With
+    ``orderers`` the orderers' ledgers alone are on a disk.
     ``workers`` check a channel's signatures, on as many threads of the peer. ``like_fabric`` gives the bundled ledger
     Fabric's wake-ups, log lines and runtime (docs/ledger.md). ``runtime`` is how its nodes, its load
     client and its neighbours run: as processes, or as containers of a real engine. A sequencer with
@@ -96,7 +97,7 @@ class NetworkSpec(Strict):
     flags: Flags = {}
     binaries: str | None = None
     nodes: Annotated[int, Field(ge=1, le=20)] | None = None
-    store: Literal["disk", "memory"] | None = None
+    store: Literal["disk", "memory", "orderers"] | None = None
     runtime: Runtime = "process"
     mode: Literal["stream", "block"] = "stream"
     consenter: Literal["raft", "solo", "kafka", "bft", "zyzzyva", "sequencer"] = "raft"
@@ -121,6 +122,8 @@ class NetworkSpec(Strict):
             raise ValueError(f"flags are of the systems {' and '.join(BENCHED)}")
         if self.like_fabric and self.system != "ledger":
             raise ValueError("like_fabric is of the system ledger")
+        if self.store == "orderers" and (self.system, self.runtime) != ("ledger", "process"):
+            raise ValueError("store orderers is of the system ledger and the runtime process")
         if self.system == "fabric" and (self.mode, self.consenter, self.workers) != ("block", "raft", None):
             raise ValueError("system fabric has mode block and consenter raft only, and no workers")
         accepted = DATABASES.get(self.system, CONTRACTS)

@@ -89,6 +89,7 @@ def test_a_store_has_a_folder_of_its_kind(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert places.standing(tmp_path / "not" / "yet", here) == tmp_path / "not" / "yet"
         assert places.standing(tmp_path, None) == tmp_path
         assert places.standing(tmp_path, there) == (places.DISK if there == "disk" else places.MEMORY)
+        assert places.standing(tmp_path, "orderers") == (tmp_path if here == "memory" else places.MEMORY)
 
 
 @pytest.mark.parametrize("name", catalogue.names())
