@@ -14,9 +14,6 @@ from qioi.controller.period import Period
 from qioi.model import Bounds, Role
 from qioi.model.serving import Serving
 
-#: The rules of ``adaptive`` that go on where a channel is bounded: nobody sends, and the neighbour is gone.
-RULES_THAT_STAND = frozenset({"no input", "room"})
-
 
 class Frames(Protocol):
     """What a channel's policy says of its components' shares, in v1 units."""
@@ -95,10 +92,18 @@ def bound(verdict: Verdict, factor: float, default: int, bounds: Bounds, in_forc
     wanted = default * factor
     shares = bounds.clamp(wanted)
     working = verdict.working and replace(verdict.working, rule="beyond T", wanted=wanted)
-    if verdict.working is not None and verdict.working.rule in RULES_THAT_STAND:
+    if _stands(verdict):
         return verdict if verdict.shares <= shares else replace(verdict, shares=shares, working=working)
     if shares > in_force:
-        return replace(verdict, shares=shares, cause="A is less than T", effect=Effect.RAISED, working=working)
+        return replace(
+            verdict, shares=shares, cause="T is owed beside neighbours", effect=Effect.RAISED, working=working
+        )
     cause = "what is beyond T is the neighbours'"
     effect = Effect.HELD if shares == in_force else Effect.LOWERED
     return replace(verdict, shares=shares, cause=cause, effect=effect, working=working)
+
+
+def _stands(verdict: Verdict) -> bool:
+    """Whether a rule of ``adaptive`` goes on though the channel is bounded: nobody sends, or the neighbour is gone."""
+    rule = verdict.working and verdict.working.rule
+    return rule == "no input" or (rule == "room" and verdict.effect is not Effect.DEFAULT)

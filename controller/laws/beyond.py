@@ -8,11 +8,11 @@ more than T, because no more is sent or because no share brings more, is not bou
 What a channel was kept from doing while it did less than T is owed to its users: a debt, worked off by what it does
 beyond T. Only from then on does that show that more is sent than is owed.
 
-The search goes in legs: a factor, and A under it from block to block. A grows with about the same power of the factor
-everywhere, so each leg says at which factor A would be what is aimed at: the better the longer it lasts, and the worse
-the farther off that is. All legs together say it best. The factor is moved when A is known to be off, by as much as
-that is known: soon while A is far off, ever more rarely the longer it is near. A leg says more than those that lie
-beyond it. When A changes within a leg, or host or neighbours do, what is known is forgotten.
+When neighbours come its components have the factor that was enough beside the last ones, or one that is enough beside
+most: T is owed at once. From there the search goes in legs: a factor, and A under it from block to block. All legs
+together say how A grows with the factor (curve.py), and so at which one it would be what is aimed at. The factor is
+moved when A is known to be off: sooner where A is far off, and upwards, than where it is near, and downwards only as
+far as is likely enough. When A changes within a leg, or host or neighbours do, what is known is forgotten.
 """
 
 from __future__ import annotations
@@ -24,33 +24,36 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qioi.controller.laws.curve import USUAL, Shown, fit, usual
 from qioi.model import ChannelReading
 
 #: What A is to be, to T; and what is near enough to it, as the logarithm of A.
-AIM, BAND = 1.07, 0.05
+AIM, BAND = 1.07, 0.07
 #: A above T by this factor shows that more is sent than is owed. Where the host is full, after these seconds only: what
 #: has piled up before a raise is worked off faster than it was sent.
 SURPLUS, PROVEN = 1.13, 10.0
 #: Debts, in seconds of T: the largest one, since users give up and a closed loop has no more than its clients; and one
 #: that is none, since blocks and noise make as much of nothing. The seconds in which one is forgotten to the e-th part.
 DEBT, NO_DEBT, FORGOTTEN = 10.0, 0.5, 300.0
-#: Seconds after a move from which on its effect is seen; of the shortest leg.
-SETTLE, SHORT = 1.0, 1.5
-#: Seconds of a leg after which less may be given; and where A is far above T, by this part and more.
-LONG, SOON, FAR = 5.0, 3.0, 0.3
+#: Seconds after a move from which on its effect is seen: a closed loop's latency has to become another one first. Those
+#: of the shortest leg.
+SETTLE, SHORT = 1.5, 1.5
+#: Seconds of a leg at least until less is given than now; one at the ceiling may be short.
+LESS = 2.5
+#: Seconds over which A is taken at most to be of late, and at least to show that more is sent than is owed.
+LONG, SOON = 5.0, 3.0
 #: A's noise, as a part of it, over one second; over more it falls with the root of the time.
 NOISE = 0.25
 #: Noises by which A is to change within a leg until that is no noise.
 CHANGED = 3.0
-#: A grows with this power of the factor, by experience; and by which part of a distance that may be wrong. Downwards
-#: that is all of it: a share may be far too high, and A the same over much of what is too high.
-POWER, UPWARDS, DOWNWARDS = 0.6, 0.3, 1.0
-#: Noises by which a leg's A is off that is sure of the direction, and the part of its distance that others must allow.
-SURE, AGREES = 1.5, 0.3
-#: What is known gets worse with time: the logarithm of a factor, per second.
-DRIFT = 0.003
-#: The largest factor of one move, and that of the first one downwards: where a share is too high, A says little of it.
-STEP, DOWN = 4.0, 3.0
+#: Noises by which a leg's A is off what all say together, until it is believed alone.
+SURE = 2.0
+#: The largest factor of one move upwards, and how many legs are remembered.
+STEP, LEGS = 4.0, 6
+#: With how many times the usual weight of neighbours it begins beside them.
+AMPLE = 1.5
+#: Which part of its doubt a move downwards allows for; and of which a move upwards has to be sure: T is owed.
+CAUTION, RATHER = 0.25, 0.5
 #: Seconds without an overdue block after which the channel is stalled, and has what it needs.
 STALLED = 3.0
 #: Seconds of blocks that are remembered.
@@ -76,25 +79,6 @@ class Rate(NamedTuple):
         return NOISE / math.sqrt(self.seconds)
 
 
-class Leg(NamedTuple):
-    """What a factor has shown: the factor that is wanted, both as logarithms, the variance of that, and until when.
-
-    ``noise`` is that of A.
-    """
-
-    here: float
-    wanted: float
-    noise: float
-    variance: float
-    until: float
-
-    def agrees(self, legs: tuple[Leg, ...], now: float) -> bool:
-        """Whether other legs together say the same of the direction, where this one is sure of it."""
-        if not legs or abs(self.wanted - self.here) * POWER < max(BAND, SURE * self.noise):
-            return True
-        return (together((*legs, self), now)[0] - self.here) / (self.wanted - self.here) > AGREES
-
-
 class State(NamedTuple):
     """What else there is in a period: whether the host has room, and factors of components' shares on their defaults.
 
@@ -110,9 +94,9 @@ class Beyond(Struct, frozen=True):
     """One channel's, with all that is remembered; no I/O, no clock.
 
     ``factor`` is what its components have of their default share; ``None``: as much as they need. ``since`` is when
-    the leg began, ``down`` the least distance of the next move downwards, as a logarithm. ``more_since`` is
-    since when it has done more than T without a bound. ``owed``, ``in_force`` and ``room`` are of the period before.
-    ``debt`` is in transactions, ``paid`` since when there is none.
+    the leg began, and ``legs`` are those before. ``more_since`` is since when it has done more than T without a bound.
+    ``owed``, ``in_force`` and ``room`` are of the period before. ``debt`` is in transactions, ``paid`` since when there
+    is none. ``beside`` is the last factor that was looked for beside neighbours, ``alone`` is A where there was room.
     """
 
     factor: float | None = None
@@ -121,17 +105,18 @@ class Beyond(Struct, frozen=True):
     in_force: float = 1.0
     room: bool = True
     blocks: tuple[Block, ...] = ()
-    legs: tuple[Leg, ...] = ()
-    down: float = 0.0
+    legs: tuple[Shown, ...] = ()
     more_since: float | None = None
     debt: float = 0.0
     paid: float = -math.inf
+    beside: float | None = None
+    alone: float | None = None
 
     def step(self, now: float, owed: float, reading: ChannelReading, state: State) -> Beyond:
         """Take one period in; ``owed`` is T."""
         one = self._seeing(now, owed, reading, state)
         if (reading.silence or 0.0) > STALLED:
-            return replace(one, factor=None, since=now, blocks=one.blocks[-1:], legs=(), down=0.0, more_since=None)
+            return replace(one, factor=None, since=now, blocks=one.blocks[-1:], legs=(), more_since=None)
         rate = rate_of(one.blocks, one.since + SETTLE, now)
         if rate is None or rate.seconds < max(SHORT, 2.5 * reading.interval):
             return one
@@ -141,7 +126,7 @@ class Beyond(Struct, frozen=True):
             one = one._watching(now, rate)
             if one.more_since is None or now - one.more_since < (0.0 if state.room else PROVEN):
                 return one
-            one = replace(one, factor=max(1.0, state.in_force), down=math.log(DOWN), more_since=None)
+            one = replace(one, factor=max(1.0, state.in_force), more_since=None)
         return one._with_room(now, rate, state) if state.room else one._search(now, rate, state)
 
     def _seeing(self, now: float, owed: float, reading: ChannelReading, state: State) -> Beyond:
@@ -156,9 +141,21 @@ class Beyond(Struct, frozen=True):
         paid = self.paid if debt <= owed * max(NO_DEBT, reading.interval) else now
         moved = self.factor is None and not 1 / 1.05 < state.in_force / self.in_force < 1.05
         one = replace(self, blocks=blocks, owed=owed, in_force=state.in_force, room=state.room, debt=debt, paid=paid)
+        if owed != self.owed:
+            one = replace(one, beside=None)
+        if self.factor is not None and self.room and not state.room:
+            first = one._first(state)
+            one = replace(one, factor=first, beside=first)
         if moved or state.room != self.room or owed != self.owed:
             return replace(one, since=now, legs=())
         return one
+
+    def _first(self, state: State) -> float:
+        """Give the factor with which to begin beside neighbours: rather too large than too small, as T is owed."""
+        if self.beside is None and self.alone is None:
+            return state.most
+        usually = usual(self.alone or 1.0, AMPLE * USUAL).factor(AIM * self.owed)
+        return max(1.0, min(self.beside or usually, state.most))
 
     def _indebted(self, block: Block, owed: float, state: State) -> float:
         """Give the debt after a block. Where there is room, who does less than T is sent no more."""
@@ -182,44 +179,30 @@ class Beyond(Struct, frozen=True):
     def _with_room(self, now: float, rate: Rate, state: State) -> Beyond:
         """Follow shares that go back; who does about T where there is room is sent no more."""
         late = rate_of(self.blocks, now - 2 * LONG, now)
+        alone = rate.value if rate.seconds >= SOON else self.alone
         if late is not None and min(rate.seconds, late.seconds) >= LONG and late.value < AIM * self.owed:
-            return replace(self, factor=None)
-        return replace(self, factor=max(1.0, min(self.factor or 1.0, state.in_force)))
+            return replace(self, factor=None, alone=alone)
+        return replace(self, factor=max(1.0, min(self.factor or 1.0, state.in_force)), alone=alone)
 
     def _search(self, now: float, rate: Rate, state: State) -> Beyond:
         """Move the factor if A is known to be off."""
-        here = math.log(self.factor or 1.0)
-        leg = leg_of(here, rate, self.owed, now)
-        legs = self.legs if leg.agrees(self.legs, now) else ()
-        wanted, variance = together((*legs, leg), now)
-        off, doubt = POWER * (wanted - here), min(rate.noise, POWER * math.sqrt(variance))
-        if off > max(BAND, doubt):
-            moved, down = min(wanted - here, math.log(STEP)), 0.0
-            kept = tuple(one for one in legs if one.here > here)
-        elif off < -max(BAND, doubt) and rate.seconds >= (SOON if off < -FAR else LONG) and here > 0:
-            moved = -max(here - wanted, self.down)
-            down = min(2 * -moved, math.log(STEP))  # the next one goes farther, if this one does not show in A
-            kept = tuple(one for one in legs if one.here < here)
+        here, aim = self.factor or 1.0, AIM * self.owed
+        leg = Shown(here, max(rate.value, self.owed / 100), rate.noise, now)
+        legs = self.legs
+        curve = fit((*legs, leg), state.most, self.alone)
+        if legs and abs(math.log(curve.rate(here) / leg.rate)) > SURE * leg.noise:
+            legs, curve = (), fit((leg,), state.most, self.alone)
+        off, doubt = math.log(aim / curve.rate(here)), curve.doubt(here)
+        if off > max(BAND, RATHER * doubt):
+            if here >= state.most:
+                return replace(self, factor=None, since=now, legs=())
+            factor = min(curve.factor(aim), STEP * here, state.most)
+        elif off < -max(BAND, doubt) and here > 1 and (rate.seconds >= LESS or here >= state.most):
+            surely = aim * (1 + CAUTION * curve.doubt(max(1.0, curve.factor(aim))))
+            factor = min(here, max(1.0, curve.factor(surely)))
         else:
             return self
-        factor = max(1.0, math.exp(here + moved))
-        if factor >= state.most:
-            return replace(self, factor=None, since=now, legs=(), down=0.0)
-        return replace(self, factor=factor, since=now, legs=(*kept, leg), down=down)
-
-
-def leg_of(here: float, rate: Rate, owed: float, now: float) -> Leg:
-    """Say what a leg shows at the logarithm ``here`` of the factor."""
-    off = math.log(AIM * owed / max(rate.value, owed / 100)) / POWER
-    wrong = off * (UPWARDS if off > 0 else DOWNWARDS)
-    return Leg(here, here + off, rate.noise, (rate.noise / POWER) ** 2 + wrong**2, now)
-
-
-def together(legs: tuple[Leg, ...], now: float) -> tuple[float, float]:
-    """Give what legs show together, and the variance of that."""
-    weights = [1 / (one.variance + (DRIFT * (now - one.until)) ** 2) for one in legs]
-    total = sum(weights)
-    return sum(one.wanted * weight for one, weight in zip(legs, weights, strict=True)) / total, 1 / total
+        return replace(self, factor=factor, beside=factor, since=now, legs=(*legs, leg)[-LEGS:])
 
 
 def changed(blocks: tuple[Block, ...], rate: Rate, now: float) -> Rate | None:

@@ -64,16 +64,20 @@ def policy(beyond: str = "neighbours", threshold: float | None = 1000.0) -> dict
     return {"red": Policy("red", "adaptive", threshold, beyond=beyond)}
 
 
-def test_all_components_of_a_channel_that_does_less_than_its_threshold_are_raised_by_one_factor_and_held() -> None:
+def test_beside_neighbours_all_have_one_factor_at_once_which_comes_down_to_what_is_enough() -> None:
     loop = Loop(policy())
     loop.run(15, 2000)
     loop.host = FULL
-    loop.run(4, 600)
-    raised = loop.shares["peer0"] / 1024
-    assert 1.5 < raised < 4
-    assert loop.shares["orderer"] == pytest.approx(2048 * raised, abs=1)
+    made = loop.run(1, 1600)
+    factor = loop.shares["peer0"] / 1024
+    assert made["peer0"].reason == "T is owed beside neighbours: raised"
+    assert 2 < factor < 8
+    loop.run(12, 1300)
+    assert 1 < loop.shares["peer0"] / 1024 < factor
+    factor = loop.shares["peer0"] / 1024
+    assert loop.shares["orderer"] == pytest.approx(2048 * factor, abs=1)
     made = loop.run(20, 1070)
-    assert loop.shares["peer0"] / 1024 == pytest.approx(raised, rel=0.01)
+    assert loop.shares["peer0"] / 1024 == pytest.approx(factor, rel=0.01)
     assert made["peer0"].reason == "what is beyond T is the neighbours': share held"
     assert made["peer0"].working is not None
     assert made["peer0"].working.rule == "beyond T"

@@ -113,14 +113,36 @@ BEYOND = of(
     ("beyond: a debt is not bounded", "return min(DEBT * owed, max(", "return (max("),
     ("beyond: a stall makes no debt", "blocks=one.blocks[-1:]", "blocks=()"),
     ("beyond: what is left of a debt is greed", "least, rate = LONG, rate_of", "least, rate = SOON, rate_of"),
-    ("beyond: never lets go at the ceiling", "        if factor >= state.most:\n", "        if False:\n"),
+    ("beyond: never lets go at the ceiling", "            if here >= state.most:\n", "            if False:\n"),
     (
         "beyond: legs that disagree are kept",
-        "legs = self.legs if leg.agrees(self.legs, now) else ()",
-        "legs = self.legs",
+        "            legs, curve = (), fit((leg,), state.most, self.alone)\n",
+        "            pass\n",
     ),
+    (
+        "beyond: forgets what was enough beside the last ones",
+        "min(self.beside or usually, state.most)",
+        "min(usually, state.most)",
+    ),
+    ("beyond: what was enough for another threshold is enough", "one = replace(one, beside=None)", "pass"),
+    ("beyond: begins beside neighbours at the default", "factor=first, beside=first", "beside=first"),
+    ("beyond: goes down without caution", "surely = aim * (1 + CAUTION", "surely = aim * (1 + 0.0"),
     ("beyond: A leaves out the seconds since the last block", "max(0.0, now - inside[-1].time - longest)", "0.0"),
-    ("beyond: less is given as soon as more", "rate.seconds >= (SOON if off < -FAR else LONG) and", ""),
+    ("beyond: less is given as soon as more", "(rate.seconds >= LESS or here >= state.most)", "True"),
+)
+
+CURVE = of(
+    "curve.py",
+    ("curve: what is far counts as what is near", "shown.noise**2 + old**2 + far**2", "shown.noise**2 + old**2"),
+    ("curve: what is old counts as what is new", "shown.noise**2 + old**2 + far**2", "shown.noise**2 + far**2"),
+    ("curve: noise makes one that falls", "half = LEAST if slope < LEAST * level else MOST", "half = MOST"),
+    (
+        "curve: does not know the peak by A alone",
+        "    if alone is not None:\n        peak",
+        "    if False:\n        peak",
+    ),
+    ("curve: guesses at the same end", "if shown.factor > math.sqrt(most) else most", "if True else most"),
+    ("curve: more than the peak is reached", "if left > 0 else math.inf", "if left > 0 else 1.0"),
 )
 
 THRESHOLDS = of(
@@ -226,4 +248,4 @@ UNHEARD = of(
     tests=("tests/controller/laws/test_unheard.py",),
 )
 
-LAWS = [*NEED, *ADAPTIVE, *BEYOND, *THRESHOLDS, *PROPORTIONAL, *ALIKE, *UNHEARD]
+LAWS = [*NEED, *ADAPTIVE, *BEYOND, *CURVE, *THRESHOLDS, *PROPORTIONAL, *ALIKE, *UNHEARD]
