@@ -41,7 +41,15 @@ class Picture:
 def draw(summary: Summary, spec: FigureSpec, folder: Path, stem: str) -> Picture:
     """Draw one figure into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "svg.fonttype": "none", "text.color": INK}):
+    with mpl.rc_context(
+        {
+            "font.family": "DejaVu Sans",
+            "font.size": 9,
+            "svg.fonttype": "none",
+            "svg.hashsalt": "qioi",  # so that the same figures are the same file when they are drawn again
+            "text.color": INK,
+        }
+    ):
         drawn = {"bars": bars, "lines": lines, "time": over_time, "stack": stack, "boxes": boxes}
         figure = drawn[spec.kind](summary, spec)
         figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")

@@ -60,6 +60,13 @@ def test_a_report_shows_every_figure_and_the_paper_beside_ours(report: Path) -> 
     assert all(file.read_text().lstrip().startswith("<?xml") for file in pictures.glob("*.svg"))
 
 
+def test_a_report_that_is_drawn_again_has_the_same_pictures(report: Path) -> None:
+    pictures = sorted((report.parent / "toy" / "pictures").iterdir())
+    before = [file.read_bytes() for file in pictures]
+    write_report(report.parent)
+    assert [file.read_bytes() for file in pictures] == before
+
+
 def test_panels_over_time_are_named_and_their_shades_explained(report: Path) -> None:
     drawn = (report.parent / "toy" / "pictures" / "4-time.svg").read_text()
     for text in ("alone", "1 sysbench", "1 sysbench, QiOi", "seconds", "warm-up", "CPU shares by role"):
