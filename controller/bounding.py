@@ -92,7 +92,7 @@ def bound(verdict: Verdict, factor: float, default: int, bounds: Bounds, in_forc
     wanted = default * factor
     shares = bounds.clamp(wanted)
     working = verdict.working and replace(verdict.working, rule="beyond T", wanted=wanted)
-    if _stands(verdict):
+    if _stands(verdict, shares):
         return verdict if verdict.shares <= shares else replace(verdict, shares=shares, working=working)
     if shares > in_force:
         return replace(
@@ -103,7 +103,12 @@ def bound(verdict: Verdict, factor: float, default: int, bounds: Bounds, in_forc
     return replace(verdict, shares=shares, cause=cause, effect=effect, working=working)
 
 
-def _stands(verdict: Verdict) -> bool:
-    """Whether a rule of ``adaptive`` goes on though the channel is bounded: nobody sends, or the neighbour is gone."""
+def _stands(verdict: Verdict, shares: int) -> bool:
+    """Whether a rule of ``adaptive`` goes on though the channel is bounded: nobody sends, or the neighbour is gone.
+
+    That nothing waits at the default share ends where the channel's part is more.
+    """
     rule = verdict.working and verdict.working.rule
-    return rule == "no input" or (rule == "room" and verdict.effect is not Effect.DEFAULT)
+    if rule == "room" and verdict.effect is Effect.DEFAULT:
+        return shares <= verdict.shares
+    return rule in {"no input", "room"}

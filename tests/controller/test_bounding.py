@@ -172,3 +172,18 @@ def test_what_is_made_of_a_verdict(asked: int, rule: str, in_force: int, shares:
 
 def test_a_verdict_without_its_working_is_bounded_as_well() -> None:
     assert bound(Verdict(9000, "why", Effect.RAISED), 2.0, 1024, LIMITS, 1024).working is None
+
+
+@pytest.mark.parametrize(
+    ("factor", "shares", "effect", "cause"),
+    [
+        (1.0, 1024, Effect.DEFAULT, "nothing waits"),
+        (2.0, 2048, Effect.RAISED, "T is owed beside neighbours"),
+    ],
+)
+def test_that_nothing_waits_at_the_default_ends_where_the_channels_part_is_more(
+    factor: float, shares: int, effect: Effect, cause: str
+) -> None:
+    idle = Verdict(1024, "nothing waits", Effect.DEFAULT, working=Working("room", 1024, 1024, 16_384))
+    after = bound(idle, factor, 1024, LIMITS, 1024)
+    assert (after.shares, after.effect, after.cause) == (shares, effect, cause)
