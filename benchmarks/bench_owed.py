@@ -3,9 +3,10 @@
 
     python benchmarks/bench_owed.py [--sysbench 8] [--part 0.4 ...] [--output DIR]
 
-On one lab, one after the other: alone, beside the neighbours without QiOi, with fixed shares, and with QiOi for each T.
-The window begins 10 s after the neighbours' coming. *Left* is what the CPUs have when the ledger does T at what a
-transaction takes alone, without what runs outside of the lab. Samples and the daemon's log stay in the folder.
+On one lab, one after the other: alone, beside the neighbours without QiOi, with fixed shares, and for each T once more
+alone, since a ledger that has grown does less, and with QiOi. The window begins 10 s after the neighbours' coming.
+*Left* is what the CPUs have when the ledger does T at what a transaction takes alone, without what runs outside of the
+lab. Samples and the daemon's log stay in the folder.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.result_table import milliseconds
 
-#: Seconds from the load's beginning to the window, and from there to the neighbours' coming: to a ledger that has run.
-WARMUP, COME = 20.0, -10.0
+#: Seconds from the load's beginning to the window, beside neighbours and alone, and from there to the neighbours'
+#: coming: to a ledger that has run.
+WARMUP, WARMUP_ALONE, COME = 20.0, 10.0, -10.0
 
 
 @dataclass(frozen=True)
@@ -47,32 +49,48 @@ class Bench:
         self._seconds, self._count = seconds, count
         self._cores = machine().cores
         self.done: list[Owed] = []
+        self._alone = 0.0, 0.0  # tps, and the CPUs that they take
+
+    def alone(self, name: str = ALONE) -> float:
+        """Measure what the ledger does alone, in tps; from now on that is what is left beside."""
+        row, _ = self._measure(name, self._plan(WARMUP_ALONE), 0, None)
+        self._alone = row.tps, row.ledger_cores + row.client_cores
+        self._keep(Owed(row, None, None))
+        return row.tps
 
     def run(
         self, name: str, owed: float | None = None, *, beyond: str = "neighbours", shares: int | None = None
-    ) -> Row:
-        """Measure one condition."""
+    ) -> None:
+        """Measure one condition beside the neighbours."""
         config = None
         if owed is not None:
             document = yaml.safe_load(daemon_config(self._lab, self._network, law="adaptive", threshold=round(owed, 1)))
             document["defaults"]["beyond"] = beyond
             config = yaml.safe_dump(document)
-        plan = LoadPlan(self._seconds, WARMUP, clients=BLOCK_PROBE.clients, cooldown=1.0)
-        arm = ArmInTime(name, name, plan, 0 if name == ALONE else self._count, config, name != ALONE, COME)
         with by_hand(self._lab, self._network, shares):
-            figures = Runner(self._lab, self._network, self._directory).run(arm)
+            row, got = self._measure(name, self._plan(WARMUP), self._count, config)
+        self._keep(Owed(row, owed, self._of_left(row, owed, got)))
+
+    def _plan(self, warmup: float) -> LoadPlan:
+        return LoadPlan(self._seconds, warmup, clients=BLOCK_PROBE.clients, cooldown=1.0)
+
+    def _measure(self, name: str, plan: LoadPlan, count: int, config: str | None) -> tuple[Row, float]:
+        """Give an arm's figures, and the CPUs that the neighbours got."""
+        arm = ArmInTime(name, name, plan, count, config, bool(count), COME)
+        figures = Runner(self._lab, self._network, self._directory).run(arm)
         row = condense("saturating", self._count, 1, name, figures, self._directory / name)
-        one = Owed(row, owed, self._of_left(row, owed, figures.interferer.cores))
+        return row, figures.interferer.cores
+
+    def _keep(self, one: Owed) -> None:
         self.done.append(one)
         click.echo(line(one))
-        return row
 
     def _of_left(self, row: Row, owed: float | None, got: float) -> float | None:
         if owed is None:
             return None
-        alone = self.done[0].row
         outside = max(0.0, row.busy_cores - row.ledger_cores - row.client_cores - row.daemon_cores - got) + row.steal
-        left = self._cores - outside - owed / alone.tps * (alone.ledger_cores + alone.client_cores)
+        tps, cores = self._alone
+        left = self._cores - outside - owed / tps * cores
         return got / left if left > 0 else None
 
 
@@ -112,13 +130,14 @@ def main(
     """Measure, write owed.json and owed.md, and print the table."""
     with place.network() as (lab, network):
         bench = Bench(lab, network, place.results, duration, count)
-        alone = bench.run(ALONE)
+        bench.alone()
         bench.run("nothing")
         bench.run("fixed", shares=BY_HAND["fixed"])
         for part in parts:
-            bench.run(f"{part:.0%}", part * alone.tps)
+            owed = part * bench.alone(f"{ALONE} before {part:.0%}")
+            bench.run(f"{part:.0%}", owed)
             if ledger:
-                bench.run(f"{part:.0%}, ledger", part * alone.tps, beyond="ledger")
+                bench.run(f"{part:.0%}, ledger", owed, beyond="ledger")
     text = "\n".join([HEAD, "|" + " --- |" * 9, *map(line, bench.done)]) + "\n"
     place.write({"rows": [asdict(one) for one in bench.done]}, text)
 

@@ -102,7 +102,7 @@ PIECES = (
         "A closed loop that could do more than T, beside 8 sysbench",
         ("bench_owed.py", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_owed.py", "benchmarks/laws_figures.py"),
-        15,
+        19,
         readers.owed,
         runs=3,
     ),

@@ -147,7 +147,7 @@ def test_what_is_owed_is_held_against_t_of_the_same_repeat(tmp_path: Path) -> No
             "saturating", 8, 1, "40%", 820, 3, 6, 7, 900, 0.2, 1.0, 0.25, 0, 1.25 + outside, 0, None, 0.05, 25, 0
         )
         alone = {
-            "row": dataclasses.asdict(dataclasses.replace(row, condition="alone", tps=2000.0)),
+            "row": dataclasses.asdict(dataclasses.replace(row, condition="alone before 40%", tps=2000.0)),
             "owed": None,
             "of_left": None,
         }
@@ -157,7 +157,10 @@ def test_what_is_owed_is_held_against_t_of_the_same_repeat(tmp_path: Path) -> No
         (folder / "owed.json").write_text(json.dumps({"rows": rows}))
         folders.append(folder)
     found = owed(folders, [SPEED])
-    assert [(row.key, row.title) for row in found.rows] == [("alone", "alone"), ("40", "T = 40 % of alone")]
+    assert [(row.key, row.title) for row in found.rows] == [
+        ("alone before 40", "alone, before T = 40 %"),
+        ("40", "T = 40 % of that"),
+    ]
     assert found.rows[1].values["owed"] == pytest.approx((1.025, 1.025))
     assert found.rows[0].values["owed"] == (None, None)
     assert [one.repeat for one in found.left_out] == [2]
