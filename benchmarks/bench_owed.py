@@ -52,7 +52,7 @@ class Bench:
         self._alone = 0.0, 0.0  # tps, and the CPUs that they take
 
     def alone(self, name: str = ALONE) -> float:
-        """Measure what the ledger does alone, in tps; from now on that is what is left beside."""
+        """Measure what the ledger does alone, in tps: what is left is reckoned with that from now on."""
         row, _ = self._measure(name, self._plan(WARMUP_ALONE), 0, None)
         self._alone = row.tps, row.ledger_cores + row.client_cores
         self._keep(Owed(row, None, None))
