@@ -50,6 +50,8 @@ CHANGED = 3.0
 SURE = 2.0
 #: The largest factor of one move upwards, and how many legs are remembered.
 STEP, LEGS = 4.0, 6
+#: A ceiling below which there is nothing to look for: a curve is not known by its one end.
+NARROW = 1.1
 #: With how many times the usual weight of neighbours it begins beside them.
 AMPLE = 1.5
 #: Which part of its doubt a move downwards allows for; and of which a move upwards has to be sure: T is owed.
@@ -152,10 +154,10 @@ class Beyond(Struct, frozen=True):
 
     def _first(self, state: State) -> float:
         """Give the factor with which to begin beside neighbours: rather too large than too small, as T is owed."""
-        if self.beside is None and self.alone is None:
-            return state.most
-        usually = usual(self.alone or 1.0, AMPLE * USUAL).factor(AIM * self.owed)
-        return max(1.0, min(self.beside or usually, state.most))
+        wanted = self.beside or state.most
+        if self.beside is None and self.alone is not None:
+            wanted = usual(self.alone, AMPLE * USUAL).factor(AIM * self.owed)
+        return max(1.0, min(wanted, state.most))
 
     def _indebted(self, block: Block, owed: float, state: State) -> float:
         """Give the debt after a block. Where there is room, who does less than T is sent no more."""
@@ -186,6 +188,8 @@ class Beyond(Struct, frozen=True):
 
     def _search(self, now: float, rate: Rate, state: State) -> Beyond:
         """Move the factor if A is known to be off."""
+        if state.most < NARROW:
+            return self
         here, aim = self.factor or 1.0, AIM * self.owed
         leg = Shown(here, max(rate.value, self.owed / 100), rate.noise, now)
         legs = self.legs

@@ -121,8 +121,8 @@ BEYOND = of(
     ),
     (
         "beyond: forgets what was enough beside the last ones",
-        "min(self.beside or usually, state.most)",
-        "min(usually, state.most)",
+        "if self.beside is None and self.alone is not None:",
+        "if self.alone is not None:",
     ),
     ("beyond: what was enough for another threshold is enough", "one = replace(one, beside=None)", "pass"),
     ("beyond: begins beside neighbours at the default", "factor=first, beside=first", "beside=first"),

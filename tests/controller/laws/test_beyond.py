@@ -85,6 +85,14 @@ def test_a_channel_whose_rate_alone_is_not_known_begins_beside_neighbours_at_the
     assert begun.factor == 16.0
 
 
+@pytest.mark.parametrize("most", [0.5, 1.0, 1.01])
+def test_where_the_ceiling_is_the_default_nothing_is_looked_for(most: float) -> None:
+    channel = ToyChannel(most=most, noise=0.0)
+    channel.room, channel.factor = False, 1.0
+    channel.run(60, 200.0)
+    assert channel.beyond.factor == 1.0
+
+
 def test_neighbours_who_come_again_find_the_factor_that_was_enough_beside_the_last_ones() -> None:
     channel = ToyChannel(half=1.4, noise=0.0, block=50)
     beside(channel, 0.6)
@@ -112,7 +120,7 @@ def test_a_load_below_the_threshold_is_never_bounded() -> None:
 
 def test_a_threshold_out_of_reach_leaves_the_channel_all_that_it_needs() -> None:
     channel = ToyChannel(enough=30.0)
-    came = beside(channel, 0.9)
+    came = beside(channel, 0.8)
     assert {factor for at, factor, _ in channel.history if at > came + 30} == {16.0}
     assert channel.beyond.factor is None
 
@@ -302,10 +310,18 @@ def test_a_silence_that_is_longer_than_any_before_counts() -> None:
     assert (usual.value, silent.value) == (pytest.approx(100.0), pytest.approx(50.0))
 
 
-@given(st.lists(st.tuples(st.integers(0, 5000), st.floats(0.0, 5.0), st.booleans(), st.floats(1.0, 16.0)), max_size=60))
-def test_whatever_it_sees_the_factor_stays_in_bounds(periods: list[tuple[int, float, bool, float]]) -> None:
+SEEN = st.tuples(st.integers(0, 5000), st.floats(0.0, 5.0), st.booleans(), st.floats(0.0, 1.0))
+
+
+@given(
+    st.lists(SEEN, max_size=60), st.sampled_from([0.5, 1.0, 1.05, 1.2, 16.0, 256.0]), st.sampled_from([0.5, 800.0, 1e5])
+)
+def test_whatever_it_sees_the_factor_stays_in_bounds(
+    periods: list[tuple[int, float, bool, float]], most: float, owed: float
+) -> None:
     one, total = Beyond(), 0
-    for second, (more, age, room, in_force) in enumerate(periods):
+    for second, (more, age, room, part) in enumerate(periods):
         total += more
-        one = one.step(float(second), 800.0, ChannelReading("red", None, age, 0, total), State(room, in_force, 16.0))
-        assert one.factor is None or (math.isfinite(one.factor) and 1.0 <= one.factor < 16.1)
+        state = State(room, max(1.0, part * most), most)
+        one = one.step(float(second), owed, ChannelReading("red", None, age, 0, total), state)
+        assert one.factor is None or (math.isfinite(one.factor) and 1.0 <= one.factor <= max(1.0, most))
