@@ -16,9 +16,9 @@ class ToyChannel:
 
     With ``half`` it is as measured beside 8 sysbench (docs/laws.md): of four fifths of ``alone`` the part that the
     factor is of itself and ``half`` together. Without, it grows with a power of the factor up to ``alone``, and hardly
-    any more from the factor ``enough`` on. It follows the factor within some ``lag`` seconds. ``noise`` is A's over a
-    second and a half, ``offered`` what is sent at most in transactions per second. An ``is_open`` load sends that
-    whatever is committed: what is not done meanwhile is the ``backlog``, in transactions.
+    any more from the factor ``enough`` on. A nears what belongs to another factor by its e-th part each ``lag``
+    seconds. ``noise`` is A's over a second and a half, ``offered`` what is sent at most in transactions per second. An
+    ``is_open`` load sends that whatever is committed: what is not done meanwhile is the ``backlog``, in transactions.
     """
 
     alone: float = 2000.0
