@@ -27,10 +27,10 @@ type Version struct {
 	Hash string
 }
 
-// Entry is a committed key. It is never changed: a write replaces it.
+// Entry is a committed key.
 type Entry struct {
 	Key     string
-	Value   []byte
+	Value   string
 	Version Version
 }
 
@@ -42,10 +42,10 @@ type Write struct {
 	Delete    bool
 }
 
-type tree = btree.BTreeG[*Entry]
+type tree = btree.BTreeG[record]
 
 func newTree() *tree {
-	return btree.NewBTreeGOptions(func(a, b *Entry) bool { return a.Key < b.Key }, btree.Options{NoLocks: true})
+	return btree.NewBTreeGOptions(func(a, b record) bool { return a.key() < b.key() }, btree.Options{NoLocks: true})
 }
 
 // DB is the state of one channel.
@@ -75,15 +75,15 @@ func (db *DB) Apply(version Version, writes []Write) {
 			db.spaces[w.Namespace] = space
 		}
 		if w.Delete {
-			space.Delete(&Entry{Key: w.Key})
+			space.Delete(wanted(w.Key))
 		} else {
-			space.Set(&Entry{Key: w.Key, Value: w.Value, Version: version})
+			space.Set(newRecord(w.Key, version, w.Value))
 		}
 	}
 }
 
 // Load puts back a key that a snapshot had; it is quick where keys come in order.
-func (db *DB) Load(namespace string, e *Entry) {
+func (db *DB) Load(namespace, key string, version Version, value []byte) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.current = nil
@@ -92,7 +92,7 @@ func (db *DB) Load(namespace string, e *Entry) {
 		space = newTree()
 		db.spaces[namespace] = space
 	}
-	space.Load(e)
+	space.Load(newRecord(key, version, value))
 }
 
 // Reset takes back all that came after a snapshot.
@@ -168,9 +168,9 @@ func (s *Snapshot) Size(namespace string) int {
 }
 
 // Each visits a namespace's entries in order, until visit returns false.
-func (s *Snapshot) Each(namespace string, visit func(*Entry) bool) {
+func (s *Snapshot) Each(namespace string, visit func(Entry) bool) {
 	if space := s.spaces[namespace]; space != nil {
-		space.Scan(visit)
+		space.Scan(func(r record) bool { return visit(r.entry()) })
 	}
 }
 
@@ -178,14 +178,13 @@ func (s *Snapshot) Each(namespace string, visit func(*Entry) bool) {
 func (s *Snapshot) Hash() [sha256.Size]byte {
 	h := sha256.New()
 	for _, name := range s.Namespaces() {
-		s.Each(name, func(e *Entry) bool {
+		s.Each(name, func(e Entry) bool {
 			hashString(h, name)
 			hashString(h, e.Key)
 			hashUint(h, e.Version.Block)
 			hashUint(h, e.Version.Tx)
 			hashString(h, e.Version.Hash)
-			hashUint(h, uint64(len(e.Value)))
-			_, _ = h.Write(e.Value) // a hash never errs
+			hashString(h, e.Value)
 			return true
 		})
 	}
@@ -194,7 +193,7 @@ func (s *Snapshot) Hash() [sha256.Size]byte {
 
 func hashString(h hash.Hash, s string) {
 	hashUint(h, uint64(len(s)))
-	_, _ = h.Write([]byte(s))
+	_, _ = h.Write([]byte(s)) // a hash never errs
 }
 
 func hashUint(h hash.Hash, v uint64) {
@@ -207,8 +206,12 @@ func get(t *tree, key string) *Entry {
 	if t == nil {
 		return nil
 	}
-	e, _ := t.Get(&Entry{Key: key})
-	return e
+	r, ok := t.Get(wanted(key))
+	if !ok {
+		return nil
+	}
+	e := r.entry()
+	return &e
 }
 
 func scan(t *tree, start, end string, limit int) []*Entry {
@@ -216,11 +219,12 @@ func scan(t *tree, start, end string, limit int) []*Entry {
 		return nil
 	}
 	var out []*Entry
-	t.Ascend(&Entry{Key: start}, func(e *Entry) bool {
+	t.Ascend(wanted(start), func(r record) bool {
+		e := r.entry()
 		if end != "" && e.Key >= end {
 			return false
 		}
-		out = append(out, e)
+		out = append(out, &e)
 		return len(out) < limit
 	})
 	return out

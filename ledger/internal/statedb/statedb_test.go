@@ -3,6 +3,7 @@ package statedb
 import (
 	"fmt"
 	"math/rand"
+	"runtime"
 	"sort"
 	"sync"
 	"testing"
@@ -51,7 +52,7 @@ func TestSnapshotsStayWhatTheyWere(t *testing.T) {
 		if w.Delete {
 			delete(model, key)
 		} else {
-			model[key] = &Entry{key, w.Value, v}
+			model[key] = &Entry{key, string(w.Value), v}
 		}
 		if r.Intn(20) == 0 {
 			copied := make(map[string]*Entry, len(model))
@@ -141,4 +142,22 @@ func BenchmarkSnapshotThenApply(b *testing.B) {
 		db.Snapshot().Get("ns", "account000001")
 		db.Apply(Version{Block: uint64(i)}, []Write{{Namespace: "ns", Key: fmt.Sprintf("account%06d", i*7919%100_000), Value: []byte("y")}})
 	}
+}
+
+// BenchmarkCollection is of one cycle of the garbage collector over a state of 400,000 keys.
+func BenchmarkCollection(b *testing.B) {
+	const keys = 400_000
+	db := New()
+	for i := range keys {
+		key, value := fmt.Sprintf("account%06d", i*7919%keys), fmt.Appendf(nil, "1000 1000 customer %06d", i)
+		db.Apply(Version{Block: uint64(i)}, []Write{{Namespace: "ns", Key: key, Value: value}})
+	}
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	for b.Loop() {
+		runtime.GC()
+	}
+	b.ReportMetric(float64(memory.HeapAlloc)/keys, "B/key")
+	runtime.KeepAlive(db)
 }

@@ -118,7 +118,7 @@ func (c *call) batch(id string, q *query, metadata []byte) ([]byte, error) {
 	}
 	response := &peerpb.QueryResponse{HasMore: more, Id: id, Metadata: metadata, Results: make([]*peerpb.QueryResultBytes, len(entries))}
 	for i, entry := range entries {
-		kv, err := proto.Marshal(&queryresultpb.KV{Namespace: c.namespace, Key: entry.Key, Value: entry.Value})
+		kv, err := proto.Marshal(&queryresultpb.KV{Namespace: c.namespace, Key: entry.Key, Value: []byte(entry.Value)})
 		if err != nil {
 			return nil, err
 		}

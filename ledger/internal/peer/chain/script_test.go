@@ -191,7 +191,7 @@ func (s *script) state() string {
 	var out strings.Builder
 	snapshot := s.rig.Snapshot()
 	for _, namespace := range snapshot.Namespaces() {
-		snapshot.Each(namespace, func(e *statedb.Entry) bool {
+		snapshot.Each(namespace, func(e statedb.Entry) bool {
 			fmt.Fprintf(&out, "%s/%s=%s @%d.%d\n", namespace, e.Key, e.Value, e.Version.Block, e.Version.Tx)
 			return true
 		})

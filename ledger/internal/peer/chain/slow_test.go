@@ -321,7 +321,7 @@ func (v *slowValidator) state() []string {
 func stateOf(s *statedb.Snapshot) []string {
 	out := []string{}
 	for _, namespace := range s.Namespaces() {
-		s.Each(namespace, func(e *statedb.Entry) bool {
+		s.Each(namespace, func(e statedb.Entry) bool {
 			out = append(out, fmt.Sprintf("%s/%s=%x @%d.%d %x", namespace, e.Key, e.Value, e.Version.Block, e.Version.Tx, e.Version.Hash))
 			return true
 		})

@@ -65,12 +65,12 @@ func writeState(w io.Writer, p Point, state *statedb.Snapshot) error {
 	for _, name := range names {
 		out.string(name)
 		out.uint(uint64(state.Size(name)))
-		state.Each(name, func(e *statedb.Entry) bool {
+		state.Each(name, func(e statedb.Entry) bool {
 			out.string(e.Key)
 			out.uint(e.Version.Block)
 			out.uint(e.Version.Tx)
 			out.string(e.Version.Hash)
-			out.text(e.Value)
+			out.string(e.Value)
 			return out.err == nil
 		})
 	}
@@ -122,10 +122,8 @@ func (r *reader) state() *statedb.DB {
 	for spaces := r.uint(); spaces > 0 && !r.failed; spaces-- {
 		name := string(r.bytes())
 		for keys := r.uint(); keys > 0 && !r.failed; keys-- {
-			e := &statedb.Entry{Key: string(r.bytes()), Version: statedb.Version{Block: r.uint(), Tx: r.uint(), Hash: string(r.bytes())}}
-			// A copy: a value must not keep the whole file in memory.
-			e.Value = append(make([]byte, 0), r.bytes()...)
-			db.Load(name, e)
+			key, version := string(r.bytes()), statedb.Version{Block: r.uint(), Tx: r.uint(), Hash: string(r.bytes())}
+			db.Load(name, key, version, r.bytes())
 		}
 	}
 	r.failed = r.failed || len(r.rest) > 0

@@ -69,7 +69,7 @@ func (s *Simulator) Get(namespace, key string) ([]byte, error) {
 	if e == nil {
 		return nil, nil
 	}
-	return e.Value, nil
+	return []byte(e.Value), nil
 }
 
 // Put writes a key; the last write counts. As in Fabric an empty value removes the key.
