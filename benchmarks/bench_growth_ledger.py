@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""How the ledger's cost grows with its parts: peers, orderers, channels, bytes of a value, clients.
+"""How the ledger's cost grows with its parts: peers, orderers, channels, bytes of a value, clients, keys.
 
     python benchmarks/bench_growth_ledger.py [--over peers ...] [--duration 6] [--output DIR]
 
 Each kind of growth has sizes of its own, and everything else stays as it is: two peers, three Raft orderers, one
-channel, 1 KB writes, 32 closed-loop clients, stream mode, TLS, durable. Every size has a network of its own. CPU is
-user+sys of all nodes, without the clients, per committed transaction; memory is what the nodes have resident at the
-end of the load.
+channel, 1 KB writes, 32 closed-loop clients, stream mode, TLS, durable. Over keys, 256 clients first fill the state
+with values of 100 bytes, and go on with new keys while it is measured. Every size has a network of its own. CPU is
+user+sys of all nodes, without the clients, per committed transaction; memory is what the nodes have resident at the end
+of the load.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ from qioi.processes.errors import LabError
 
 POLICY = "OR('Org1MSP.peer','Org2MSP.peer')"
 WARMUP = 2.0
+#: Seconds of load after which the keys are counted while a state is filled.
+FILLING = 5.0
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A network and its load: ``value`` in bytes, ``clients`` over all channels."""
+    """A network and its load: ``value`` in bytes, ``clients`` over all channels; ``keys`` before it is measured."""
 
     peers: int = 2
     orderers: int = 3
     channels: int = 1
     value: int = 1024
     clients: int = 32
+    keys: int = 0
 
 
 BASE = Shape()
@@ -51,6 +55,7 @@ GROWTH = {
     "channels": {size: replace(BASE, channels=size) for size in (1, 4, 16)},
     "value": {size: replace(BASE, value=size) for size in (64, 1024, 16_384, 131_072)},
     "clients": {size: replace(BASE, clients=size) for size in (1, 32, 256, 1024)},
+    "keys": {size: replace(BASE, value=100, clients=256, keys=size) for size in (10_000, 100_000, 300_000)},
 }
 
 
@@ -66,6 +71,7 @@ def measure(lab: Lab, shape: Shape, duration: float, base_port: int, folder: Pat
     )
     lab.up(options, die_with_parent=True)
     try:
+        fill(lab, shape, channels[0], made(folder / "fill"))
         groups = [lab.tree.group(node.name) for node in lab.network().nodes]
         before = sum(group.cpu_seconds() for group in groups)
         committed = 0
@@ -88,10 +94,24 @@ def measure(lab: Lab, shape: Shape, duration: float, base_port: int, folder: Pat
             lab.down()
 
 
+def fill(lab: Lab, shape: Shape, channel: str, folder: Path) -> None:
+    """Write new keys until the channel has as many as the shape wants, or a little more."""
+    keys = 0
+    while keys < shape.keys:
+        with LoadRun(lab, plan(shape, channel, FILLING), folder) as run:
+            while run.running():
+                time.sleep(0.1)
+            written = run.result().figures.committed
+        if not written:
+            raise LabError(f"{shape}: nothing was committed")
+        keys += written
+
+
 def plan(shape: Shape, channel: str, duration: float) -> LoadPlan:
-    """Give a channel its part of the clients."""
+    """Give a channel its part of the clients; every write makes a key of its own where keys are what grows."""
     clients = max(1, shape.clients // shape.channels)
-    extra = ("--chaincode", "kv", "--channel", channel, "--value-size", str(shape.value))
+    workload = "insert" if shape.keys else "put"
+    extra = ("--chaincode", "kv", "--workload", workload, "--channel", channel, "--value-size", str(shape.value))
     return LoadPlan(duration, WARMUP, clients=clients, extra=extra)
 
 

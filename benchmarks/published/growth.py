@@ -54,6 +54,7 @@ LEDGER = Growth(
         "channels": "channels",
         "value": "bytes of a value",
         "clients": "clients",
+        "keys": "keys of the state",
     },
 )
 LENGTH = Growth(
