@@ -107,6 +107,15 @@ PIECES = (
         runs=3,
     ),
     Piece(
+        "owed-16",
+        "The same beside 16 sysbench",
+        ("bench_owed.py", "--sysbench", "16", "--output", "{out}"),
+        (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_owed.py", "benchmarks/laws_figures.py"),
+        19,
+        readers.owed,
+        runs=3,
+    ),
+    Piece(
         "enough",
         "Shares by hand, and those that QiOi finds, beside 4, 8 and 16 sysbench",
         ("bench_enough.py", "--output", "{out}"),

@@ -286,6 +286,8 @@ OWED = (
     Column("work", "sysbench, events/s", Form.COUNT),
     Column("moved", "widest move of a share", Form.PERCENT),
 )
+#: CPUs of which no part is worth a figure.
+NOTHING_LEFT = 0.1
 OWED_TITLES = {"alone": "alone", "nothing": "without QiOi", "fixed": "all nodes at 5,120 by hand"}
 
 
@@ -300,7 +302,7 @@ def owed(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
                 "tps": row.tps,
                 "owed": one["owed"] and quotient(row.tps, one["owed"]),
                 "p95": row.p95,
-                "left": one["of_left"],
+                "left": part_of_left(row, one["of_left"]),
                 "work": row.events,
                 "moved": row.movement if one["owed"] else None,
             }
@@ -309,6 +311,13 @@ def owed(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
         if used > OTHERS:
             apart.append(left_out(number, used))
     return Figures(OWED, rows_of(found, owed_title), tuple(apart))
+
+
+def part_of_left(row: LawRow, part: float | None) -> float | None:
+    """Give the neighbours' part of the CPUs that are left, ``None`` where next to nothing is."""
+    if not part or not row.events_per_core:
+        return part
+    return part if row.events / row.events_per_core / part > NOTHING_LEFT else None
 
 
 def owed_title(key: str) -> str:

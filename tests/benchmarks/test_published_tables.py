@@ -153,16 +153,24 @@ def test_what_is_owed_is_held_against_t_of_the_same_repeat(tmp_path: Path) -> No
         }
         folder = tmp_path / str(number)
         folder.mkdir()
-        rows = [alone, {"row": dataclasses.asdict(row), "owed": 800.0, "of_left": 0.7}]
+        most = {
+            "row": dataclasses.asdict(dataclasses.replace(row, condition="100%", events=300.0, events_per_core=500.0)),
+            "owed": 2000.0,
+            "of_left": 51.0,
+        }
+        rows = [alone, {"row": dataclasses.asdict(row), "owed": 800.0, "of_left": 0.7}, most]
         (folder / "owed.json").write_text(json.dumps({"rows": rows}))
         folders.append(folder)
     found = owed(folders, [SPEED])
     assert [(row.key, row.title) for row in found.rows] == [
         ("alone before 40", "alone, before T = 40 %"),
         ("40", "T = 40 % of that"),
+        ("100", "T = 100 % of that"),
     ]
     assert found.rows[1].values["owed"] == pytest.approx((1.025, 1.025))
     assert found.rows[0].values["owed"] == (None, None)
+    assert found.rows[1].values["left"] == (0.7, 0.7)
+    assert found.rows[2].values["left"] == (None, None)
     assert [one.repeat for one in found.left_out] == [2]
 
 
