@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from qioi.experiment.errors import SpecError
 from qioi.experiment.metrics import known_kind, known_metric, known_series
-from qioi.experiment.spec import BENCHED, PANELS, ExperimentSpec, FigureSpec, LoadSpec, NetworkSpec
+from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec
+from qioi.experiment.system import BENCHED, LoadSpec, NetworkSpec
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
 from qioi.processes.errors import LabError
 from qioi.settings import documents

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from qioi.experiment.spec import LoadSpec, Timing
+from qioi.experiment.spec import Timing
+from qioi.experiment.system import LoadSpec
 from qioi.lab.figures import LoadFigures, Series
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun, read_result

@@ -5,8 +5,9 @@ from __future__ import annotations
 from qioi.experiment.plan import Cell
 from qioi.experiment.run_files import Host
 from qioi.experiment.scale import RULE
-from qioi.experiment.spec import BENCHED, DATABASES, ExperimentSpec, NetworkSpec, Timing
+from qioi.experiment.spec import ExperimentSpec, Timing
 from qioi.experiment.summary import Summary
+from qioi.experiment.system import BENCHED, DATABASES, NetworkSpec
 
 #: How the page names a ledger that is not the bundled one.
 SYSTEMS = {"ledger": "", "fabric": "real Hyperledger Fabric, "}

@@ -8,17 +8,8 @@ from dataclasses import dataclass, replace
 
 from qioi.experiment.errors import SpecError
 from qioi.experiment.scale import scale_arms
-from qioi.experiment.spec import (
-    BENCHED,
-    ArmSpec,
-    ExperimentSpec,
-    FigureSpec,
-    LoadSpec,
-    NeighbourSpec,
-    NetworkSpec,
-    SentenceSpec,
-    Timing,
-)
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, NeighbourSpec, SentenceSpec, Timing
+from qioi.experiment.system import BENCHED, LoadSpec, NetworkSpec
 from qioi.lab.arms import PROBE_SECONDS
 
 #: Seconds to bring a lab up and take it down, and seconds to start and drain a load. On two idle cores the first are 1

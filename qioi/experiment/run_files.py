@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from qioi.experiment.condense import CellFigures
+from qioi.experiment.form import Strict
 from qioi.experiment.plan import Cell, Plan
-from qioi.experiment.spec import ArmSpec, ExperimentSpec, Strict, Timing
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, Timing
 
 FORMAT = 1
 #: Metrics that every cell has, and that others are made of.

@@ -21,8 +21,8 @@ from qioi.experiment.places import standing
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.replicas import measure_replicas
 from qioi.experiment.run_files import Repeat
-from qioi.experiment.spec import BENCHED, DATABASES, WORKLOADS, NetworkSpec
 from qioi.experiment.store import Store
+from qioi.experiment.system import BENCHED, DATABASES, WORKLOADS, NetworkSpec
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.lab import CLIENT_GROUP, Lab

@@ -7,200 +7,23 @@ it names in ``against``, on the same network, under the same load, in the same r
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from qioi.lab.options import Runtime
+from qioi.experiment.form import Count, Name, Positive, Shares, Strict
+from qioi.experiment.system import LoadSpec, NetworkSpec
 from qioi.model import DEFAULT_SHARES
 
-#: Parts of folder names, and keys of results.
-_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
-#: Fabric's rule for channels' names.
-_CHANNEL = re.compile(r"[a-z][a-z0-9.-]{0,248}")
 #: Most panels side by side that are readable.
 PANELS = 4
-#: The bundled contracts, and the workloads of those that the bundled load client drives.
-CONTRACTS = ("fabcoin", "kv", "marbles", "scm", "simple", "smallbank")
-WORKLOADS = {
-    "fabcoin": ("mint",),
-    "kv": ("put", "update", "ycsb50", "insert", "ycsb90"),
-    "scm": ("scm95", "scm99"),
-    "smallbank": ("create", "mix"),
-}
-#: Systems that are no ledger, and the contracts that they have as tables.
-DATABASES = {"cassandra": ("kv",), "mysql": ("kv", "scm"), "mariadb": ("kv", "scm")}
-
-
-def _named(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ValueError("accepted are small letters, digits and _, a letter or digit first")
-    return name
-
-
-def _distinct_channels(names: list[str]) -> list[str]:
-    wrong = [name for name in names if not _CHANNEL.fullmatch(name)]
-    if wrong or len(set(names)) < len(names):
-        raise ValueError("accepted are distinct names of small letters, digits, dots and dashes, a letter first")
-    return names
-
-
-def _distinct_contracts(names: list[str]) -> list[str]:
-    bare = [name.split("=", 1)[0] for name in names]
-    if set(bare) - set(CONTRACTS) or len(set(bare)) < len(bare):
-        raise ValueError(f"accepted are {', '.join(CONTRACTS)}, each once")
-    return names
 
 
 def _splits(command: str) -> str:
     if not shlex.split(command):
         raise ValueError("accepted is a program and its arguments")
     return command
-
-
-Name = Annotated[str, AfterValidator(_named)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, le=256)]
-Shares = Annotated[int, Field(ge=2, le=262_144)]
-
-
-class Strict(BaseModel):
-    """A model without unknown keys, conversions or later changes."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-#: What `qioi-ledger bft-bench` is given beside what a run decides, by the names of its flags.
-Flags = dict[str, str | int | float | bool]
-#: Systems that are no ledger: `qioi-ledger bft-bench`.
-BENCHED = ("replicas", "simulation")
-
-
-class NetworkSpec(Strict):
-    """The ledger. ``messages`` and ``timeout`` (seconds) cut blocks in block mode.
-
-    ``system`` is what runs: the bundled ledger, real Fabric from the folder ``binaries``, or a database of so many
-    ``nodes`` (see qioi.lab.systems). ``store`` is where its data stand; by default where the run's folder is. With
-    ``orderers`` the orderers' ledgers alone are on a disk.
-    ``workers`` check a channel's signatures, on as many threads of the peer. ``like_fabric`` gives the bundled ledger
-    Fabric's wake-ups, log lines and runtime (docs/ledger.md). ``runtime`` is how its nodes, its load
-    client and its neighbours run: as processes, or as containers of a real engine. A sequencer with
-    ``sequencer_memory`` answers before its log is on disk.
-
-    ``replicas`` and ``simulation`` are `qioi-ledger bft-bench`, real and simulated; ``flags`` are its own.
-    """
-
-    title: str = ""
-    system: Literal["ledger", "fabric", "cassandra", "mysql", "mariadb", "replicas", "simulation"] = "ledger"
-    flags: Flags = {}
-    binaries: str | None = None
-    nodes: Annotated[int, Field(ge=1, le=20)] | None = None
-    store: Literal["disk", "memory", "orderers"] | None = None
-    runtime: Runtime = "process"
-    mode: Literal["stream", "block"] = "stream"
-    consenter: Literal["raft", "solo", "kafka", "bft", "zyzzyva", "sequencer"] = "raft"
-    sequencer_memory: bool = False
-    orgs: Annotated[int, Field(ge=1, le=20)] = 2
-    peers_per_org: Annotated[int, Field(ge=1, le=20)] = 2
-    orderers: Annotated[int, Field(ge=1, le=9)] = 3
-    channels: Annotated[list[str], Field(min_length=1), AfterValidator(_distinct_channels)] = ["mychannel"]
-    chaincodes: Annotated[list[str], Field(min_length=1), AfterValidator(_distinct_contracts)] = ["smallbank"]
-    messages: Annotated[int, Field(ge=1)] | None = None
-    timeout: Positive | None = None
-    workers: Annotated[int, Field(ge=1, le=64)] | None = None
-    like_fabric: bool = False
-
-    @model_validator(mode="after")
-    def _blocks_are_of_block_mode(self) -> Self:
-        if self.mode == "stream" and (self.messages is not None or self.timeout is not None):
-            raise ValueError("messages and timeout are of mode block")
-        if self.sequencer_memory and self.consenter != "sequencer":
-            raise ValueError("sequencer_memory is of consenter sequencer")
-        if self.flags and self.system not in BENCHED:
-            raise ValueError(f"flags are of the systems {' and '.join(BENCHED)}")
-        if self.like_fabric and self.system != "ledger":
-            raise ValueError("like_fabric is of the system ledger")
-        if self.store == "orderers" and (self.system, self.runtime) != ("ledger", "process"):
-            raise ValueError("store orderers is of the system ledger and the runtime process")
-        if self.system == "fabric" and (self.mode, self.consenter, self.workers) != ("block", "raft", None):
-            raise ValueError("system fabric has mode block and consenter raft only, and no workers")
-        accepted = DATABASES.get(self.system, CONTRACTS)
-        if {name.split("=", 1)[0] for name in self.chaincodes} - {*accepted}:
-            raise ValueError(f"system {self.system} has the chaincodes {', '.join(accepted)} only")
-        if self.nodes is not None and self.system not in DATABASES:
-            raise ValueError(f"nodes are of a database: {', '.join(DATABASES)}")
-        return self
-
-
-class TenantSpec(Strict):
-    """One channel's part of a load: its rate and what it is owed, both as parts of the ledger's maximum."""
-
-    part: Positive
-    threshold: Positive
-
-
-class LoadSpec(Strict):
-    """How the ledger is driven: ``part`` of its maximum or ``rate`` in tps (open loop), or ``clients`` (closed).
-
-    ``of`` names the maximum: the first network's, so that all are offered the same, or each network's own.
-    ``benchmark`` and ``round`` are of the driver caliper. ``tenants`` gives every channel a rate of its own.
-    With ``breakdown`` the nodes report the time of each stage (metrics ``node.STAGE`` and ``busy.STAGE``).
-    ``burst``, ``fresh``, ``queries``, ``consistency``, ``read_share`` and ``zipf`` are the load client's flags.
-
-    The driver ``bench`` is of those two systems: ``flags`` go to it beside the network's, and ``varied`` is the load's
-    place on an x axis.
-    """
-
-    title: str = ""
-    driver: Literal["load", "caliper", "bench"] = "load"
-    flags: Flags = {}
-    varied: float | None = None
-    part: Positive | None = None
-    of: Literal["first", "own"] = "first"
-    rate: Positive | None = None
-    clients: Annotated[int, Field(ge=1, le=4096)] | None = None
-    chaincode: str = "smallbank"
-    workload: str | None = None
-    value_size: Annotated[int, Field(ge=1)] | None = None
-    accounts: Annotated[int, Field(ge=1)] | None = None
-    hot_keys: Annotated[int, Field(ge=1)] | None = None
-    hot_share: Annotated[float, Field(ge=0, le=1)] | None = None
-    read_share: Annotated[float, Field(ge=0, le=1)] | None = None
-    zipf: Annotated[float, Field(gt=0, lt=1)] | None = None
-    burst: Annotated[int, Field(ge=1)] | None = None
-    fresh: Literal["connection", "process"] | None = None
-    consistency: Literal["one", "quorum", "all", "serial"] | None = None
-    queries: bool = False
-    benchmark: str | None = None
-    round: str | None = None
-    tenants: dict[str, TenantSpec] = {}
-    breakdown: bool = False
-
-    @model_validator(mode="after")
-    def _one_way_to_drive(self) -> Self:
-        ways = [way for way in ("part", "rate", "clients", "tenants") if getattr(self, way)]
-        if self.driver == "bench":
-            if ways:
-                raise ValueError(f"the driver bench takes flags in place of {' and '.join(ways)}")
-            return self
-        if self.flags or self.varied is not None:
-            raise ValueError("flags and varied are of the driver bench")
-        if len(ways) != 1:
-            raise ValueError(f"exactly one of part, rate, clients and tenants is accepted, not {ways or 'none'}")
-        if self.driver == "caliper" and (self.benchmark is None or self.round is None or self.clients is None):
-            raise ValueError("the driver caliper needs a benchmark, a round of it and clients (transactions in flight)")
-        if self.driver == "load" and (self.benchmark is not None or self.round is not None):
-            raise ValueError("benchmark and round are of the driver caliper")
-        if self.driver == "caliper" and self.workload is not None:
-            raise ValueError("workload is of the driver load")
-        if self.driver == "load" and self.chaincode not in WORKLOADS:
-            raise ValueError(f"chaincode {self.chaincode}: the driver load drives {', '.join(WORKLOADS)}")
-        if self.workload is not None and self.workload not in WORKLOADS[self.chaincode]:
-            accepted = ", ".join(WORKLOADS[self.chaincode])
-            raise ValueError(f"workload {self.workload}: accepted for {self.chaincode} are {accepted}")
-        return self
 
 
 #: What neighbours can be; each is a number of them.

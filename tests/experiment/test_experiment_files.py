@@ -12,7 +12,7 @@ from toy_experiment import load
 
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
-from qioi.experiment.spec import CONTRACTS, WORKLOADS
+from qioi.experiment.system import CONTRACTS, WORKLOADS
 from qioi.lab.network import find_binary
 
 CALIPER = {"driver": "caliper", "benchmark": "simple", "round": "transfer", "clients": 2}

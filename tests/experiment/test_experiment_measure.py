@@ -22,7 +22,8 @@ from qioi.experiment.metrics import known_metric, metric
 from qioi.experiment.neighbours import set_quota
 from qioi.experiment.profiling import Profiler
 from qioi.experiment.session import disturbance
-from qioi.experiment.spec import LoadSpec, Timing
+from qioi.experiment.spec import Timing
+from qioi.experiment.system import LoadSpec
 from qioi.lab.figures import LoadFigures
 from qioi.lab.load import LoadResult, read_result
 from qioi.lab.machine import Snapshot

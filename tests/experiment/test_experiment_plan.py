@@ -12,7 +12,8 @@ from qioi.experiment.errors import SpecError
 from qioi.experiment.plan import Plan, make_plan, make_smoke, only
 from qioi.experiment.scale import scaled
 from qioi.experiment.session import check_host, lab_options, probe_of
-from qioi.experiment.spec import ExperimentSpec, NetworkSpec
+from qioi.experiment.spec import ExperimentSpec
+from qioi.experiment.system import NetworkSpec
 from qioi.processes.errors import LabError
 
 

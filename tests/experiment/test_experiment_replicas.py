@@ -16,7 +16,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.plan import Cell, make_plan
 from qioi.experiment.replicas import Found, command, condense, measure_replicas, ours, run
-from qioi.experiment.spec import BENCHED
+from qioi.experiment.system import BENCHED
 from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
 

@@ -17,8 +17,8 @@ from toy_experiment import load
 from waiting import PATIENCE, until
 
 from qioi.experiment import catalogue
-from qioi.experiment.spec import BENCHED
 from qioi.experiment.store import Store
+from qioi.experiment.system import BENCHED
 from qioi.lab.lab import Lab
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from qioi.experiment import orderers_on_disk as apart
 from qioi.experiment.session import lab_options
-from qioi.experiment.spec import NetworkSpec
+from qioi.experiment.system import NetworkSpec
 from qioi.lab.lab import Lab
 from qioi.lab.systems import SYSTEMS
 

@@ -1,0 +1,29 @@
+"""What the parts of an experiment's file have in common: strict models, and the kinds of values."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+#: Parts of folder names, and keys of results.
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+
+
+def _named(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("accepted are small letters, digits and _, a letter or digit first")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_named)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=256)]
+Shares = Annotated[int, Field(ge=2, le=262_144)]
+
+
+class Strict(BaseModel):
+    """A model without unknown keys, conversions or later changes."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
