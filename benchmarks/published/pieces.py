@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from published import growth, readers
+from published import growth, readers, shares
 from published.neighbours import neighbours
 
 #: What the daemon decides and does, the bundled ledger, and what brings them together.
@@ -103,7 +103,7 @@ PIECES = (
         ("bench_owed.py", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_owed.py", "benchmarks/laws_figures.py"),
         19,
-        readers.owed,
+        shares.owed,
         runs=3,
     ),
     Piece(
@@ -112,7 +112,7 @@ PIECES = (
         ("bench_owed.py", "--sysbench", "16", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_owed.py", "benchmarks/laws_figures.py"),
         19,
-        readers.owed,
+        shares.owed,
         runs=3,
     ),
     Piece(
@@ -121,7 +121,7 @@ PIECES = (
         ("bench_enough.py", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_enough.py", "benchmarks/laws_figures.py"),
         16,
-        readers.enough,
+        shares.enough,
         runs=3,
     ),
     Piece(

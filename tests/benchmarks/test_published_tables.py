@@ -15,8 +15,9 @@ from published import curves, spell
 from published.growth import DAEMON, KUBERNETES, LEDGER, LENGTH, Growth, growth
 from published.neighbours import neighbours
 from published.pictures import digest
-from published.readers import OTHERS, bursts, daemon, disturbed, enough, ordering, owed
+from published.readers import OTHERS, bursts, daemon, disturbed, ordering
 from published.record import Calibration, Code, Form, Machine, Record
+from published.shares import enough, owed
 
 SPEED = Calibration(49.0, 22.0, 300.0, 2.0, 360.0)
 
