@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench_enough import Tried
 from bench_enough import enough as least_share
 from laws_figures import Row, ratio
 
-from published.readers import OTHERS, Figures, Values, add, left_out, rows_of, taken
+from published.readers import Figures, Values, add, disturbed, rows_of
 from published.record import Calibration, Column, Form
 from qioi.lab.figures import quotient
 
@@ -31,7 +32,7 @@ OWED_TITLES = {"alone": "alone", "nothing": "without QiOi", "fixed": "all nodes 
 def owed(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
     """Read bench_owed.py's conditions: a folder for each repeat."""
     found: Values = {}
-    apart = []
+    seen: list[Row] = []
     for number, folder in enumerate(folders, 1):
         conditions = [(Row(**one["row"]), one) for one in json.loads((folder / "owed.json").read_text())["rows"]]
         for row, one in conditions:
@@ -44,10 +45,8 @@ def owed(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
                 "moved": row.movement if one["owed"] else None,
             }
             add(found, row.condition.rstrip("%"), values)
-        used = max(taken(row) for row, _ in conditions)
-        if used > OTHERS:
-            apart.append(left_out(number, used))
-    return Figures(OWED, rows_of(found, owed_title), tuple(apart))
+            seen.append(replace(row, repeat=number))
+    return Figures(OWED, rows_of(found, owed_title), tuple(disturbed(seen)))
 
 
 def part_of_left(row: Row, part: float | None) -> float | None:
@@ -77,7 +76,7 @@ ENOUGH = (
 def enough(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
     """Read bench_enough.py's conditions: a folder for each repeat."""
     found: Values = {}
-    apart = []
+    seen: list[Row] = []
     for number, folder in enumerate(folders, 1):
         tried = [
             Tried(**{**one, "row": Row(**one["row"])})
@@ -97,10 +96,8 @@ def enough(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
                 "work": row.events if row.sysbench else None,
             }
             add(found, row.condition, values)
-        used = max(taken(one.row) for one in tried)
-        if used > OTHERS:
-            apart.append(left_out(number, used))
-    return Figures(ENOUGH, rows_of(found, share_title), tuple(apart))
+            seen.append(replace(row, repeat=number))
+    return Figures(ENOUGH, rows_of(found, share_title), tuple(disturbed(seen)))
 
 
 def share_title(key: str) -> str:
