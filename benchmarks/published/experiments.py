@@ -39,7 +39,7 @@ _OUTCOME = re.compile(r"(?P<head><!-- outcome (?P<name>\w+) -->)(?P<body>[^<\n]*
 _MARK = re.compile(r"<!-- /?(?:experiment|outcome)\b[^>]*-->")
 #: Options of ``values``, and which of them are lists.
 _OPTIONS = {"metrics": True, "arms": True, "loads": True, "load": False, "network": False}
-NOT_KEPT = "not measured"
+NOT_MEASURED = "not measured"
 
 
 class ExperimentDrawer:
@@ -69,7 +69,7 @@ class ExperimentDrawer:
 
     def _outcome(self, found: re.Match[str], document: str) -> str:
         summary = self._summary(found["name"], document)
-        return NOT_KEPT if summary is None else outcome(summary)
+        return NOT_MEASURED if summary is None else outcome(summary)
 
     def _table(self, found: re.Match[str], document: str) -> str:
         summary = self._summary(found["name"], document)
@@ -152,12 +152,14 @@ def command(summary: Summary) -> str:
 
 def outcome(summary: Summary) -> str:
     """Sum a run up in a few words."""
-    agree = [one.agrees for one in summary.verdicts()]
+    verdicts = summary.verdicts()
     reached = [one.reached for one in summary.outcomes()]
     parts = []
-    if agree:
-        still = f", {agree.count(None)} open" if None in agree else ""
-        parts.append(f"{agree.count(True)} of {len(agree)} sentences agree{still}")
+    if verdicts:
+        agree = [one.agrees for one in verdicts if one.ours is not None]
+        rest = {"open": agree.count(None), NOT_MEASURED: len(verdicts) - len(agree)}
+        still = [f"{count} {word}" for word, count in rest.items() if count]
+        parts.append(", ".join([f"{agree.count(True)} of {len(verdicts)} sentences agree", *still]))
     if reached:
         parts.append(f"{reached.count(True)} of {len(reached)} goals reached")
     doubt = [] if summary.trusted else ["too noisy to be trusted"]

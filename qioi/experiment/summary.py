@@ -226,14 +226,15 @@ def judge(paper: float, ours: Spread | None) -> tuple[bool | None, str]:
     opposed = low * high < 0
     if direction(ours.median) == wanted and not opposed:
         return True, "agrees"
-    if low != high:
+    if low <= wanted <= high:
         return None, "open: the repeats do not agree"
     return False, "does not agree"
 
 
 def direction(ratio: float) -> int:
     """Give 1 for more, -1 for less, 0 for the same."""
-    return 0 if abs(ratio - 1) <= SAME else 1 if ratio > 1 else -1
+    # 1.03 - 1 is more than 0.03 in binary.
+    return 0 if round(abs(ratio - 1), 9) <= SAME else 1 if ratio > 1 else -1
 
 
 def as_json(summary: Summary) -> dict[str, Any]:

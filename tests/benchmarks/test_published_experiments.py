@@ -54,6 +54,15 @@ def test_a_run_is_summed_up_in_words(drawer: ExperimentDrawer) -> None:
     assert "1 of 1 sentences agree; 1 of 1 goals reached" in drawer.draw(OUTCOME, "page.md")
 
 
+def test_a_sentence_that_was_not_measured_is_no_open_one(tmp_path: Path) -> None:
+    unmeasured = {"what": "+30 %", "metric": "goodput", "arm": "qioi", "value": 1.3}
+    falls = {"what": "-30 %", "metric": "throughput", "arm": "s1", "value": 0.7}
+    plan = make_plan(load({**DOCUMENT, "papers": [*DOCUMENT["papers"], unmeasured, falls]}, tmp_path), 2)
+    filled(Store(tmp_path / "kept" / "toy"), plan, [row(100, 90, 100), row(100, 110, 130), row(100, 110, 130)])
+    drawn = ExperimentDrawer(tmp_path / "kept", ["toy"]).draw(OUTCOME, "page.md")
+    assert ">1 of 3 sentences agree, 1 open, 1 not measured<" in drawn
+
+
 def test_a_run_with_too_few_quiet_repeats_is_no_evidence(tmp_path: Path) -> None:
     plan = make_plan(load(DOCUMENT, tmp_path), 2)
     filled(Store(tmp_path / "kept" / "toy"), plan, [row(100, 50, 100)])

@@ -81,6 +81,13 @@ def test_the_neighbours_due_is_what_ledger_and_client_leave_free(plan: Plan, tmp
         (0.98, Spread(1.01, 1.0, 1.02, 3), True),
         (0.47, Spread(0.9, 0.8, 0.95, 3), True),
         (0.98, Spread(0.5, 0.4, 0.6, 3), False),
+        (1.22, Spread(0.7, 0.7, 0.98, 3), False),
+        (0.98, Spread(0.7, 0.6, 0.98, 3), None),
+        (0.98, Spread(1.1, 0.9, 1.2, 3), None),
+        (0.47, Spread(1.2, 1.2, 1.2, 1), False),
+        (1.03, Spread(1.0, 0.98, 1.02, 3), True),
+        (0.97, Spread(1.0, 0.97, 1.03, 3), True),
+        (1.04, Spread(1.0, 0.98, 1.02, 3), False),
         (1.22, None, None),
     ],
 )
