@@ -21,6 +21,7 @@ from published.pieces import PIECES
 from published.record import Record
 
 from qioi.experiment import catalogue
+from qioi.lab.signals import ending_signals_interrupt
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "figures" / "data"
@@ -74,7 +75,9 @@ def measure_pieces(names: tuple[str, ...], again: bool, more: bool, results: Pat
         click.echo(f"== {piece.name}: {piece.title} (about {piece.minutes} minutes)")
         try:
             earlier = record.load(DATA / f"{piece.name}.json") if more and piece.name in known else None
-            kept = record.save(measure(piece, ROOT, results, fabric, earlier), DATA)
+            with ending_signals_interrupt():
+                its = measure(piece, ROOT, results, fabric, earlier)
+            kept = record.save(its, DATA)
         except (UnmeasuredError, ValueError) as error:
             click.echo(f"Error: {error}", err=True)
             failed.append(piece.name)

@@ -14,6 +14,7 @@ import msgspec
 from published import code, record
 from published.pieces import Piece
 from published.record import Calibration, Code, Machine, Record
+from qioi.experiment.child import run_to_end
 from qioi.lab.machine import machine
 from qioi.lab.network import find_binary
 
@@ -82,6 +83,6 @@ def run(piece: Piece, root: Path, folders: Mapping[str, str]) -> None:
     """Run a piece's command once, its output on the terminal."""
     script, *options = piece.arguments
     arguments = [one.format_map(folders) for one in options]
-    done = subprocess.run([sys.executable, str(root / "benchmarks" / script), *arguments], cwd=root, check=False)
-    if done.returncode != 0:
-        raise UnmeasuredError(f"{piece.name}: {script} ended with status {done.returncode}")
+    status = run_to_end([sys.executable, str(root / "benchmarks" / script), *arguments], cwd=root)
+    if status != 0:
+        raise UnmeasuredError(f"{piece.name}: {script} ended with status {status}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
+from qioi.experiment.child import run_to_end
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.noise import others
@@ -121,7 +122,7 @@ def run(words: list[str], log: Path, seconds: float) -> None:
     """Run it to its end; LabError says why it has failed."""
     with log.open("w") as out:
         try:
-            code = subprocess.run(words, stdout=out, stderr=subprocess.STDOUT, timeout=seconds, check=False).returncode
+            code = run_to_end(words, seconds=seconds, output=out)
         except subprocess.TimeoutExpired as error:
             raise LabError(f"{' '.join(words)}: not done after {seconds:.0f} s") from error
     if code != 0:

@@ -1,0 +1,77 @@
+"""A program that cleans up after itself is let, however the one that waits for it is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from waiting import DIES_WITH_TEST, until
+
+from qioi.experiment import child
+from qioi.experiment.replicas import run
+from qioi.processes.errors import LabError
+
+ROOT = Path(__file__).resolve().parents[2]
+#: It takes longer to clean up than Python leaves a child whose parent is interrupted.
+CLEANS_UP = """
+import pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+try:
+    (folder / "begun").touch()
+    time.sleep(1000)
+finally:
+    time.sleep(1)
+    (folder / "cleaned").touch()
+"""
+#: Those that wait for it, as their commands do; the program's file and its folder are the arguments.
+WAITS = {
+    "replicas": """
+from qioi.experiment.replicas import run
+with ending_signals_interrupt():
+    run([sys.executable, *sys.argv[1:]], Path(sys.argv[2], "log"), 600)
+""",
+    "published": """
+from published.measure import run
+from published.pieces import Piece
+piece = Piece("lab", "the lab", (Path(sys.argv[1]).name, "{out}"), (".",), 1, lambda *_: None)
+with ending_signals_interrupt():
+    run(piece, Path(sys.argv[2]), {"out": sys.argv[2]})
+""",
+}
+IMPORTS = "import sys\nfrom pathlib import Path\nfrom qioi.lab.signals import ending_signals_interrupt\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("waits", WAITS)
+def test_an_interrupted_program_cleans_up_to_its_end(waits: str, number: signal.Signals, tmp_path: Path) -> None:
+    """ctrl-C goes to the whole group of the terminal, SIGTERM to the one that waits."""
+    script = tmp_path / "benchmarks" / "bench.py"
+    script.parent.mkdir()
+    script.write_text(CLEANS_UP)
+    waiting = subprocess.Popen(
+        [*DIES_WITH_TEST, sys.executable, "-c", IMPORTS + WAITS[waits], str(script), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    until((tmp_path / "begun").exists)
+    if number == signal.SIGINT:
+        os.killpg(waiting.pid, number)
+    else:
+        waiting.send_signal(number)
+    _, said = waiting.communicate(timeout=60)
+    assert (tmp_path / "cleaned").exists()
+    assert "KeyboardInterrupt" in said
+
+
+def test_one_that_does_not_end_in_time_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "CLEANUP", 0.1)
+    with pytest.raises(LabError, match="not done after 1 s"):
+        run(["sh", "-c", "trap '' INT TERM; echo $$; while :; do sleep 0.1; done"], tmp_path / "log", 1.0)
+    pid = int((tmp_path / "log").read_text())
+    assert not Path(f"/proc/{pid}").exists()
