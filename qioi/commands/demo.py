@@ -88,7 +88,7 @@ def command(
     )
     directory = (output or Path("results") / time.strftime("%Y%m%d-%H%M%S")).resolve()
     console = Console()
-    with one_line_errors():
+    with one_line_errors(directory, options.directory):
         needs_plots()
         directory.mkdir(parents=True, exist_ok=True)
         result = measure(lambda progress: Demo(options, directory, progress), console)

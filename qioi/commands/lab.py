@@ -46,13 +46,21 @@ FILE_FLAGS = ("--json", "--record", "--timeseries")
 
 
 @contextlib.contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn the lab's errors into the command's, and let every ending signal unwind."""
+def one_line_errors(*folders: Path) -> Iterator[None]:
+    """Turn the lab's and the system's errors into the command's, and let every ending signal unwind.
+
+    ``folders`` are where files go: of a full disk Linux does not say which.
+    """
     try:
         with ending_signals_interrupt():
             yield
+    except BrokenPipeError:  # click ends without a word
+        raise
     except LabError as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        places = f" (files go to {', '.join(map(str, folders))})" if folders and error.filename is None else ""
+        raise click.ClickException(f"{error}{places}") from error
 
 
 @click.group()
@@ -173,7 +181,7 @@ def up(
         binaries=binaries,
         nodes=nodes,
     )
-    with one_line_errors():
+    with one_line_errors(directory):
         lab = Lab(directory)
         network = lab.up(options, timeout=timeout, say=click.echo)
     where = "logs with their engine" if lab.runtime == "docker" else f"logs in {lab.directory / 'log'}"

@@ -60,7 +60,7 @@ def main(
     burstable = qos == "burstable"
     directory = (output or Path("results") / time.strftime("k8s-%Y%m%d-%H%M%S")).resolve()
     console = Console()
-    with one_line_errors(), ExitStack() as stack:
+    with one_line_errors(directory), ExitStack() as stack:
         directory.mkdir(parents=True, exist_ok=True)
         console.print("bringing a node up: etcd, API server, kubelet, containerd and the rest")
         node = Node(Path(tempfile.mkdtemp(prefix="qioi-node-")), PORT)

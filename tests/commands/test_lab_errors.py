@@ -1,0 +1,64 @@
+"""What the lab's commands say where the system refuses them a file: one line, and an exit status."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from qioi.commands import demo, lab
+from qioi.lab.lab import MARKER
+
+NOBODY = 65_534
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Iterator[Path]:
+    """A folder with root's lab, seen by somebody else."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can be somebody else")
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / MARKER).touch()
+    parents = [one for one in folder.parents if one.stat().st_uid == 0 and one.stat().st_mode & 0o077 == 0]
+    for one in parents:
+        one.chmod(0o711)
+    os.seteuid(NOBODY)
+    try:
+        yield folder
+    finally:
+        os.seteuid(0)
+        for one in parents:
+            one.chmod(0o700)
+
+
+def said(command: click.Command, words: Sequence[str]) -> str:
+    """Run a command that fails, and give what it says."""
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1
+    return result.output
+
+
+def test_a_folder_of_root_s_is_refused_to_others_in_one_line(roots: Path) -> None:
+    assert "Permission denied" in said(lab.command, ["up", "--dir", str(roots.parent / "new")])
+    assert "Permission denied" in said(lab.command, ["down", "--dir", str(roots)])
+    assert "Permission denied" in said(demo.command, ["--output", str(roots / "results")])
+
+
+def test_a_full_disk_is_said_with_the_folders_that_may_stand_on_it(tmp_path: Path) -> None:
+    with pytest.raises(click.ClickException) as raised, lab.one_line_errors(tmp_path / "a", tmp_path / "b"):
+        Path("/dev/full").write_text("x")
+    assert "No space left on device" in raised.value.message
+    assert f"{tmp_path}/a, {tmp_path}/b" in raised.value.message
+
+
+def test_a_reader_that_has_left_is_not_told() -> None:
+    """As `head` leaves: click ends without a word then."""
+    with pytest.raises(BrokenPipeError), lab.one_line_errors():
+        raise BrokenPipeError(32, "Broken pipe")
