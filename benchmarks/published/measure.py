@@ -13,6 +13,7 @@ import msgspec
 
 from published import code, record
 from published.pieces import Piece
+from published.readers import OneFolder
 from published.record import Calibration, Code, Machine, Record
 from qioi.experiment.child import run_to_end
 from qioi.lab.machine import machine
@@ -43,17 +44,17 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
     What an interrupted run of the same code has left is gone on with. What other code has left, or a run that was
     finished, is removed: a benchmark would take it for its own.
 
-    UnmeasuredError: its command failed. ValueError: its code is not committed.
+    UnmeasuredError: its command failed. ValueError: its code is not committed, or it takes no more runs.
     """
     if not code.is_clean(root, piece.code):
         raise ValueError(f"{piece.name}: what it measures has uncommitted changes, and figures name a commit")
     digest, commit = code.digest(root, piece.code), code.commit(root)
     runs = results / piece.name / digest[:12]
     finished = runs / "finished"
+    done = finished_runs(piece, runs) if earlier else 0
     for before in (results / piece.name).glob("*"):
         if before != runs or (finished.exists() and earlier is None):
             shutil.rmtree(before)
-    done = len(list(runs.glob("run*"))) if earlier else 0
     folders = [runs / f"run{number}" for number in range(1, done + piece.runs + 1)]
     speed = list(earlier.calibration) if earlier else []
     for folder in folders[done:]:
@@ -62,7 +63,7 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
         run(piece, root, {"out": str(folder), "fabric": str(fabric)})
     speed.append(calibrate(results))
     figures = piece.read(folders, speed)
-    finished.touch()
+    finished.write_text(str(len(folders)))
     host = machine()
     return Record(
         name=piece.name,
@@ -77,6 +78,17 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
         rows=figures.rows,
         left_out=figures.left_out,
     )
+
+
+def finished_runs(piece: Piece, runs: Path) -> int:
+    """Count the runs that a piece's record is of; ValueError says why none can be added to them."""
+    if isinstance(piece.read, OneFolder):
+        raise ValueError(f"{piece.name}: its benchmark keeps all repeats in one folder (--again measures it anew)")
+    finished = runs / "finished"
+    count = int(finished.read_text() or 0) if finished.exists() else 0
+    if not count or not all((runs / f"run{number}").is_dir() for number in range(1, count + 1)):
+        raise ValueError(f"{piece.name}: the runs that its record is of are not in {runs} (--again measures it anew)")
+    return count
 
 
 def run(piece: Piece, root: Path, folders: Mapping[str, str]) -> None:

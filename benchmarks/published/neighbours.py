@@ -8,7 +8,7 @@ from pathlib import Path
 from laws_figures import ALONE, load_rows
 from msgspec.structs import replace
 
-from published.readers import PROTECTION, Figures, law_key, laws
+from published.readers import PROTECTION, Figures, OneFolder, law_key, laws
 from published.record import Calibration, Column, Form
 
 #: What bench_laws.py's figures lack, because elsewhere all conditions have as many neighbours.
@@ -18,11 +18,11 @@ EVENTS = (
 )
 
 
-def neighbours(folders: Sequence[Path], speed: Sequence[Calibration]) -> Figures:
+@OneFolder
+def neighbours(folder: Path, speed: Sequence[Calibration]) -> Figures:
     """Read bench_laws.py's rows of one run, with the neighbours' events."""
-    (folder,) = folders
     found = {(law_key(row), row.repeat): row for row in load_rows(folder) if row.condition != ALONE}
-    figures = laws(folders, speed)
+    figures = laws([folder], speed)
     repeats = {repeat for _, repeat in found}
     rows = []
     for row in figures.rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,18 @@ Values = dict[str, dict[str, list[float | None]]]
 
 #: Reads the folders of a piece's runs, one for each, with the machine's speed around them.
 Reader = Callable[[Sequence[Path], Sequence[Calibration]], Figures]
+
+
+@dataclass(frozen=True)
+class OneFolder:
+    """The reader of a benchmark that keeps all repeats in one folder: to these none can be added."""
+
+    read: Callable[[Path, Sequence[Calibration]], Figures]
+
+    def __call__(self, folders: Sequence[Path], speed: Sequence[Calibration]) -> Figures:
+        """Read the folder of the only run."""
+        (folder,) = folders
+        return self.read(folder, speed)
 
 
 def add(found: Values, row: str, values: Mapping[str, float | None]) -> None:
@@ -158,9 +170,9 @@ LEDGER = (
 )
 
 
-def ledger(folders: Sequence[Path], speed: Sequence[Calibration]) -> Figures:
-    """Read bench_ledger.py's runs: one folder, whose repeats are its own."""
-    (folder,) = folders
+@OneFolder
+def ledger(folder: Path, speed: Sequence[Calibration]) -> Figures:
+    """Read bench_ledger.py's runs."""
     document: dict[str, Any] = json.loads((folder / "ledger.json").read_text())
     floor = sum(one.signature_us for one in speed) / len(speed) / 1000
     rows = []
@@ -194,9 +206,9 @@ ORDERING = (
 LOAD_TITLES = {"one": "1 client", "many": "many clients", "peak": "peak"}
 
 
-def ordering(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
-    """Read bench_ordering.py's repeats: one folder. Each ratio is to the same repeat's raft."""
-    (folder,) = folders
+@OneFolder
+def ordering(folder: Path, _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_ordering.py's repeats. Each ratio is to the same repeat's raft."""
     document = json.loads((folder / "ordering.json").read_text())
     repeats, cores = document["repeats"], document["machine"]["cores"]
     kinds = dict.fromkeys((load, name) for one in repeats for name, loads in one["figures"].items() for load in loads)
@@ -263,9 +275,9 @@ REACTION = (
 )
 
 
-def reaction(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
-    """Read bench_reaction.py's visits: one folder, whose repeats are its own. What was not seen has no value."""
-    (folder,) = folders
+@OneFolder
+def reaction(folder: Path, _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_reaction.py's visits. What was not seen has no value."""
     visits: dict[float, list[dict[str, float | None]]] = {}
     for visit in json.loads((folder / "reaction.json").read_text())["reactions"]:
         visits.setdefault(visit["period"], []).append(visit)

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from published import code, pictures, record
 from published.documents import Drawer
 from published.measure import UnmeasuredError, is_current, measure
 from published.pieces import PIECES, Piece
-from published.readers import Figures, laws
+from published.readers import Figures, OneFolder, laws
 from published.record import Calibration, Code, Column, Form, LeftOut, Machine, Record, Row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -264,13 +265,15 @@ def test_a_piece_is_due_until_it_is_measured_on_the_code_as_it_is(repository: Pa
     assert not is_current(piece, repository, data)
 
 
-def test_repeats_are_added_to_those_that_there_are(
-    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = tmp_path_factory.mktemp("results")
+COUNTS = "import pathlib, sys\npathlib.Path(sys.argv[1], 'tps').write_text(sys.argv[1][-1])\n"
+
+
+@pytest.fixture
+def counted(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Piece:
+    """A piece in the repository, each run of which measures its own number."""
+    (repository / ".gitignore").write_text("/results/\n")
     (repository / "benchmarks").mkdir()
-    script = "import pathlib, sys\npathlib.Path(sys.argv[1], 'tps').write_text(str(len(sys.argv[1])))\n"
-    (repository / "benchmarks" / "bench.py").write_text(script)
+    (repository / "benchmarks" / "bench.py").write_text(COUNTS)
     git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "-qm", "first"], check=True)
@@ -280,11 +283,55 @@ def test_repeats_are_added_to_those_that_there_are(
         return Figures((Column("tps", "tps", Form.COUNT),), (Row("alone", "alone", {"tps": values}),))
 
     monkeypatch.setattr("published.measure.calibrate", lambda _folder: SPEED)
-    piece = Piece("lab", "the lab", ("bench.py", "{out}"), (".",), 1, read, runs=2)
-    first = measure(piece, repository, results, None)
-    more = measure(piece, repository, results, None, first)
-    assert [len(one.values("alone", "tps")) for one in (first, more)] == [2, 4]
+    return Piece("lab", "the lab", ("bench.py", "{out}"), (".",), 1, read, runs=2)
+
+
+def test_repeats_are_added_to_those_that_there_are(counted: Piece, repository: Path) -> None:
+    first = measure(counted, repository, repository / "results", None)
+    more = measure(counted, repository, repository / "results", None, first)
+    assert [one.values("alone", "tps") for one in (first, more)] == [[1, 2], [1, 2, 3, 4]]
     assert [len(one.calibration) for one in (first, more)] == [3, 6]
+
+
+def test_a_run_that_was_interrupted_is_none_of_those_that_there_are(
+    counted: Piece, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = repository / "results"
+    first = measure(counted, repository, results, None)
+    with monkeypatch.context() as patch:
+        patch.setattr("published.measure.run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            measure(counted, repository, results, None, first)
+    more = measure(counted, repository, results, None, first)
+    assert more.values("alone", "tps") == [1, 2, 3, 4]
+
+
+def interrupted(*_arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_repeats_are_added_only_to_those_that_are_kept(counted: Piece, repository: Path) -> None:
+    results = repository / "results"
+    first = measure(counted, repository, results, None)
+    (kept,) = results.glob("lab/*/run1")
+    shutil.rmtree(kept)
+    with pytest.raises(ValueError, match="lab: the runs that its record is of are not in"):
+        measure(counted, repository, results, None, first)
+    shutil.rmtree(results)
+    with pytest.raises(ValueError, match="--again measures it anew"):
+        measure(counted, repository, results, None, first)
+    assert not results.exists(), "before anything is measured"
+
+
+def test_a_piece_whose_repeats_stand_in_one_folder_takes_no_more(counted: Piece, repository: Path) -> None:
+    def read(folder: Path, speed: Sequence[Calibration]) -> Figures:
+        return counted.read([folder], speed)
+
+    piece = counted._replace(runs=1, read=OneFolder(read))
+    first = measure(piece, repository, repository / "results", None)
+    with pytest.raises(ValueError, match="lab: its benchmark keeps all repeats in one folder"):
+        measure(piece, repository, repository / "results", None, first)
+    assert len(list((repository / "results").glob("lab/*/run*"))) == 1, "before anything is measured"
 
 
 def test_what_was_measured_before_is_gone_on_with_only_if_it_is_unfinished_and_of_the_same_code(
