@@ -91,7 +91,7 @@ def enough(tried: Iterable[Tried], p95: float | None) -> int | None:
     return None if p95 is None else min((shares for its, shares in fixed if its <= NEAR * p95), default=None)
 
 
-HEAD = "| sysbench | | settled at | tps | p95 | p95 to alone | wait a slice | waits | sysbench events/s | steal |"
+HEAD = "| sysbench | | settled at | tps | p95 | p95 to alone | wait a slice | waits | sysbench events/s | steal, CPUs |"
 
 
 def line(one: Tried, alone: Tried) -> str:

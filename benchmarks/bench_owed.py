@@ -94,7 +94,9 @@ class Bench:
         return got / left if left > 0 else None
 
 
-HEAD = "| | T | A | A to T | p95 | sysbench events/s | its CPUs, of what is left | widest move of a share | steal |"
+HEAD = (
+    "| | T | A | A to T | p95 | sysbench events/s | its CPUs, of what is left | widest move of a share | steal, CPUs |"
+)
 
 
 def line(one: Owed) -> str:

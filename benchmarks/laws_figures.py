@@ -11,6 +11,7 @@ from pathlib import Path
 
 from qioi.lab.figures import ArmFigures, quotient
 from qioi.lab.load import parse_result
+from qioi.lab.machine import machine
 from qioi.lab.result_table import milliseconds, percent, times
 from qioi.model import DEFAULT_SHARES, Role
 
@@ -53,7 +54,8 @@ CONDITIONS = {
 class Row:
     """One condition's figures: tps, ms, CPUs, sysbench events per second; ``movement`` as a part of the least share.
 
-    ``busy_cores`` are the whole machine's: what runs outside of the lab, and the kernel, are among them.
+    ``busy_cores`` are the whole machine's: what runs outside of the lab, and the kernel, are among them. ``steal`` are
+    the CPUs that the hypervisor gave to others.
     ``undisturbed`` are sysbench's events per core-second without a ledger, measured in the same repeat. Where nothing
     that was due in the window was committed there are no latencies.
     """
@@ -115,7 +117,7 @@ def condense(
         events_per_core=figures.interferer.events_per_core,
         movement=moved,
         seconds=seconds,
-        steal=figures.quiet.steal,
+        steal=figures.quiet.steal * machine().cores,
         undisturbed=undisturbed,
     )
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bench_reaction import Others, recovery
-from laws_figures import ALONE, Row, account, accounts, due, idle, movement, part_of, table, within
+from laws_figures import ALONE, Row, account, accounts, condense, due, idle, movement, part_of, table, within
+from published.readers import taken
+
+from qioi.lab.figures import ArmFigures, InterfererFigures, LoadFigures, RoleFigures, SeriesFigures
+from qioi.lab.flush_probe import FlushFigures
+from qioi.lab.machine import Quiet, machine
+from qioi.model import Role
 
 #: Alone: ledger and client use 1.25 CPUs, and a tenth of one is used outside of the lab.
 ROW = Row("fixed", 0, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 1.35, 0.0, None, 0.0, 25.0, 0.0)
@@ -33,6 +40,32 @@ def test_only_the_window_and_components_count(tmp_path: Path) -> None:
     file.write_text("\n".join(lines) + "\n")
     moved, seconds = movement(file, 100, 120)
     assert (moved, seconds) == (pytest.approx(0.1), 20)
+
+
+def test_what_the_hypervisor_takes_is_counted_in_cpus_as_all_else(tmp_path: Path) -> None:
+    """A tenth of all cores went to others."""
+    (tmp_path / "samples.csv").write_text("unix,name,role,shares\n")
+    result = {
+        "started": "2026-11-25T12:00:00Z", "seconds": 10, "intended_rate": 500, "throughput_tps": 500,
+        "latency_ms": {"mean": 3, "p50": 3, "p95": 6, "p99": 7, "max": 9},
+        "committed": 5000, "failed": 0, "unsent": 0, "timeseries": [],
+    }  # fmt: skip
+    (tmp_path / "load.json").write_text(json.dumps(result))
+    figures = ArmFigures(
+        ALONE,
+        ALONE,
+        LoadFigures(500, 500, 3, 3, 6, 7, 9, 5000, 0),
+        {Role.PEER: RoleFigures(0.2, 0.1, 0.2, 1000, 1.0)},
+        0.25,
+        0.0,
+        InterfererFigures(0, 0.0, 0.0),
+        FlushFigures(200, 0.2, 0.9, 4.0),
+        Quiet(10.0, 0.1, 1.5, None),
+        SeriesFigures((), (), (), (), ()),
+    )
+    row = condense("fixed", 0, 1, ALONE, figures, tmp_path)
+    assert row.steal == pytest.approx(0.1 * machine().cores)
+    assert taken(row) == pytest.approx(0.25 + 0.1 * machine().cores)
 
 
 def test_due_is_what_the_ledger_leaves_free_alone() -> None:
