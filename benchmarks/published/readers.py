@@ -143,10 +143,15 @@ def law_values(
 
 def disturbed(rows: Iterable[LawRow]) -> list[LeftOut]:
     """Name the repeats in which others had too much of the machine."""
+    return most_taken((row.repeat, taken(row)) for row in rows)
+
+
+def most_taken(used: Iterable[tuple[int, float]]) -> list[LeftOut]:
+    """Name the repeats in one of whose measurements others used too many CPUs."""
     most: dict[int, float] = {}
-    for row in rows:
-        most[row.repeat] = max(most.get(row.repeat, 0.0), taken(row))
-    return [left_out(repeat, used) for repeat, used in sorted(most.items()) if used > OTHERS]
+    for repeat, cpus in used:
+        most[repeat] = max(most.get(repeat, 0.0), cpus)
+    return [left_out(repeat, cpus) for repeat, cpus in sorted(most.items()) if cpus > OTHERS]
 
 
 def taken(row: LawRow) -> float:
@@ -212,12 +217,12 @@ def ordering(folder: Path, _speed: Sequence[Calibration]) -> Figures:
     document = json.loads((folder / "ordering.json").read_text())
     repeats, cores = document["repeats"], document["machine"]["cores"]
     kinds = dict.fromkeys((load, name) for one in repeats for name, loads in one["figures"].items() for load in loads)
-    apart = []
-    for number, one in enumerate(repeats, 1):
-        runs = [each for loads in one["figures"].values() for each in loads.values()]
-        used = max(each["others"] + each["steal"] * cores for each in runs)
-        if used > OTHERS:
-            apart.append(left_out(number, used))
+    apart = most_taken(
+        (number, each["others"] + each["steal"] * cores)
+        for number, one in enumerate(repeats, 1)
+        for loads in one["figures"].values()
+        for each in loads.values()
+    )
     rows = [
         Row(f"{load}-{name.replace(',', '').replace(' ', '-')}", f"{LOAD_TITLES[load]}, {name}", values)
         for load, name in kinds
@@ -277,7 +282,7 @@ REACTION = (
 
 @OneFolder
 def reaction(folder: Path, _speed: Sequence[Calibration]) -> Figures:
-    """Read bench_reaction.py's visits. What was not seen has no value."""
+    """Read bench_reaction.py's visits. What was not seen has no value. Those of one number are one repeat."""
     visits: dict[float, list[dict[str, float | None]]] = {}
     for visit in json.loads((folder / "reaction.json").read_text())["reactions"]:
         visits.setdefault(visit["period"], []).append(visit)
@@ -285,7 +290,8 @@ def reaction(folder: Path, _speed: Sequence[Calibration]) -> Figures:
         Row(f"{period:g}", f"period {period:g} s", {c.key: tuple(one[c.key] for one in its) for c in REACTION})
         for period, its in visits.items()
     ]
-    return Figures(REACTION, tuple(rows))
+    apart = most_taken((number, one["others"] or 0.0) for its in visits.values() for number, one in enumerate(its, 1))
+    return Figures(REACTION, tuple(rows), tuple(apart))
 
 
 BURSTS = (

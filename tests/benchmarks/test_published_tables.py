@@ -15,7 +15,7 @@ from published import curves, spell
 from published.growth import DAEMON, KUBERNETES, LEDGER, LENGTH, Growth, growth
 from published.neighbours import neighbours
 from published.pictures import digest
-from published.readers import OTHERS, bursts, daemon, disturbed, ordering
+from published.readers import OTHERS, bursts, daemon, disturbed, ordering, reaction
 from published.record import Calibration, Code, Form, Machine, Record
 from published.shares import enough, owed
 
@@ -252,3 +252,17 @@ def test_what_each_neighbour_gets_stands_beside_what_all_get(tmp_path: Path) -> 
     assert (found["fixed-4-nothing"]["events"], found["fixed-4-nothing"]["each"]) == ((800.0,), (200.0,))
     assert (found["fixed-16-nothing"]["events"], found["fixed-16-nothing"]["each"]) == ((1600.0,), (100.0,))
     assert "events" not in found["fixed-alone"]
+
+
+def test_a_reaction_beside_others_does_not_count(tmp_path: Path) -> None:
+    def visit(period: float, others: float | None) -> dict[str, float | None]:
+        return {"period": period, "raised": 0.5, "recovered": 1.0, "back": 20.0, "others": others}
+
+    visits = [visit(1.0, 0.1), visit(1.0, OTHERS), visit(1.0, None), visit(0.1, OTHERS + 0.1), visit(0.1, 0.1)]
+    (tmp_path / "reaction.json").write_text(json.dumps({"reactions": visits}))
+    found = reaction([tmp_path], [SPEED])
+    assert [(row.key, row.values["others"]) for row in found.rows] == [
+        ("1", (0.1, OTHERS, None)),
+        ("0.1", (OTHERS + 0.1, 0.1)),
+    ]
+    assert [(one.repeat, "0.50 CPUs" in one.reason) for one in found.left_out] == [(1, True)]
