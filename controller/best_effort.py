@@ -13,6 +13,7 @@ from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import Idle
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.kernel.patterns import fitting
 from qioi.model.groups import chain
 
 log = logging.getLogger("qioi")
@@ -77,7 +78,7 @@ class BestEffort:
     def _find(self, spared: Spared) -> list[str]:
         """Find the groups that are there now."""
         mount = self._hierarchy.mount
-        named = (str(folder.relative_to(mount)) for one in self._patterns for folder in mount.glob(one))
+        named = (path for one in self._patterns for path in fitting(mount, one))
         found = dict.fromkeys(
             path for path in (*named, *self.labelled) if (mount / path).is_dir() and path not in spared
         )

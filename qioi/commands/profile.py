@@ -16,9 +16,10 @@ from qioi.daemon.discoveries import ENGINE_PATIENCE, UnwatchableError, look
 from qioi.discovery.base import Fixed, join
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
+from qioi.kernel.patterns import fitting
 from qioi.monitor.profile.perf import ProfileError, record
 from qioi.monitor.profile.scheduling import Account, Recording, Row, by_component, by_role, row
-from qioi.settings.config import Config, inside_the_mount, read_lab
+from qioi.settings.config import Config, groups_pattern, read_lab
 from qioi.settings.documents import ConfigError
 from qioi.show.http import UnreachableError, get_json
 
@@ -88,10 +89,10 @@ def target(text: str, hierarchy: Hierarchy) -> Target:
     """Read NAME=PATH; ValueError says what is accepted."""
     name, _, pattern = text.partition("=")
     try:
-        inside_the_mount(pattern)
+        groups_pattern(pattern)
     except ValueError as error:
         raise ValueError(f"--cgroup {text}: {error}") from None
-    found = sorted(str(path.relative_to(hierarchy.mount)) for path in hierarchy.mount.glob(pattern) if path.is_dir())
+    found = sorted({path for path in fitting(hierarchy.mount, pattern) if hierarchy.folder(path).is_dir()})
     if not name or not found:
         raise ValueError(f"--cgroup {text}: accepted is NAME=PATH of a group that exists below {hierarchy.mount}")
     return Target(name, OTHER, tuple(found))

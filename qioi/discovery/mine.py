@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from qioi.discovery.base import Found
+from qioi.kernel.patterns import fitting
 from qioi.model import Component, Role
 from qioi.model.groups import chain
 
@@ -55,9 +56,9 @@ class OwnGroups:
     def _look(self) -> Found:
         groups, problems = set(), {}
         for pattern in self._patterns:
-            fitting = [str(folder.relative_to(self._mount)) for folder in self._mount.glob(pattern) if folder.is_dir()]
-            groups.update(fitting)
-            if not fitting:
+            found = [path for path in fitting(self._mount, pattern) if (self._mount / path).is_dir()]
+            groups.update(found)
+            if not found:
                 problems[f"mine {pattern}"] = "no control group fits"
         # What a group uses has those below it in it.
         outermost = sorted(group for group in groups if groups.isdisjoint(chain(group)[1:]))

@@ -50,6 +50,14 @@ def inside_the_mount(path: str) -> str:
     return path
 
 
+def groups_pattern(pattern: str) -> str:
+    """Accept a shell pattern for cgroup paths. ``**`` within a part looks as if it fitted further levels, too."""
+    inside_the_mount(pattern)
+    if any("**" in part and part != "**" for part in pattern.split("/")):
+        raise ValueError("accepted is `*` within a part of the path, and `**` as a whole part, for any levels")
+    return pattern
+
+
 def metric_name(name: str) -> str:
     """Accept the name of a Prometheus metric."""
     if not re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", name):
@@ -166,8 +174,8 @@ class FileConfig(Strict):
     neighbours_keep: Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] = 0.1
     slices: Annotated[Literal["off", "auto", "required"], BeforeValidator(switched_off)] = "off"
     slices_before_6_15: bool = False
-    best_effort: list[Annotated[str, AfterValidator(inside_the_mount)]] = Field(default_factory=list)
-    mine: list[Annotated[str, AfterValidator(inside_the_mount)]] = Field(default_factory=list)
+    best_effort: list[Annotated[str, AfterValidator(groups_pattern)]] = Field(default_factory=list)
+    mine: list[Annotated[str, AfterValidator(groups_pattern)]] = Field(default_factory=list)
     on_exit: Literal["restore", "keep"] = "restore"
     dry_run: bool = False
 

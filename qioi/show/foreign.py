@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.kernel.patterns import fitting
 from qioi.model.groups import chain
 from qioi.model.names import in_one_line
 from qioi.show.snapshot import Snapshot
@@ -45,8 +46,8 @@ def processes(folder: Path) -> Iterator[int]:
     if own:
         yield from own
         return
-    for file in folder.glob("*/**/cgroup.procs"):
-        yield from pids_in(file.parent)
+    for file in fitting(folder, "*/**/cgroup.procs"):
+        yield from pids_in((folder / file).parent)
 
 
 def pids_in(folder: Path) -> list[int]:

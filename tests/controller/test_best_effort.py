@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from toy_daemon import ToySite, peer
+from vanishing import vanishes
 
 from qioi.commands.explain import lines
 from qioi.controller.best_effort import HOLD, best_effort, recover_idle
@@ -109,6 +110,17 @@ def test_a_problem_that_comes_back_is_said_again(tmp_path: Path, caplog: pytest.
         idle.unlink()
         groups.step(4.0 + 2 * HOLD, True, True, [])
     assert [one.levelname for one in caplog.records] == ["WARNING", "WARNING"]
+
+
+def test_a_job_that_ends_during_a_look_does_not_end_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = make(tmp_path, ["batch/*/*", "other"])
+    for group in ("batch/job", "batch/one/a", "batch/two/b"):
+        site.group(group)
+        (site.hierarchy.mount / group / "cpu.idle").write_text("0")
+    site.toy.waits = {"peer0": (0.1, 0.9)}
+    vanishes(monkeypatch, site.hierarchy.mount / "batch/job")
+    site.run(2)
+    assert idle(site) == {"batch/one/a", "batch/two/b", "other"}
 
 
 def test_nobody_is_unless_named(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from vanishing import vanishes
+
 from qioi.discovery.mine import OwnGroups
 from qioi.model import Component, Role
 
@@ -22,6 +25,16 @@ def test_groups_that_fit_are_clients_as_long_as_they_are_there(tmp_path: Path) -
     assert mine.found() is found
     (tmp_path / "load" / "a").rmdir()
     assert [one.name for one in mine.found().components] == ["load/b"]
+
+
+def test_a_group_that_is_removed_during_a_look_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("load/a/inner", "load/job", "load/z/inner"):
+        (tmp_path / name).mkdir(parents=True)
+    vanishes(monkeypatch, tmp_path / "load/job")
+    found = OwnGroups(tmp_path, ["load/*/*"]).found()
+    assert [one.name for one in found.components] == ["load/a/inner", "load/z/inner"]
 
 
 def test_patterns_are_not_looked_for_in_every_period(tmp_path: Path) -> None:

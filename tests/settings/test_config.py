@@ -150,6 +150,8 @@ def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> 
         ({"dry_run": "yes"}, 'qioi.yaml: dry_run: "yes": accepted is a valid boolean'),
         ({"components": []}, "qioi.yaml: components: none: accepted is at least one"),
         ({"components": GOOD["components"] * 2}, "qioi.yaml: components: name 'peer0': more than once"),
+        ({"best_effort": ["batch/job-**"]}, 'qioi.yaml: best_effort.0: "batch/job-**": accepted is `*` within'),
+        ({"mine": ["a**/b"]}, 'qioi.yaml: mine.0: "a**/b": accepted is `*` within a part of the path, and `**` as a'),
         ({"lab": "nowhere"}, "nowhere/lab.json: No such file or directory: accepted is the folder of a lab that is up"),
     ],
 )

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from running import Site, end
 from toy_daemon import ToySite, peer
+from vanishing import vanishes
 from waiting import DIES_WITH_TEST, remove_group, until
 
 from qioi.commands.explain import lines
@@ -23,7 +24,7 @@ from qioi.kernel.cpu_accounts import find_cpu_accounts
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Foreigner
 from qioi.show.explain import explain
-from qioi.show.foreign import busiest, folder_of, why_not_mine
+from qioi.show.foreign import busiest, folder_of, processes, why_not_mine
 from qioi.show.top import History, view
 
 BATCH = (Foreigner("batch", 1.25), Foreigner("/", 0.5))
@@ -72,6 +73,16 @@ def test_programs_are_named_by_the_cpu_time_that_they_used(toy: ToySite, pids: l
     (folder / "cgroup.procs").write_text(f"{os.getpid()}\n")  # its own come first
     assert not busiest(folder)[0].endswith(")")
     assert busiest(folder / "gone") == []
+
+
+def test_a_group_that_is_removed_during_a_look_does_not_hide_the_others(
+    toy: ToySite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("batch/inner/a", "batch/inner/z", "batch/inner/job"), 1):
+        toy.group(name)
+        (toy.hierarchy.mount / name / "cgroup.procs").write_text(f"{number}\n")
+    vanishes(monkeypatch, toy.hierarchy.mount / "batch/inner/job")
+    assert {1, 2} <= set(processes(toy.hierarchy.mount / "batch"))
 
 
 def test_the_root_group_is_the_mount_itself(tmp_path: Path) -> None:
