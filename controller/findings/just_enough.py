@@ -66,6 +66,8 @@ class Course(Struct, frozen=True):
     def step(self, now: float, below: bool, block: Block | None) -> Course:
         """Take one period in; ``block`` is the last one that was committed."""
         blocks = self.blocks
+        if block is not None and blocks and block.source != blocks[-1].source:
+            blocks = ()
         if block is not None and (not blocks or block.total != blocks[-1].total):
             blocks = (*(one for one in blocks if now - OVER <= one.time and one.total < block.total), block)
         one = replace(self, blocks=blocks, below_since=min(self.below_since, now) if below else math.inf)
@@ -120,7 +122,7 @@ class JustEnough:
             reading = period.channels.get(channel)
             block = None
             if reading is not None and reading.committed is not None and reading.age is not None:
-                block = Block(now - reading.age, reading.committed)
+                block = Block(now - reading.age, reading.committed, reading.source)
             known = before.get(channel) or Course(since=now)
             self._courses[channel] = known.step(now, is_below(see(period, channel)), block)
         beside = self._beside()

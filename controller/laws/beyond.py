@@ -63,10 +63,14 @@ KEPT = 60.0
 
 
 class Block(NamedTuple):
-    """The last block that was seen in a period: its time in s, and the transactions that were committed by then."""
+    """The last block that was seen in a period: its time in s, and the transactions that were committed by then.
+
+    ``source`` is who has counted them: totals of two sources can't be compared.
+    """
 
     time: float
     total: int
+    source: str = "log"
 
 
 class Rate(NamedTuple):
@@ -132,10 +136,15 @@ class Beyond(Struct, frozen=True):
         return one._with_room(now, rate, state) if state.room else one._search(now, rate, state)
 
     def _seeing(self, now: float, owed: float, reading: ChannelReading, state: State) -> Beyond:
-        """Note the newest block. A leg ends when neighbours come or go, T is changed, or shares are moved by others."""
+        """Note the newest block.
+
+        A leg ends when neighbours come or go, T is changed, shares are moved by others, or somebody else counts.
+        """
+        if self.blocks and self.blocks[-1].source != reading.source:
+            return replace(self, blocks=(), since=now)._seeing(now, owed, reading, state)
         blocks, total, debt = self.blocks, reading.committed, self.debt
         if total is not None and reading.age is not None and (not blocks or total != blocks[-1].total):
-            block = Block(now - reading.age, total)
+            block = Block(now - reading.age, total, reading.source)
             if blocks and total > blocks[-1].total:
                 debt = self._indebted(block, owed, state)
             kept = (one for one in blocks if one.time >= now - KEPT and one.total < total)

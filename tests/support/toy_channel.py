@@ -19,6 +19,7 @@ class ToyChannel:
     any more from the factor ``enough`` on. A nears what belongs to another factor by its e-th part each ``lag``
     seconds. ``noise`` is A's over a second and a half, ``offered`` what is sent at most in transactions per second. An
     ``is_open`` load sends that whatever is committed: what is not done meanwhile is the ``backlog``, in transactions.
+    ``source`` is who counts; :meth:`counted_by` has another one go on.
     """
 
     alone: float = 2000.0
@@ -32,6 +33,7 @@ class ToyChannel:
     most: float = 16.0
     is_open: bool = False
     backlog: float = 0.0
+    source: str = "log"
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -69,12 +71,16 @@ class ToyChannel:
                 if full := int(self.begun // self.block) * self.block:
                     self.begun -= full
                     self.total, self.last = self.total + full, self.now
-            reading = ChannelReading("red", None, self.now - self.last, 0, self.total)
+            reading = ChannelReading("red", None, self.now - self.last, 0, self.total, self.source)
             self.beyond = self.beyond.step(self.now, owed, reading, State(self.room, self.factor, self.most))
             self.history.append((self.now, self.factor, self.throughput(self.factor)))
             wanted = self.beyond.factor
             lacks = self.factor > 1.0 or self.rate < owed
             self.factor = wanted if wanted is not None else self.most if needs and lacks and not self.room else 1.0
+
+    def counted_by(self, source: str, more: int) -> None:
+        """Have another source count from now on, which has seen so many transactions more, or less."""
+        self.source, self.total = source, self.total + more
 
     def over(self, since: float) -> tuple[float, float]:
         """Give the mean of A without noise since then, and the largest factor as a multiple of the least."""

@@ -40,7 +40,7 @@ class Site:
     share: int = 16_384
 
     def __post_init__(self) -> None:
-        self.now, self.total = 0.0, 0
+        self.now, self.total, self.source = 0.0, 0, "log"
         self.held: dict[str, int] = {"docker/peer": self.found, "docker": 1024}
         self.finding = JustEnough(self.held.get, cpus=2)
 
@@ -49,7 +49,9 @@ class Site:
         self.now += 1.0
         self.total += round(self.tps)
         peer = Component("peer", Role.PEER, "docker/peer", self.channels)
-        reading = ChannelReading("red", self.tps, 0.1 if self.tps else self.now, committed=self.total)
+        reading = ChannelReading(
+            "red", self.tps, 0.1 if self.tps else self.now, committed=self.total, source=self.source
+        )
         limits = self.finding.step(
             Period(
                 self.now,
@@ -102,6 +104,14 @@ def test_without_a_threshold_what_is_committed_tells() -> None:
     site.run(GRACE + 2)
     site.tps = 600
     assert site.run(12)[-1] is None
+
+
+@pytest.mark.parametrize("more", [30_000, -3_000])
+def test_another_source_that_has_counted_otherwise_is_no_other_throughput(more: int) -> None:
+    site = Site(owed=None)
+    site.run(GRACE - 2)
+    site.source, site.total = "metrics", site.total + more
+    assert None not in site.run(GRACE + 30)[2:]
 
 
 def test_a_silence_says_nothing() -> None:

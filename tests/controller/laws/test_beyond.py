@@ -112,6 +112,24 @@ def test_neighbours_who_come_again_find_the_factor_that_was_enough_beside_the_la
     assert channel.beyond.factor < found / 2
 
 
+@pytest.mark.parametrize("more", [30_000, 1_000, 0, -20_000])
+def test_another_source_that_has_counted_otherwise_moves_no_share(more: int) -> None:
+    """The endpoint of a peer that waits for a CPU answers late, so that its log counts for a while."""
+    channel = ToyChannel(half=1.4, noise=0.0, block=50)
+    beside(channel, 0.6)
+    same = copy.deepcopy(channel)
+    channel.counted_by("metrics", more)
+    debt = channel.beyond.debt
+    for one in (channel, same):
+        one.run(1, 1200.0)
+    assert channel.beyond.debt == pytest.approx(debt, abs=1200.0)
+    for one in (channel, same):
+        one.run(20, 1200.0)
+    assert [factor for _, factor, _ in channel.history[-20:]] == pytest.approx(
+        [factor for _, factor, _ in same.history[-20:]], rel=0.1
+    )
+
+
 def test_a_load_below_the_threshold_is_never_bounded() -> None:
     channel = ToyChannel(offered=900.0)
     came = beside(channel, 0.5)
