@@ -22,13 +22,17 @@ ABSENT = 18.0
 
 @dataclass(slots=True)
 class _Counter:
-    """One component's counter: looks (time, what it has grown by since the first), and its value at the last."""
+    """One component's counter: looks (time, a count), and its value at the last.
+
+    The count begins at what the channel had done by then, and grows as the counter does: nodes that are replaced one by
+    one would otherwise count from 0 until they have passed those before them (``combine: max``).
+    """
 
     value: float
     looks: deque[tuple[float, float]] = field(default_factory=deque)
 
     @property
-    def grown(self) -> float:
+    def count(self) -> float:
         return self.looks[-1][1]
 
     @property
@@ -64,18 +68,18 @@ class CountedThroughput:
             channel = self._channels.setdefault(name, _Channel(now))
             counter = channel.counters.get(component)
             if counter is None:
-                channel.counters[component] = _Counter(value, deque([(now, 0.0)]))
+                channel.counters[component] = _Counter(value, deque([(now, channel.total)]))
                 continue
             grown = value - counter.value if value >= counter.value else value
             counter.value = value
-            counter.looks.append((now, counter.grown + grown))
+            counter.looks.append((now, counter.count + grown))
             while len(counter.looks) > 2 and counter.looks[1][0] <= now - WINDOW:
                 counter.looks.popleft()
             if grown > 0:
                 channel.moved = now
                 before, channel.total = channel.total, channel.total + grown
                 if self.counts[name].combine == "max":
-                    channel.total = max(before, *(one.grown for one in channel.counters.values()))
+                    channel.total = max(before, *(one.count for one in channel.counters.values()))
 
     def forget(self, component: str) -> None:
         """Drop what a component has counted, once it is not watched."""

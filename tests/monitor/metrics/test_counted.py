@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,19 @@ def steady(counted: CountedThroughput, node: str, rate: float, begin: float, end
     return value
 
 
+def together(
+    counted: CountedThroughput,
+    rates: Mapping[str, float],
+    begin: int,
+    end: int,
+    values: Mapping[str, float] | None = None,
+) -> None:
+    """Show several nodes' counters every second, each from its value or 0 on."""
+    for second in range(begin, end + 1):
+        for node, rate in rates.items():
+            counted.observe(node, {"db": (values or {}).get(node, 0) + rate * (second - begin)}, second)
+
+
 def test_a_page_is_read_by_metric_and_labels() -> None:
     page = parse_page(PAGE, {"db": INSERTS, "plain": Count("plain_total"), "none": Count("nothing")})
     assert page.counts == {"db": 42, "plain": 7}
@@ -55,11 +70,23 @@ def test_nodes_that_each_count_their_own_are_added_up() -> None:
 
 def test_nodes_that_each_count_all_are_not_added_up() -> None:
     counted = CountedThroughput({"db": Count("x", combine="max")})
-    for node, rate in (("a", 100.0), ("b", 90.0)):
-        steady(counted, node, rate, 0, 10)
+    together(counted, {"a": 100, "b": 90}, 0, 10)
     reading = counted.reading("db", 10.0)
     assert reading.throughput == pytest.approx(100)
     assert reading.committed == 1000
+
+
+def test_nodes_that_each_count_all_may_be_replaced_one_by_one() -> None:
+    counted = CountedThroughput({"db": Count("x", combine="max")})
+    together(counted, {"a": 100, "b": 90}, 0, 1000)
+    before = counted.reading("db", 1000).committed or 0
+    counted.forget("a")
+    together(counted, {"b": 90, "c": 100}, 1001, 1010, {"b": 90 * 1001})
+    counted.forget("b")
+    together(counted, {"c": 100, "d": 90}, 1011, 1020, {"c": 1000})
+    reading = counted.reading("db", 1020)
+    assert before + 1800 <= (reading.committed or 0) <= before + 2000
+    assert reading.age == 0
 
 
 def test_there_is_no_rate_before_a_window_is_full() -> None:
