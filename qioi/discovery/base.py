@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Protocol
 
 from qioi.model import Component, Owner
@@ -100,7 +101,13 @@ def join(parts: Iterable[Found]) -> Found:
 
 
 def free_name(component: Component, taken: Mapping[str, Component]) -> str:
-    """Tell two components of one name apart by the end of their control groups' paths (12 characters)."""
+    """Tell components of one name apart by their groups' ids (12 characters), or by a number where these are the same.
+
+    An engine's group is called ``ID``, or ``docker-ID.scope`` with its own prefix.
+    """
     if component.name not in taken:
         return component.name
-    return f"{component.name}@{component.cgroup.rsplit('/', 1)[-1].removeprefix('docker-')[:12]}"
+    last = component.cgroup.rsplit("/", 1)[-1].removesuffix(".scope")
+    name = f"{component.name}@{(last.rsplit('-', 1)[-1] or last)[:12]}"
+    numbered = (f"{name}-{number}" for number in count(2))
+    return next(one for one in chain((name,), numbered) if one not in taken)
