@@ -116,7 +116,7 @@ class FileTail:
     def close(self) -> None:
         """Close every file; harmless when repeated."""
         while self._files:
-            os.close(self._files.popleft().fd)
+            _close(self._files.popleft().fd)
 
     # Reading
 
@@ -128,6 +128,8 @@ class FileTail:
                 budget = self._read(file, blocks, budget)
             except OSError as error:
                 self._cannot_read(error)
+                if file is not self._files[-1]:  # its name is another file's: nothing more may ever come of it
+                    file.idle += 1
         return budget
 
     def _pass_over(self) -> None:
@@ -149,16 +151,21 @@ class FileTail:
                 file.offset += part
                 file.lines.restart_within_a_line()
                 start = max(0, file.offset - _FINGERPRINT)
-                file.fingerprint = os.pread(file.fd, file.offset - start, start)
+                file.fingerprint = b""
+                with contextlib.suppress(OSError):  # without one it is recognised by its size alone
+                    file.fingerprint = os.pread(file.fd, file.offset - start, start)
 
     def _waits(self, file: _Open) -> int:
         """Say how many bytes of a file are to be read, without a hole that they begin with."""
-        size = os.fstat(file.fd).st_size
-        waits = max(0, size - file.offset)
-        if self._max_backlog is not None and waits > self._max_backlog and not file.lines.unfinished:
-            hole = _hole(file.fd, file.offset, size)
-            file.offset += hole
-            waits -= hole
+        try:
+            size = os.fstat(file.fd).st_size
+            waits = max(0, size - file.offset)
+            if self._max_backlog is not None and waits > self._max_backlog and not file.lines.unfinished:
+                hole = _hole(file.fd, file.offset, size)
+                file.offset += hole
+                waits -= hole
+        except OSError:  # the read that follows says so
+            return 0
         return waits
 
     def _cannot_read(self, error: OSError) -> None:
@@ -213,10 +220,11 @@ class FileTail:
             if copy is None:
                 continue
             copy.offset, copy.fingerprint, copy.lines = file.offset, file.fingerprint, file.lines.copy()
-            if copy.key != file.key and file.fingerprint and self._recognised(copy):
-                copy.copied = True
-                return copy
-            os.close(copy.fd)
+            with contextlib.suppress(OSError):  # what cannot be read is no copy
+                if copy.key != file.key and file.fingerprint and self._recognised(copy):
+                    copy.copied = True
+                    return copy
+            _close(copy.fd)
         return None
 
     def _newest_beside(self) -> list[str]:
@@ -255,7 +263,7 @@ class FileTail:
             try:
                 self._seek_to_end(named)
             except OSError as error:
-                os.close(named.fd)
+                _close(named.fd)
                 self._cannot_read(error)
                 return
         self._add(named)
@@ -264,20 +272,23 @@ class FileTail:
         """Add the files that came and were rotated away between two looks, oldest first.
 
         They have lower numbers than the file that we know; where that one is gone, they have changed since it did.
-        A rotation may be going on meanwhile: it moves files to higher numbers, the way that this search goes.
+        A rotation may be going on meanwhile: it moves files to higher numbers, the way that this search goes. What
+        cannot be asked when it has changed is not known to be new, and is left out.
         """
-        changed = os.fstat(old.fd).st_mtime_ns
+        changed = _modified(old.fd)
+        if changed is None:
+            return
         known = {file.key for file in self._files} | {named.key}
         between: list[_Open] = []
         for number in range(1, _MAX_NUMBERED + 1):
             file = self._open(f"{self.path}.{number}")
             if file is None:
                 continue
-            if file.key not in known and os.fstat(file.fd).st_mtime_ns >= changed:
+            if file.key not in known and (_modified(file.fd) or 0) >= changed:
                 known.add(file.key)
                 between.append(file)
                 continue
-            os.close(file.fd)
+            _close(file.fd)
             if file.key == old.key:
                 break
         for file in reversed(between):
@@ -306,7 +317,7 @@ class FileTail:
             if not self._files[0].idle:
                 self.counters.lost_files += 1
             self._close(self._files[0], blocks)
-        for file in [file for file in self._files if file.copied and file.offset >= os.fstat(file.fd).st_size]:
+        for file in [file for file in self._files if file.copied and not self._waits(file)]:
             self._close(file, blocks)
         if self.problem is not None and self._files and self._files[0].idle >= _LINGER_DELETED:
             self._close(
@@ -317,7 +328,7 @@ class FileTail:
         self._files.remove(file)
         if rest := file.lines.rest():
             blocks.append(rest)
-        os.close(file.fd)
+        _close(file.fd)
 
     def _open(self, path: str) -> _Open | None:
         try:
@@ -327,14 +338,31 @@ class FileTail:
 
     def _open_regular(self, path: str) -> _Open:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            os.close(fd)
-            raise OSError("not a regular file")
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError("not a regular file")
+        except OSError:
+            _close(fd)
+            raise
         return _Open(fd, found.st_dev, found.st_ino, 0, self._cutter())
 
     def _cutter(self) -> LineCutter:
         return LineCutter(self.counters, self._max_line)
+
+
+def _close(fd: int) -> None:
+    """Close a file. It is closed also where that fails, as of one whose server is away."""
+    with contextlib.suppress(OSError):
+        os.close(fd)
+
+
+def _modified(fd: int) -> int | None:
+    """Say when a file was last written to (ns); ``None`` where it cannot be asked."""
+    try:
+        return os.fstat(fd).st_mtime_ns
+    except OSError:
+        return None
 
 
 def _hole(fd: int, offset: int, size: int) -> int:
