@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from qioi.discovery.base import Found
-from qioi.discovery.recognise import LOGGED
+from qioi.discovery.recognise import LOGGED, organisation
 from qioi.discovery.systemd import NoUnitError, Systemd, SystemdError, Unit
 from qioi.discovery.unit_records import is_told, unit_owner
 from qioi.kernel.hierarchy import Hierarchy
@@ -141,14 +141,16 @@ class UnitDiscovery:
             remedy = f"`systemctl set-property {unit.name} CPUWeight=100` gives it one"
             raise NoShareError(f"it has no {self._hierarchy.file} of its own: {remedy}")
         logged = rule.role in LOGGED
+        name = unit.name.removesuffix(".service")
         return Component(
-            unit.name.removesuffix(".service"),
+            name,
             rule.role,
             group,
             rule.channels,
             (rule.log or unit.name) if logged else None,
             "plain" if rule.log else "journald",
             self._owner(systemd, unit),
+            organisation=organisation(name.removesuffix(".scope"), {}, {}),
         )
 
     def _owner(self, systemd: Systemd, unit: Unit) -> Owner | None:
