@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import inf
 from pathlib import Path
 
@@ -37,9 +37,15 @@ class StallWatch:
     """Reads all of it, once a period."""
 
     def __init__(
-        self, mount: Path, pressure: Path = PRESSURE, proc: Path = PROC, files: KernelFiles | None = None
+        self,
+        mount: Path,
+        pressure: Path = PRESSURE,
+        proc: Path = PROC,
+        files: KernelFiles | None = None,
+        cpus: int | None = None,
     ) -> None:
         self._mount = mount
+        self._cpus = cpus or os.cpu_count() or 1
         self._files = files or KernelFiles()
         self._pressure = pressure
         self._proc = proc
@@ -68,31 +74,47 @@ class StallWatch:
         return Stalls(io, blocked, throttled, quotas)
 
     def _read_quotas(
-        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading]
+        self, now: float, components: Collection[Component], delays: Mapping[str, DelayReading]
     ) -> tuple[dict[str, float], dict[str, str]]:
         """Say of each component that waits which quota stopped it the most, its own or one above it, and for how long.
 
-        A group's quota stops all that is in it.
+        A group's quota stops all that is in it. The kernel adds up over CPUs how long it has (kernel/sched/fair.c),
+        before Linux 6.6 also on CPUs on which nothing of the group wanted to run. So that sum is divided by the CPUs on
+        which the group wanted to run: as many as it had runnable threads on average, and at most all. A component was
+        stopped for no longer than it waited, since that is a part of its waiting. ``nr_throttled`` counts the quota's
+        periods in which it stopped at all, which does not tell for how long.
         """
-        parts: dict[str, float | None] = {}  # by group; of those alone in which a component waits now
+        waiting = [
+            (one, delay)
+            for one in components
+            if (delay := delays.get(one.name)) is not None
+            and delay.wait
+            and delay.wait >= WAITS * (delay.run + delay.wait)
+        ]
         totals: dict[str, tuple[float, float]] = {}
-        throttled: dict[str, float] = {}
-        quotas: dict[str, str] = {}
-        for one in components:
-            delay = delays.get(one.name)
-            if delay is None or not delay.wait or delay.wait < WAITS * (delay.run + delay.wait):
-                continue
-            for group in chain(one.cgroup):
-                if group not in parts:
-                    parts[group] = self._stopped(group, now, totals)
-                if (stopped := parts[group]) is not None and stopped >= throttled.get(one.name, 0.0):
-                    throttled[one.name], quotas[one.name] = stopped, group
+        stopped: dict[str, float] = {}  # on how many CPUs; of those groups alone in which a component waits
+        for group in dict.fromkeys(group for one, _ in waiting for group in chain(one.cgroup)):
+            if (on := self._stopped(group, now, totals)) is not None:
+                stopped[group] = on
         self._quotas = totals
         self._without = {group: at for group, at in self._without.items() if now - at < ASK_AGAIN}
+        wanted = runnable_in(stopped, components, delays) if stopped else {}
+        throttled: dict[str, float] = {}
+        quotas: dict[str, str] = {}
+        for one, delay in waiting:
+            parts = {group: stopped[group] / self._on(wanted[group]) for group in chain(one.cgroup) if group in stopped}
+            if parts:
+                quotas[one.name] = most = max(parts, key=parts.__getitem__)
+                waited = part(delay.wait, delay.interval * self._on(runnable(delay)))
+                throttled[one.name] = min(parts[most], waited)
         return throttled, quotas
 
+    def _on(self, threads: float) -> float:
+        """Give on how many CPUs so many runnable threads want to run, at least 1."""
+        return max(1.0, min(threads, self._cpus))
+
     def _stopped(self, group: str, now: float, totals: dict[str, tuple[float, float]]) -> float | None:
-        """Give the part of the time since the last look for which a group's quota stopped it; ``None`` without one."""
+        """Give on how many CPUs a group's quota stopped it on average since the last look; ``None`` without one."""
         if now - self._without.get(group, -inf) < ASK_AGAIN:
             return None
         stopped = self._read_quota(group, now)
@@ -100,7 +122,7 @@ class StallWatch:
             return None
         at, before = self._quotas.get(group, (now, stopped))
         totals[group] = now, stopped
-        return part(stopped - before, now - at)
+        return max(0.0, stopped - before) / (now - at) if now > at else 0.0
 
     def _sample(self, components: Iterable[Component]) -> dict[str, int]:
         """Count the blocked threads of the components whose turn it is; the others keep their last counts."""
@@ -144,6 +166,23 @@ class StallWatch:
 def part(seconds: float, interval: float) -> float:
     """Give the part of an interval that these seconds are, 0..1; 0 where no time has passed."""
     return min(1.0, max(0.0, seconds / interval)) if interval > 0 else 0.0
+
+
+def runnable(delay: DelayReading) -> float:
+    """Give how many threads of a component were runnable on average; 0 where no time has passed."""
+    return (delay.run + delay.wait) / delay.interval if delay.interval > 0 else 0.0
+
+
+def runnable_in(
+    groups: Iterable[str], components: Iterable[Component], delays: Mapping[str, DelayReading]
+) -> dict[str, float]:
+    """Give how many threads of the components in each of these groups were runnable on average."""
+    threads = dict.fromkeys(groups, 0.0)
+    for one in components:
+        if (delay := delays.get(one.name)) is not None:
+            for group in threads.keys() & chain(one.cgroup):
+                threads[group] += runnable(delay)
+    return threads
 
 
 def throttled_seconds(stat: bytes) -> float | None:

@@ -7,9 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from running import Site
 from toy_daemon import ToySite, peer
 from waiting import DIES_WITH_TEST, until
@@ -106,7 +110,7 @@ def test_of_several_quotas_the_one_that_stops_most_counts_and_each_group_is_read
         folder.mkdir()
     components = [Component(name, Role.PEER, f"pod/{name}") for name in ("peer0", "cc0", "idle")]
     delays = {name: DelayReading(name, 0.02, 0.98, 10, 1.0) for name in ("peer0", "cc0")}
-    watch = StallWatch(tmp_path)
+    watch = StallWatch(tmp_path, cpus=2)
 
     def look(now: float, *stopped: float) -> Stalls:
         for folder, seconds in zip(folders, stopped, strict=True):
@@ -114,9 +118,69 @@ def test_of_several_quotas_the_one_that_stops_most_counts_and_each_group_is_read
         return watch.read(now, components, delays)
 
     look(0.0, 5.0, 5.0, 0.0)
-    stalls = look(1.0, 5.25, 5.5, 0.0)
+    stalls = look(1.0, 5.5, 5.5, 0.0)  # the pod's two threads were stopped on two CPUs, peer0's one on one
     assert stalls.throttled == {"peer0": 0.5, "cc0": 0.25}
     assert stalls.quotas == {"peer0": "pod/peer0", "cc0": "pod"}
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A component for a second: its threads' seconds, how long a quota stopped it on all CPUs, and what part that is.
+
+    ``beside`` are the seconds for which another component of the group with the quota was runnable.
+    """
+
+    cpus: int
+    run: float
+    wait: float
+    throttled: float
+    part: float
+    beside: float = 0.0
+
+
+STOPPED = {
+    "one busy thread, half of the time": Stopped(2, 0.5, 0.5, 0.5, 0.5),
+    "the same on a large host": Stopped(64, 0.5, 0.5, 0.5, 0.5),
+    "as many threads as CPUs, for 7 % of the time": Stopped(64, 54.0, 10.0, 4.48, 0.07),
+    "more threads than CPUs, 90 % (measured: 4 on 2 CPUs)": Stopped(2, 0.2, 3.8, 1.8, 0.9),
+    "far more threads than CPUs": Stopped(64, 32.0, 600.0, 32.0, 0.5),
+    "who waits for neighbours most of the time": Stopped(64, 11.5, 52.5, 1.28, 0.02),
+    "who sleeps most of the time": Stopped(64, 0.1, 0.2, 0.15, 0.15),
+    "on CPUs on which nothing waits (before Linux 6.6)": Stopped(64, 1.0, 0.5, 20.0, 1 / 3),
+    "a slice of many components, for 7 % of the time": Stopped(64, 1.0, 1.0, 2.24, 0.07, beside=30.0),
+    "who waits less than it would have been stopped": Stopped(64, 0.8, 0.2, 10.0, 0.2),
+}
+
+
+def look_twice(folder: Path, one: Stopped) -> Stalls:
+    """Look before and after that second."""
+    components = [Component(name, Role.PEER, f"slice/{name}") for name in ("peer0", "peer1")]
+    (folder / "slice").mkdir()
+    watch = StallWatch(folder, cpus=one.cpus)
+    delays = {
+        "peer0": DelayReading("peer0", one.run, one.wait, 10, 1.0),
+        "peer1": DelayReading("peer1", one.beside, 0.0, 10, 1.0),
+    }
+    for now in (0.0, 1.0):
+        stat = f"nr_periods 9\nthrottled_usec {1e6 * (5 + now * one.throttled):.0f}\n"
+        (folder / "slice" / "cpu.stat").write_text(stat)
+        stalls = watch.read(now, components, delays)
+    return stalls
+
+
+@pytest.mark.parametrize("one", STOPPED.values(), ids=STOPPED.keys())
+def test_what_the_kernel_adds_up_over_cpus_is_a_part_of_the_time(tmp_path: Path, one: Stopped) -> None:
+    assert look_twice(tmp_path, one).throttled == {"peer0": pytest.approx(one.part, rel=0.01)}
+
+
+SECONDS = st.floats(0, 1e4)
+
+
+@given(st.builds(Stopped, st.integers(1, 512), SECONDS, SECONDS, SECONDS, st.just(0.0), SECONDS))
+def test_no_quota_stops_anybody_for_longer_than_all_the_time_nor_than_it_waits(one: Stopped) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for part in look_twice(Path(folder), one).throttled.values():
+            assert 0.0 <= part <= min(1.0, one.wait)
 
 
 def test_pressure_is_that_since_the_last_look_and_threads_are_looked_at_only_then(tmp_path: Path) -> None:
