@@ -28,10 +28,11 @@ def keep(state_dir: Path, guard: Guard, own: str | None) -> None:
         mark(state_dir).touch()
 
 
-def take_over(state_dir: Path, guard: Guard, groups: Collection[str], *, owned: bool = False) -> list[Outcome] | None:
+def take_over(state_dir: Path, guard: Guard, groups: Collection[str] | None) -> list[Outcome] | None:
     """Adopt the kept shares of these groups and restore all others; give the outcomes of the restored ones.
 
-    ``owned``: groups that have an owner are adopted too, because discovery finds them only later.
+    Without ``groups`` all are adopted: where components are found, whose a share is comes out later. The caller then
+    restores what nobody wants.
     ``None``: nothing was kept on purpose, or the journal is damaged; the caller restores all of it.
     """
     if not mark(state_dir).exists():
@@ -46,6 +47,6 @@ def take_over(state_dir: Path, guard: Guard, groups: Collection[str], *, owned: 
         return None
     outcomes = []
     for entry in loaded.entries:
-        if guard.adopt(entry) and entry.path not in groups and not (owned and entry.owner):
+        if guard.adopt(entry) and groups is not None and entry.path not in groups:
             outcomes.append(guard.release(entry.path))
     return [outcome for outcome in outcomes if outcome is not None]

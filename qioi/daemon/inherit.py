@@ -26,8 +26,8 @@ def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ..
 
     Return the groups that stay raised, of components and above them.
     """
-    groups = {level for one in config.components for level in chain(one.cgroup)}
-    outcomes = take_over(config.state_dir, guard, groups, owned=config.discovers)
+    listed = {level for one in config.components for level in chain(one.cgroup)}
+    outcomes = take_over(config.state_dir, guard, None if config.discovers else listed)
     if outcomes is None:
         recovery = recover(config.state_dir, config.record_dir, hierarchy)
         tell(recovery, warn_of_before)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pytest
 from toy_daemon import ToySite, peer
 
-from qioi.controller.guard.handover import mark
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.handover import keep, mark
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import IDLE, Idle
+from qioi.daemon.daemon import Daemon
 from qioi.daemon.inherit import inherit
+from qioi.discovery.base import Found
+from qioi.roster import FoundRoster
 
 
 def test_shares_kept_on_purpose_keep_nothing_else(tmp_path: Path) -> None:
@@ -25,3 +32,88 @@ def test_shares_kept_on_purpose_keep_nothing_else(tmp_path: Path) -> None:
     assert inherit(site.config, site.guard, site.hierarchy) == ()
     assert idle.read_text() == "0"
     assert not (site.config.state_dir / "idle").exists()
+
+
+class Listed:
+    """A discovery that shows what the test has put in; nothing has an owner, as with containerd and Podman."""
+
+    def __init__(self) -> None:
+        self.now = Found(complete=False)
+
+    def found(self) -> Found:
+        return self.now
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> ToySite:
+    """Two peers that a daemon has found, and raised together with the group above them, up to its stop."""
+    peers = [peer("peer0", "pods/p0"), peer("peer1", "pods/p1")]
+    site = ToySite(tmp_path, peers, channels={"red": {}}, on_exit="keep")
+    site.toy.waits = {"peer0": (0.1, 0.9), "peer1": (0.1, 0.9)}
+    site.toy.tps = {"red": 10.0}
+    site.toy.used = {"": 2.0, "pods": 1.2, "pods/p0": 0.1, "pods/p1": 0.1, "batch": 0.8}
+    site.group("batch")
+    site.run(5)
+    keep(site.config.state_dir, site.guard, None)
+    return site
+
+
+def weights(site: ToySite) -> Mapping[str, int]:
+    return {group: site.weight(group) for group in ("pods", "pods/p0", "pods/p1")}
+
+
+def start(site: ToySite, discovery: Listed, **sections: Any) -> None:
+    """Start the next daemon, whose components are to be found."""
+    site.configure(**(sections or {"components": [], "containerd": {"state": str(site.folder / "tasks")}}))
+    site.guard = Guard(site.hierarchy, Files(site.hierarchy), Journal(site.config.state_dir), clock=lambda: site.now)
+    kept = inherit(site.config, site.guard, site.hierarchy)
+    instruments, roster = site.toy.as_instruments(site.guard, site.hierarchy), FoundRoster(site.config, discovery, None)
+    site.daemon = Daemon(site.config, site.guard, instruments, roster, kept)
+    site.snapshot = site.daemon.blank("files", 2)
+
+
+def test_shares_of_components_that_are_found_are_not_felt_to_go_over_to_the_next_daemon(site: ToySite) -> None:
+    raised, discovery = weights(site), Listed()
+    assert min(raised.values()) > 100
+    both = site.config.components
+    start(site, discovery)
+    site.run(5)
+    assert weights(site) == raised
+    discovery.now = Found(both, complete=True)
+    for _ in range(5):
+        site.run(1)
+        assert min(weights(site).values()) > 100
+    site.guard.restore()
+    assert set(weights(site).values()) == {100}
+
+
+def test_what_the_first_complete_list_does_not_want_is_put_back(site: ToySite) -> None:
+    raised, discovery = weights(site), Listed()
+    first = site.config.components[0]
+    start(site, discovery)
+    discovery.now = Found((first,), complete=False)
+    site.run(3)
+    assert site.weight("pods/p1") == raised["pods/p1"]
+    discovery.now = Found((first,), complete=True)
+    site.run(1)
+    assert (site.weight("pods/p0") > 100, site.weight("pods/p1")) == (True, 100)
+    discovery.now = Found((), complete=True)
+    site.run(1)
+    assert set(weights(site).values()) == {100}
+
+
+def test_a_daemon_that_stops_before_the_list_is_complete_leaves_nothing_behind(site: ToySite) -> None:
+    start(site, Listed())
+    site.run(2)
+    site.guard.restore()
+    assert set(weights(site).values()) == {100}
+
+
+def test_where_only_clients_are_found_what_is_not_listed_is_put_back_at_once(site: ToySite) -> None:
+    discovery = Listed()
+    discovery.now = Found()
+    start(site, discovery, components=[peer("peer0", "pods/p0")], mine=["batch"])
+    site.run(1)
+    assert (site.weight("pods/p0") > 100, site.weight("pods/p1")) == (True, 100)

@@ -302,12 +302,12 @@ HANDOVER = of(
     ("hands its own group over", "    if own is not None:\n", "    if False:\n"),
     (
         "restores what it takes over",
-        "if guard.adopt(entry) and entry.path not in groups and",
-        "if guard.adopt(entry) and",
+        "groups is not None and entry.path not in groups:",
+        "groups is not None:",
     ),
     (
         "keeps what nobody watches",
-        "if guard.adopt(entry) and entry.path not in groups and not (owned and entry.owner):",
+        "if guard.adopt(entry) and groups is not None and entry.path not in groups:",
         "if not guard.adopt(entry):",
     ),
     ("leaves the mark", "        mark(state_dir).unlink()\n", "        pass\n"),

@@ -149,14 +149,20 @@ class ToySite:
             self.group(one["cgroup"])
         (folder / "peer.log").touch()
         document = {"state_dir": "state", "components": components, "metrics": {"port": 0}, **config}
-        (folder / "qioi.yaml").write_text(yaml.safe_dump(document))
+        self._document: dict[str, Any] = {}
+        self.configure(**document)
         (folder / "state").mkdir()
-        self.config = load_config(folder / "qioi.yaml")
         self.guard = Guard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state"), clock=lambda: self.now)
         idle = IdleGuard(self.hierarchy, Files(self.hierarchy), Journal(folder / "state", name="idle"))
         self.toy.best_effort = BestEffort(self.config.best_effort, idle, self.hierarchy)
         self.now = 100.0
         self.restart()
+
+    def configure(self, **changes: Any) -> None:
+        """Write the configuration with these keys changed; what is made from now on has it."""
+        self._document |= changes
+        (self.folder / "qioi.yaml").write_text(yaml.safe_dump(self._document))
+        self.config = load_config(self.folder / "qioi.yaml")
 
     def restart(self) -> None:
         """Make the daemon's loop anew, with the instruments as they are now."""

@@ -88,15 +88,19 @@ def test_by_a_journal_that_cannot_be_read_nothing_is_taken_over(
     assert not mark(state).exists()
 
 
-@pytest.mark.parametrize("owned", [True, False])
-def test_a_group_with_an_owner_waits_for_discovery(host: Host, journal: Journal, state: Path, owned: bool) -> None:
+@pytest.mark.parametrize("owner", [None, Owner("c0ffee", "container")])
+@pytest.mark.parametrize("discovers", [True, False])
+def test_a_group_that_is_not_listed_waits_for_discovery(
+    host: Host, journal: Journal, state: Path, discovers: bool, owner: Owner | None
+) -> None:
     before, (path,) = raised(host, journal, "a")
     keep(state, before, None)
     (entry,) = journal.load().entries
-    journal.store([replace(entry, owner=Owner("c0ffee", "container"))])
+    journal.store([replace(entry, owner=owner)])
     ours, after = host.get(path), host.guard(journal)
-    outcomes = take_over(state, after, (), owned=owned)
+    outcomes = take_over(state, after, None if discovers else ())
     assert outcomes is not None
-    assert [one.path for one in outcomes] == ([] if owned else [path])
-    assert host.get(path) == (ours if owned else FOUND)
+    assert [one.path for one in outcomes] == ([] if discovers else [path])
+    assert host.get(path) == (ours if discovers else FOUND)
     after.restore()
+    assert host.get(path) == FOUND
