@@ -40,16 +40,25 @@ class SliceGuard:
         self._slices = Slices(scheduler, default)
         self._writer = Writer(self._slices, journal, durable=False)
         self._threads = threads
+        #: The threads held, by group. Each has one original, so it is in one group alone.
         self._members: dict[str, set[int]] = {}
 
     def apply(self, wanted: dict[str, int]) -> Counts:
-        """Set the slice, in ns, of every fair thread of these groups; restore the threads of all other groups."""
+        """Set the slice, in ns, of every fair thread of these groups; restore the threads of all other groups.
+
+        A thread below several of these groups belongs to the innermost.
+        """
         writer, held = self._writer, self._writer.held()
-        for group in self._members.keys() - wanted.keys():
+        lists = self._divide(wanted)
+        listed = set().union(*lists.values())
+        for group in sorted(self._members.keys() - wanted.keys(), key=len):
+            self._members[group] -= listed  # these go on in another group
             self._release(group)
+        for tid in set().union(*(self._members.get(group, ()) for group in wanted)) - listed:
+            writer.drop(tid)
         changes: dict[int, int] = {}
         for group, value in wanted.items():
-            self._meet(group)
+            self._meet(group, lists[group])
             for tid in self._members[group]:
                 if held[tid].ours[-1:] != (value,):
                     changes[tid] = value
@@ -64,26 +73,44 @@ class SliceGuard:
                     counts = replace(counts, failed=counts.failed + 1, problem=outcome.message)
         return counts
 
-    def _meet(self, group: str) -> None:
-        """Hold the group's threads, new ones with the slice that they were found with; drop those that ended."""
-        writer, known = self._writer, self._members.get(group, set())
-        listed = set(self._threads(group))
-        for tid in known - listed:
-            writer.drop(tid)
-        members = self._members[group] = known & listed
+    def _divide(self, groups: Iterable[str]) -> dict[str, set[int]]:
+        """List the threads of each group, without those of another one below it."""
+        lists: dict[str, set[int]] = {}
+        taken: set[int] = set()
+        for group in sorted(groups, key=len, reverse=True):
+            lists[group] = set(self._threads(group)) - taken
+            taken |= lists[group]
+        return lists
+
+    def _meet(self, group: str, listed: set[int]) -> None:
+        """Hold the group's threads, new ones with the slice that they were found with."""
+        writer = self._writer
+        members = self._members[group] = self._members.get(group, set()) & listed
         ours = {value for tid in members for value in writer.held()[tid].ours}
-        for tid in listed - known:
-            with suppress(KernelError):  # the thread has no slice, or is gone
+        for tid in listed - members:
+            try:
                 entry = writer.meet(tid, group)
-                if entry.original in ours:
-                    writer.take(replace(entry, original=0, ours=(entry.original,)))
-                members.add(tid)
+            except KernelError:  # the thread has no slice, or is gone
+                writer.drop(tid)
+                continue
+            if entry.path != group:  # it was held in another group
+                writer.take(replace(entry, path=group))
+            elif entry.original in ours:
+                writer.take(replace(entry, original=0, ours=(entry.original,)))
+            members.add(tid)
 
     def _release(self, group: str) -> list[Entry]:
-        """Restore one group's threads and their heirs; give the entries that failed, which stay held."""
+        """Restore one group's threads and their heirs; give the entries that failed, which stay held.
+
+        Groups are released from the outside in: a thread that is still held in a group below is no heir.
+        """
         writer, members = self._writer, self._members.pop(group)
+
+        def threads(one: str) -> list[int]:
+            return [tid for tid in self._threads(one) if tid in members or not writer.holds(tid)]
+
         foreign = {tid for tid in members if writer.is_foreign(tid)}
-        left = put_back(self._slices, self._threads, [writer.held()[tid] for tid in members])
+        left = put_back(self._slices, threads, [writer.held()[tid] for tid in members if writer.holds(tid)])
         for tid in members - foreign:
             writer.drop(tid)
         for entry in left:
@@ -94,7 +121,7 @@ class SliceGuard:
 
     def restore(self) -> list[str]:
         """Restore every slice; give one message for each failure. OSError: the journal could not be emptied."""
-        left = [entry for group in list(self._members) for entry in self._release(group)]
+        left = [entry for group in sorted(self._members, key=len) for entry in self._release(group)]
         self._writer.record()
         return [f"slice of thread {entry.place} in {entry.path} could not be put back" for entry in left]
 
@@ -105,15 +132,15 @@ def put_back(slices: Slices, threads: Threads, entries: Iterable[Entry]) -> list
     return restore_entries(slices, [*entries, *heirs(slices, threads, entries)])[1]
 
 
-def heirs(slices: Slices, threads: Threads, entries: Iterable[Entry]) -> list[Entry]:
+def heirs(slices: Slices, threads: Threads, entries: tuple[Entry, ...]) -> list[Entry]:
     """Give entries for newer threads of the same groups: a slice of ours in them is inherited from a known thread."""
     found = []
+    identities = {entry.identity for entry in entries}
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(entry.path, []).append(entry)
     for group, known in groups.items():
         ours = tuple({value for entry in known for value in entry.ours} - {0})
-        identities = {entry.identity for entry in known}
         for tid in threads(group) if ours else ():
             with suppress(KernelError):  # the thread is gone, or cannot be read
                 if (identity := slices.identity(tid)) not in identities:

@@ -145,14 +145,71 @@ def test_after_a_crash_the_journal_puts_back_threads_and_what_they_have_made_sin
     assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT, 4: 600_000}
 
 
+@pytest.fixture
+def nested(toy: Toy) -> Toy:
+    """Two components, of which one has its group within the other's: its thread is listed for both."""
+    toy.groups = {"g": [1, 2], "g/h": [2]}
+    return toy
+
+
+def test_a_thread_of_a_group_within_another_has_the_slice_of_the_innermost(nested: Toy) -> None:
+    for wanted in ({"g": 300_000, "g/h": 700_000}, {"g/h": 700_000, "g": 300_000}):
+        nested.guard.apply(wanted)
+        assert nested.scheduler.slices() == {1: 300_000, 2: 700_000}
+    assert nested.guard.apply({"g": 300_000, "g/h": 700_000}) == Counts()
+    assert nested.guard.restore() == []
+    assert nested.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+    assert not nested.journal.file.exists()
+
+
+@pytest.mark.parametrize("slice_of_g", [300_000, 700_000, 5_000_000])
+def test_a_thread_goes_on_in_the_outer_group_and_its_original_stays(nested: Toy, slice_of_g: int) -> None:
+    both, outer, inner = {"g": slice_of_g, "g/h": 700_000}, {"g": slice_of_g}, {"g/h": 700_000}
+    for wanted, expected in (
+        (both, {1: slice_of_g, 2: 700_000}),
+        (outer, {1: slice_of_g, 2: slice_of_g}),
+        (both, {1: slice_of_g, 2: 700_000}),
+        (inner, {1: DEFAULT, 2: 700_000}),
+        (both, {1: slice_of_g, 2: 700_000}),
+        ({}, {1: DEFAULT, 2: 5_000_000}),
+    ):
+        nested.guard.apply(wanted)
+        assert nested.scheduler.slices() == expected
+    assert nested.guard.restore() == []
+
+
+def test_a_thread_that_moves_to_another_group_keeps_its_original(toy: Toy) -> None:
+    toy.groups = {"g": [1], "h": [2]}
+    wanted = {"g": 300_000, "h": 700_000}
+    toy.guard.apply(wanted)
+    toy.groups = {"g": [], "h": [1, 2]}
+    assert toy.guard.apply(wanted) == Counts(set=1)
+    toy.groups = {"g": [2, 1], "h": [2, 1]}  # it moved again while groups were listed
+    toy.guard.apply(wanted)
+    del toy.scheduler.births[1]
+    toy.groups = {"g": [1], "h": [2]}
+    toy.guard.apply(wanted)
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices()[2] == 5_000_000
+    assert not toy.journal.file.exists()
+
+
+def test_after_a_crash_a_thread_of_a_group_within_another_has_its_own_original(nested: Toy) -> None:
+    nested.scheduler.add(2, 300_000)  # as long as the outer group's slice, by chance
+    nested.guard.apply({"g": 300_000, "g/h": 700_000})
+    assert restore_threads(nested.scheduler, nested.list, nested.journal.load().entries, DEFAULT) == []
+    assert nested.scheduler.slices() == {1: DEFAULT, 2: 300_000}
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(st.integers(1, 6), st.integers(100_000, 9_000_000), max_size=6),
-    st.lists(st.dictionaries(st.sampled_from("gh"), st.integers(100_000, 2_000_000)), max_size=6),
+    st.lists(st.dictionaries(st.sampled_from(["g", "h", "h/i"]), st.integers(100_000, 2_000_000)), max_size=6),
 )
 def test_restore_is_identity(tmp_path: Path, found: dict[int, int], rounds: list[dict[str, int]]) -> None:
     toy = Toy(tmp_path)
     toy.groups = {"g": [tid for tid in found if tid % 2], "h": [tid for tid in found if not tid % 2]}
+    toy.groups["h/i"] = toy.groups["h"][1:]
     for tid, value in found.items():
         toy.scheduler.add(tid, value)
     for wanted in rounds:
