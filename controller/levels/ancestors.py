@@ -52,10 +52,12 @@ class Ancestors:
         laws: dict[str, Adaptive] = {}
         most: dict[str, int] = {}
         for group, ask in asks.items():
-            if ask.foreign is None or ask.delay is None or host is None:
-                most[group] = ask.most  # nothing is known of its level: as the components have it
-                continue
             law = self._laws.get(group)
+            if ask.foreign is None or ask.delay is None or host is None:
+                most[group] = max(ask.found, min(ask.share, ask.most))  # its level is not known: what is in force stays
+                if law is not None:
+                    laws[group] = law
+                continue
             if law is None or law.default != ask.found:
                 law = begin(ask)
             law, verdict = law.step(Seen(now, commit_age=0.0, delay=ask.delay, host=load_at(ask, host, cpus)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toy_wants import Tree, want
@@ -75,11 +76,31 @@ def test_a_moment_without_idle_time_does_not_put_the_way_back_off() -> None:
     assert run(laws, ask(need=0.1), 1, start=7, host=HostLoad(0.5, 0.3))[-1] < now <= raised
 
 
-def test_where_its_level_is_not_known_it_gets_what_components_ask_for() -> None:
+@pytest.mark.parametrize(("share", "held"), [(1024, 1024), (512, 1024), (2000, 2000), (9000, 3000)])
+def test_where_its_level_is_not_known_what_is_in_force_stays(share: int, held: int) -> None:
     laws = Ancestors()
-    assert run(laws, ask(foreign=None, most=3000), 2) == [3000, 3000]
-    assert laws.step(3.0, {"docker": ask(most=3000)}, None, 2) == {"docker": 3000}
-    assert laws.step(4.0, {"docker": Ask(1024, 1024, 3000, 1.0, together([]))}, FULL, 2) == {"docker": 3000}
+    assert run(laws, ask(foreign=None, most=3000, share=share), 2) == [held, held]
+    assert laws.step(3.0, {"docker": ask(most=3000, share=share)}, None, 2) == {"docker": held}
+    assert laws.step(4.0, {"docker": Ask(1024, share, 3000, 1.0, together([]))}, FULL, 2) == {"docker": held}
+
+
+def test_a_restart_that_keeps_shares_raises_no_group_by_more_than_its_level_asks_for() -> None:
+    """An earlier daemon left components at 16 times what they were found with, and the group above them at 3 times."""
+    laws = Ancestors()
+    assert laws.step(0.0, {"docker": ask(foreign=None, share=3072)}, None, 2) == {"docker": 3072}
+    assert run(laws, ask(need=0.1, share=3072), 20, start=1)[-1] <= 3072
+
+
+def test_a_moment_in_which_its_level_is_not_known_does_not_put_the_way_back_off() -> None:
+    laws, other, room = Ancestors(), Ancestors(), HostLoad(0.5, 0.3)
+    raised = run(laws, ask(), 3)[-1]
+    assert run(other, ask(), 3)[-1] == raised
+    quiet = ask(need=0.1, share=raised)
+    assert run(laws, quiet, 3, start=3, host=room) == run(other, quiet, 3, start=3, host=room)
+    assert run(laws, ask(foreign=None, share=raised), 1, start=6) == [raised]
+    later = run(laws, quiet, 3, start=7, host=room)
+    assert later == run(other, quiet, 3, start=7, host=room)
+    assert later[0] < raised
 
 
 def test_one_that_is_raised_already_goes_on_from_there_and_one_not_named_begins_anew() -> None:
@@ -122,8 +143,7 @@ def test_bounds_hold_whatever_is_seen(periods: list[dict[str, Ask]], idle: float
         most = laws.step(float(number), asks, HostLoad(idle, foreign), 2)
         assert most.keys() == asks.keys()
         for group, one in asks.items():
-            known = one.foreign is not None
-            assert (one.found if known else 0) <= most[group] <= max(one.found, one.most)
+            assert one.found <= most[group] <= max(one.found, one.most)
 
 
 @given(st.floats(0, 0.99), st.floats(0, 2), st.floats(0, 2))
@@ -160,6 +180,12 @@ def test_a_wish_asks_for_no_more_than_its_level_gives(tmp_path: Path) -> None:
     )
 
 
+def test_a_wish_that_its_level_gives_is_left_as_it_is(tmp_path: Path) -> None:
+    asked = want("docker/p", 1100, "docker", foreign=0.9 * float(os.cpu_count() or 1))
+    (after,) = Acted(tmp_path).apply(asked)
+    assert (after.decision, after.limits) == (asked.decision, {"docker": 1100})
+
+
 def test_a_component_that_is_acted_at_by_itself_too_keeps_its_wish(tmp_path: Path) -> None:
     asked = want("docker/p", 16_384, "docker/p", "docker")
     (after,) = Acted(tmp_path).apply(asked)
@@ -188,6 +214,6 @@ def test_a_group_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     assert acted.apply(*wants) == wants
 
 
-def test_where_the_foreign_work_is_not_known_components_have_what_they_ask_for(tmp_path: Path) -> None:
+def test_where_the_foreign_work_is_not_known_components_have_what_is_in_force(tmp_path: Path) -> None:
     (after,) = Acted(tmp_path).apply(want("docker/p", 8192, "docker", foreign=None))
-    assert (after.decision.shares, after.limits) == (8192, {"docker": 8192})
+    assert (after.decision.shares, after.limits) == (1024, {"docker": 1024})
