@@ -242,14 +242,14 @@ class Actor:
         """Give the decisions about groups that nobody else has changed."""
         return [want.decision for want in wants if not self._guard.is_foreign(want.cgroup)]
 
-    def act(self, wants: Collection[Want], shown: Collection[str] = ()) -> Outcomes:
-        """Carry out decisions through all levers. Components in ``shown`` are in a dry run: they are restored."""
+    def act(self, wants: Collection[Want]) -> Outcomes:
+        """Carry out decisions through all levers. Components of which they are only shown are restored."""
         before = self._written
-        wet = [want for want in wants if want.decision.component not in shown]
+        wet = [want for want in wants if not want.shown]
         taken = self._other.take([want.decision for want in wet])
         for group in taken.release:
             self.release(group)
-        released = self._dry_out([want for want in wants if want.decision.component in shown])
+        released = self._dry_out([want for want in wants if want.shown])
         ours = [want for want in wet if want.decision.component not in taken.components]
         decided = self.count_changes(ours)
         shares, problems = self._write(ours)

@@ -134,6 +134,7 @@ class Controller:
         self.policies: Mapping[str, Policy] = dict(policies)
         #: Policies without thresholds, because every period has its own.
         self._policies = {channel: dataclasses.replace(policy, threshold=None) for channel, policy in policies.items()}
+        self._shown = frozenset(channel for channel, policy in policies.items() if policy.dry_run)
         self._serving: dict[str, tuple[Component, tuple[Policy, ...]]] = {}
         for component, laws in self._laws.items():
             for channel in [one for one in laws if one not in policies]:
@@ -159,7 +160,7 @@ class Controller:
         self._bounding.step(period, bounded, findings.outweighs)
         self.enough.step(period)
         return tuple(
-            Want(decision, one.cgroup, period.forces[one.name].placement)
+            Want(decision, one.cgroup, period.forces[one.name].placement, shown=decision.channel in self._shown)
             for one in period.components
             if one.name in period.forces and (decision := self.decide(period, findings, one)) is not None
         )
@@ -246,10 +247,20 @@ class Controller:
         """Give :meth:`Policy.rest` of a channel's policy."""
         return self.policies[channel].rest(found)
 
-    def is_shown_only(self, channel: str | None) -> bool:
-        """Whether a channel's policy is a dry run, which decides but changes nothing."""
-        policy = self.policies.get(channel or "")
-        return policy is not None and policy.dry_run
+    def acted_on(self, period: Period) -> Period:
+        """Give the period without channels whose policies are dry runs, and components that no other policy is about.
+
+        A dry run decides but changes nothing, so nothing is to be done for these by any other lever.
+        """
+        if not self._shown:
+            return period
+        components = tuple(one for one in period.components if not self._is_shown(one))
+        channels = {name: one for name, one in period.channels.items() if name not in self._shown}
+        return replace(period, components=components, channels=channels)
+
+    def _is_shown(self, component: Component) -> bool:
+        its = self.policies.keys() & component.channels if component.channels else self.policies.keys()
+        return bool(its) and self._shown >= its
 
     def is_literal(self, channel: str | None) -> bool:
         """Whether a channel's law is Algorithm 1 of the paper, which is followed to the letter."""

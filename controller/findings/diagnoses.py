@@ -44,13 +44,13 @@ UNKNOWN = Bottleneck(Kind.UNKNOWN, "no scheduling of its components is known")
 class Diagnosed(Struct, frozen=True):
     """One period's: of ``channels``, of ``components``, and the limits that follow, by component.
 
-    ``lacking``: a channel that commits does less than it is owed for want of the CPU.
+    ``lacking`` names channels that commit, and do less than they are owed for want of the CPU.
     """
 
     channels: Mapping[str, Bottleneck]
     components: Mapping[str, Kind] = field(default_factory=dict)
     limits: Mapping[str, Limit] = field(default_factory=dict)
-    lacking: bool = False
+    lacking: frozenset[str] = frozenset()
 
 
 class Diagnoses:
@@ -80,11 +80,12 @@ class Diagnoses:
             tell(channel, before, after)
         self._channels = found
         waiting = {name for name, kind in kinds.items() if kind is Kind.CPU}
-        lacking = bool(waiting) and any(
-            not is_stalled(one)
+        lacking = frozenset(
+            channel
+            for channel, one in (seen.items() if waiting else ())
+            if not is_stalled(one)
             and is_below(one)
             and not waiting.isdisjoint(self._serving.names(channel, period.components))
-            for channel, one in seen.items()
         )
         return Diagnosed(found, kinds, self._limits(period, machine), lacking)
 

@@ -31,8 +31,8 @@ class Findings(Struct, frozen=True):
     components whose channels are not bounded to T. ``outweighs`` are the shares, in v1 units, that outweigh the
     neighbours of components where these are heavy. ``floors`` are the
     least shares of a channel's orderers after lost leaders, in defaults. ``disturbed``: foreign work keeps the host
-    full while commits are made. ``lacking``: a channel does less than it is owed for want of the CPU. ``waits``: a
-    component waits for it. ``trying``: shares are moved to see what that does. ``loads`` is the host's load for
+    full while commits are made. Channels in ``lacking`` do less than they are owed for want of the CPU, components in
+    ``waiting`` wait for it. ``trying``: shares are moved to see what that does. ``loads`` is the host's load for
     components that others of the ledger keep back.
     """
 
@@ -42,8 +42,8 @@ class Findings(Struct, frozen=True):
     limits: Mapping[str, Limit] = field(default_factory=dict)
     floors: Mapping[str, float] = field(default_factory=dict)
     disturbed: bool = False
-    lacking: bool = False
-    waits: bool = False
+    lacking: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
     loads: Mapping[str, HostLoad] = field(default_factory=dict)
     trying: bool = False
     enough: Mapping[str, Limit] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Finder:
             floors={channel: one.factor for channel, one in leaders.items() if one.losses},
             disturbed=is_disturbed(period),
             lacking=found.lacking,
-            waits=Kind.CPU in found.components.values(),
+            waiting=frozenset(name for name, kind in found.components.items() if kind is Kind.CPU),
             loads=rivals.loads,
             trying=self._effects.trying,
         )

@@ -156,7 +156,7 @@ class Ancestry:
                 names = " and ".join(mine)
                 reason = f"{decision.reason}; {names} by the waiting at its own level: {most} of {decision.shares}"
                 decision = replace(decision, shares=most, reason=reason)
-        return Want(decision, want.cgroup, want.placement, mine)
+        return replace(want, decision=decision, limits=mine)
 
 
 def foreign_beside(group: str, want: Want) -> float | None:

@@ -106,7 +106,7 @@ class Capper:
 
     def apply(self, now: float, wants: tuple[Want, ...], cap: float) -> tuple[tuple[Want, ...], Held]:
         """Give the wants under the cap, and what they hold."""
-        raised = [one for one in wants if one.decision.shares > self._guard.found(one.cgroup)]
+        raised = [one for one in wants if not one.shown and one.decision.shares > self._guard.found(one.cgroup)]
         if not raised:
             return wants, Held(0.0, cap)
         busy = self._busy(now, raised)

@@ -27,13 +27,15 @@ class InForce(Struct, frozen=True):
 class Want(Struct, frozen=True):
     """One component's decision, its own group, and where it is acted on.
 
-    ``limits`` are the most, in v1 units, that groups above it may have.
+    ``limits`` are the most, in v1 units, that groups above it may have. One that is ``shown`` is a dry run's: it is
+    not carried out.
     """
 
     decision: Decision
     cgroup: str
     placement: Placement
     limits: Mapping[str, int] = field(default_factory=dict)
+    shown: bool = False
 
 
 def groups_of(guard: Guard, want: Want, shares: int) -> Iterator[tuple[str, int]]:

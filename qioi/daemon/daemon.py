@@ -12,7 +12,7 @@ import time
 from msgspec.structs import replace
 
 from qioi.controller.acting import Actor, Outcomes
-from qioi.controller.findings.finder import Finder
+from qioi.controller.findings.finder import Finder, is_disturbed
 from qioi.controller.guard.guard import Guard
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.levels.ancestors import Ancestry
@@ -97,32 +97,33 @@ class Daemon:
         if self._config.dry_run:
             self._reporter.pretend(self._actor.ours(wants))
             return Outcomes(decided=self._actor.count_changes(wants))
-        shown = {want.decision.component for want in wants if self._controller.is_shown_only(want.decision.channel)}
-        outcomes = self._actor.act(wants, shown)
+        outcomes = self._actor.act(wants)
         for name in outcomes.lost:
             self._controller.forget(name)
         for one in outcomes.released:
             self._forget(one)
-        findings = decisions.findings
+        findings, acted = decisions.findings, self._controller.acted_on(period)
+        disturbed = is_disturbed(acted)
         slices = self._slicer.step(
             SlicePeriod(
                 period.now,
-                period.components,
+                acted.components,
                 period.delays,
-                period.channels,
-                findings.disturbed,
+                acted.channels,
+                disturbed,
                 outcomes.moved or findings.trying,
-                findings.lacking,
+                not findings.lacking.isdisjoint(acted.channels),
             )
         )
+        waits = not findings.waiting.isdisjoint(one.name for one in acted.components)
         groups = [one.cgroup for one in period.components]
-        idle = self._best_effort.step(period.now, findings.waits, findings.disturbed, groups)
+        idle = self._best_effort.step(period.now, waits, disturbed, groups)
         return dataclasses.replace(outcomes, slices=slices, idle=idle)
 
     def report(self, before: Snapshot, period: Period, decisions: Decisions, outcomes: Outcomes) -> Snapshot:
         """Log what is new, and make the snapshot of the period."""
         after = self._reporter.report(before, period, decisions, outcomes)
-        disturbed = decisions.findings.disturbed or decisions.findings.waits
+        disturbed = decisions.findings.disturbed or decisions.findings.waiting
         foreigners = self._observer.foreigners(period.now) if disturbed else ()
         sources = self._observer.sources()
         self._reporter.hear(sources)

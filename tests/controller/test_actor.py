@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
 from owed_site import OUTSIDE, make
 from toy_daemon import ToySite
 
@@ -106,6 +107,6 @@ def test_a_component_whose_policies_have_become_dry_runs_is_put_back(tmp_path: P
     site = make(tmp_path)
     actor = actor_of(site)
     actor.act([want(4096)])
-    assert actor.act([want(8192, 4096)], shown=("peer0",)).released == ("peer0",)
+    assert actor.act([replace(want(8192, 4096), shown=True)]).released == ("peer0",)
     assert site.weight("docker/p") == 100
-    assert actor.act([want(8192)], shown=("peer0",)).released == ()
+    assert actor.act([replace(want(8192), shown=True)]).released == ()

@@ -92,6 +92,26 @@ def test_a_dry_run_has_no_say_about_what_another_policy_acts_on(red: bool, blue:
         assert decision.channel == (shown if red == blue else "blue" if red else "red")
 
 
+@pytest.mark.parametrize(
+    ("one", "acted"),
+    [
+        (component("p", Role.PEER, "red"), True),
+        (component("p", Role.PEER, "blue"), False),
+        (component("p", Role.PEER, "red", "blue"), True),
+        (component("p", Role.PEER), True),
+        (component("p", Role.PEER, "blue", "of no policy"), False),
+        (component("p", Role.PEER, "of no policy"), True),
+        (component("c", Role.CHAINCODE, "blue"), False),  # whom its law would not raise
+    ],
+)
+def test_what_only_dry_runs_serve_is_not_acted_on(one: Component, acted: bool) -> None:
+    red, blue = Policy("red", "adaptive"), Policy("blue", "proportional", 100.0, dry_run=True)
+    period = Period(0.0, (one,), {name: ChannelReading(name, 1.0, 0.1) for name in ("red", "blue", "of no policy")})
+    after = Controller({"red": red, "blue": blue}).acted_on(period)
+    assert (after.components, set(after.channels)) == ((one,) if acted else (), {"red", "of no policy"})
+    assert Controller({"red": red}).acted_on(period) is period
+
+
 def test_a_component_of_another_channel_is_nobodys() -> None:
     assert decide(Controller(PROPORTIONAL), component("a", Role.PEER, "green"), red=1) is None
 

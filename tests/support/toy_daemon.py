@@ -171,6 +171,12 @@ class ToySite:
         self.daemon = Daemon(self.config, self.guard, instruments, self.roster)
         self.snapshot: Snapshot = self.daemon.blank("files", 2)
 
+    def show_only(self, *channels: str) -> None:
+        """Make the policies of channels dry runs, and the loop anew; only a cluster's policies can be that singly."""
+        policies = {name: replace(one, dry_run=name in channels) for name, one in self.config.policies.items()}
+        self.config = replace(self.config, policies=policies)
+        self.restart()
+
     def group(self, path: str, weight: int = 100) -> None:
         """Make a group, and those above it, as cgroup v2 has them."""
         made = self.hierarchy.mount

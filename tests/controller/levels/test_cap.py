@@ -10,6 +10,7 @@ import pytest
 from deciding import decide
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from toy_wants import Tree, want
 
 from qioi.controller.laws.adaptive import Adaptive
@@ -162,6 +163,16 @@ def test_wishes_shrink_until_they_fit_beside_what_is_busy(tmp_path: Path) -> Non
     assert after[0].decision.reason == f"it waits; boost_cap 0.5 leaves {after[0].decision.shares} of 4096"
     (roomy, _), held = capper.apply(3.0, wants, 0.9)
     assert (roomy, held.part) == (wants[0], 400 / 500)  # nobody was busy since, as far as is known
+
+
+def test_a_dry_run_takes_nothing_away_from_others(tmp_path: Path) -> None:
+    tree, capper = busy_tree(tmp_path)
+    shown = replace(want("q", 65_536), shown=True)
+    spend(tree, 1.0)
+    assert capper.apply(1.0, (shown,), 0.5) == ((shown,), Held(0.0, 0.5))
+    alone = capper.apply(1.0, (want("p", 4096),), 0.6)
+    (beside, after), held = capper.apply(1.0, (want("p", 4096), shown), 0.6)
+    assert (((beside,), held), after) == (alone, shown)
 
 
 def test_what_others_have_set_holds_nothing_of_ours(tmp_path: Path) -> None:
