@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from qioi.controller.laws.beyond import Beyond, State
 from qioi.controller.laws.law import Effect, Verdict
-from qioi.controller.laws.need import has_room
+from qioi.controller.laws.need import room_for
 from qioi.controller.period import Period
 from qioi.model import Bounds, Role
 from qioi.model.serving import Serving
@@ -81,7 +81,7 @@ def state_of(period: Period, components: Iterable[str], policy: Frames, outweigh
     forces = ((period.forces[name], outweighs.get(name, 0)) for name in its)
     frames = [(force.share, *policy.frame(force.original, most)) for force, most in forces]
     return State(
-        all(has_room(period.host.of(name)) for name in its) if period.host else False,
+        room_for(period.host, its),
         max(share / default for share, default, _ in frames),
         max(bounds.ceiling / default for _, default, bounds in frames),
     )

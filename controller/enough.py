@@ -25,6 +25,8 @@ class Enough:
         self.known = dict(known)
         #: When each component that is known was last there; one that was never seen, when it was first missed.
         self._there: dict[str, float] = {}
+        #: Components that had CPUs of their own when they were last there. Whether these have room is not known later.
+        self._pinned: set[str] = set()
 
     def step(self, period: Period) -> None:
         """Learn from the shares in force while the host is full; forget what is back while it has room."""
@@ -41,11 +43,17 @@ class Enough:
                 self.known[one.name] = force.share / force.original
 
     def _forget_gone(self, period: Period) -> None:
-        """Forget components that are not there, at once where the host has room."""
+        """Forget components that are not there, at once where the host has room, on whose CPUs they ran."""
         there = {one.name for one in period.components}
-        since = period.now - (0.0 if has_room(period.host) else GONE_AFTER)
-        self._there = {name: period.now if name in there else self._there.get(name, period.now) for name in self.known}
-        self.known = {name: factor for name, factor in self.known.items() if name in there or self._there[name] > since}
+        if period.host is not None:
+            self._pinned = (self._pinned & self.known.keys() - there) | period.host.pinned.keys()
+        now, room = period.now, has_room(period.host)
+        self._there = {name: now if name in there else self._there.get(name, now) for name in self.known}
+        self.known = {
+            name: factor
+            for name, factor in self.known.items()
+            if name in there or now - self._there[name] < (0.0 if room and name not in self._pinned else GONE_AFTER)
+        }
 
     def share(self, period: Period, component: Component) -> float | None:
         """Give the share that has been enough, while the host is full."""

@@ -15,7 +15,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qioi.controller.laws.need import has_room
+from qioi.controller.laws.need import room_for
 from qioi.model import Component, HostLoad, LeaderChange, Role
 from qioi.model.serving import Serving
 
@@ -23,7 +23,7 @@ from qioi.model.serving import Serving
 ONE_CHANGE = 3.0
 #: A leader that is lost so many seconds after the host was full was starved while it was.
 AFTER = 10.0
-#: Seconds of room on the host after which the interference has ended.
+#: Seconds of room on the orderers' CPUs after which the interference has ended.
 ENDED = 3.0
 #: What a loss multiplies by.
 STEP = 2.0
@@ -94,14 +94,13 @@ class Leaders:
     ) -> dict[str, Leadership]:
         """Take one period in; ``states`` are the components' from the period before."""
         losses = [one for one in changes if one.old != 0]
-        room = has_room(host)
         after = {}
         for channel in channels:
             its = self._serving.names(channel, components)
             lost = [one for one in losses if one.orderer in its and one.channel in (None, channel)]
             before = self._known.get(channel, Leadership())
             ratio = max(self._in_defaults(channel, states.get(name)) for name in its) if lost else 1.0
-            after[channel] = before.step(now, bool(lost), room, ratio)
+            after[channel] = before.step(now, bool(lost), room_for(host, its), ratio)
             tell(channel, lost, before, after[channel])
         self._known = after
         return after

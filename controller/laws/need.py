@@ -7,6 +7,7 @@ the ledger is no reason to raise any of them, so waiting counts by the part of t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from qioi.controller.laws.law import Seen
@@ -112,3 +113,8 @@ def has_room(host: HostLoad | None) -> bool:
         return False
     over = host.lasting or host
     return over.idle > IDLE or over.foreign < FOREIGN
+
+
+def room_for(host: HostLoad | None, components: Iterable[str]) -> bool:
+    """Whether there is room on the CPUs that each of these components may run on; without any, on the host."""
+    return host is not None and all(map(has_room, [host.of(one) for one in components] or [host]))

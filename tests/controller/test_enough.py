@@ -55,6 +55,25 @@ def test_a_component_that_is_gone_is_remembered_for_a_restart_and_no_longer() ->
     assert enough.known == {"peer0": 8.0}
 
 
+def test_one_that_had_full_cpus_of_its_own_is_remembered_while_the_host_has_room_elsewhere() -> None:
+    enough, pinned = Enough({}), replace(ROOM, pinned={"peer0": FULL})
+    enough.step(period(1.0, 8192, host=pinned, age=0.1))
+    enough.step(period(2.0, 8192, host=None))
+    gone = replace(period(3.0, 8192, host=ROOM), components=(), forces={})
+    enough.step(gone)  # it is started anew
+    assert enough.known == {"peer0": 8.0}
+    enough.step(replace(gone, now=GONE_AFTER + 2.0))
+    assert enough.known == {}
+
+
+def test_one_without_cpus_of_its_own_is_forgotten_where_the_host_has_room() -> None:
+    enough = Enough({})
+    enough.step(period(1.0, 8192, host=replace(FULL, pinned={"peer0": FULL}), age=0.1))
+    enough.step(period(2.0, 8192, age=0.1))  # it may run on all CPUs from now on
+    enough.step(replace(period(3.0, 8192, host=ROOM), components=(), forces={}))
+    assert enough.known == {}
+
+
 def test_what_is_raised_on_trial_is_not_known_to_be_enough() -> None:
     enough = Enough({})
     enough.step(period(1.0, 8192, age=None))

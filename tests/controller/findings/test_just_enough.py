@@ -222,6 +222,21 @@ def test_on_its_own_cpus_a_component_meets_all_neighbours() -> None:
     assert site.run(GRACE + 3)[-1] == RATIO * 8 * 1024
 
 
+def test_room_elsewhere_on_the_host_is_none_on_full_cpus_of_its_own_nor_the_other_way_round() -> None:
+    site = Site(host=HostLoad(0.9, 0.02, pinned={"peer": FULL}))
+    assert set(site.run(600)[int(GRACE) + 1 :]) == {RATIO * 8 * 1024}
+    site.host = HostLoad(0.0, 0.9, pinned={"peer": HostLoad(0.5, 0.0)})
+    assert site.run(ROOM_FOR)[-1] is None
+
+
+def test_while_no_component_is_there_the_hosts_room_tells() -> None:
+    site = Site()
+    before = site.run(60)[-1]  # no throughput is watched for what less has done to it
+    site.finding.step(Period(site.now + ROOM_FOR, (), host=FULL, owed={"red": Threshold(None, "none")}))
+    site.now, site.total = site.now + ROOM_FOR, site.total + round(ROOM_FOR * site.tps)
+    assert site.second() == before
+
+
 def test_a_neighbour_that_rests_for_a_moment_still_counts() -> None:
     site = Site()
     before = site.run(GRACE + 3)[-1]

@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 
 from qioi.commands.explain import lines
@@ -82,3 +83,24 @@ def test_a_floor_is_in_defaults_of_the_policy_not_in_what_was_found(tmp_path: Pa
     site.run(2)
     assert site.channel().orderer_floor == 2.0
     assert site.weight("g/o") == 800
+
+
+@pytest.mark.parametrize(
+    ("host", "pinned", "weight"),
+    [
+        (HostLoad(0.9, 0.0), HostLoad(0.0, 0.9), 200),
+        (HostLoad(0.0, 0.9), HostLoad(0.9, 0.0), 100),
+    ],
+)
+def test_an_orderer_with_cpus_of_its_own_is_starved_where_these_are_full(
+    host: HostLoad, pinned: HostLoad, weight: int, tmp_path: Path
+) -> None:
+    site = ToySite(
+        tmp_path, [peer("peer0", "g/p"), peer("o", "g/o", role="orderer")], channels={"red": {"threshold": 100}}
+    )
+    site.toy.host = replace(host, pinned={"o": pinned})
+    site.toy.tps, site.toy.waits = {"red": 100.0}, {name: (0.1, 0.0) for name in ("peer0", "o")}
+    site.run(2)
+    site.toy.elections = [LeaderChange(1, 0, None, "red", "o")]
+    site.run(10)
+    assert site.weight("g/o") == weight
