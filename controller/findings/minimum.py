@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.need import IDLE, weight
+from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 
 #: Time constants in s: of what neighbours use, and of forgetting that they have used more.
@@ -56,10 +57,11 @@ class Minimum:
             self._most = {name: most * ON**seconds for name, most in self._most.items()}
         else:
             factor = BACK**seconds if used < self.part else 1.0
-            for name, share in raised(period):
-                self._most[name] = min(share, self._most.get(name, share)) * factor
+            for name, force in raised(period):
+                most = min(force.share, self._most.get(name, force.share)) * factor
+                self._most[name] = max(force.original, most)  # a share that does not follow must not wind it down
 
 
-def raised(period: Period) -> Iterable[tuple[str, int]]:
-    """Name the components that have more than they were found with, each with its share in force."""
-    return ((name, force.share) for name, force in period.forces.items() if force.share > force.original)
+def raised(period: Period) -> Iterable[tuple[str, InForce]]:
+    """Name the components that have more than they were found with, each with what is in force."""
+    return ((name, force) for name, force in period.forces.items() if force.share > force.original)

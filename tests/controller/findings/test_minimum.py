@@ -45,6 +45,16 @@ def test_raised_shares_go_back_while_neighbours_have_less_and_on_while_they_have
     assert not seconds(minimum, 0.5)
 
 
+def test_where_a_share_does_not_follow_what_it_may_have_ends_at_what_it_was_found_with() -> None:
+    """Somebody else holds the share: when that ends, the way up is no longer than it would have been."""
+    minimum = Minimum(0.1)
+    seconds(minimum, 0.6)
+    assert most(seconds(minimum, 0.05, 100)) == 1024
+    up = most(seconds(minimum, 0.2, 30))
+    assert up is not None
+    assert up > 1.5 * 1024
+
+
 def test_what_neighbours_never_wanted_is_not_kept_for_them() -> None:
     assert not seconds(Minimum(0.1), 0.05, 100)
     assert not seconds(Minimum(0.0), 0.6)
