@@ -160,9 +160,16 @@ class Controller:
         self._bounding.step(period, bounded, findings.outweighs)
         self.enough.step(period)
         return tuple(
-            Want(decision, one.cgroup, period.forces[one.name].placement, shown=decision.channel in self._shown)
+            Want(
+                decision,
+                one.cgroup,
+                force.placement,
+                shown=decision.channel in self._shown,
+                request=force.original if force.by_request else None,
+            )
             for one in period.components
-            if one.name in period.forces and (decision := self.decide(period, findings, one)) is not None
+            if (force := period.forces.get(one.name)) is not None
+            and (decision := self.decide(period, findings, one)) is not None
         )
 
     def decide(self, period: Period, findings: Findings, component: Component) -> Decision | None:

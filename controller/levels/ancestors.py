@@ -109,17 +109,18 @@ class Ancestry:
     ) -> tuple[Want, ...]:
         """Give the wants with the most that each group above components may have."""
         behind: dict[str, list[Want]] = {}
-        for want in wants:
+        files = [want for want in wants if want.request is None]  # the kubelet sets a pod's groups by its request
+        for want in files:
             for group in want.placement.groups:
                 if group != want.cgroup and self._guard.holds(group):
                     behind.setdefault(group, []).append(want)
         pinned = host.pinned if host is not None else {}
         limits = self._laws.step(now, self._asks(behind, delays, pinned), host, os.cpu_count() or 1) if behind else {}
-        if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in wants):
+        if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in files):
             return wants  # a limit is never below what the group was found with
-        places = {want.placement.groups for want in wants}  # few: most components have theirs in common
+        places = {want.placement.groups for want in files}  # few: most components have theirs in common
         at = {groups: {group: limits[group] for group in groups if group in limits} for groups in places}
-        return tuple(self._under(want, at[want.placement.groups]) for want in wants)
+        return tuple(self._under(want, at[want.placement.groups]) if want.request is None else want for want in wants)
 
     def _asks(
         self, behind: Mapping[str, list[Want]], delays: Mapping[str, DelayReading], pinned: Mapping[str, HostLoad]

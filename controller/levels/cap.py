@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from qioi.controller.guard.guard import Guard
-from qioi.controller.levels.wants import Want, groups_of
+from qioi.controller.levels.wants import Want, found_of, groups_of
 from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Decision
@@ -106,7 +106,8 @@ class Capper:
 
     def apply(self, now: float, wants: tuple[Want, ...], cap: float) -> tuple[tuple[Want, ...], Held]:
         """Give the wants under the cap, and what they hold."""
-        raised = [one for one in wants if not one.shown and one.decision.shares > self._guard.found(one.cgroup)]
+        guard = self._guard
+        raised = [one for one in wants if not one.shown and one.decision.shares > found_of(guard, one)]
         if not raised:
             return wants, Held(0.0, cap)
         busy = self._busy(now, raised)
@@ -114,13 +115,13 @@ class Capper:
         def held(shares: Mapping[str, int]) -> float:
             weights: dict[str, int] = {}
             for want in raised:
-                for group, value in groups_of(self._guard, want, shares[want.decision.component]):
-                    weight = self._guard.raw(group, value)
-                    if value > self._guard.found(group) and not self._guard.is_foreign(group):
-                        weights[group] = max(weight, weights.get(group, 0))
+                its = shares[want.decision.component]
+                for group, value in groups_of(guard, want, its):
+                    if is_boosted(guard, want, its, group, value) and not guard.is_foreign(group):
+                        weights[group] = max(guard.raw(group, value), weights.get(group, 0))
             return part_held(weights, busy)
 
-        boosts = [Boost(one.decision.component, self._guard.found(one.cgroup), asks(one.decision)) for one in raised]
+        boosts = [Boost(one.decision.component, found_of(guard, one), asks(one.decision)) for one in raised]
         shares = limit(boosts, held, cap)
         return tuple(under(one, shares.get(one.decision.component), cap) for one in wants), Held(held(shares), cap)
 
@@ -140,6 +141,16 @@ class Capper:
                 children[child] = weight
         self._before = seen
         return busy
+
+
+def is_boosted(guard: Guard, want: Want, shares: int, group: str, value: int) -> bool:
+    """Whether a group has more than it was found with when its component has ``shares``, and it ``value``.
+
+    Where the kubelet has written a pod's groups, the pod's share tells, and not what the guard has found there since.
+    """
+    if want.request is None:
+        return value > guard.found(group)
+    return shares > want.request and group in want.placement.groups
 
 
 def asks(decision: Decision) -> tuple[tuple[int, int], ...]:

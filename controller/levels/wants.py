@@ -15,6 +15,7 @@ class InForce(Struct, frozen=True):
     """What holds for one component: shares in v1 units at the level that counts, and what is wrong, if anything.
 
     ``taken`` are the groups it is acted at whose shares somebody else has changed: they are left alone for good.
+    ``by_request``: a pod's request is moved, and shares are what the kubelet makes of it, on cgroup v2 too.
     """
 
     share: int
@@ -22,13 +23,15 @@ class InForce(Struct, frozen=True):
     placement: Placement
     problem: str | None = None
     taken: tuple[str, ...] = ()
+    by_request: bool = False
 
 
 class Want(Struct, frozen=True):
     """One component's decision, its own group, and where it is acted on.
 
     ``limits`` are the most, in v1 units, that groups above it may have. One that is ``shown`` is a dry run's: it is
-    not carried out.
+    not carried out. ``request`` is the share that a pod was found with whose request is moved instead of its groups'
+    files: its shares are in another unit than the guard's.
     """
 
     decision: Decision
@@ -36,18 +39,28 @@ class Want(Struct, frozen=True):
     placement: Placement
     limits: Mapping[str, int] = field(default_factory=dict)
     shown: bool = False
+    request: int | None = None
+
+
+def found_of(guard: Guard, want: Want) -> int:
+    """Give the share that a component was found with, in the unit of its decision."""
+    return guard.found(want.cgroup) if want.request is None else want.request
 
 
 def groups_of(guard: Guard, want: Want, shares: int) -> Iterator[tuple[str, int]]:
     """Give the value, in v1 units, that each of a component's groups has when the component has ``shares``.
 
-    A group above it, which others are in too, never has less than it was found with.
+    A group above it, which others are in too, never has less than it was found with. What the kubelet has written for a
+    pod's present request is found, too.
     """
-    found = guard.found(want.cgroup)
+    own = guard.found(want.cgroup)
+    found = own if want.request is None else want.decision.previous
     for group in dict.fromkeys((want.cgroup, *want.placement.groups)):
         if group == want.cgroup:
-            yield group, shares if group in want.placement.groups else min(shares, found)
+            value = shares if found == own else round(own * shares / found)
+            yield group, value if group in want.placement.groups else min(value, own)
         elif guard.holds(group):
             most = want.limits.get(group, MAX_SHARES)
-            least = guard.found(group)
-            yield group, max(least, min(MAX_SHARES, most, round(least * shares / found)))
+            its = guard.found(group)
+            least = round(its * found_of(guard, want) / found)
+            yield group, max(least, min(MAX_SHARES, most, round(its * shares / found)))

@@ -44,7 +44,8 @@ class PodRequests:
             return force
         self._by_request.add(component.name)
         problem = self._resizer.problem(pod.uid)
-        return replace(force, share=in_force(record, pod), original=shares_of(record.found), problem=problem)
+        share, original = in_force(record, pod), shares_of(record.found)
+        return replace(force, share=share, original=original, problem=problem, by_request=True)
 
     def take(self, decisions: Iterable[Decision]) -> Taken:
         """Pass on the decisions that requests carry out; say which components they are."""

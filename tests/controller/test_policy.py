@@ -112,6 +112,15 @@ def test_what_only_dry_runs_serve_is_not_acted_on(one: Component, acted: bool) -
     assert Controller({"red": red}).acted_on(period) is period
 
 
+@pytest.mark.parametrize(("by_request", "request_found"), [(True, 512), (False, None)])
+def test_what_is_wanted_of_a_request_says_what_it_was_found_with(by_request: bool, request_found: int | None) -> None:
+    one = component("p", Role.PEER, "red")
+    force = InForce(1024, 512, Placement((one.cgroup,), ""), by_request=by_request)
+    period = Period(0.0, (one,), owed={"red": Threshold(None, "none")}, forces={"p": force})
+    (want,) = Controller({"red": Policy("red", "adaptive")}).decide_all(period, Findings({}, {}))
+    assert (want.request, want.decision.previous) == (request_found, 1024)
+
+
 def test_a_component_of_another_channel_is_nobodys() -> None:
     assert decide(Controller(PROPORTIONAL), component("a", Role.PEER, "green"), red=1) is None
 

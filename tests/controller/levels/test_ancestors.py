@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from toy_wants import Tree, want
 
 from qioi.controller.levels.ancestors import Ancestors, Ancestry, Ask, together
@@ -205,6 +206,17 @@ def test_nobody_is_held_down_who_asks_for_nothing(tmp_path: Path) -> None:
 def test_algorithm_1_is_left_to_the_letter(tmp_path: Path) -> None:
     wants = (want("docker/p", 16_384, "docker"),)
     assert Acted(tmp_path, literal=True).apply(*wants) == wants
+
+
+def test_a_pod_whose_request_is_moved_is_left_to_the_kubelet(tmp_path: Path) -> None:
+    """Its shares are absolute: 16384 may be what it was found with, and 2000 four times that."""
+    acted, foreign = Acted(tmp_path), 0.9 * float(os.cpu_count() or 1)
+    pod = replace(want("docker/p", 16_384, "docker", foreign=foreign), request=16_384)
+    beside = want("other", 1100, "docker", foreign=foreign)
+    assert acted.apply(pod) == (pod,)
+    after, other = acted.apply(pod, beside, now=2.0)
+    assert after is pod
+    assert other.limits == {"docker": 1024}  # nobody knows how much this one waits: what is in force stays
 
 
 def test_a_group_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:

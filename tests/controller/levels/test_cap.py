@@ -15,6 +15,7 @@ from toy_wants import Tree, want
 
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.levels.cap import Boost, Capper, Held, limit, part_held, weights_below
+from qioi.controller.levels.wants import Want
 from qioi.controller.policy import Controller, Policy
 from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.model import Component, DelayReading, Role
@@ -163,6 +164,30 @@ def test_wishes_shrink_until_they_fit_beside_what_is_busy(tmp_path: Path) -> Non
     assert after[0].decision.reason == f"it waits; boost_cap 0.5 leaves {after[0].decision.shares} of 4096"
     (roomy, _), held = capper.apply(3.0, wants, 0.9)
     assert (roomy, held.part) == (wants[0], 400 / 500)  # nobody was busy since, as far as is known
+
+
+def moved_by_request(shares: int, previous: int, request: int) -> Want:
+    one = want("p", shares)
+    return replace(one, decision=replace(one.decision, previous=previous), request=request)
+
+
+def test_a_pod_whose_request_is_moved_counts_by_what_it_was_found_with(tmp_path: Path) -> None:
+    """Four CPUs requested are 4096 shares, though its group has 1024 of the guard's: that is no boost."""
+    tree, capper = busy_tree(tmp_path)
+    spend(tree, 1.0)
+    assert capper.apply(1.0, (moved_by_request(4096, 4096, 4096),), 0.5)[1] == Held(0.0, 0.5)
+    asked = moved_by_request(1000, 250, 250)  # four times its request, and less than 1024
+    before, held = capper.apply(1.0, (asked,), 0.9)
+    assert (before, held.part) == ((asked,), 400 / 800)
+    tree.guard.drop("p")
+    (tree.hierarchy.folder("p") / "cpu.weight").write_text("400")  # the kubelet has written it
+    tree.held("p")
+    in_force = moved_by_request(1000, 1000, 250)
+    assert capper.apply(1.0, (in_force,), 0.9) == ((in_force,), Held(400 / 800, 0.9))
+    (less,), held = capper.apply(1.0, (in_force,), 0.4)
+    assert less.decision.shares == pytest.approx(667, rel=0.02)
+    assert held.part == pytest.approx(0.4, abs=0.01)
+    assert capper.apply(1.0, (in_force,), 0.01)[0][0].decision.shares == 250
 
 
 def test_a_dry_run_takes_nothing_away_from_others(tmp_path: Path) -> None:

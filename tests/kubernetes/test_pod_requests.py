@@ -1,0 +1,44 @@
+"""Pods whose requests are moved instead of their groups' files: what the loop is told of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from k8s_objects import pod_object
+
+from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.wants import InForce
+from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.cluster import View
+from qioi.kubernetes.pod_requests import PodRequests
+from qioi.kubernetes.pods import read_pod, slim
+from qioi.kubernetes.requests import CpuRequest, shares_of
+from qioi.kubernetes.resizer import Resizer
+from qioi.model import Component, Role
+
+FOUND = InForce(1024, 1024, Placement(("pod",), ""))  # as cgroup v2 has it, whatever was requested
+
+
+def make(folder: Path, one: Component) -> PodRequests:
+    """A pod that requests a tenth of a CPU, and a resizer that does not run."""
+    found = read_pod(slim(pod_object(labels={"qioi.io/role": "peer"})))
+    assert found is not None
+    pod = replace(found, cpu=CpuRequest(asked="100m"))
+    api = Api(Access("http://127.0.0.1:9"))
+    requests = PodRequests(Resizer(api, folder, lambda: {pod.uid: pod}, lambda: True))
+    requests.view = View((one,), pods={one.name: pod}, resized=frozenset({"red"}))
+    return requests
+
+
+def test_what_is_in_force_is_the_requests_and_said_to_be(tmp_path: Path) -> None:
+    one = Component("peer0", Role.PEER, "pod/p", ("red",))
+    requests = make(tmp_path, one)
+    asked = shares_of(100)
+    assert requests.in_force(one, FOUND) == InForce(asked, asked, FOUND.placement, by_request=True)
+
+
+def test_a_pod_without_such_a_policy_has_what_its_groups_say(tmp_path: Path) -> None:
+    one = Component("peer0", Role.PEER, "pod/p", ("blue",))
+    requests = make(tmp_path, one)
+    assert requests.in_force(one, FOUND) is FOUND
