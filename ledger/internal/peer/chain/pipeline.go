@@ -306,7 +306,8 @@ func (p *pipeline) commit(ctx context.Context) error {
 			d = p.rewind(j.distrust)
 		case j.word != nil:
 			p.words.offer(l.next, l.state.Snapshot())
-			if p.words.say(j.by, *j.word) != Contradicts {
+			// A seal has decided on the running hash with which a block begins.
+			if p.words.say(j.by, *j.word) != Contradicts || j.word.Tx == 0 {
 				continue
 			}
 			d = p.rewind(fmt.Errorf("orderer %s has another running hash for it", j.by))

@@ -198,6 +198,21 @@ func TestAnOrdererThatContradictsItselfIsFoundOut(t *testing.T) {
 	require.ErrorIs(t, r.Attest(context.Background(), "a", word(w, raw)), ErrDishonest, "a word for another place")
 }
 
+// TestAFalseWordForASealTakesNothingBack: the seal has decided, and another orderer may have begun the next block.
+func TestAFalseWordForASealTakesNothingBack(t *testing.T) {
+	w := liarsWorld(t)
+	r := startRig(t, w, t.TempDir(), Options{})
+	r.add(must(w.Make(put(w, "a", "1"))))
+	r.seal()
+	rewound := r.Rewound()
+	require.NoError(t, r.Attest(context.Background(), "a", Word{Position{2, 0}, "another hash"}))
+	r.add(must(w.Make(put(w, "b", "1"))))
+	r.seal()
+	r.settle()
+	assert.False(t, closed(rewound))
+	assert.EqualValues(t, 3, r.Height())
+}
+
 // TestATailFromDiskIsToldAtEnoughWords.
 func TestATailFromDiskIsToldAtEnoughWords(t *testing.T) {
 	w := liarsWorld(t)

@@ -24,6 +24,7 @@ type choice struct {
 	next      int             // of the channel's addresses
 	liars     map[string]bool // their seals did not verify, or they sent what nobody orders
 	suspected map[string]suspicion
+	sent      senders
 	claim     errWithheld // what the next one has said it has, and another one did not give; zero: nothing
 
 	vain  int    // how often the orderer was changed on suspicion since a block came
@@ -38,7 +39,9 @@ type suspicion struct {
 }
 
 func newChoice(first int, patience time.Duration) *choice {
-	return &choice{patience: patience, next: first, liars: map[string]bool{}, suspected: map[string]suspicion{}}
+	return &choice{
+		patience: patience, next: first, liars: map[string]bool{}, suspected: map[string]suspicion{}, sent: senders{},
+	}
 }
 
 // pick gives the next orderer. It errs when all lie.

@@ -62,6 +62,7 @@ type Chain interface {
 	Attest(ctx context.Context, orderer string, word chain.Word) error
 	Say(orderer string, word chain.Word) chain.Judgement
 	Distrust(ctx context.Context, why error) error
+	Height() uint64
 	Needed() int
 	Reached() chain.Position
 	Standing(orderer string) (agreed chain.Position, against bool)
@@ -81,16 +82,23 @@ type Follower struct {
 func (f *Follower) Run(ctx context.Context) error {
 	pause, failures := firstPause, 0
 	choice := newChoice(f.firstOrderer(), cmp.Or(f.Patience, patience))
+	rewound := f.Chain.Rewound()
 	for {
 		addresses := f.Chain.Bundle().Orderer.Addresses
 		if len(addresses) == 0 {
 			return fmt.Errorf("channel %s names no orderer addresses", f.Chain.ID())
 		}
+		before := f.Chain.Position()
+		select {
+		case <-rewound:
+			f.blame(choice, choice.sent.takenBack(before.Block))
+			rewound = f.Chain.Rewound()
+		default:
+		}
 		address, err := choice.pick(addresses)
 		if err != nil {
 			return fmt.Errorf("channel %s: %w", f.Chain.ID(), err)
 		}
-		before := f.Chain.Position()
 		err = f.follow(ctx, address, choice)
 		if ctx.Err() != nil {
 			return nil
@@ -104,10 +112,8 @@ func (f *Follower) Run(ctx context.Context) error {
 			continue
 		}
 		now := f.Chain.Position()
-		if errors.Is(err, chain.ErrDishonest) ||
-			errors.Is(err, chain.ErrRewound) && (before.Block < now.Block || before.Tx == 0) { // all of that block came from it
-			choice.liars[address] = true
-			log.Errorf("[%s] orderer %s is no longer followed", f.Chain.ID(), address)
+		if errors.Is(err, chain.ErrDishonest) {
+			f.blame(choice, address)
 		}
 		log.Warnf("[%s] orderer %s: %s", f.Chain.ID(), address, err)
 		// A liar may have sent more of the block than there is: others have no such place to go on from.
@@ -115,6 +121,8 @@ func (f *Follower) Run(ctx context.Context) error {
 			if err := f.Chain.Distrust(ctx, err); errors.Is(err, chain.ErrStopped) {
 				return err
 			}
+			choice.sent.takenBack(f.Chain.Position().Block) // which of its senders lied is not known
+			rewound = f.Chain.Rewound()
 		}
 		var withheld errWithheld
 		if errors.As(err, &withheld) {
@@ -134,6 +142,15 @@ func (f *Follower) Run(ctx context.Context) error {
 		}
 		pause, failures = min(2*pause, longestPause), 0
 	}
+}
+
+// blame has an orderer followed no more; several: nobody.
+func (f *Follower) blame(choice *choice, address string) {
+	if address == several {
+		return
+	}
+	choice.liars[address] = true
+	log.Errorf("[%s] orderer %s is no longer followed", f.Chain.ID(), address)
 }
 
 // firstOrderer spreads the peers over the orderers until one names the leader.
@@ -191,7 +208,8 @@ func (f *Follower) follow(ctx context.Context, address string, choice *choice) e
 	}
 	begun := time.Now()
 	for first := true; ; first = false {
-		watch.waits(f.Chain.Position(), &f.Chain.Bundle().Orderer)
+		at := f.Chain.Position()
+		watch.waits(at, &f.Chain.Bundle().Orderer)
 		batch, err := stream.Recv()
 		heard.Heard()
 		watch.heard()
@@ -202,12 +220,13 @@ func (f *Follower) follow(ctx context.Context, address string, choice *choice) e
 			return err
 		}
 		if first {
-			at := f.Chain.Position()
 			log.Infof("[%s] Following orderer %s from block [%d], transaction %d on", f.Chain.ID(), address, at.Block, at.Tx)
 		}
+		choice.sent.note(address, at, batch)
 		if err := f.take(ctx, address, batch); err != nil {
 			return err
 		}
+		choice.sent.forget(f.Chain.Height())
 		// The newest configuration counts: it may have orderers whom this stream began without.
 		if leader := slices.Index(f.Chain.Bundle().Orderer.Addresses, batch.Leader); leader >= 0 && choice.trusted(batch.Leader, time.Now()) && time.Since(begun) > settled {
 			return errElsewhere{leader}

@@ -252,3 +252,25 @@ func TestALyingOrdererIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestTheOneWhoForgedABlockIsBlamed: it leaves before its seal is checked. The peer is with an honest orderer by then,
+// who names it as the leader.
+func TestTheOneWhoForgedABlockIsBlamed(t *testing.T) {
+	liar := &orderer{t: t}
+	honest := &orderer{t: t, serve: 1000, after: liar, pace: 100 * time.Millisecond}
+	addresses := []string{listen(t, liar), listen(t, honest)}
+	honest.leader = addresses[0]
+	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: addresses})
+	ids, items := order(w, 3)
+	honest.items = items
+	last := len(items[0]) - 1
+	forged := slices.Clone(items[0][:last])
+	for range 90 { // their signatures take a while
+		raw, _ := w.Make(peertest.Tx{})
+		forged = append(forged, txItem(raw))
+	}
+	liar.items = [][]*streampb.Item{append(forged, items[0][last]), {nil}}
+	liar.serve = len(liar.items[0])
+	hears(t, w, ids, time.Minute)
+	assert.Equal(t, 1, liar.times(), "it is followed once")
+}
