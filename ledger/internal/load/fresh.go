@@ -83,7 +83,7 @@ func onceCommand() *cobra.Command {
 				return err
 			}
 			c := call(bytes.Split(words.Bytes(), []byte{0}))
-			if len(c) < 2 {
+			if len(c[0]) == 0 {
 				return errors.New("a function and its arguments are expected on standard input")
 			}
 			done, err := o.once(cmd.Context(), number, c)
