@@ -18,7 +18,13 @@ const commandEnv = "QIOI_TEST_LOAD"
 // onceEnv is set where this test's program is the command that does one operation.
 const onceEnv = "QIOI_TEST_ONCE"
 
+// onceKilled as its value has that command killed.
+const onceKilled = "killed"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(onceEnv) == onceKilled {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
 	if os.Getenv(onceEnv) != "" {
 		root := &cobra.Command{}
 		root.AddCommand(Command())

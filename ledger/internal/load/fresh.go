@@ -10,9 +10,14 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
+
+// processSlack is what a process of its own may take beside its operation: to begin, to connect, and to say what it
+// found.
+const processSlack = connectTimeout + 5*time.Second
 
 // told is an outcome as a process says it that did one operation.
 type told struct {
@@ -40,13 +45,20 @@ func (s spawned) do(ctx context.Context, _ int, c call) outcome {
 	if err != nil {
 		return unreached(err)
 	}
+	// The process ends the operation at its timeout. Only it can say what became of a write that was under way then.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.timeout+resolvePatience+processSlack)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, program, s.options.onceArguments(s.number)...)
 	cmd.Stdin = bytes.NewReader(bytes.Join(c, []byte{0}))
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	answer, err := cmd.Output()
 	if err != nil {
-		return unreached(fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String())))
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
+		if state := cmd.ProcessState; state != nil && !state.Exited() {
+			return s.killed(c, err)
+		}
+		return unreached(err)
 	}
 	var t told
 	if err := json.Unmarshal(answer, &t); err != nil {
@@ -55,6 +67,14 @@ func (s spawned) do(ctx context.Context, _ int, c call) outcome {
 	return outcome{
 		txID: t.TxID, block: t.Block, failedAt: t.FailedAt, code: t.Code, detail: t.Detail, lost: t.Lost, unknown: t.Unknown,
 	}
+}
+
+// killed is the outcome of an operation whose process was killed: it may have been sent.
+func (s spawned) killed(c call, err error) outcome {
+	if readers[s.options.chaincode][string(c[0])] {
+		return outcome{failedAt: stageOperation, code: "UNAVAILABLE", detail: err.Error()}
+	}
+	return outcome{failedAt: stageCommit, code: codeUnknown, detail: err.Error(), lost: true, unknown: true}
 }
 
 func (o *options) onceArguments(number int) []string {
