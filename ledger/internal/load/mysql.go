@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+	"golang.org/x/sync/semaphore"
 )
 
 // sqlSchema is what a chaincode is in MySQL and MariaDB: tables, and a statement for each function.
@@ -45,6 +46,8 @@ type mysqlServer struct {
 	schema sqlSchema
 	reads  map[string]bool
 	db     *sql.DB
+	// places are the pool's connections. An operation waits for one here, where it is known that nothing was sent.
+	places *semaphore.Weighted
 	// prepared statements by function; each connection prepares them once.
 	prepared map[string]*sql.Stmt
 }
@@ -70,7 +73,10 @@ func newMySQL(node endpoint, o *options) (*mysqlServer, error) {
 	db.SetMaxOpenConns(connections)
 	// A connection that ends after every operation would be made anew all the time.
 	db.SetMaxIdleConns(connections)
-	return &mysqlServer{node: node, schema: schema, reads: readers[o.chaincode], db: db, prepared: map[string]*sql.Stmt{}}, nil
+	return &mysqlServer{
+		node: node, schema: schema, reads: readers[o.chaincode], db: db,
+		places: semaphore.NewWeighted(int64(connections)), prepared: map[string]*sql.Stmt{},
+	}, nil
 }
 
 const (
@@ -123,8 +129,13 @@ func (t *mysqlServer) ask(ctx context.Context, c call) (answer []byte, o outcome
 	if len(c) > 1 {
 		o.txID = string(c[1])
 	}
+	err := t.places.Acquire(ctx, 1)
+	if err != nil {
+		o.failedAt, o.code, o.detail = stageOperation, "DEADLINE_EXCEEDED", "no connection was free: "+err.Error()
+		return nil, o
+	}
+	defer t.places.Release(1)
 	var rows *sql.Rows
-	var err error
 	if prepared := t.prepared[function]; prepared != nil {
 		rows, err = prepared.QueryContext(ctx, arguments...)
 	} else {

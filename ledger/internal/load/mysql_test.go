@@ -117,6 +117,27 @@ func addressOf(t *testing.T, network string) string {
 	return described.Nodes[0].Address
 }
 
+// TestAWriteThatGotNoConnectionIsNotLost: it was not sent.
+func TestAWriteThatGotNoConnectionIsNotLost(t *testing.T) {
+	server, err := newMySQL(endpoint{address: addressOf(t, startMariaDB(t))}, &options{chaincode: "kv", clients: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, server.close()) }()
+	require.NoError(t, server.setup(context.Background()))
+	server.schema.statements = map[string]string{"sleep": "SELECT SLEEP(2)"}
+	slow := make(chan outcome)
+	go func() { slow <- server.do(context.Background(), 0, newCall("sleep")) }()
+	require.Eventually(t, func() bool { return server.db.Stats().InUse == 1 }, time.Second, time.Millisecond)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	o := server.do(ctx, 0, newCall("insert", "k", "v"))
+	assert.Equal(t, stageOperation, o.failedAt)
+	assert.Equal(t, "DEADLINE_EXCEEDED", o.code)
+	assert.False(t, o.lost)
+	assert.Empty(t, (<-slow).failedAt)
+	assert.Empty(t, server.do(context.Background(), 0, newCall("insert", "k", "v")).failedAt, "a place is free again")
+}
+
 func TestWhatASqlErrorMeans(t *testing.T) {
 	server := &mysqlServer{reads: readers["kv"]}
 	for _, c := range []struct {
