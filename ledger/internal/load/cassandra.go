@@ -98,13 +98,13 @@ func (t *cassandra) do(ctx context.Context, _ int, c call) outcome {
 	case "put":
 		return cqlOutcome(o, t.session.Query(cqlPut, key, c[2]).ExecContext(ctx))
 	case "insert":
-		return t.compareAndSet(ctx, o, c[2], t.session.Query(cqlInsert, key, c[2]))
+		return t.compareAndSet(ctx, o, nil, c[2], t.session.Query(cqlInsert, key, c[2]))
 	case "update":
 		old, err := t.get(ctx, key, gocql.Quorum)
 		if err != nil {
 			return cqlOutcome(o, err)
 		}
-		return t.compareAndSet(ctx, o, c[2], t.session.Query(cqlUpdate, c[2], key, old))
+		return t.compareAndSet(ctx, o, old, c[2], t.session.Query(cqlUpdate, c[2], key, old))
 	}
 	o.failedAt, o.code, o.detail = stageOperation, "CLIENT", "there is no statement for "+string(c[0])
 	return o
@@ -119,12 +119,13 @@ func (t *cassandra) get(ctx context.Context, key string, level gocql.Consistency
 	return value, err
 }
 
-// compareAndSet counts a write as what became of it: where its answer was lost, the ring is asked.
-func (t *cassandra) compareAndSet(ctx context.Context, o outcome, value []byte, q *gocql.Query) outcome {
+// compareAndSet counts a write as what became of it: where its answer was lost, the ring is asked. Old is the value
+// that was there before; empty: none.
+func (t *cassandra) compareAndSet(ctx context.Context, o outcome, old, value []byte, q *gocql.Query) outcome {
 	applied, err := q.MapScanCASContext(ctx, map[string]any{})
 	if err != nil && answerLost(err) {
 		o.lost = true
-		applied, err = t.resolve(ctx, o.txID, value)
+		applied, err = t.resolve(ctx, o.txID, old, value)
 		if err != nil {
 			o.unknown, o.failedAt, o.code, o.detail = true, stageCommit, codeUnknown, err.Error()
 			return o
@@ -137,20 +138,33 @@ func (t *cassandra) compareAndSet(ctx context.Context, o outcome, value []byte, 
 	return cqlOutcome(o, err)
 }
 
-// resolve finds out whether a write took place: a serial read first ends whatever is under way for the key. No two
-// writes of a run have the same value.
-func (t *cassandra) resolve(ctx context.Context, key string, value []byte) (applied bool, err error) {
+// resolve finds out whether a write took place: a serial read first ends whatever is under way for the key.
+func (t *cassandra) resolve(ctx context.Context, key string, old, value []byte) (applied bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolvePatience)
 	defer cancel()
 	for {
 		found, err := t.get(ctx, key, gocql.Serial)
 		if err == nil {
-			return bytes.Equal(found, value), nil
+			return tookPlace(found, old, value)
 		}
 		if !sleep(ctx, resolvePause) {
 			return false, err
 		}
 	}
+}
+
+// errOverwritten says that a value does not tell whether a write took place before another client's, or failed for it.
+var errOverwritten = errors.New("another client has written the key since")
+
+// tookPlace judges a write by the value that is found. No two writes of a run have the same value.
+func tookPlace(found, old, value []byte) (bool, error) {
+	switch {
+	case bytes.Equal(found, value):
+		return true, nil
+	case bytes.Equal(found, old):
+		return false, nil
+	}
+	return false, errOverwritten
 }
 
 // answerLost tells an error that leaves open whether the write took place from one that says that it did not.

@@ -41,6 +41,27 @@ func TestWhichErrorsLeaveAWriteOpen(t *testing.T) {
 	}
 }
 
+func TestWhatAFoundValueSaysOfAWrite(t *testing.T) {
+	const nothing = ""
+	for _, c := range []struct {
+		old, found string
+		applied    bool
+		err        error
+	}{
+		{"old", "new", true, nil},
+		{"old", "old", false, nil},
+		{"old", "another client's", false, errOverwritten},
+		{"old", nothing, false, errOverwritten},
+		{nothing, "new", true, nil},
+		{nothing, nothing, false, nil},
+		{nothing, "another client's", false, errOverwritten},
+	} {
+		applied, err := tookPlace([]byte(c.found), []byte(c.old), []byte("new"))
+		assert.Equal(t, c.applied, applied, c)
+		assert.Equal(t, c.err, err, c)
+	}
+}
+
 func TestWhichErrorsOfARingAreNoReasonToGiveUpTheSetup(t *testing.T) {
 	for code, passes := range map[int]bool{
 		gocql.ErrCodeUnavailable: true, gocql.ErrCodeOverloaded: true, gocql.ErrCodeWriteTimeout: true, gocql.ErrCodeReadTimeout: true,
