@@ -67,6 +67,18 @@ func (s *Store) load() error {
 		}
 	}
 	s.tailBlock = s.height
+	return s.settle()
+}
+
+// settle makes what was found durable. A process that was killed may have left frames that only the page cache has, and
+// whoever opens the ledger tells others of them.
+func (s *Store) settle() error {
+	if s.opts.ReadOnly || len(s.segments) == 0 {
+		return nil
+	}
+	if err := s.last().file.Sync(); err != nil {
+		return fmt.Errorf("ledger file %s: fsync: %w", s.last().path, err)
+	}
 	return nil
 }
 
@@ -261,8 +273,8 @@ func (s *Store) openSegment(path string) (File, error) {
 	return s.opts.openFile(path)
 }
 
-// truncate cuts a torn tail off, durably: a later torn write must not be able to
-// make old bytes look like part of a frame.
+// truncate cuts a torn tail off: a later torn write must not be able to make old bytes look like part of a frame.
+// settle makes that durable.
 func (s *Store) truncate(seg *segment, fileSize int64) error {
 	s.torn = fileSize - seg.size
 	if s.opts.ReadOnly {
@@ -270,9 +282,6 @@ func (s *Store) truncate(seg *segment, fileSize int64) error {
 	}
 	if err := os.Truncate(seg.path, seg.size); err != nil {
 		return fmt.Errorf("ledger file: %w", err)
-	}
-	if err := seg.file.Sync(); err != nil {
-		return fmt.Errorf("ledger file %s: fsync: %w", seg.path, err)
 	}
 	return nil
 }

@@ -329,3 +329,37 @@ func TestDiskErrorsAreSticky(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsFoundIsDurable before anybody is told of it: a killed process may have left frames that it had not synced.
+func TestWhatIsFoundIsDurable(t *testing.T) {
+	small := Options{SegmentBytes: 300}
+	dir, blocks := ledger(t, 20, small)
+	var synced []string
+	small.OpenFile = func(path string) (File, error) {
+		real, err := openAppend(path)
+		return syncedFile{real, func() { synced = append(synced, path) }}, err
+	}
+	s := open(t, dir, small)
+	assert.EqualValues(t, len(blocks), s.Height())
+	assert.Equal(t, []string{s.last().path}, synced, "all others were synced before it was begun")
+	require.NoError(t, s.Close())
+
+	full := errors.New("no space left on device")
+	_, err := Open(dir, Options{OpenFile: func(path string) (File, error) {
+		real, err := openAppend(path)
+		return &failingFile{File: real, sync: full}, err
+	}})
+	require.ErrorIs(t, err, full)
+	open(t, dir, Options{ReadOnly: true})
+}
+
+// syncedFile tells when it is synced.
+type syncedFile struct {
+	File
+	tell func()
+}
+
+func (f syncedFile) Sync() error {
+	f.tell()
+	return f.File.Sync()
+}
