@@ -120,6 +120,8 @@ type Chaincode struct {
 	Rule          []byte // the policy as it is defined, a marshalled protos.ApplicationPolicy
 	// Layouts are the sets of endorsers that suffice, the smallest first.
 	Layouts []policy.Layout
+	// Organisations are those that the policy names, sorted. With many of them, layouts are for some only.
+	Organisations []string
 }
 
 // Policy looks up a policy by its path, for example ChannelWriters. A policy that
@@ -315,6 +317,7 @@ func (b *Bundle) chaincode(wire *streampb.ChaincodeDefinition) (*Chaincode, erro
 	default:
 		return nil, fmt.Errorf("no endorsement policy")
 	}
+	cc.Organisations = organisations(cc.Policy)
 	if err := CheckChaincodeName(cc.Name); err != nil {
 		return nil, err
 	}

@@ -75,6 +75,7 @@ func TestGenesisRoundTrip(t *testing.T) {
 	assert.Equal(t, []string{"127.0.0.1:7051", "127.0.0.1:8051"}, b.Orgs["Org1MSP"].Peers)
 	require.Contains(t, b.Chaincodes, "kv")
 	assert.Len(t, b.Chaincodes["kv"].Layouts, 2)
+	assert.Equal(t, []string{"Org1MSP", "Org2MSP"}, b.Chaincodes["kv"].Organisations)
 }
 
 func TestPoliciesOfTheChannel(t *testing.T) {
@@ -121,6 +122,7 @@ func TestChaincodeByPolicyReference(t *testing.T) {
 	b, err := FromConfig("c", &commonpb.Config{ChannelGroup: root})
 	require.NoError(t, err)
 	assert.Equal(t, []policy.Layout{{{MSPID: "Org1MSP", Role: identity.Peer}: 1, {MSPID: "Org2MSP", Role: identity.Peer}: 1}}, b.Chaincodes["kv"].Layouts)
+	assert.Equal(t, []string{"Org1MSP", "Org2MSP"}, b.Chaincodes["kv"].Organisations)
 }
 
 func TestAChannelOfFabricsToolsIsInBlockMode(t *testing.T) {

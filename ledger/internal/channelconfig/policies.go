@@ -2,6 +2,7 @@ package channelconfig
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -107,6 +108,22 @@ func layouts(p policy.Evaluator) []policy.Layout {
 			}
 		}
 		return policy.Choose(kind.need, options)
+	}
+	return nil
+}
+
+// organisations are those that a policy names, sorted.
+func organisations(p policy.Evaluator) []string {
+	switch kind := p.(type) {
+	case *policy.Policy:
+		return kind.Organisations()
+	case metaPolicy:
+		var found []string
+		for _, sub := range kind.subs {
+			found = append(found, organisations(sub)...)
+		}
+		slices.Sort(found)
+		return slices.Compact(found)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ type Layout map[Principal]int
 const maxLayouts = 256
 
 // Layouts lists sets of signatures that satisfy the policy, those with fewest
-// signatures first. A gateway picks one whose peers are there.
+// signatures first. A gateway picks one whose peers are there. They are not all where the policy leaves much choice.
 func (p *Policy) Layouts() []Layout {
 	found := p.layouts(&p.root)
 	sort.SliceStable(found, func(i, j int) bool { return found[i].size() < found[j].size() })

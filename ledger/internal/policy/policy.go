@@ -140,6 +140,16 @@ func principalOf(wire *commonpb.MSPPrincipal) (Principal, error) {
 	return Principal{MSPID: role.MspIdentifier, Role: ours}, nil
 }
 
+// Organisations are those that the policy names, sorted.
+func (p *Policy) Organisations() []string {
+	var found []string
+	for _, principal := range p.principals {
+		found = append(found, principal.MSPID)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
 // identityOf is the principal of one identity.
 func identityOf(serialized []byte) (Principal, error) {
 	var wire msppb.SerializedIdentity

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,6 +146,22 @@ func TestLayoutsAreSufficientAndSmallestFirst(t *testing.T) {
 		assert.True(t, p.Evaluate(who(strings.Join(names, " "))), layout)
 		assert.False(t, p.Evaluate(who(strings.Join(names[1:], " "))), layout)
 	}
+}
+
+// TestLayoutsLeaveOutOrganisationsOfALargePolicy, which a gateway then has by name.
+func TestLayoutsLeaveOutOrganisationsOfALargePolicy(t *testing.T) {
+	var peers, want []string
+	for n := range 20 {
+		want = append(want, fmt.Sprintf("Org%02dMSP", n))
+		peers = append(peers, "'"+want[n]+".peer'")
+	}
+	slices.Reverse(peers)
+	p := compile(t, "OutOf(11,"+strings.Join(append(peers, peers...), ",")+")")
+	layouts := p.Layouts()
+	require.Len(t, layouts, maxLayouts)
+	last := Principal{MSPID: want[0], Role: identity.Peer}
+	assert.False(t, slices.ContainsFunc(layouts, func(l Layout) bool { return l[last] > 0 }))
+	assert.Equal(t, want, p.Organisations())
 }
 
 func FuzzParse(f *testing.F) {

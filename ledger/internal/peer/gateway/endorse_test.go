@@ -82,6 +82,22 @@ func TestOtherOrganisationsAreAskedWhereThePolicyNeedsThem(t *testing.T) {
 	assert.Contains(t, f.described(err), "Unavailable")
 }
 
+// TestOrganisationsThatNoLayoutHasAreAsked: a majority of 20 organisations can be had in more ways than there are
+// layouts.
+func TestOrganisationsThatNoLayoutHasAreAsked(t *testing.T) {
+	f := start(t, nil)
+	f.Bundle.Chaincodes["both"].Layouts = nil
+	prepared, err := f.client.Endorse(context.Background(), f.request(peertest.Proposal{Chaincode: "both"}))
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"Org1MSP", "Org2MSP"}, f.open(prepared.PreparedTransaction).endorsers)
+
+	f.servers["peer0-org2"].Stop()
+	f.servers["peer1-org2"].Stop()
+	_, err = f.client.Endorse(context.Background(), f.request(peertest.Proposal{Chaincode: "both"}))
+	assert.Contains(t, f.described(err), "failed to collect enough transaction endorsements")
+	assert.NotContains(t, f.described(err), "peer1-org1", "an organisation that has endorsed is not asked again")
+}
+
 func TestTheClientMayNameTheOrganisations(t *testing.T) {
 	f := start(t, nil)
 	request := f.request(peertest.Proposal{})

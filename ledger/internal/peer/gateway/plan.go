@@ -174,6 +174,23 @@ func (c *collection) satisfy(ctx context.Context, cc *channelconfig.Chaincode) b
 			return false
 		}
 	}
+	return c.widen(ctx, cc)
+}
+
+// widen asks those organisations of a policy that were not asked, one after the other, until the endorsements satisfy
+// it. Where many organisations can endorse, the layouts do not have every choice.
+func (c *collection) widen(ctx context.Context, cc *channelconfig.Chaincode) bool {
+	for _, mspID := range cc.Organisations {
+		if c.available(mspID) < len(c.server.peers(c.bundle, mspID)) {
+			continue
+		}
+		if c.fromOrg(ctx, mspID) && cc.Policy.Evaluate(c.identities) {
+			return true
+		}
+		if expired(ctx) {
+			return false
+		}
+	}
 	return false
 }
 
