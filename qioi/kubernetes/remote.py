@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from qioi.kubernetes.policies import Judged
-from qioi.kubernetes.reports import RENEW
-from qioi.model import ChannelReading, Component, LeaderChange
+from qioi.kubernetes.reports import IDLE, RENEW
+from qioi.model import ChannelReading, Component, LeaderChange, Role
 from qioi.monitor.commits.sources import Channels, SourceState
 from qioi.monitor.logs.component_logs import LogChannels
 
@@ -34,6 +34,11 @@ class Report:
     throughput: float
     age: float
     came: float
+
+    @property
+    def committed(self) -> float:
+        """The monotonic time of the last commit that the node had seen."""
+        return self.came - self.age
 
     def reading(self, key: str, now: float) -> ChannelReading | None:
         """Make a reading of the report, with its age at ``now``; ``None`` if it is too old."""
@@ -72,9 +77,9 @@ class Reports:
             after[report.node] = known if known is not None and same else report
         return after
 
-    def reading(self, key: str, now: float) -> ChannelReading | None:
-        """Give the newest report of a policy's channel as a reading."""
-        reports = self._reports.get(key, {}).values()
+    def reading(self, key: str, now: float, after: float = float("-inf")) -> ChannelReading | None:
+        """Make a reading of the newest report of a policy's channel that knows of a commit after ``after``."""
+        reports = [one for one in self._reports.get(key, {}).values() if one.committed > after]
         newest = max(reports, key=lambda one: one.came, default=None)
         return newest.reading(key, now) if newest else None
 
@@ -89,7 +94,11 @@ def read_report(raw: Mapping[str, object], now: float) -> Report | None:
 
 
 class ClusterChannels:
-    """Throughput by policy: from this node's logs, by namespace, otherwise from other nodes' reports."""
+    """Throughput by policy: from the logs of this node's peers, by namespace, otherwise from other nodes' reports.
+
+    A peer that stalls says nothing about its channel, so another node's report counts that knows of later commits.
+    A reading of a report has no height.
+    """
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
@@ -101,7 +110,8 @@ class ClusterChannels:
         """Follow these components and policies."""
         self._keys = tuple(channels)
         logged = [one for one in components if one.log]
-        self._local = frozenset(key for one in logged for key in one.channels)
+        # An orderer's log tells of elections, and not of commits.
+        self._local = frozenset(key for one in logged if one.role is Role.PEER for key in one.channels)
         wanted = {one.name.split("/", 1)[0] for one in logged}
         for gone in set(self._namespaces) - wanted:
             self._namespaces.pop(gone).close()
@@ -119,22 +129,30 @@ class ClusterChannels:
                 self._namespaces[namespace] = LogChannels(own, names)
 
     def read(self, now: float) -> dict[str, ChannelReading]:
-        """Read on in every log; use reports for channels that no log of this node mentions."""
+        """Read on in every log; choose between logs and reports by channel."""
         readings: dict[str, ChannelReading] = {}
         for namespace, channels in self._namespaces.items():
             for name, reading in channels.read(now).items():
                 key = f"{namespace}/{name}"
                 readings[key] = replace(reading, channel=key)
         for key in self._keys:
-            local = readings.get(key)
-            if key not in self._local or local is None or local.age is None:
-                remote = self._reports.reading(key, now)
-                if remote is not None:
-                    readings[key] = remote
+            chosen = self._choose(key, readings.get(key), now)
+            if chosen is not None:
+                readings[key] = chosen
         return readings
 
+    def _choose(self, key: str, local: ChannelReading | None, now: float) -> ChannelReading | None:
+        """Choose between what this node's logs and other nodes' reports say of a channel."""
+        if local is not None and key not in self._local:
+            local = ChannelReading(key, None, None)  # its peers have left: what they logged is over
+        if local is None or local.age is None:
+            return self._reports.reading(key, now) or local
+        if local.age > IDLE:  # reports travel for a moment, so on an idle channel they seem a little newer
+            return self._reports.reading(key, now, now - local.age + IDLE) or local
+        return local
+
     def is_local(self, key: str) -> bool:
-        """Whether a component on this node logs the commits of a policy's channel."""
+        """Whether a peer on this node logs the commits of a policy's channel."""
         return key in self._local
 
     def states(self) -> list[SourceState]:

@@ -1,0 +1,100 @@
+"""One node's roster, with pods and policies that a test puts there, and the logs of their peers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from k8s_objects import policy_object
+
+from qioi.kubernetes.actuators import Means, Offer
+from qioi.kubernetes.cgroups import Driver, Layout
+from qioi.kubernetes.client import Access, Api, Object
+from qioi.kubernetes.cluster import Cluster, View, look
+from qioi.kubernetes.pods import read_pod, slim
+from qioi.kubernetes.policies import judge
+from qioi.kubernetes.remote import ClusterChannels
+from qioi.kubernetes.reporter import Reporter
+from qioi.kubernetes.reports import Sight, body
+from qioi.kubernetes.roster import ClusterRoster
+from qioi.model import ChannelReading, Component
+from qioi.show.snapshot import ChannelState, ComponentState, ConfigState, Snapshot
+
+KEY = "fab/payments"
+LAYOUT = Layout(Driver.CGROUPFS)
+WALL = 1_800_000_000.0
+
+
+class ToldCluster(Cluster):
+    """A cluster that a test tells what there is, instead of an API server."""
+
+    told = View()
+
+    def view(self) -> View:
+        return self.told
+
+
+class Site:
+    """One node; ``now`` is the monotonic time, and ``WALL + now`` the wall clock's."""
+
+    def __init__(self, folder: Path, node: str = "n1") -> None:
+        api = Api(Access("http://127.0.0.1:9"))
+        self.node, self.logs = node, folder / f"logs-of-{node}"
+        self.cluster = ToldCluster(api, node, folder, str(self.logs))
+        self.channels = ClusterChannels(self.cluster.reports)
+        self.reporter = Reporter(api, node)
+        self.roster = ClusterRoster(
+            self.cluster, self.channels, self.reporter, (Offer(Means.FILES, True, "cpu.shares"),)
+        )
+        self.blocks = 0
+
+    def show(self, now: float, pods: Iterable[Object], status: dict[str, Any] | None = None) -> None:
+        """Have the node see these pods, and the policy with this status."""
+        judged = judge([{**policy_object(), "status": status or {}}])
+        read = tuple(one for one in map(read_pod, map(slim, pods)) if one is not None)
+        self.cluster.reports.take(judged, now)
+        self.cluster.told = look(read, judged, LAYOUT, str(self.logs))
+        for one in self.components:
+            if one.log and not Path(one.log).exists():
+                Path(one.log).parent.mkdir(parents=True)
+                Path(one.log).touch()
+        self.roster.attend(now)
+        self.channels.watch(self.components, self.cluster.told.policies)
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        return self.cluster.told.components
+
+    def commit(self, name: str = "peer0") -> None:
+        """Have a peer log a block of 10 transactions; it counts from when it is read."""
+        self.blocks += 1
+        (log,) = (one.log for one in self.components if one.name == f"fab/{name}")
+        assert log is not None
+        with Path(log).open("a") as file:
+            file.write(
+                "2026-01-01T00:00:00.0Z stderr F 2026-01-01 00:00:00.000 UTC 002b INFO [kvledger] commit -> [payments] "
+                f"Committed block [{self.blocks}] with 10 transaction(s) in 1ms (state_validation=0ms "
+                "block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\n"
+            )
+
+    def read(self, now: float) -> ChannelReading:
+        return self.channels.read(now)[KEY]
+
+    def sight(self, now: float, reading: ChannelReading) -> Sight:
+        """Give what the node would report of the policy."""
+        states = (ChannelState(KEY, "adaptive", None, reading.throughput, reading.age, reading.height),)
+        rows = tuple(ComponentState(one.name, one.role.value, one.cgroup) for one in self.components)
+        config = ConfigState("qioi.yaml", 0.0)
+        snapshot = Snapshot("1", 1, WALL + now, 1.0, False, "files", 1, states, rows, config)
+        self.roster.tell(now, snapshot, ())
+        (sight,) = self.reporter._sights.values()
+        return sight
+
+    def entry(self, now: float, reading: ChannelReading) -> dict[str, Any]:
+        """Give the node's own entry in the policy's status."""
+        (entry,) = body(self.sight(now, reading), WALL + now)["status"]["nodes"]
+        return dict(entry)
+
+    def close(self) -> None:
+        self.channels.close()
