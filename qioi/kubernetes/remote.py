@@ -40,12 +40,9 @@ class Report:
         """The monotonic time of the last commit that the node had seen."""
         return self.came - self.age
 
-    def reading(self, key: str, now: float) -> ChannelReading | None:
-        """Make a reading of the report, with its age at ``now``; ``None`` if it is too old."""
-        held = max(0.0, now - self.came)
-        if held > FORGET:
-            return None
-        return ChannelReading(key, self.throughput, self.age + max(0.0, held - FRESH))
+    def aged(self, now: float) -> float:
+        """Give the seconds since the last commit, as they count at ``now``: a report that is new does not age."""
+        return self.age + max(0.0, now - self.came - FRESH)
 
 
 class Reports:
@@ -78,10 +75,14 @@ class Reports:
         return after
 
     def reading(self, key: str, now: float, after: float = float("-inf")) -> ChannelReading | None:
-        """Make a reading of the newest report of a policy's channel that knows of a commit after ``after``."""
-        reports = [one for one in self._reports.get(key, {}).values() if one.committed > after]
-        newest = max(reports, key=lambda one: one.came, default=None)
-        return newest.reading(key, now) if newest else None
+        """Make a reading of the report of a policy's channel that has the least age, of those that are not too old.
+
+        Only reports count that know of a commit after ``after``; of two with the same age the newer one does.
+        """
+        reports = self._reports.get(key, {}).values()
+        kept = [one for one in reports if now - one.came <= FORGET and one.committed > after]
+        chosen = min(kept, key=lambda one: (one.aged(now), -one.came), default=None)
+        return None if chosen is None else ChannelReading(key, chosen.throughput, chosen.aged(now))
 
 
 def read_report(raw: Mapping[str, object], now: float) -> Report | None:

@@ -87,11 +87,14 @@ def interference(states: Iterable[ComponentState]) -> int | None:
 def rank(sight: Sight, now: float) -> int:
     """Count the nodes that report this channel's rate and come first (``now`` in seconds since the epoch).
 
-    While the channel is idle nobody renews its report, so old ones count too: no other node is to take over.
+    While the channel is idle nobody renews its report, so old ones count too: no other node is to take over. While it
+    commits, a node that reports 0 has a peer that stalls, and does not count.
     """
     nodes = (sight.judged.status or {}).get("nodes") or ()
     before = [one for one in nodes if "throughput" in one and str(one.get("name")) < sight.node]
-    return sum(not is_active(sight) or now - seconds(one.get("observedAt")) < ALIVE for one in before)
+    if is_active(sight):
+        before = [one for one in before if one["throughput"] and now - seconds(one.get("observedAt")) < ALIVE]
+    return len(before)
 
 
 def is_active(sight: Sight) -> bool:

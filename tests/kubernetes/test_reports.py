@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pytest
 from k8s_objects import policy_object
 from msgspec.structs import replace
 
@@ -136,6 +137,20 @@ def test_the_next_node_reports_the_rate_once_one_of_the_two_is_lost() -> None:
     assert new["status"]["nodes"][0]["throughput"] == 100.0
 
 
+def test_nodes_whose_peers_stall_keep_nobody_from_reporting_the_rate() -> None:
+    stalled = reported("n1", "n2")
+    for one in stalled["nodes"]:
+        one["throughput"] = 0
+    status = body(sight("n3", status=stalled), WALL)["status"]
+    assert status["throughput"] == status["nodes"][0]["throughput"] == 100.0
+    stalled["nodes"][1]["throughput"] = 90.0
+    status = body(sight("n3", status=stalled), WALL)["status"]
+    assert status["nodes"][0]["throughput"] == 100.0
+    assert "throughput" not in status  # n2 speaks for the channel
+    idle = sight("n3", tps=0.0, status=stalled, age=RENEW)
+    assert "throughput" not in body(idle, WALL)["status"]["nodes"][0]
+
+
 def test_nobody_takes_over_while_the_channel_is_idle() -> None:
     idle = sight("n3", status=reported("n1", "n2"), age=10 * ALIVE)
     before = Said(body(idle, WALL), idle.rows, 0.0)
@@ -164,6 +179,33 @@ def test_what_another_node_reports_ages_from_when_it_came() -> None:
     assert old is not None
     assert old.age == 10.5
     assert reports.reading("fab/payments", 100.1 + FORGET) is None
+
+
+@pytest.mark.parametrize(
+    ("ages", "came", "asked", "counts"),
+    [
+        ((7.0, 0.5), (105.0, 100.0), 110.0, "n2"),  # n1's peer stalls
+        ((0.5, 0.5), (105.0, 100.0), 110.0, "n1"),  # alike: the newer one
+        ((0.5, 0.5), (100.0, 105.0), 110.0, "n2"),
+        ((0.5, 5.0), (100.0, 130.0), 130.0, "n2"),  # the other one was not renewed
+        ((0.5, 90.0), (100.0, 150.0), 100.1 + FORGET, "n2"),  # the other one is forgotten
+    ],
+)
+def test_the_report_with_the_least_age_counts(
+    ages: tuple[float, float], came: tuple[float, float], asked: float, counts: str
+) -> None:
+    reports, rates = Reports("n9"), {"n1": 10.0, "n2": 20.0}
+    entries = {
+        name: {"name": name, "observedAt": stamp(WALL + at), "throughput": rates[name], "commitAgeSeconds": age}
+        for name, age, at in zip(rates, ages, came, strict=True)
+    }
+    known: dict[str, Any] = {}
+    for name in sorted(entries, key=lambda one: came[list(rates).index(one)]):
+        known[name] = entries[name]
+        heard(came[list(rates).index(name)], {"nodes": list(known.values())}, reports)
+    reading = reports.reading("fab/payments", asked)
+    assert reading is not None
+    assert reading.throughput == rates[counts]
 
 
 def test_the_same_report_again_is_no_news() -> None:
