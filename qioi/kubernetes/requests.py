@@ -17,6 +17,8 @@ from qioi.model import MAX_SHARES, MIN_SHARES
 
 #: The annotation with the original request of a pod's main container; the pod has it while the request is changed.
 ORIGINAL_ANNOTATION = "qioi.io/original-cpu-request"
+#: Least change of a request, as a fraction of it; a restore may be smaller.
+STEP = 0.1
 #: The condition by which the kubelet refuses a resize (for now: Deferred, for good: Infeasible).
 PENDING = "PodResizePending"
 
@@ -31,6 +33,11 @@ def milli(quantity: str) -> int | None:
         return int(number.to_integral_value(ROUND_CEILING)) if number.is_finite() else None
     except (InvalidOperation, KeyError):
         return None
+
+
+def is_step(current: int, target: int) -> bool:
+    """Whether a change of a request is large enough for the work that it makes."""
+    return abs(target - current) >= STEP * current
 
 
 def shares_of(thousandths: int) -> int:
@@ -53,6 +60,15 @@ class CpuRequest:
     restarts: bool = False
     pending: str | None = None
     original: str | None = None
+
+    @property
+    def most(self) -> int | None:
+        """The largest request in thousandths of a CPU; ``None`` where there is no limit.
+
+        It is below the limit, because reaching it could make the pod Guaranteed, which the API refuses.
+        """
+        limit = milli(self.limit)
+        return None if limit is None else limit - 1
 
 
 NO_REQUEST = CpuRequest()
@@ -95,8 +111,11 @@ def hindrance(qos: Qos, static: bool, cpu: CpuRequest) -> str | None:
         return "BestEffort: with a request it would be of another class"
     if qos is Qos.GUARANTEED:
         return "Guaranteed: its request is its limit"
-    if milli(cpu.asked) is None:
+    asked = milli(cpu.asked)
+    if asked is None:
         return "no CPU request: one that is added can't be removed again"
     if cpu.restarts:
         return "its resizePolicy restarts the container"
+    if cpu.most is not None and (cpu.most <= asked or not is_step(asked, cpu.most)):
+        return "its limit leaves no room"
     return None

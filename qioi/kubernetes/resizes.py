@@ -12,13 +12,11 @@ from enum import StrEnum
 
 from qioi.controller.guard.rule import Whose, whose
 from qioi.kubernetes.pods import Pod
-from qioi.kubernetes.requests import hindrance, milli, shares_of
+from qioi.kubernetes.requests import hindrance, is_step, milli, shares_of
 from qioi.model import MAX_SHARES, MIN_SHARES
 
 #: Least seconds between two changes of one pod's request, each of which the kubelet and the API server work for.
 PAUSE = 5.0
-#: Least change of a request, as a fraction of it; a restore may be smaller.
-STEP = 0.1
 #: Most requests that are remembered as ours before one is seen: the watch may be late, or the server refuse them all.
 UNSEEN = 8
 #: Seconds for which a pod whose resize was refused is left to the other actuators.
@@ -62,13 +60,9 @@ class Record:
 
 
 def request_for(record: Record, pod: Pod, shares: int) -> int:
-    """Give the request, in thousandths of a CPU, for which the kubelet sets ``shares``.
-
-    It stays below the container's limit, because reaching it could make the pod Guaranteed, which the API refuses.
-    """
+    """Give the request, in thousandths of a CPU, for which the kubelet sets ``shares``, or the most below the limit."""
     wanted = -(-max(MIN_SHARES, min(MAX_SHARES, shares)) * 1000 // 1024)
-    limit = milli(pod.cpu.limit)
-    return max(record.found, wanted if limit is None else min(wanted, limit - 1))
+    return max(record.found, wanted if pod.cpu.most is None else min(wanted, pod.cpu.most))
 
 
 def begin(pod: Pod) -> Record | None:
@@ -94,7 +88,7 @@ def step(record: Record, pod: Pod | None, now: float, pause: float = PAUSE) -> t
             return Do.RESIZE, target
         done = len(record.ours) == 0 or now - record.changed >= pause  # an earlier change may still arrive
         return (Do.ERASE, None) if done else (Do.NOTHING, None)
-    if abs(target - current) < STEP * current or now - record.changed < pause:
+    if not is_step(current, target) or now - record.changed < pause:
         return Do.NOTHING, None
     # Somebody may have removed the annotation since, like `kubectl qioi restore` does.
     return (Do.RESIZE if record.noted and pod.cpu.original is not None else Do.RECORD), target

@@ -16,6 +16,7 @@ from qioi.kubernetes.pods import Pod, read_pod, slim
 from qioi.kubernetes.requests import CpuRequest, hindrance, milli, shares_of
 from qioi.kubernetes.resizer import Resizer, entry_of, is_raised, left_over, record_of
 from qioi.kubernetes.resizes import PAUSE, Do, Record, after_resize, begin, in_force, refused, request_for, step
+from qioi.model import MAX_SHARES
 
 
 def pod(asked: str = "100m", **cpu: object) -> Pod:
@@ -81,11 +82,25 @@ def test_what_is_read_of_a_pod() -> None:
         (Qos.BURSTABLE, False, CpuRequest(), "no CPU request"),
         (Qos.BURSTABLE, True, CpuRequest(asked="100m"), "static"),
         (Qos.BURSTABLE, False, CpuRequest(asked="100m", restarts=True), "resizePolicy"),
+        (Qos.BURSTABLE, False, CpuRequest(asked="1", limit="1"), "its limit leaves no room"),  # the memory makes it so
+        (Qos.BURSTABLE, False, CpuRequest(asked="100m", limit="110m"), "its limit leaves no room"),
+        (Qos.BURSTABLE, False, CpuRequest(asked="100m", limit="111m"), None),
+        (Qos.BURSTABLE, False, CpuRequest(asked="0", limit="1m"), "its limit leaves no room"),
     ],
 )
 def test_whose_request_may_be_moved(qos: Qos, static: bool, cpu: CpuRequest, words: str | None) -> None:
     why = hindrance(qos, static, cpu)
     assert (why is None) if words is None else (why is not None and words in why)
+
+
+@given(st.integers(0, 100_000), st.integers(1, 110_000))
+def test_a_request_that_may_be_moved_can_be_raised(asked: int, limit: int) -> None:
+    """A pod that is taken, but whose request never moves, would have neither lever."""
+    seen = pod(f"{asked}m", limit=f"{max(asked, limit)}m")
+    if (known := begin(seen)) is not None:
+        target = request_for(known, seen, MAX_SHARES)
+        assert step(replace(known, wanted=target), seen, now=0.0) == (Do.RECORD, target)
+        assert asked < target < limit
 
 
 @pytest.mark.parametrize(
