@@ -20,9 +20,9 @@ from rich.table import Table
 
 from qioi.commands.examples import examples
 from qioi.commands.failing import fail
-from qioi.kubernetes.pods import read_pod, slim
+from qioi.kubernetes.pods import slim
 from qioi.kubernetes.reports import ALIVE, HEARTBEAT
-from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
 from qioi.kubernetes.resizer import erasure, is_raised, left_over, replacement
 
 Policy = Mapping[str, Any]
@@ -91,8 +91,7 @@ def top(kubectl: list[str], namespace: str | None, every: float) -> None:
 def restore(kubectl: list[str], namespace: str | None, force: bool) -> None:
     """Put back CPU requests of pods that QiOi has left changed, where no daemon is left to do so."""
     failures = 0
-    left = [one for one in items(kubectl, "pods", namespace)
-            if ORIGINAL_ANNOTATION in (one["metadata"].get("annotations") or {})]  # fmt: skip
+    left = [one for one in items(kubectl, "pods", namespace) if original_of(one) is not None]
     alive = living(kubectl, namespace) if left and not force else {}
     for one in left:
         metadata, node = one["metadata"], one["spec"].get("nodeName")
@@ -110,19 +109,19 @@ def restore(kubectl: list[str], namespace: str | None, force: bool) -> None:
 
 def put_back(kubectl: Sequence[str], one: Mapping[str, Any]) -> str:
     """Put one pod's request back, and take the record of it off; say what was done. KubectlError."""
-    pod = read_pod(slim(one))
-    if pod is None or pod.cpu.original is None:
-        raise KubectlError("it does not run, or its labels no longer say what it is: left as it is")
-    if not is_raised(pod):
-        said = f"annotation {ORIGINAL_ANNOTATION} {pod.cpu.original!r}"
-        raise KubectlError(f"{said}: QiOi only raises, and it asks for {pod.cpu.asked or 'no CPU'}: left as it is")
-    record, patch = left_over(pod), ["patch", "pod", pod.name, "-n", pod.namespace, "--type", "json"]
-    if milli(pod.cpu.asked) != record.found:
-        change = replacement(record, pod, record.original)
+    record = left_over(slim(one))
+    if record is None:
+        raise KubectlError("its labels no longer say which container's request was changed: left as it is")
+    cpu = read_request(slim(one), record.container)
+    if not is_raised(cpu):
+        said = f"annotation {ORIGINAL_ANNOTATION} {cpu.original!r}"
+        raise KubectlError(f"{said}: QiOi only raises, and it asks for {cpu.asked or 'no CPU'}: left as it is")
+    patch = ["patch", "pod", record.name, "-n", record.namespace, "--type", "json"]
+    if milli(cpu.asked) != record.found:
+        change = replacement(record, cpu, record.original)
         speak(kubectl, *patch, "--subresource", "resize", "-p", json.dumps(change))
-    seen = replace(pod, cpu=replace(pod.cpu, asked=record.original))
-    speak(kubectl, *patch, "-p", json.dumps(erasure(record, seen)))
-    return f"{pod.path}: request {pod.cpu.asked} -> {record.original}"
+    speak(kubectl, *patch, "-p", json.dumps(erasure(record, replace(cpu, asked=record.original))))
+    return f"{record.namespace}/{record.name}: request {cpu.asked} -> {record.original}"
 
 
 def living(kubectl: Sequence[str], namespace: str | None) -> dict[str, float]:

@@ -72,6 +72,7 @@ class Cluster:
         self._clock = clock
         self._layout: Layout | None = None
         self._lock = threading.Lock()
+        self._objects: Mapping[str, Object] = {}
         self._pods: tuple[Pod, ...] = ()
         self._judge = Judge()
         self._judged: tuple[Judged, ...] = ()
@@ -96,6 +97,10 @@ class Cluster:
         """Give all of this node's pods that have a role in the ledger, whether a policy covers them or not."""
         return {pod.uid: pod for pod in self._pods}
 
+    def objects_by_uid(self) -> Mapping[str, Object]:
+        """Give all of this node's pods as the API shows them, also those that are no part of a ledger."""
+        return self._objects
+
     def followed(self) -> bool:
         """Whether the copy of the pods is up to date with the API server."""
         return self.pods.problem is None
@@ -110,6 +115,7 @@ class Cluster:
     # ---- in the reflectors' threads
 
     def _take_pods(self, objects: Mapping[str, Object]) -> None:
+        self._objects = {str(one["metadata"]["uid"]): one for one in objects.values()}
         pods = []
         for one in objects.values():
             try:

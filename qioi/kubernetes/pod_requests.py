@@ -44,7 +44,7 @@ class PodRequests:
             return force
         self._by_request.add(component.name)
         problem = self._resizer.problem(pod.uid)
-        share, original = in_force(record, pod), shares_of(record.found)
+        share, original = in_force(record, pod.cpu), shares_of(record.found)
         return replace(force, share=share, original=original, problem=problem, by_request=True)
 
     def take(self, decisions: Iterable[Decision]) -> Taken:

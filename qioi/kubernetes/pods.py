@@ -172,6 +172,14 @@ def main_container(labels: Mapping[str, str], role: Role | None, names: list[str
     return wanted if wanted in names else (names[0] if names else "")
 
 
+def told_container(one: Object) -> str | None:
+    """Name the container that is a pod's component, or was before its labels changed; ``None`` if nothing tells."""
+    labels, declared = one["metadata"].get("labels") or {}, one.get("spec", {}).get("containers", [])
+    role, names = role_of(labels, declared)[0], [str(c["name"]) for c in declared]
+    told = role is not None or labels.get(CONTAINER_LABEL) in names or len(names) == 1
+    return main_container(labels, role, names) if told else None
+
+
 def component(
     pod: Pod,
     serves: tuple[str, ...],

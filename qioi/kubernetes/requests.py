@@ -80,8 +80,14 @@ def cpu_request(container: Mapping[str, Any]) -> str:
     return str((resources.get("requests") or {}).get("cpu", (resources.get("limits") or {}).get("cpu", "")))
 
 
+def original_of(pod: Object) -> str | None:
+    """Give a pod's annotation with the original request, if it has one."""
+    original: str | None = (pod["metadata"].get("annotations") or {}).get(ORIGINAL_ANNOTATION)
+    return original
+
+
 def read_request(pod: Object, main: str) -> CpuRequest:
-    """Read the CPU request of a pod's main container."""
+    """Read the CPU request of a pod's container ``main``, whether it runs or not."""
     declared, status = pod.get("spec", {}).get("containers") or [], pod.get("status", {})
     position = next((number for number, one in enumerate(declared) if one["name"] == main), None)
     if position is None:
@@ -99,7 +105,7 @@ def read_request(pod: Object, main: str) -> CpuRequest:
         str((resources.get("limits") or {}).get("cpu", "")),
         any(one.get("resourceName") == "cpu" and one.get("restartPolicy") == "RestartContainer" for one in policies),
         None if pending is None else f"{pending.get('reason')}: {pending.get('message')}",
-        (pod["metadata"].get("annotations") or {}).get(ORIGINAL_ANNOTATION),
+        original_of(pod),
     )
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.levers.lever import PodId
-from qioi.kubernetes.client import STRATEGIC, Api, ApiError
-from qioi.kubernetes.pods import Pod
-from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, hindrance, milli
+from qioi.kubernetes.client import STRATEGIC, Api, ApiError, Object
+from qioi.kubernetes.pods import Pod, told_container
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, original_of, read_request
 from qioi.kubernetes.resizes import PAUSE, REFUSED, Do, Record, after_resize, begin, refused, request_for, step
 
 log = logging.getLogger("qioi")
@@ -32,10 +32,14 @@ FILE = "requests.cpu"
 
 
 class Resizer:
-    """Moves and restores the requests of pods. ``pods`` gives this node's pods as the API shows them, by uid."""
+    """Moves and restores the requests of pods.
+
+    ``pods`` gives all of this node's pods as the API shows them, by uid: a request is restored whatever has become of
+    its pod, be it that its containers crash or that its labels have changed.
+    """
 
     def __init__(
-        self, api: Api, state_dir: Path, pods: Callable[[], Mapping[str, Pod]], synced: Callable[[], bool],
+        self, api: Api, state_dir: Path, pods: Callable[[], Mapping[str, Object]], synced: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._api = api
@@ -49,6 +53,7 @@ class Resizer:
         self._failed: dict[str, float] = {}  # by uid: when a request to the API server failed
         self._foreign: set[str] = set()
         self._erased: set[str] = set()  # pods whose annotation is removed, but still seen
+        self._untold: set[str] = set()  # pods whose annotation is of an unknown container, and that was said
         self._problems: dict[str, str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-resizer", daemon=True)
@@ -78,10 +83,11 @@ class Resizer:
             record = self._records.get(pod.uid)
             if record is None and shares is not None:
                 record = begin(pod)
-                if record is not None and request_for(record, pod, shares) == record.found:
+                if record is not None and request_for(record, pod.cpu, shares) == record.found:
                     record = None
             if record is not None:
-                wanted = None if shares is None else request_for(record, pod, shares)
+                others = record.container != pod.main  # a label names another container now: first this one is restored
+                wanted = None if shares is None or others else request_for(record, pod.cpu, shares)
                 self._records[pod.uid] = replace(record, wanted=wanted)
 
     def record(self, uid: str) -> Record | None:
@@ -130,27 +136,40 @@ class Resizer:
             return
         pods = self._pods()
         with self._lock:
-            noted = {uid for uid, pod in pods.items() if pod.cpu.original is not None}
-            self._erased &= noted  # an annotation may be seen for a moment after it was removed
-            for uid in noted - self._records.keys() - self._foreign - self._erased:
-                self._records[uid] = left_over(pods[uid])
+            self._take_up(pods)
             self._refused = {uid: one for uid, one in self._refused.items() if uid in pods}
             self._foreign &= pods.keys()
             records = tuple(self._records.values())
         for record in records:
             if now - self._failed.get(record.uid, float("-inf")) >= pause:
-                self._attend(record, pods.get(record.uid), now, pause)
+                pod = pods.get(record.uid)
+                self._attend(record, None if pod is None else read_request(pod, record.container), now, pause)
 
-    def _attend(self, record: Record, pod: Pod | None, now: float, pause: float) -> None:
-        """Do what is due for one pod."""
-        if pod is not None and (why := refused(record, pod)) is not None:
+    def _take_up(self, pods: Mapping[str, Object]) -> None:
+        """Make records of the annotations that have none, as after a restart of the node. The caller holds the lock."""
+        noted = {uid for uid, pod in pods.items() if original_of(pod) is not None}
+        self._erased &= noted  # an annotation may be seen for a moment after it was removed
+        self._untold &= noted
+        for uid in noted - self._records.keys() - self._foreign - self._erased:
+            record = left_over(pods[uid])
+            if record is not None:
+                self._records[uid] = record
+            elif uid not in self._untold:
+                self._untold.add(uid)
+                where = pods[uid]["metadata"]
+                log.warning("%s/%s: %s: nothing tells of which container: left as it is",
+                            where.get("namespace"), where["name"], ORIGINAL_ANNOTATION)  # fmt: skip
+
+    def _attend(self, record: Record, cpu: CpuRequest | None, now: float, pause: float) -> None:
+        """Do what is due for one pod, of whose container ``cpu`` is seen; ``None`` where the pod is gone."""
+        if cpu is not None and (why := refused(record, cpu)) is not None:
             self._refuse(record, why)
             record = replace(record, wanted=None)
-        do, target = step(record, pod, now, pause)
+        do, target = step(record, cpu, now, pause)
         if do is Do.NOTHING:
             return
         try:
-            if do is Do.FORGET or pod is None:
+            if do is Do.FORGET or cpu is None:
                 self._drop(record.uid)
                 return
             if do is Do.RECORD:
@@ -159,12 +178,12 @@ class Resizer:
                 record = replace(record, noted=True)
                 self._update(record.uid, record)
             if target is not None:
-                self._resize(record, pod, target, now)
+                self._resize(record, cpu, target, now)
             elif do in (Do.ERASE, Do.GIVE_UP):
-                self._erase(record, pod)
+                self._erase(record, cpu)
                 if do is Do.GIVE_UP:
                     log.warning("%s/%s: somebody else has set its request to %s: left alone",
-                                record.namespace, record.name, pod.cpu.asked)  # fmt: skip
+                                record.namespace, record.name, cpu.asked)  # fmt: skip
                     self._foreign.add(record.uid)
                 self._drop(record.uid)
             self._say(record.uid, None)
@@ -173,14 +192,14 @@ class Resizer:
         except OSError as error:
             self._say(record.uid, f"journal {self._journal.file}: {error.strerror}: nothing is changed without it")
 
-    def _resize(self, record: Record, pod: Pod, target: int, now: float) -> None:
+    def _resize(self, record: Record, cpu: CpuRequest, target: int, now: float) -> None:
         """Journal and make the change, if the request is still as seen. ApiError, OSError."""
-        current, text = milli(pod.cpu.asked) or 0, record.original if target == record.found else f"{target}m"
+        current, text = milli(cpu.asked) or 0, record.original if target == record.found else f"{target}m"
         after = after_resize(record, current, target, now)
         self._update(record.uid, after)
-        change = replacement(record, pod, text)
+        change = replacement(record, cpu, text)
         self._api.request("resize", "PATCH", f"{record.path}/resize", {}, change, JSON_PATCH)
-        log.info("%s/%s: request %s -> %s", record.namespace, record.name, pod.cpu.asked, text)
+        log.info("%s/%s: request %s -> %s", record.namespace, record.name, cpu.asked, text)
 
     def _annotate(self, record: Record) -> None:
         """Write the original to the pod's annotation, through its status, which cannot change what runs. ApiError."""
@@ -188,11 +207,11 @@ class Resizer:
         self._api.request("annotate", "PATCH", f"{record.path}/status", {}, {"metadata": metadata}, STRATEGIC)
         self._erased.discard(record.uid)
 
-    def _erase(self, record: Record, pod: Pod) -> None:
+    def _erase(self, record: Record, cpu: CpuRequest) -> None:
         """Remove the pod's annotation if its request is still as seen; otherwise ours may be in force. ApiError."""
-        if pod.cpu.original is not None:
+        if cpu.original is not None:
             self._erased.add(record.uid)
-        self._api.request("annotate", "PATCH", f"{record.path}/status", {}, erasure(record, pod), JSON_PATCH)
+        self._api.request("annotate", "PATCH", f"{record.path}/status", {}, erasure(record, cpu), JSON_PATCH)
 
     def _fail(self, record: Record, error: ApiError) -> None:
         """Note a failure, and refuse the pod if the server would refuse the same request again."""
@@ -248,42 +267,47 @@ def record_of(entry: Entry) -> Record | None:
     return Record(path[0], path[1], pod.uid, path[2], pod.asked, entry.ours, noted=True)
 
 
-def is_raised(pod: Pod) -> bool:
+def is_raised(cpu: CpuRequest) -> bool:
     """Whether a pod's annotation is plausible: QiOi only raises requests, but a pod's users may write annotations."""
-    original, asked = milli(pod.cpu.original or ""), milli(pod.cpu.asked)
+    original, asked = milli(cpu.original or ""), milli(cpu.asked)
     return original is not None and asked is not None and 0 <= original <= asked
 
 
-def left_over(pod: Pod) -> Record:
-    """Make a record from a pod's annotation, where the journal is lost: a raised request is ours.
+def left_over(pod: Object) -> Record | None:
+    """Make a record from a pod's annotation, where the journal is lost; ``None`` if nothing tells of which container.
 
-    A request that is not raised is not ours: it stays, and the annotation is removed.
+    A raised request is ours. One that is not raised is not ours: it stays, and the annotation is removed.
     """
-    ours = (milli(pod.cpu.asked) or 0,) if is_raised(pod) else ()
-    return Record(pod.namespace, pod.name, pod.uid, pod.main, pod.cpu.original or "", ours, noted=True)
+    container = told_container(pod)
+    if container is None:
+        return None
+    cpu, metadata = read_request(pod, container), pod["metadata"]
+    name = str(metadata.get("namespace", "")), str(metadata["name"])
+    ours = (milli(cpu.asked) or 0,) if is_raised(cpu) else ()
+    return Record(*name, str(metadata["uid"]), container, cpu.original or "", ours, noted=True)
 
 
-def request_path(pod: Pod) -> str:
-    """Give the JSON path of the main container's request in a pod's object."""
-    return f"/spec/containers/{pod.cpu.position}/resources/requests/cpu"
+def request_path(cpu: CpuRequest) -> str:
+    """Give the JSON path of a container's request in its pod's object."""
+    return f"/spec/containers/{cpu.position}/resources/requests/cpu"
 
 
-def replacement(record: Record, pod: Pod, request: str) -> list[dict[str, str]]:
+def replacement(record: Record, cpu: CpuRequest, request: str) -> list[dict[str, str]]:
     """Make the JSON patch that sets a pod's request to ``request``, if the pod is as seen."""
-    return [*as_seen(record, pod), {"op": "replace", "path": request_path(pod), "value": request}]
+    return [*as_seen(record, cpu), {"op": "replace", "path": request_path(cpu), "value": request}]
 
 
-def erasure(record: Record, pod: Pod) -> list[dict[str, str]]:
+def erasure(record: Record, cpu: CpuRequest) -> list[dict[str, str]]:
     """Make the JSON patch that removes a pod's annotation, if the pod is as seen; without one, only the tests."""
-    if pod.cpu.original is None:
-        return as_seen(record, pod)
+    if cpu.original is None:
+        return as_seen(record, cpu)
     where = "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")
-    return [*as_seen(record, pod), {"op": "remove", "path": where}]
+    return [*as_seen(record, cpu), {"op": "remove", "path": where}]
 
 
-def as_seen(record: Record, pod: Pod) -> list[dict[str, str]]:
+def as_seen(record: Record, cpu: CpuRequest) -> list[dict[str, str]]:
     """Make the tests of a JSON patch, by which the server refuses it if the pod or its request has changed."""
-    tests = [("/metadata/uid", record.uid), (f"/spec/containers/{pod.cpu.position}/name", record.container)]
-    if pod.cpu.asked:
-        tests.append((request_path(pod), pod.cpu.asked))
+    tests = [("/metadata/uid", record.uid), (f"/spec/containers/{cpu.position}/name", record.container)]
+    if cpu.asked:
+        tests.append((request_path(cpu), cpu.asked))
     return [{"op": "test", "path": path, "value": value} for path, value in tests]

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from qioi.controller.guard.rule import Whose, whose
 from qioi.kubernetes.pods import Pod
-from qioi.kubernetes.requests import hindrance, is_step, milli, shares_of
+from qioi.kubernetes.requests import CpuRequest, hindrance, is_step, milli, shares_of
 from qioi.model import MAX_SHARES, MIN_SHARES
 
 #: Least seconds between two changes of one pod's request, each of which the kubelet and the API server work for.
@@ -31,7 +31,7 @@ class Do(StrEnum):
     RESIZE = "resize"
     ERASE = "erase"  # the request is restored: remove the annotation
     GIVE_UP = "give up"  # somebody else changed the request: remove the annotation, leave the request alone
-    FORGET = "forget"  # the pod is gone
+    FORGET = "forget"  # the pod is gone: one that only is no component any more is restored
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class Record:
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
 
 
-def request_for(record: Record, pod: Pod, shares: int) -> int:
+def request_for(record: Record, cpu: CpuRequest, shares: int) -> int:
     """Give the request, in thousandths of a CPU, for which the kubelet sets ``shares``, or the most below the limit."""
     wanted = -(-max(MIN_SHARES, min(MAX_SHARES, shares)) * 1000 // 1024)
-    return max(record.found, wanted if pod.cpu.most is None else min(wanted, pod.cpu.most))
+    return max(record.found, wanted if cpu.most is None else min(wanted, cpu.most))
 
 
 def begin(pod: Pod) -> Record | None:
@@ -72,14 +72,15 @@ def begin(pod: Pod) -> Record | None:
     return Record(pod.namespace, pod.name, pod.uid, pod.main, pod.cpu.asked)
 
 
-def step(record: Record, pod: Pod | None, now: float, pause: float = PAUSE) -> tuple[Do, int | None]:
+def step(record: Record, cpu: CpuRequest | None, now: float, pause: float = PAUSE) -> tuple[Do, int | None]:
     """Give the next step, and for a resize the request to ask for.
 
-    ``pod`` may be older than our last change, so the caller makes the step only if the server's pod is as seen here.
+    ``cpu`` is what the API shows of the record's container, ``None`` once the pod is gone. It may be older than our
+    last change, so the caller makes the step only if the server's pod is as seen here.
     """
-    if pod is None or pod.uid != record.uid:
+    if cpu is None:
         return Do.FORGET, None
-    current = milli(pod.cpu.asked)
+    current = milli(cpu.asked)
     if current is None or whose(current, record.found, record.ours) is Whose.FOREIGN:
         return Do.GIVE_UP, None
     target = record.found if record.wanted is None else record.wanted
@@ -91,12 +92,12 @@ def step(record: Record, pod: Pod | None, now: float, pause: float = PAUSE) -> t
     if not is_step(current, target) or now - record.changed < pause:
         return Do.NOTHING, None
     # Somebody may have removed the annotation since, like `kubectl qioi restore` does.
-    return (Do.RESIZE if record.noted and pod.cpu.original is not None else Do.RECORD), target
+    return (Do.RESIZE if record.noted and cpu.original is not None else Do.RECORD), target
 
 
-def refused(record: Record, pod: Pod) -> str | None:
+def refused(record: Record, cpu: CpuRequest) -> str | None:
     """Say why the kubelet refuses our request; ``None`` if it does not."""
-    return pod.cpu.pending if record.wanted is not None and milli(pod.cpu.asked) != record.found else None
+    return cpu.pending if record.wanted is not None and milli(cpu.asked) != record.found else None
 
 
 def after_resize(record: Record, current: int, asked: int, now: float) -> Record:
@@ -106,6 +107,6 @@ def after_resize(record: Record, current: int, asked: int, now: float) -> Record
     return replace(record, ours=(*before, asked), changed=now)
 
 
-def in_force(record: Record, pod: Pod) -> int:
+def in_force(record: Record, cpu: CpuRequest) -> int:
     """Give the shares that the kubelet has set for the request so far."""
-    return shares_of(milli(pod.cpu.actual) or milli(pod.cpu.asked) or record.found)
+    return shares_of(milli(cpu.actual) or milli(cpu.asked) or record.found)

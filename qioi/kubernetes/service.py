@@ -88,7 +88,7 @@ def make_resizer(config: Config, chosen: Offer, api: Api, cluster: Cluster, clea
     """Start the resizer where it was chosen; ``None`` elsewhere. NoClusterError."""
     if chosen.means is not Means.RESIZE or config.dry_run:
         return None
-    resizer = Resizer(api, config.state_dir, cluster.pods_by_uid, cluster.followed)
+    resizer = Resizer(api, config.state_dir, cluster.objects_by_uid, cluster.followed)
     try:
         resizer.start()
     except OSError as error:

@@ -12,9 +12,11 @@ from click.testing import CliRunner, Result
 from demo_k8s.control_plane import ControlPlane
 from demo_k8s.objects import add_policy, write_policy_status
 from demo_k8s.tools import path
+from k8s_objects import pod_object
 from rich.console import Console
 
-from qioi.commands.kubectl import KubectlError, command, show, speak
+from qioi.commands.kubectl import KubectlError, command, put_back, show, speak
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 
 pytestmark = pytest.mark.slow
 STATUS = {
@@ -105,6 +107,12 @@ def test_what_is_not_there_is_one_line(plane: ControlPlane, namespace: str, tmp_
     assert f"policy {namespace}/none: there is none" in done.output
     lost = CliRunner().invoke(command, ["--kubeconfig", str(tmp_path / "none"), "status"])
     assert (lost.exit_code, lost.output.count("\n")) == (1, 1)
+
+
+def test_a_request_is_left_where_nothing_tells_of_which_container() -> None:
+    left = pod_object(containers=("a", "b"), annotations={ORIGINAL_ANNOTATION: "100m"})
+    with pytest.raises(KubectlError, match="which container's request was changed: left as it is"):
+        put_back([], left)
 
 
 def test_how_kubectl_says_that_a_cluster_has_no_policies(plane: ControlPlane) -> None:

@@ -25,9 +25,9 @@ from test_kubectl import run
 
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, choose, offers
-from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.client import Access, Api, Object
 from qioi.kubernetes.cluster import Cluster
-from qioi.kubernetes.pods import Pod, read_pod, slim
+from qioi.kubernetes.pods import Pod, slim
 from qioi.kubernetes.reports import stamp
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizer import Resizer
@@ -51,7 +51,7 @@ class Site:
         self.resizer = self.make()
 
     def make(self) -> Resizer:
-        resizer = Resizer(self.api, self.folder, self.cluster.pods_by_uid, self.cluster.followed)
+        resizer = Resizer(self.api, self.folder, self.cluster.objects_by_uid, self.cluster.followed)
         resizer.start()
         return resizer
 
@@ -77,6 +77,9 @@ class Site:
 
     def original(self, name: str = "peer0") -> str | None:
         return (self.object(name)["metadata"].get("annotations") or {}).get(ORIGINAL_ANNOTATION)
+
+    def label(self, name: str, labels: dict[str, str | None]) -> None:
+        self.plane.call("PATCH", f"{self.pods}/{name}", {"metadata": {"labels": labels}}, kind=MERGE)
 
     def resize(self, request: str, name: str = "peer0") -> None:
         """Somebody else's."""
@@ -178,13 +181,13 @@ class Behind:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.pods: dict[str, Pod] | None = None
+        self.pods: Mapping[str, Object] | None = None
 
-    def hold(self, *pods: Pod) -> None:
-        self.pods = {one.uid: one for one in pods}
+    def hold(self) -> None:
+        self.pods = self.site.cluster.objects_by_uid()
 
-    def __call__(self) -> Mapping[str, Pod]:
-        return self.site.cluster.pods_by_uid() if self.pods is None else self.pods
+    def __call__(self) -> Mapping[str, Object]:
+        return self.site.cluster.objects_by_uid() if self.pods is None else self.pods
 
     def resizer(self) -> Resizer:
         """Give one whose rounds are ours."""
@@ -197,7 +200,7 @@ def test_a_watch_that_is_behind_leaves_nothing_of_ours_behind(site: Site) -> Non
     """It still shows the original when ours is in force: nothing is forgotten before the server says that it is not."""
     pod, behind = site.pod(), Behind(site)
     resizer = behind.resizer()
-    behind.hold(pod)
+    behind.hold()
     resizer.want(pod, 2048)
     resizer.round(0.0)
     assert site.request() == "2"
@@ -216,8 +219,8 @@ def test_what_somebody_else_has_taken_back_is_still_ours(site: Site) -> None:
     resizer.want(pod, 2048)
     resizer.round(0.0)
     site.resize("300m")
-    foreign = until(lambda: (seen := site.seen("peer0")) and seen.cpu.asked == "300m" and seen, "theirs is seen")
-    behind.hold(foreign)
+    until(lambda: (seen := site.seen("peer0")) and seen.cpu.asked == "300m", "theirs is seen")
+    behind.hold()
     site.resize("2")
     resizer.round(PAUSE)
     assert (site.request(), site.original(), site.journal.exists()) == ("2", "100m", True)
@@ -242,16 +245,18 @@ def test_what_nobody_is_left_to_put_back_is_put_back_by_hand(site: Site) -> None
     """As after everything of QiOi's was removed at once: the daemon had no rights any more when it ended."""
     site.resizer.want(site.pod(), 2048)
     site.resizer.want(site.pod("peer1"), 2048)
-    until(lambda: site.request() == site.request("peer1") == "2", "both are moved")
+    site.resizer.want(site.pod("peer2"), 2048)
+    names = ("peer0", "peer1", "peer2")
+    until(lambda: {site.request(name) for name in names} == {"2"}, "all are moved")
     site.resizer._stop.set()
     site.resizer._thread.join()
     site.journal.unlink()
     site.write_status("peer1", containerStatuses=None)  # its containers do not run
+    site.label("peer2", {"qioi.io/role": None})
     done = run(site.plane, "restore", "-n", site.namespace)
-    assert (done.exit_code, done.stdout) == (1, f"{site.namespace}/peer0: request 2 -> 100m\n")
-    assert f"{site.namespace}/peer1: it does not run" in done.stderr
-    assert (site.request(), site.original()) == ("100m", None)
-    site.plane.call("DELETE", f"{site.pods}/peer1", {"gracePeriodSeconds": 0})
+    said = "".join(f"{site.namespace}/{name}: request 2 -> 100m\n" for name in names)
+    assert (done.exit_code, done.stdout, done.stderr) == (0, said, "")
+    assert {(site.request(name), site.original(name)) for name in names} == {("100m", None)}
     again = run(site.plane, "restore", "-n", site.namespace)
     assert (again.exit_code, again.output) == (0, "")
 
@@ -300,10 +305,8 @@ def test_the_end_waits_no_longer_than_it_has_to(site: Site) -> None:
     """By a clock of its own: a change is followed by the next look at it, a second later."""
     pod, ticks = site.pod(), count(step=0.2)
 
-    def current() -> Mapping[str, Pod]:
-        seen = read_pod(slim(site.object()))
-        assert seen is not None
-        return {seen.uid: seen}
+    def current() -> Mapping[str, Object]:
+        return {pod.uid: slim(site.object())}
 
     site.resizer.close()
     site.resizer = Resizer(site.api, site.folder, current, lambda: True, lambda: next(ticks))
@@ -357,6 +360,47 @@ def test_of_a_pod_that_is_gone_nothing_is_left(site: Site) -> None:
     until(lambda: site.request() == "2", "the request is moved")
     site.plane.call("DELETE", f"{site.pods}/peer0", {"gracePeriodSeconds": 0})
     until(lambda: not site.journal.exists(), "it is forgotten")
+
+
+@pytest.mark.parametrize("labels", [{"qioi.io/ignore": "true"}, {"qioi.io/role": None}, None])
+def test_of_a_pod_that_is_no_component_any_more_the_request_comes_back(
+    site: Site, labels: dict[str, str | None] | None
+) -> None:
+    """It is labelled so, or its containers crash; only a pod that is gone is forgotten."""
+    site.resizer.want(site.pod(), 2048)
+    until(lambda: site.request() == "2", "the request is moved")
+    if labels is None:
+        site.write_status("peer0", containerStatuses=None)
+    else:
+        site.label("peer0", labels)
+    until(lambda: site.seen("peer0") is None, "it is no component")
+    site.resizer.keep_only(set())  # as in each period
+    until(lambda: (site.request(), site.original()) == ("100m", None), "it is back")
+    until(lambda: not site.journal.exists(), "nothing of ours is left")
+
+
+def test_the_end_puts_back_what_is_no_component_any_more(site: Site) -> None:
+    site.resizer.want(site.pod(), 2048)
+    until(lambda: site.request() == "2", "the request is moved")
+    site.label("peer0", {"qioi.io/ignore": "true"})
+    until(lambda: site.seen("peer0") is None, "it is no component")
+    site.resizer.close()
+    assert (site.request(), site.original(), site.journal.exists()) == ("100m", None, False)
+
+
+def test_what_is_left_alone_is_so_after_a_restart_of_its_container(site: Site) -> None:
+    pod = site.pod()
+    resizer = Behind(site).resizer()
+    resizer.want(pod, 2048)
+    resizer.round(0.0)
+    site.resize("300m")
+    until(lambda: (seen := site.seen("peer0")) and seen.cpu.asked == "300m", "theirs is seen")
+    resizer.round(2 * PAUSE)
+    assert "somebody else" in str(resizer.takes(pod))
+    site.write_status("peer0", containerStatuses=None)
+    until(lambda: site.seen("peer0") is None, "its container does not run")
+    resizer.round(3 * PAUSE)
+    assert "somebody else" in str(resizer.takes(pod))
 
 
 def test_what_works_is_chosen_in_order(plane: ControlPlane, api: Api, access: Access, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,18 +12,31 @@ from hypothesis import strategies as st
 from k8s_objects import pod_object
 
 from qioi.kubernetes.cgroups import Qos
-from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.client import Access, Api, Object
 from qioi.kubernetes.pods import Pod, read_pod, slim
-from qioi.kubernetes.requests import CpuRequest, hindrance, milli, shares_of
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, read_request, shares_of
 from qioi.kubernetes.resizer import Resizer, entry_of, is_raised, left_over, record_of
 from qioi.kubernetes.resizes import PAUSE, Do, Record, after_resize, begin, in_force, refused, request_for, step
 from qioi.model import MAX_SHARES
 
 
-def pod(asked: str = "100m", **cpu: object) -> Pod:
+def cpu(asked: str = "100m", **more: object) -> CpuRequest:
+    return CpuRequest(asked=asked, **more)  # type: ignore[arg-type]
+
+
+def pod(asked: str = "100m", **more: object) -> Pod:
     found = read_pod(slim(pod_object(labels={"qioi.io/role": "peer"})))
     assert found is not None
-    return replace(found, cpu=CpuRequest(asked=asked, **cpu))  # type: ignore[arg-type]
+    return replace(found, cpu=cpu(asked, **more))
+
+
+def raw(asked: str = "100m", limit: str | None = None, **more: Any) -> Object:
+    """Give a pod as the API does."""
+    made = pod_object(**{"labels": {"qioi.io/role": "peer"}, **more})
+    limits = {} if limit is None else {"limits": {"cpu": limit}}
+    for one in made["spec"]["containers"]:
+        one["resources"] = {"requests": {"cpu": asked}, **limits}
+    return slim(made)
 
 
 def record(wanted: int | None = None, ours: tuple[int, ...] = (), **more: object) -> Record:
@@ -46,14 +60,14 @@ def test_the_kubelets_shares() -> None:
 
 @given(st.integers(2, 262144))
 def test_a_request_makes_the_shares_that_it_is_for(shares: int) -> None:
-    asked = request_for(record(), pod(), shares)
+    asked = request_for(record(), cpu(), shares)
     assert shares_of(asked) in (max(102, shares), max(102, shares) + 1)
 
 
 def test_a_request_stays_below_the_limit_and_above_the_original() -> None:
-    assert request_for(record(), pod(limit="500m"), 4096) == 499
-    assert request_for(record(), pod(limit="100m"), 4096) == 100
-    assert request_for(record(), pod(), 50) == 100
+    assert request_for(record(), cpu(limit="500m"), 4096) == 499
+    assert request_for(record(), cpu(limit="100m"), 4096) == 100
+    assert request_for(record(), cpu(), 50) == 100
 
 
 def test_what_is_read_of_a_pod() -> None:
@@ -70,7 +84,7 @@ def test_what_is_read_of_a_pod() -> None:
     found = read_pod(slim(raw))
     assert found is not None
     assert found.cpu == CpuRequest(0, "200m", "100m", "1", True, "Deferred: no room", "50m")
-    assert in_force(record(), found) == 102
+    assert in_force(record(), found.cpu) == 102
 
 
 @pytest.mark.parametrize(
@@ -98,32 +112,31 @@ def test_a_request_that_may_be_moved_can_be_raised(asked: int, limit: int) -> No
     """A pod that is taken, but whose request never moves, would have neither lever."""
     seen = pod(f"{asked}m", limit=f"{max(asked, limit)}m")
     if (known := begin(seen)) is not None:
-        target = request_for(known, seen, MAX_SHARES)
-        assert step(replace(known, wanted=target), seen, now=0.0) == (Do.RECORD, target)
+        target = request_for(known, seen.cpu, MAX_SHARES)
+        assert step(replace(known, wanted=target), seen.cpu, now=0.0) == (Do.RECORD, target)
         assert asked < target < limit
 
 
 @pytest.mark.parametrize(
     ("known", "seen", "expected"),
     [
-        (record(400), pod(), (Do.RECORD, 400)),  # the original goes on record first
-        (record(400, noted=True), pod(original="100m"), (Do.RESIZE, 400)),
-        (record(400, (100, 400), noted=True), pod(), (Do.RECORD, 400)),  # put back by hand: it is on no record now
-        (record(400, (100, 400), noted=True), pod("400m"), (Do.NOTHING, None)),
-        (record(430, (100, 400), noted=True), pod("400m"), (Do.NOTHING, None)),  # too little to be worth a request
-        (record(800, (100, 400), noted=True, changed=9.0), pod("400m"), (Do.NOTHING, None)),  # too soon
-        (record(800, (100, 400), noted=True), pod("400m", original="100m"), (Do.RESIZE, 800)),
-        (record(None, (100, 400), noted=True, changed=9.0), pod("400m"), (Do.RESIZE, 100)),  # back: at once
-        (record(None, (400, 100), noted=True, changed=9.0), pod(), (Do.NOTHING, None)),  # what is seen may be old
-        (record(None, (400, 100), noted=True), pod(), (Do.ERASE, None)),
-        (record(400, (100, 400), noted=True), pod("250m"), (Do.GIVE_UP, None)),  # somebody else
-        (record(None, (100, 400), noted=True), pod("250m"), (Do.GIVE_UP, None)),
-        (record(400, (100, 400), noted=True), pod(""), (Do.GIVE_UP, None)),
+        (record(400), cpu(), (Do.RECORD, 400)),  # the original goes on record first
+        (record(400, noted=True), cpu(original="100m"), (Do.RESIZE, 400)),
+        (record(400, (100, 400), noted=True), cpu(), (Do.RECORD, 400)),  # put back by hand: it is on no record now
+        (record(400, (100, 400), noted=True), cpu("400m"), (Do.NOTHING, None)),
+        (record(430, (100, 400), noted=True), cpu("400m"), (Do.NOTHING, None)),  # too little to be worth a request
+        (record(800, (100, 400), noted=True, changed=9.0), cpu("400m"), (Do.NOTHING, None)),  # too soon
+        (record(800, (100, 400), noted=True), cpu("400m", original="100m"), (Do.RESIZE, 800)),
+        (record(None, (100, 400), noted=True, changed=9.0), cpu("400m"), (Do.RESIZE, 100)),  # back: at once
+        (record(None, (400, 100), noted=True, changed=9.0), cpu(), (Do.NOTHING, None)),  # what is seen may be old
+        (record(None, (400, 100), noted=True), cpu(), (Do.ERASE, None)),
+        (record(400, (100, 400), noted=True), cpu("250m"), (Do.GIVE_UP, None)),  # somebody else
+        (record(None, (100, 400), noted=True), cpu("250m"), (Do.GIVE_UP, None)),
+        (record(400, (100, 400), noted=True), cpu(""), (Do.GIVE_UP, None)),
         (record(400, (100, 400), noted=True), None, (Do.FORGET, None)),
-        (record(400, (100, 400), noted=True), replace(pod("400m"), uid="another"), (Do.FORGET, None)),
     ],
 )
-def test_what_is_next(known: Record, seen: Pod | None, expected: tuple[Do, int | None]) -> None:
+def test_what_is_next(known: Record, seen: CpuRequest | None, expected: tuple[Do, int | None]) -> None:
     assert step(known, seen, now=10.0) == expected
 
 
@@ -141,17 +154,43 @@ def test_what_is_next(known: Record, seen: Pod | None, expected: tuple[Do, int |
 def test_an_annotation_is_believed_where_it_can_be_true(
     original: str, asked: str, expected: tuple[Do, int | None]
 ) -> None:
-    seen = pod(asked, original=original)
-    assert step(left_over(seen), seen, now=0.0) == expected
-    assert is_raised(seen) == (expected[0] is not Do.GIVE_UP)
+    seen = raw(asked, annotations={ORIGINAL_ANNOTATION: original})
+    known = left_over(seen)
+    assert known is not None
+    cpu = read_request(seen, known.container)
+    assert step(known, cpu, now=0.0) == expected
+    assert is_raised(cpu) == (expected[0] is not Do.GIVE_UP)
+
+
+@pytest.mark.parametrize(
+    ("labels", "containers", "container"),
+    [
+        ({}, ("main",), "main"),
+        ({"qioi.io/role": "peer", "qioi.io/ignore": "true"}, ("couchdb", "peer"), "peer"),
+        ({"qioi.io/container": "second"}, ("first", "second"), "second"),
+        ({"qioi.io/role": "peer"}, ("first", "second"), "first"),
+        ({}, ("first", "second"), None),
+        ({"qioi.io/container": "third"}, ("first", "second"), None),
+        ({"qioi.io/role": "boss"}, ("couchdb", "peer"), None),
+    ],
+)
+def test_the_container_that_an_annotation_speaks_of(
+    labels: dict[str, str], containers: tuple[str, ...], container: str | None
+) -> None:
+    """Whatever has become of the pod: it may crash, and its labels may have changed."""
+    seen = raw("400m", labels=labels, containers=containers, running=False, annotations={ORIGINAL_ANNOTATION: "100m"})
+    known = left_over(seen)
+    assert (None if known is None else known.container) == container
+    if known is not None:
+        assert known == Record("fab", "peer0", "uid-of-peer0", known.container, "100m", (400,), noted=True)
 
 
 def test_what_was_asked_for_stays_ours_until_it_is_seen() -> None:
     first = after_resize(record(400, noted=True), 100, 400, 0.0)
     assert first.ours == (100, 400)
     behind = after_resize(replace(first, wanted=800), 100, 800, PAUSE)  # the watch still shows the original
-    assert step(behind, pod("400m", original="100m"), now=2 * PAUSE) == (Do.RESIZE, 800)
-    assert step(replace(behind, wanted=None), pod("400m"), now=2 * PAUSE) == (Do.RESIZE, 100)
+    assert step(behind, cpu("400m", original="100m"), now=2 * PAUSE) == (Do.RESIZE, 800)
+    assert step(replace(behind, wanted=None), cpu("400m"), now=2 * PAUSE) == (Do.RESIZE, 100)
     assert after_resize(behind, 800, 900, 3 * PAUSE).ours == (800, 900)
     for target in range(1000, 1100):  # refused, again and again
         behind = after_resize(behind, 100, target, 0.0)
@@ -160,21 +199,67 @@ def test_what_was_asked_for_stays_ours_until_it_is_seen() -> None:
 
 
 def test_a_refusal_counts_while_something_of_ours_is_asked_for() -> None:
-    pending = pod("400m", pending="Infeasible: too much")
+    pending = cpu("400m", pending="Infeasible: too much")
     assert refused(record(400, (100, 400)), pending) == "Infeasible: too much"
     assert refused(record(None, (100, 400)), pending) is None
-    assert refused(record(400), pod(pending="Deferred: another's")) is None
+    assert refused(record(400), cpu(pending="Deferred: another's")) is None
 
 
 def test_a_server_that_does_not_answer_is_asked_only_now_and_then(tmp_path: Path) -> None:
     api, seen, now = Api(Access("http://127.0.0.1:9")), pod(), 0.0
-    resizer = Resizer(api, tmp_path, lambda: {seen.uid: seen}, lambda: True, lambda: now)
+    resizer = Resizer(api, tmp_path, lambda: {seen.uid: raw()}, lambda: True, lambda: now)
     resizer.want(seen, 2048)
     for _ in range(10):
         resizer.round(now)
         now += 1.0
     assert dict(api.requests) == {("annotate", "unreachable"): 2}
     assert "127.0.0.1:9" in str(resizer.problem(seen.uid))
+
+
+@pytest.mark.parametrize("change", [{"labels": {"qioi.io/role": "peer", "qioi.io/ignore": "true"}}, {"labels": {}},
+                                    {"running": False}, {"qos": ""}])  # fmt: skip
+def test_a_request_is_restored_whatever_has_become_of_its_pod(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Nobody answers here, so it is tried again and again, and it stays on record."""
+    api, objects, now = Api(Access("http://127.0.0.1:9")), {"uid-of-peer0": raw()}, 0.0
+    resizer = Resizer(api, tmp_path, lambda: objects, lambda: True, lambda: now)
+    resizer.want(pod(), 400)
+    resizer.round(now)  # the journal has it
+    objects["uid-of-peer0"] = raw("400m", annotations={ORIGINAL_ANNOTATION: "100m"}, **change)
+    (known,) = resizer._records.values()
+    resizer._records[known.uid] = replace(known, ours=(100, 400), noted=True)
+    resizer.keep_only(set())
+    now += PAUSE
+    resizer.round(now)
+    assert api.requests["resize", "unreachable"] == 1
+    assert resizer.record("uid-of-peer0") is not None
+    del objects["uid-of-peer0"]
+    now += PAUSE
+    resizer.round(now)
+    assert resizer.record("uid-of-peer0") is None
+    assert not (tmp_path / "requests").exists()
+
+
+def test_what_nothing_tells_of_is_left_and_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    api, seen = Api(Access("http://127.0.0.1:9")), raw(labels={}, containers=("a", "b"),
+                                                       annotations={ORIGINAL_ANNOTATION: "100m"})  # fmt: skip
+    resizer = Resizer(api, tmp_path, lambda: {"uid-of-peer0": seen}, lambda: True, lambda: 0.0)
+    for _ in range(3):
+        resizer.round(0.0)
+    assert [one.getMessage() for one in caplog.records] == [
+        "fab/peer0: qioi.io/original-cpu-request: nothing tells of which container: left as it is"
+    ]
+    assert not api.requests
+
+
+def test_a_request_is_restored_before_that_of_another_container_is_moved(tmp_path: Path) -> None:
+    api = Api(Access("http://127.0.0.1:9"))
+    resizer, seen = Resizer(api, tmp_path, dict, lambda: True, lambda: 0.0), pod()
+    resizer.want(seen, 400)
+    assert (known := resizer.record(seen.uid)) is not None
+    assert known.wanted is not None
+    resizer.want(replace(seen, main="another"), 400)
+    assert (known := resizer.record(seen.uid)) is not None
+    assert (known.container, known.wanted) == ("main", None)
 
 
 def test_the_journal_knows_it_again() -> None:
@@ -188,7 +273,7 @@ def test_whatever_was_wanted_the_original_comes_back(wishes: list[int | None]) -
     known, current, now = record(), 100, 0.0
 
     def settle(known: Record, current: int, now: float) -> tuple[Record, int, Do]:
-        do, target = step(known, pod(f"{current}m", original="100m" if known.noted else None), now)
+        do, target = step(known, cpu(f"{current}m", original="100m" if known.noted else None), now)
         if do is Do.RECORD:
             known = replace(known, noted=True)
         if target is not None:
