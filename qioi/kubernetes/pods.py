@@ -9,14 +9,22 @@ configurable), fabric-builder-k8s ("Chaincode job": `app.kubernetes.io/created-b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from qioi.discovery.recognise import fabric_role
 from qioi.kubernetes.cgroups import Layout, Qos
 from qioi.kubernetes.client import Object
-from qioi.kubernetes.requests import NO_REQUEST, ORIGINAL_ANNOTATION, PENDING, CpuRequest, cpu_request, read_request
+from qioi.kubernetes.requests import (
+    NO_REQUEST,
+    ORIGINAL_ANNOTATION,
+    PENDING,
+    CpuRequest,
+    cpu_request,
+    milli,
+    read_request,
+)
 from qioi.model import Component, Owner, Role
 
 ROLE_LABEL = "qioi.io/role"
@@ -62,6 +70,7 @@ class Pod:
     resources: str  # the resources of all its containers, to detect a change
     cpu: CpuRequest = NO_REQUEST  # of the container that is the component
     problem: str | None = None
+    applied: Mapping[str, str] = field(default_factory=dict)  # the resources that the kubelet has applied, by container
 
     @property
     def path(self) -> str:
@@ -130,6 +139,7 @@ def read_pod(one: Object) -> Pod | None:
         resources=json.dumps([c.get("resources") for c in declared], sort_keys=True),
         cpu=read_request(one, main),
         problem=problem,
+        applied=_applied(declared, status.get("containerStatuses") or ()),
     )
 
 
@@ -139,6 +149,28 @@ def _container(status: Mapping[str, Any], declared: list[Mapping[str, Any]]) -> 
     name = str(status["name"])
     image = next((str(c.get("image", "")) for c in declared if c["name"] == name), "")
     return Container(name, image, str(status["containerID"]), int(status.get("restartCount") or 0))
+
+
+def _applied(declared: list[Mapping[str, Any]], statuses: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Give the resources that the kubelet says running containers have; empty while the CPU request is not as asked.
+
+    With NRI the kubelet takes a raised share in containerd's record for such a request.
+    """
+    asked = {str(one["name"]): milli(cpu_request(one)) for one in declared}
+    return {
+        str(one["name"]): json.dumps(one["resources"], sort_keys=True)
+        if milli(cpu_request(one)) == asked.get(str(one["name"]))
+        else ""
+        for one in statuses
+        if "running" in (one.get("state") or {}) and one.get("resources")
+    }
+
+
+def is_resized(before: Pod, after: Pod) -> bool:
+    """Whether a pod's resources were changed, or the kubelet has applied a change that it had put off."""
+    return before.resources != after.resources or any(
+        now and before.applied.get(name, now) != now for name, now in after.applied.items()
+    )
 
 
 def role_of(labels: Mapping[str, str], declared: list[Mapping[str, Any]]) -> tuple[Role | None, str | None]:

@@ -16,7 +16,7 @@ from qioi.kubernetes.actuators import Means, Offer, choose
 from qioi.kubernetes.cluster import Cluster, View
 from qioi.kubernetes.events import Teller
 from qioi.kubernetes.pod_requests import PodRequests
-from qioi.kubernetes.pods import Pod
+from qioi.kubernetes.pods import Pod, is_resized
 from qioi.kubernetes.reloads import Reloads
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
@@ -30,6 +30,7 @@ from qioi.show.snapshot import ComponentState, Snapshot
 log = logging.getLogger("qioi")
 
 #: Seconds within which the kubelet applies a resize: it needs about one, and its next look at all pods is 10 s away.
+#: They begin anew when it says that it has applied one that it had put off.
 RESIZE = 30.0
 
 
@@ -130,10 +131,10 @@ class ClusterRoster(Roster):
         self._last[decision.channel or ""] = LastDecision(time.time(), name, message)
 
     def _note_resizes(self, view: View, now: float) -> None:
-        """Note pods whose resources changed: the kubelet then sets a container's shares, even for memory alone."""
+        """Note pods that are resized: the kubelet then sets a container's shares, even for memory alone."""
         for name, pod in view.pods.items():
             known = self._view.pods.get(name)
-            if known is not None and known.uid == pod.uid and known.resources != pod.resources:
+            if known is not None and known.uid == pod.uid and is_resized(known, pod):
                 self._resized[name] = now
 
     def _is_reset(self, group: str, now: float, guard: Guard) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from k8s_objects import ID, pod_object
 
 from qioi.kubernetes.cgroups import Driver, Layout
-from qioi.kubernetes.pods import component, read_pod, sidecars, slim
+from qioi.kubernetes.pods import Pod, component, is_resized, read_pod, sidecars, slim
 from qioi.model import Role
 
 LAYOUT = Layout(Driver.CGROUPFS)
@@ -115,6 +115,41 @@ def test_a_label_may_name_the_container() -> None:
 @pytest.mark.parametrize("change", [{"running": False}, {"qos": ""}])
 def test_what_does_not_run_is_not_there(change: dict[str, object]) -> None:
     assert read_pod(pod_object(labels={"qioi.io/role": "peer"}, **change)) is None  # type: ignore[arg-type]
+
+
+def sized(asked: str, actual: str | None, limit: str = "1Gi", *, running: bool = True) -> Pod:
+    """Give a pod whose container asks for CPU, and has what the kubelet says; ``None``: it says nothing."""
+    one = pod_object(labels={"qioi.io/role": "peer"}, containers=("main", "couchdb"))
+    for container in one["spec"]["containers"]:
+        container["resources"] = {"requests": {"cpu": asked}}
+    main, couchdb = one["status"]["containerStatuses"]
+    couchdb["resources"] = {"requests": {"cpu": "1"}}
+    main["resources"] = actual and {"requests": {"cpu": actual}, "limits": {"memory": limit}}
+    if not running:
+        main["state"] = {"waiting": {}}
+    pod = read_pod(slim(one))
+    assert pod is not None
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (sized("100m", "100m"), sized("100m", "100m"), False),
+        (sized("100m", "100m"), sized("200m", "100m"), True),  # somebody asks
+        (sized("200m", "100m"), sized("200m", "200m"), True),  # the kubelet has applied it
+        (sized("200m", "100m"), sized("200m", "0.2"), True),
+        (sized("100m", "100m", "1Gi"), sized("100m", "100m", "2Gi"), True),  # the memory alone
+        (sized("100m", "100m"), sized("100m", "2930m"), False),  # we, by containerd's record
+        (sized("100m", "2930m"), sized("100m", "5860m"), False),
+        (sized("100m", None), sized("100m", "100m"), False),  # it says so a while after the container's start
+        (sized("100m", "100m"), sized("100m", None), False),
+        (sized("100m", "100m"), sized("100m", "100m", "2Gi", running=False), False),  # what it would be given
+        (sized("100m", "100m", "2Gi", running=False), sized("100m", "100m"), False),
+    ],
+)
+def test_a_resize_is_seen_when_it_is_asked_for_and_when_it_is_applied(before: Pod, after: Pod, expected: bool) -> None:
+    assert is_resized(before, after) == expected
 
 
 def test_only_what_is_looked_at_is_kept() -> None:

@@ -1,0 +1,98 @@
+"""Whose values in pods' groups are taken as found: the kubelet's, and nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from k8s_objects import ID, pod_object
+from k8s_site import Site
+
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.journal import Journal
+from qioi.controller.levers.files import Files
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.kubernetes.roster import RESIZE
+
+GROUP = "kubepods/burstable/poduid-of-peer0"
+CONTAINER = f"{GROUP}/{ID}"
+
+
+class Node(Site):
+    """A node whose peer's groups are files, so that the test is the kubelet."""
+
+    def __init__(self, folder: Path, journal: Journal) -> None:
+        super().__init__(folder)
+        self.hierarchy = Hierarchy(1, folder)
+        self.hierarchy.folder(CONTAINER).mkdir(parents=True)
+        for group in (GROUP, CONTAINER):
+            self.write(group, 102)
+        self.guard = Guard(self.hierarchy, Files(self.hierarchy), journal)
+
+    def write(self, group: str, value: int) -> None:
+        (self.hierarchy.folder(group) / "cpu.shares").write_text(f"{value}\n")
+
+    def raise_to(self, value: int) -> None:
+        for group in (GROUP, CONTAINER):
+            self.guard.look(group)
+        list(self.guard.apply(dict.fromkeys((GROUP, CONTAINER), value)))
+
+    def see(self, now: float, asked: str, actual: str) -> None:
+        """Have the API show what somebody asks for, and what the kubelet has applied."""
+        self.show(now, [resized(asked, actual)])
+
+    def retaken(self, now: float) -> list[str]:
+        return [group for _, group in self.roster.retaken(now, self.guard)]
+
+
+def resized(asked: str, actual: str) -> dict[str, Any]:
+    one = pod_object(labels={"qioi.io/role": "peer"})
+    one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": asked}}
+    one["status"]["containerStatuses"][0]["resources"] = {"requests": {"cpu": actual}}
+    return one
+
+
+@pytest.fixture
+def node(tmp_path: Path, journal: Journal) -> Iterator[Node]:
+    node = Node(tmp_path, journal)
+    yield node
+    node.close()
+
+
+@pytest.mark.parametrize("put_off", [0.0, RESIZE - 1, RESIZE + 1, 3600.0])
+def test_a_resize_is_gone_on_from_however_long_the_kubelet_puts_it_off(node: Node, put_off: float) -> None:
+    node.see(0.0, "100m", "100m")
+    node.raise_to(400)
+    node.see(1.0, "200m", "100m")  # somebody asks
+    assert node.retaken(1.0) == []
+    assert node.retaken(put_off) == []
+    for group in (GROUP, CONTAINER):
+        node.write(group, 204)  # the kubelet applies it, and says so later
+    node.raise_to(500)
+    node.see(put_off + 10.0, "200m", "200m")
+    assert node.retaken(put_off + 10.0) == [CONTAINER, GROUP]
+
+
+def test_any_other_value_is_left_alone(node: Node) -> None:
+    node.see(0.0, "100m", "100m")
+    node.raise_to(400)
+    node.write(GROUP, 5000)
+    node.raise_to(500)
+    for now, actual in enumerate(("100m", "2930m", "5860m", "5860m")):  # ours, by the runtime's record
+        node.see(now, "100m", actual)
+        assert node.retaken(now) == []
+
+
+def test_a_request_that_we_move_leaves_groups_that_we_have_not_written_as_they_are(node: Node) -> None:
+    node.see(0.0, "100m", "100m")
+    for group in (GROUP, CONTAINER):
+        node.guard.look(group)
+    for now, (asked, actual, shares) in enumerate((("4", "100m", 102), ("4", "4", 4096), ("100m", "100m", 102))):
+        for group in (GROUP, CONTAINER):
+            node.write(group, shares)
+            node.guard.look(group)
+        node.see(now, asked, actual)
+        assert node.retaken(now) == []
+    assert [node.guard.found(group) for group in (GROUP, CONTAINER)] == [102, 102]
