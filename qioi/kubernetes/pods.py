@@ -87,38 +87,55 @@ def slim(one: Object) -> Object:
         for key in (CHANNELS_ANNOTATION, STATIC_ANNOTATION, ORIGINAL_ANNOTATION)
         if key in annotations
     }
+    native = native_sidecars(spec)
     return {
         "metadata": {
             **{key: metadata[key] for key in ("namespace", "name", "uid", "labels") if key in metadata},
             "annotations": ours,
         },
         "spec": {
-            "containers": [
+            key: [
                 {"name": c["name"], "image": c.get("image", ""), "resources": c.get("resources") or {},
-                 "resizePolicy": c.get("resizePolicy") or []}
-                for c in spec.get("containers", ())
+                 "resizePolicy": c.get("resizePolicy") or [], "restartPolicy": c.get("restartPolicy")}
+                for c in declared
             ]
+            for key, declared in (("containers", spec.get("containers", ())), ("initContainers", native))
         },
         "status": {
             "qosClass": status.get("qosClass"),
             "phase": status.get("phase"),
             "conditions": [one for one in status.get("conditions") or () if one.get("type") == PENDING],
-            "containerStatuses": [
-                {key: c.get(key) for key in ("name", "containerID", "restartCount", "state", "resources")}
-                for c in status.get("containerStatuses") or ()
-            ],
+            "containerStatuses": [_slim_status(c) for c in status.get("containerStatuses") or ()],
+            "initContainerStatuses": [_slim_status(c) for c in _statuses(status, native)],
         },
     }  # fmt: skip
 
 
+def native_sidecars(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Give the init containers that run beside the others for as long as the pod does ("Sidecar Containers")."""
+    return [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+
+
+def _statuses(status: Mapping[str, Any], native: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Give the statuses of native sidecars."""
+    names = {one["name"] for one in native}
+    return [one for one in status.get("initContainerStatuses") or () if one["name"] in names]
+
+
+def _slim_status(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: one.get(key) for key in ("name", "containerID", "restartCount", "state", "resources")}
+
+
 def read_pod(one: Object) -> Pod | None:
     """Read a pod's object; ``None`` for a pod without a running container, or without a role in the ledger."""
-    metadata, status = one["metadata"], one.get("status", {})
+    metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
     labels: Mapping[str, str] = metadata.get("labels") or {}
     if labels.get(IGNORE_LABEL, "false") != "false" or status.get("qosClass") not in set(Qos):
         return None
-    declared = one.get("spec", {}).get("containers", [])
-    running = tuple(filter(None, (_container(c, declared) for c in status.get("containerStatuses") or ())))
+    declared, native = spec.get("containers", []), native_sidecars(spec)
+    every = [*declared, *native]
+    statuses = [*(status.get("containerStatuses") or ()), *_statuses(status, native)]
+    running = tuple(filter(None, (_container(one, every) for one in statuses)))
     role, problem = role_of(labels, declared)
     if not running or (role is None and problem is None):
         return None
@@ -135,11 +152,11 @@ def read_pod(one: Object) -> Pod | None:
         channels=channels_of(labels, annotations),
         containers=running,
         main=main,
-        requests=tuple((str(c["name"]), cpu_request(c)) for c in declared),
-        resources=json.dumps([c.get("resources") for c in declared], sort_keys=True),
+        requests=tuple((str(c["name"]), cpu_request(c)) for c in every),
+        resources=json.dumps([c.get("resources") for c in every], sort_keys=True),
         cpu=read_request(one, main),
         problem=problem,
-        applied=_applied(declared, status.get("containerStatuses") or ()),
+        applied=_applied(every, statuses),
     )
 
 
@@ -237,7 +254,7 @@ def component(
 
 
 def sidecars(pod: Pod, serves: tuple[str, ...], layout: Layout) -> tuple[Component, ...]:
-    """Make components of the containers beside a pod's main one, such as its CouchDB or a proxy.
+    """Make components of the containers beside a pod's main one, such as its CouchDB, a proxy or a native sidecar.
 
     They are not foreign work. They are raised by their groups, with the components that wait for them; a pod's request
     is moved only for its main container.

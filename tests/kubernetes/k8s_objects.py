@@ -11,20 +11,32 @@ def pod_object(
     name: str = "peer0", namespace: str = "fab", *, labels: dict[str, str] | None = None,
     containers: tuple[str, ...] = ("main",), image: str = "registry/thing:1", running: bool = True, restarts: int = 0,
     qos: str = "Burstable", annotations: dict[str, str] | None = None, uid: str | None = None,
+    sidecars: tuple[str, ...] = (),
 ) -> dict[str, Any]:  # fmt: skip
+    """``sidecars`` are native ones; a pod that has any also has an init container that has ended."""
     state = {"running": {}} if running else {"waiting": {"reason": "CrashLoopBackOff"}}
     return {
         "metadata": {
             "name": name, "namespace": namespace, "uid": uid or f"uid-of-{name}", "labels": labels or {},
             "annotations": annotations or {}, "managedFields": [{"manager": "kubelet"}],
         },
-        "spec": {"containers": [{"name": one, "image": image, "env": []} for one in containers]},
+        "spec": {
+            "containers": [{"name": one, "image": image, "env": []} for one in containers],
+            "initContainers": [
+                *([{"name": "init", "image": image}] if sidecars else []),
+                *({"name": one, "image": f"registry/{one}:1", "restartPolicy": "Always"} for one in sidecars),
+            ],
+        },
         "status": {
             "qosClass": qos,
             "phase": "Running",
             "containerStatuses": [
                 {"name": one, "containerID": f"containerd://{ID}", "restartCount": restarts, "state": state}
                 for one in containers
+            ],
+            "initContainerStatuses": [
+                {"name": "init", "containerID": f"containerd://{ID}", "state": {"terminated": {}}},
+                *({"name": one, "containerID": f"containerd://{ID}", "state": {"running": {}}} for one in sidecars),
             ],
         },
     }  # fmt: skip

@@ -87,6 +87,45 @@ def test_the_containers_beside_the_main_one_are_no_neighbours(role: str, expecte
         assert one.organisation == "Org1MSP"
 
 
+def test_native_sidecars_are_no_neighbours_either() -> None:
+    """Of the init containers only these run beside the others; none of them is the component."""
+    raw = pod_object(labels={"qioi.io/role": "peer"}, containers=("couchdb", "peer"), sidecars=("proxy", "orderer"))
+    for one, cpu in zip(raw["spec"]["initContainers"], ("1", "200m", "300m"), strict=True):
+        one["resources"] = {"requests": {"cpu": cpu}}
+    raw["spec"]["initContainers"][0]["env"] = [{"name": "A"}]
+    kept = slim(raw)
+    assert [one["name"] for one in kept["spec"]["initContainers"]] == ["proxy", "orderer"]
+    assert [one["name"] for one in kept["status"]["initContainerStatuses"]] == ["proxy", "orderer"]
+    pod, unslimmed = read_pod(kept), read_pod(raw)
+    assert pod is not None
+    assert unslimmed is not None
+    assert pod.containers == unslimmed.containers
+    assert (pod.main, pod.cpu.position) == ("peer", 1)
+    assert dict(pod.requests) == {"couchdb": "", "peer": "", "proxy": "200m", "orderer": "300m"}
+    found = sidecars(pod, ("fab/payments",), LAYOUT)
+    assert [(one.name, one.role) for one in found] == [
+        (f"fab/peer0/{name}", Role.SUPPORT) for name in ("couchdb", "proxy", "orderer")
+    ]
+    raw["spec"]["initContainers"][1]["resources"] = {"requests": {"cpu": "250m"}}
+    resized = read_pod(slim(raw))
+    assert resized is not None
+    assert is_resized(pod, resized)
+
+
+@pytest.mark.parametrize(
+    ("labels", "sidecar", "main"),
+    [
+        ({"qioi.io/role": "peer", "qioi.io/container": "proxy"}, "proxy", "first"),
+        ({"qioi.io/role": "peer"}, "peer", "first"),
+        ({}, "hyperledger/fabric-peer", None),
+    ],
+)
+def test_a_native_sidecar_is_never_the_component(labels: dict[str, str], sidecar: str, main: str | None) -> None:
+    """Neither by a label, nor by its name or its image."""
+    pod = read_pod(slim(pod_object(labels=labels, containers=("first", "second"), sidecars=(sidecar,))))
+    assert (pod.main if pod else None) == main
+
+
 def test_a_static_pod_has_its_groups_under_its_hash() -> None:
     annotations = {"kubernetes.io/config.hash": "0123456789abcdef"}
     pod = read_pod(slim(pod_object(labels={"qioi.io/role": "orderer"}, annotations=annotations)))
