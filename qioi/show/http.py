@@ -162,11 +162,14 @@ def serve_unix(path: Path, routes: Routes) -> Service:
 
 
 def serve_tcp(host: str, port: int, routes: Routes) -> Service:
-    """Serve on a TCP address."""
+    """Serve on a TCP address; ``::`` means all of them, IPv4's too, whether the kernel has IPv6 or not."""
+    dual = socket.has_dualstack_ipv6()
+    if host == "::" and not dual:
+        host = "0.0.0.0"
     try:
         six = ":" in host
         family = socket.AF_INET6 if six else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=six)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=six and dual)
     except OSError as error:
         raise BusyError(
             f"metrics {host}:{port}: {os.strerror(error.errno) if error.errno else error}; "

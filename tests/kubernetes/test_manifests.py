@@ -173,6 +173,7 @@ def test_the_configuration_is_one_that_the_daemon_takes(plane: ControlPlane, fol
     config = load_config(tmp_path / "qioi.yaml")
     assert config.kubernetes is not None
     assert str(config.state_dir) == "/run/qioi"
+    assert config.metrics.listen == "::"  # of IPv4 and of IPv6: a cluster may have either alone
 
 
 def allowed(plane: ControlPlane, verb: str, resource: str, group: str = "", sub: str = "", namespace: str = "") -> bool:

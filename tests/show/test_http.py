@@ -216,8 +216,28 @@ def test_a_page_that_had_its_name_rebound_to_loopback_learns_nothing(asked: Any,
     assert ("period" in got[2]) == (status == "200")
 
 
-def test_every_address_but_loopback_is_asked_by_names_too() -> None:
-    with contextlib.closing(serve_tcp("0.0.0.0", 0, {"GET /metrics": ("text/plain", lambda _: b"1")})) as service:
+@pytest.mark.parametrize("six", [True, False])
+def test_all_addresses_are_ipv4s_too_and_ipv6s_where_there_are_any(monkeypatch: pytest.MonkeyPatch, six: bool) -> None:
+    """As on a cluster of one kind, of the other, and of both."""
+    if not six:
+        monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    elif not socket.has_dualstack_ipv6():
+        pytest.skip("this host has no IPv6")
+    with contextlib.closing(serve_tcp("::", 0, {"GET /healthz": ("text/plain", lambda _: b"OK")})) as service:
+        for host in ("127.0.0.1", "[::1]") if six else ("127.0.0.1",):
+            with urllib.request.urlopen(f"http://{host}:{service.address[1]}/healthz") as answer:
+                assert answer.read() == b"OK"
+
+
+def test_an_ipv6_address_where_the_kernel_has_none_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    with pytest.raises(BusyError, match=r"metrics 2001:db8::1:0: .*name a free one"):
+        serve_tcp("2001:db8::1", 0, {})
+
+
+@pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
+def test_every_address_but_loopback_is_asked_by_names_too(everywhere: str) -> None:
+    with contextlib.closing(serve_tcp(everywhere, 0, {"GET /metrics": ("text/plain", lambda _: b"1")})) as service:
         question = urllib.request.Request(f"http://127.0.0.1:{service.address[1]}/metrics", headers={"Host": "ledger1"})
         with urllib.request.urlopen(question) as answer:
             assert answer.read() == b"1"
