@@ -19,6 +19,7 @@ from demo_k8s.tools import HELM, KUBERNETES, missing, path
 from qioi.kubernetes.client import STRATEGIC, Access, Api, ApiError
 from qioi.kubernetes.cluster import PODS
 from qioi.kubernetes.policies import PATH
+from qioi.settings.config import load_config
 
 K8S = Path(__file__).parents[2] / "deploy/k8s"
 USER = "system:serviceaccount:qioi:qioi"
@@ -115,6 +116,14 @@ def test_the_server_takes_what_helm_makes_of_other_values(installed: ControlPlan
     installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", text=done.stdout)
 
 
+@pytest.mark.parametrize("period", ["0.1", "0.25", "1", "1.0", "2.125", "60"])
+def test_helm_leaves_the_period_as_it_is(period: str, tmp_path: Path) -> None:
+    done = helm("template", "qioi", K8S / "chart", "--namespace", "qioi", "--set-json", f"period={period}")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "qioi.yaml").write_text(documents(done.stdout)["ConfigMap", "qioi"]["data"]["qioi.yaml"])
+    assert load_config(tmp_path / "qioi.yaml").period == float(period)
+
+
 def test_helm_has_nothing_to_complain_about() -> None:
     done = helm("lint", "--strict", K8S / "chart")
     assert done.returncode == 0, done.stdout
@@ -167,8 +176,6 @@ def test_a_changed_configuration_rolls_out(plane: ControlPlane) -> None:
 
 @pytest.mark.parametrize("folder", OVERLAYS)
 def test_the_configuration_is_one_that_the_daemon_takes(plane: ControlPlane, folder: str, tmp_path: Path) -> None:
-    from qioi.settings.config import load_config
-
     (tmp_path / "qioi.yaml").write_text(render(plane, folder)["ConfigMap", "qioi"]["data"]["qioi.yaml"])
     config = load_config(tmp_path / "qioi.yaml")
     assert config.kubernetes is not None
