@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from qioi.experiment.errors import SpecError
 from qioi.experiment.metrics import known_kind, known_metric, known_series
-from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec
+from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, ProtectionSpec
 from qioi.experiment.system import BENCHED, LoadSpec, NetworkSpec
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
 from qioi.processes.errors import LabError
@@ -116,7 +116,16 @@ def _check_arms(spec: ExperimentSpec) -> Iterator[str]:
             yield f"arms.{number}.neighbours.go: accepted is at most the duration, {spec.timing.duration:g}"
         if arm.protection is not None and arm.protection.law is not None:
             yield from (f"arms.{number}.protection.daemon.{one}" for one in _check_daemon(arm.protection.daemon))
+            yield from (f"arms.{number}.protection.threshold: {one}" for one in _check_owed(spec, arm.protection))
         seen.add(arm.name)
+
+
+def _check_owed(spec: ExperimentSpec, protection: ProtectionSpec) -> Iterator[str]:
+    """Say where T cannot be known: Caliper's load has no rate, and no maximum is looked for with its contracts."""
+    driven = [name for name, load in spec.loads.items() if load.driver == "caliper"]
+    if driven and not isinstance(protection.threshold, float) and "channels" not in protection.daemon:
+        loads = ", ".join(driven)
+        yield f"accepted is a number (tps) beside load {loads}: no maximum is looked for with the driver caliper"
 
 
 def _check_daemon(laid_over: Mapping[str, object]) -> Iterator[str]:

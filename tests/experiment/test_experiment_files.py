@@ -124,6 +124,38 @@ def test_what_is_not_accepted_is_said(
     assert all("\n" not in problem for problem in caught.value.problems)
 
 
+@pytest.mark.parametrize(
+    ("protection", "accepted"),
+    [
+        ({"law": "adaptive"}, False),
+        ({"law": "proportional", "threshold": "maximum"}, False),
+        ({"law": "adaptive", "threshold": "offered"}, False),
+        ({"law": "adaptive", "threshold": 400}, True),
+        ({"law": "adaptive", "daemon": {"slices": "auto"}}, False),
+        ({"law": "adaptive", "daemon": {"channels": {"mychannel": {"threshold": "auto"}}}}, True),
+        ({"shares": 4096}, True),
+    ],
+)
+def test_beside_caliper_a_law_needs_a_number_for_t(
+    document: dict[str, Any], tmp_path: Path, protection: dict[str, Any], accepted: bool
+) -> None:
+    document["networks"]["tiny"]["chaincodes"] = ["smallbank", "simple"]
+    document["loads"] = {"slow": {"rate": 30.0}, "caliper": CALIPER}
+    del document["figures"][3]  # it would have too many panels
+    document["arms"][2]["protection"] = protection
+    if accepted:
+        threshold = load(document, tmp_path).arms[2].protection.threshold  # type: ignore[union-attr]
+        assert threshold is None or isinstance(threshold, float)
+        return
+    with pytest.raises(SpecError) as caught:
+        load(document, tmp_path)
+    (problem,) = caught.value.problems
+    assert problem == (
+        f"{tmp_path / 'toy.yaml'}: arms.2.protection.threshold: accepted is a number (tps) beside load caliper: "
+        "no maximum is looked for with the driver caliper"
+    )
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="No such file"):
         catalogue.load(tmp_path / "x.yaml")
