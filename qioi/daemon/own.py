@@ -17,7 +17,8 @@ from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
 
-#: Shares of the daemon's own group where real-time is refused: as much as eight ordinary groups, for its 1 % of a core.
+#: Shares of the daemon's own group where real-time is not in force: as much as eight ordinary groups, for its 1 % of a
+#: core.
 OWN_SHARES = 8 * DEFAULT_SHARES
 #: Microseconds that the loop may run with real-time priority without a pause.
 RT_MICROSECONDS = 1_000_000
@@ -80,15 +81,18 @@ def give_up_realtime(_number: int, _frame: object) -> None:
 
 
 def protect_itself(config: Config) -> bool:
-    """Give the loop priority, which ends with the process; return whether all of it was granted."""
+    """Give the loop priority, which ends with the process; return whether real-time is in force.
+
+    A nice value is no precedence: it does not count against work in other groups.
+    """
     refusal = protect_loop(config.own.nice, config.own.realtime)
     if refusal:
         log.warning("%s", refusal)
-    return refusal is None
+    return os.sched_getparam(0).sched_priority > 0
 
 
 def own_shares(config: Config, hierarchy: Hierarchy, precedence: bool) -> int | None:
-    """Give the shares for the daemon's own group: as configured, or a default where priority is refused.
+    """Give the shares for the daemon's own group: as configured, or a default where real-time is not in force.
 
     The default applies only to a group that has the daemon alone; ``None``: the group's shares stay.
     """

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 from raised_component import raise_one, value
@@ -206,19 +207,23 @@ def test_a_full_disk_under_the_journal_means_no_write(site: Site) -> None:
         subprocess.run(["umount", str(site.state)], check=True)
 
 
+def begin_in(group: Path, site: Site, *command: str) -> subprocess.Popen[str]:
+    """Start a command in a control group."""
+    join = f'echo $$ > {group}/cgroup.procs; exec "$@"'
+    process = subprocess.Popen(["/bin/sh", "-c", join, "sh", *command], stderr=subprocess.PIPE, text=True)
+    site.processes.append(process)
+    return process
+
+
 @pytest.mark.parametrize("company", [False, True])
 def test_for_want_of_realtime_a_group_of_its_own_gets_shares_and_loses_them_again(site: Site, company: bool) -> None:
     site.component("peer0")
     own = site.hierarchy.folder(f"{site.parent}/daemon")
     own.mkdir()
-    join = f'echo $$ > {own}/cgroup.procs; exec "$@"'
     if company:
-        other = subprocess.Popen(["/bin/sh", "-c", join, "sh", "sleep", "600"], text=True)
-        site.processes.append(other)
+        begin_in(own, site, "sleep", "600")
         until(lambda: (own / "cgroup.procs").read_text() != "")
-    words = ["/bin/sh", "-c", join, "sh", *site.command("run", "-c", str(site.config()))]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    site.processes.append(process)
+    process = begin_in(own, site, *site.command("run", "-c", str(site.config())))
     until(lambda: site.status() is not None)
     refused = os.sched_getscheduler(process.pid) == os.SCHED_OTHER
     assert value(own / site.hierarchy.file) == (8192 if refused and not company else 1024)
@@ -228,6 +233,30 @@ def test_for_want_of_realtime_a_group_of_its_own_gets_shares_and_loses_them_agai
     assert value(own / site.hierarchy.file) == 1024
 
 
+@pytest.mark.parametrize(
+    ("own", "allowed", "warned"),
+    [
+        ({"realtime": False}, True, False),
+        ({"realtime": False}, False, True),
+        ({"realtime": False, "nice": None}, False, False),
+    ],
+)
+def test_without_realtime_a_group_of_its_own_gets_shares_whatever_its_nice_value(
+    site: Site, own: dict[str, object], allowed: bool, warned: bool
+) -> None:
+    site.component("peer0")
+    group = site.hierarchy.folder(f"{site.parent}/daemon")
+    group.mkdir()
+    site.changes = {"own": own}
+    less = () if allowed else ("setpriv", "--bounding-set=-sys_nice")
+    process = begin_in(group, site, *less, *site.command("run", "-c", str(site.config())))
+    until(lambda: site.status() is not None)
+    assert value(group / site.hierarchy.file) == 8192
+    status, text = end(process)
+    assert (status, "own protection: nice -10: " in text, "own protection" in text) == (0, warned, warned)
+    assert value(group / site.hierarchy.file) == 1024
+
+
 @pytest.mark.parametrize("found", [1024, 4096])
 def test_own_shares_are_restored_too(site: Site, found: int) -> None:
     site.component("peer0")
@@ -235,11 +264,7 @@ def test_own_shares_are_restored_too(site: Site, found: int) -> None:
     own.mkdir()
     (own / site.hierarchy.file).write_text(str(found))
     site.changes = {"own": {"shares": 4096, "nice": None}}
-    join = f'echo $$ > {own}/cgroup.procs; exec "$@"'
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", join, "sh", *site.command("run", "-c", str(site.config()))], stderr=subprocess.PIPE, text=True
-    )
-    site.processes.append(process)
+    process = begin_in(own, site, *site.command("run", "-c", str(site.config())))
     until(lambda: site.status() is not None)
     assert value(own / site.hierarchy.file) == 4096
     status, text = end(process)
