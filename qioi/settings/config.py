@@ -261,10 +261,11 @@ def survey(path: Path) -> tuple[Config | None, list[str]]:
 def conflicts(raw: FileConfig, listed: Iterable[ComponentConfig], left_out: Set[Place]) -> Iterator[str]:
     """Find keys that exclude or need each other. Keys in ``left_out`` were wrong by themselves, and count as given."""
     elsewhere = (raw.docker, raw.podman, raw.containerd, raw.systemd)
-    if raw.kubernetes is not None and (listed or raw.channels or any(one is not None for one in elsewhere)):
-        others = "components, lab, docker, podman, containerd, systemd and channels"
-        yield f"kubernetes: {others}: accepted without a cluster only: there, components are pods and channels " \
-              "IsolationPolicy objects"  # fmt: skip
+    alone = (*listed, *raw.channels, *raw.mine, *(one for one in elsewhere if one is not None))
+    if raw.kubernetes is not None and (alone or raw.defaults != PolicyConfig()):
+        others = "components, lab, docker, podman, containerd, systemd, channels, defaults and mine"
+        yield f"kubernetes: {others}: accepted without a cluster only: there, components are pods, clients too, and " \
+              "channels IsolationPolicy objects"  # fmt: skip
     metered = [one for one in listed if one.metrics_url is not None and one.source != "log"]
     for channel in counted(raw, raw.channels) if listed and not discovers(raw) and not left_out else ():
         if not any(not one.channels or channel in one.channels for one in metered):

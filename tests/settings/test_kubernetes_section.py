@@ -46,6 +46,16 @@ def test_a_cluster_is_the_only_source_of_components(tmp_path: Path) -> None:
     assert any("there, components are pods" in problem for problem in found)
 
 
+@pytest.mark.parametrize("key", [{"defaults": {"threshold": 400}}, {"mine": ["system.slice/caliper.service"]}])
+def test_what_a_cluster_says_by_policies_is_refused_in_the_file(tmp_path: Path, key: dict[str, object]) -> None:
+    (problem,) = problems(tmp_path, {"kubernetes": {}, **key})
+    assert problem == (
+        f"{tmp_path / 'qioi.yaml'}: kubernetes: components, lab, docker, podman, containerd, systemd, channels, "
+        "defaults and mine: accepted without a cluster only: there, components are pods, clients too, and channels "
+        "IsolationPolicy objects"
+    )
+
+
 def test_who_this_node_is_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NODE_NAME", raising=False)
     with pytest.raises(NoClusterError, match=r"kubernetes\.node: missing"):
