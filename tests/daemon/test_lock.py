@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ports import reserved
 from running import Site, end
 
 from qioi.daemon.lock import HOST_LOCK, TreeLock, holder_of
@@ -104,3 +105,21 @@ def test_a_second_daemon_is_refused_whatever_its_state_folder(site: Site, monkey
     for one in (dry, process):
         assert end(one)[0] == 0
     assert int(share.read_text()) == 1024
+
+
+@pytest.mark.parametrize("shared", ["state_dir", "metrics", "socket"])
+def test_a_dry_run_beside_a_daemon_needs_places_of_its_own(site: Site, shared: str) -> None:
+    site.component("peer0")
+    with reserved() as port:
+        site.changes = {"metrics": {"port": port}, "socket": str(site.socket)}
+        process = site.start()
+        own = {"state_dir": str(site.folder / "another"), "metrics": {"port": 0}, "socket": str(site.folder / "a.sock")}
+        site.changes |= {key: value for key, value in own.items() if key != shared}
+        done = site.qioi("run", "-c", str(site.config()), "--dry-run")
+        said = {
+            "state_dir": f"{site.state}/lock: a QiOi daemon is running already (pid {process.pid})",
+            "metrics": f"metrics 127.0.0.1:{port}: Address already in use",
+            "socket": f"socket {site.socket}: another process answers there",
+        }
+        assert (done.returncode, said[shared] in done.stderr) == (1, True)
+        assert end(process)[0] == 0
