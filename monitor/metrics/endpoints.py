@@ -34,8 +34,8 @@ FRESH = 4.0
 #: Bytes of a page; a peer with a thousand channels has less.
 MAX_PAGE = 16 * 1024 * 1024
 
-#: A component's name, its address, and how it is asked.
-Key = tuple[str, str, Credentials]
+#: A component's name, its address, how it is asked, and the channels that it serves.
+Key = tuple[str, str, Credentials, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Endpoint:
     """Asks one component again and again, until closed. ``counted`` are the channels that it may count for."""
 
     def __init__(self, key: Key, counted: Mapping[str, Count], every: float = EVERY) -> None:
-        self.component, self.url, self._credentials = key
+        self.component, self.url, self._credentials, _ = key
         self._counted = counted
         self._context: ssl.SSLContext | None = None  # made when it is needed, and anew after a failure: files change
         self._every = every
@@ -178,13 +178,10 @@ class MeteredChannels:
         self._endpoints: dict[Key, Endpoint] = {}
         self._states: dict[Key, SourceState] = {}
         self._heard: dict[Key, float] = {}
-        self._serves: dict[str, tuple[str, ...]] = {}
         self._ask(components)
 
     def _ask(self, components: Iterable[Component]) -> None:
-        components = [one for one in components if one.metrics_url]
-        wanted = [(one.name, one.metrics_url or "", one.metrics_tls) for one in components]
-        self._serves = {one.name: one.channels for one in components}
+        wanted = [(one.name, one.metrics_url, one.metrics_tls, one.channels) for one in components if one.metrics_url]
         for key in [key for key in self._endpoints if key not in wanted]:
             self._endpoints.pop(key).close()
             self._states.pop(key)
@@ -193,12 +190,11 @@ class MeteredChannels:
             self._counted.forget(key[0])
         for key in wanted:
             if key not in self._endpoints:
-                self._endpoints[key] = Endpoint(key, self._counts_of(key[0]), self._every)
+                self._endpoints[key] = Endpoint(key, self._counts_of(key[3]), self._every)
                 self._states[key] = SourceState(key[0], key[1], None, 0, 0, 0, "metrics")
 
-    def _counts_of(self, component: str) -> dict[str, Count]:
-        """Give the counters that a component's page may show; one without channels serves all."""
-        serves = self._serves[component]
+    def _counts_of(self, serves: tuple[str, ...]) -> dict[str, Count]:
+        """Give the counters that a page may show whose component serves these channels, or all without any."""
         return {name: count for name, count in self._counted.counts.items() if not serves or name in serves}
 
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
@@ -222,7 +218,7 @@ class MeteredChannels:
         if look.page is None:
             self._states[key] = replace(state, problem=look.problem)
             return
-        page, foreign = own(look.page, self._serves[key[0]])
+        page, foreign = own(look.page, key[3])
         self._heard[key] = look.time
         self._pages.observe(key[0], page, look.time)
         self._counted.observe(key[0], page.counts, look.time)

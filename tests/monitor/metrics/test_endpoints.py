@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 from waiting import until
@@ -174,3 +175,22 @@ def test_a_channel_with_a_counter_of_its_own_is_read_from_every_node() -> None:
             assert [state.component for state in metered.states() if state.kind == "metrics"] == ["a"]
         finally:
             metered.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "commits"),
+    [(("red",), ("red", "blue"), 12), (("red",), ("blue",), 7), (("red", "blue"), ("red",), 5), (("red",), (), 12)],
+)
+def test_a_page_counts_for_the_channels_that_its_component_serves_now(
+    before: tuple[str, ...], after: tuple[str, ...], commits: int
+) -> None:
+    counts = {"red": Count("red_total"), "blue": Count("blue_total")}
+    with answering(fixed(b"red_total 5\nblue_total 7\n")) as url:
+        node = Component("a", Role.REPLICA, "a", before, metrics_url=url)
+        logs = LogChannels([node], ("red", "blue"))
+        with closing(MeteredChannels(logs, [node], every=0.05, counts=counts)) as metered:
+            until(lambda: looks(metered) > 0)
+            metered.watch([replace(node, channels=after)], ("red", "blue"))
+            begun = metered.states()[0].lines
+            until(lambda: looks(metered) > begun + 1)
+            assert metered.states()[0].commits == commits
