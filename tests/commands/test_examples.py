@@ -13,6 +13,9 @@ from click.testing import CliRunner
 import qioi.cli
 from qioi.commands.examples import EXAMPLES
 
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
 
 def take(command: click.Command, words: list[str]) -> None:
     """Have a command, and the commands below it, read their arguments; nothing is run."""
@@ -38,3 +41,16 @@ def test_help_ends_in_examples_that_are_accepted(name: str, tmp_path: Path, monk
         words = [word for number, word in enumerate(words) if number != 2 or words[1] != "kubectl"]
         assert words[:2] == ["qioi", name]
         take(qioi.cli.main, words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_pages_tell_to_type_is_accepted(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page.read_text()
+    monkeypatch.chdir(tmp_path)
+    for line in re.findall(r"^ {4}(qioi [a-z].*)", text, re.MULTILINE):
+        words = shlex.split(line.partition(" | ")[0], comments=True)
+        for folder in (word for word in words if "/" in word[1:] and word[0] != "/"):
+            (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        take(qioi.cli.main, words)
+    for name in re.findall(r"`qioi ([a-z]+)[^`\n]*`", text):
+        assert name in qioi.cli.COMMANDS
