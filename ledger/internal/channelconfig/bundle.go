@@ -140,10 +140,24 @@ func (b *Bundle) Admits(creator []byte, policyPath string) (*identity.Identity, 
 	if err != nil {
 		return nil, err
 	}
-	if !b.Policy(policyPath).Evaluate([]*identity.Identity{id}) {
-		return nil, fmt.Errorf("%s of %s does not satisfy %s", id.Cert.Subject.CommonName, id.MSPID, policyPath)
+	return id, b.names(id, policyPath)
+}
+
+// AdmitsUndated is Admits without the certificate's period of validity: the answer is the same at any time.
+func (b *Bundle) AdmitsUndated(creator []byte, policyPath string) (*identity.Identity, error) {
+	id, err := b.MSP.DeserializeUndated(creator)
+	if err != nil {
+		return nil, err
 	}
-	return id, nil
+	return id, b.names(id, policyPath)
+}
+
+// names says why a policy does not name an identity.
+func (b *Bundle) names(id *identity.Identity, policyPath string) error {
+	if !b.Policy(policyPath).Evaluate([]*identity.Identity{id}) {
+		return fmt.Errorf("%s of %s does not satisfy %s", id.Cert.Subject.CommonName, id.MSPID, policyPath)
+	}
+	return nil
 }
 
 // IsConfig reports whether a header type is a configuration's.

@@ -132,7 +132,7 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 	w := ch.waiting.add(raw)
 	w.channel = ch
 	settle := func(err error) { ch.waiting.settle(w.key, err) }
-	err := ch.propose(raw, settle)
+	err := ch.propose(raw, sequence, settle)
 	if errors.Is(err, consensus.ErrNotLeader) {
 		if remote := ch.group.Load().remotes[ch.leader()]; remote != nil {
 			err = remote.Submit(ch.name, sequence, env)
@@ -146,13 +146,14 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 	return w
 }
 
-// propose hands a transaction to the consenter.
-func (ch *channel) propose(raw []byte, settle func(error)) error {
+// propose hands a transaction to the consenter that was checked under the configuration of that sequence.
+func (ch *channel) propose(raw []byte, sequence uint64, settle func(error)) error {
 	part := ch.part()
 	if part == nil {
 		return errNotConsenter
 	}
-	return part.Submit(consensus.Proposal{Tx: raw, Config: protoutil.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG), Settle: settle})
+	config := protoutil.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG)
+	return part.Submit(consensus.Proposal{Tx: raw, Config: config, Sequence: sequence, Settle: settle})
 }
 
 // forwarded takes a transaction that another consenter says it has checked under the
@@ -174,7 +175,7 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 		err = checkForwarded(bundle, raw, request.Payload)
 	}
 	if err == nil {
-		err = ch.propose(raw, fail)
+		err = ch.propose(raw, bundle.Sequence, fail)
 	}
 	if err != nil {
 		fail(err)
@@ -271,8 +272,11 @@ func (ch *channel) Check(tx []byte) error {
 	if err != nil {
 		return err
 	}
-	return checkTransaction(ch.Bundle(), tx, msg)
+	return checkOrdered(ch.Bundle(), tx, msg)
 }
+
+// Refuse implements consensus.Host.
+func (ch *channel) Refuse(tx [sha256.Size]byte, why error) { ch.waiting.refuse(tx, why) }
 
 // Change implements consensus.Host.
 func (ch *channel) Change(tx []byte) (channelconfig.Change, error) {

@@ -91,6 +91,15 @@ func (t *tracker) answer(key [sha256.Size]byte, err error) {
 	}
 }
 
+// refuse answers all waiters of a transaction.
+func (t *tracker) refuse(key [sha256.Size]byte, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.waiting[key]) > 0 {
+		t.answer(key, err)
+	}
+}
+
 // refuseAll answers all waiters.
 func (t *tracker) refuseAll(err error) {
 	t.mu.Lock()

@@ -10,8 +10,9 @@
 //
 // The orderer has checked form, size and signature before Submit, at this orderer or at the member that hands the
 // transaction over. A protocol that tolerates liars does not believe that member: Host.Check does it again, for what a
-// proposal of another one brings. What is agreed on is a log of entries (streampb.LogEntry): transactions, and cuts that
-// end the open block. Everything after the log is a deterministic function of it: the same entries give the same blocks on
+// proposal of another one brings. A transaction that waits while a configuration comes into force may be valid no longer:
+// such a protocol checks it again then, and has its clients told (Host.Refuse). What is agreed on is a log of entries
+// (streampb.LogEntry): transactions, and cuts that end the open block. Everything after the log is a deterministic function of it: the same entries give the same blocks on
 // every orderer, but for signatures. So nothing that differs between two orderers (a clock, a configuration that is not
 // applied yet, an order of arrival) may reach an entry except through agreement.
 //
@@ -191,9 +192,13 @@ type Host interface {
 	// SealBy has blocks signed by sealer in place of the orderer's own signature. Of Open.
 	SealBy(sealer chain.Sealer)
 
-	// Check says why a transaction may not be ordered by the configuration in force, as it was checked before Submit.
-	// A configuration is for Change. Any goroutine may ask.
+	// Check says why a transaction may not be ordered by the configuration in force. The answer follows from the two
+	// alone: unlike the check before Submit it does not ask whether a certificate has expired. A configuration is for
+	// Change. Any goroutine may ask.
 	Check(tx []byte) error
+	// Refuse tells all who wait here for a transaction why it does not get into the log, where that is found out after
+	// Submit. Any goroutine may call it.
+	Refuse(tx [32]byte, why error)
 	// Change says what a configuration transaction would do to the members, or why it cannot come into force. Applying.
 	Change(tx []byte) (channelconfig.Change, error)
 	// Members are the ids of the members after the last configuration that was applied. Applying.

@@ -6,6 +6,8 @@ import "golang.org/x/sync/semaphore"
 type Proposal struct {
 	Tx     []byte
 	Config bool // Config is whether Tx is a configuration
+	// Sequence is that of the configuration that the orderer has checked Tx under.
+	Sequence uint64
 	// Settle is called at most once. An error says why the transaction is not in the order, or may not be. Without an
 	// error it is there: only an external order says so, of all others it is seen by the transaction's being applied.
 	Settle func(error)

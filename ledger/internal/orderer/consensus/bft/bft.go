@@ -168,7 +168,10 @@ func (c Certificate) FetchBy(id ID) *Fetch {
 // ErrOverload is why a transaction is refused while too many wait.
 var ErrOverload = errors.New("too many transactions wait to be ordered")
 
-// Refusal says why a submitted transaction was not taken.
+// ErrOutdated is why a transaction is refused that was taken, and that a configuration since does not allow.
+var ErrOutdated = errors.New("a configuration that came first does not allow the transaction")
+
+// Refusal says why a submitted transaction was not taken, or is not waited for any longer.
 type Refusal struct {
 	Tx     Digest
 	Reason error
@@ -189,13 +192,14 @@ type View struct {
 }
 
 // Oracle is what a core asks about signatures and transactions. The answers depend on
-// nothing but the arguments, except for Known.
+// nothing but the arguments, except for Known, and Check's on the configuration in force.
 type Oracle interface {
 	// Sign signs as this replica.
 	Sign(data []byte) []byte
 	// Verify reports whether a replica has signed data.
 	Verify(by ID, data, signature []byte) bool
-	// Check reports whether a client has signed the transaction, and whether it is a configuration.
+	// Check reports whether a client whom the configuration in force allows has signed the transaction, and whether it is a
+	// configuration, which has to follow that one.
 	Check(tx []byte) (config, ok bool)
 	// Known reports whether the state has this transaction already.
 	Known(tx Digest) bool

@@ -8,6 +8,7 @@ func (c *Core) synced(in bft.Synced) {
 	if c.closed && in.Seq == c.applied {
 		cp.Next = bft.Group{Epoch: in.Seq, Members: in.Members}
 	}
+	c.arrived(in.Seq)
 	if in.Seq <= c.start.Seq || in.Seq > c.applied {
 		return // of an epoch before
 	}
@@ -111,12 +112,32 @@ func (c *Core) enter() {
 	c.settled = c.stable.Seq
 	c.resetEpoch()
 	c.pending.Reshelve()
+	c.recheck()
 	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: 0, Active: true, Base: c.base})
 	c.statusAt = c.now
 	if c.member() {
 		c.forward()
 	}
 }
+
+// arrived notes how far the state is here.
+func (c *Core) arrived(seq uint64) {
+	waited := !c.configured()
+	if c.here = max(c.here, seq); waited {
+		c.recheck()
+	}
+}
+
+// recheck gives up what the epoch's configuration does not allow, once it is in force here. The others would refuse a leader
+// who proposes that.
+func (c *Core) recheck() {
+	if c.configured() && c.rules.recheck {
+		c.out.Refused = append(c.out.Refused, c.pending.Recheck(c.oracle)...)
+	}
+}
+
+// configured reports whether the configuration that opens the epoch is in force here.
+func (c *Core) configured() bool { return c.here >= c.start.Seq }
 
 // onProof takes certificates: of this epoch, then of those after it.
 func (c *Core) onProof(m *Proof) {
@@ -168,6 +189,8 @@ func (c *Core) fetched(seq uint64) {
 	c.last = max(c.last, seq)
 	c.suspect.Progress()
 	c.pending.Drop(c.oracle.Known)
+	c.here = max(c.here, seq)
+	c.recheck()
 	c.collect()
 	if c.applied < c.stable.Seq {
 		c.behind = c.now + c.cfg.Resend

@@ -70,7 +70,8 @@ type Core struct {
 
 	slots    map[uint64]*slot
 	applied  uint64
-	closed   bool // the entry at applied is a configuration, whose checkpoint is not stable yet
+	here     uint64 // the state is durable up to there
+	closed   bool   // the entry at applied is a configuration, whose checkpoint is not stable yet
 	last     uint64
 	stable   bft.Certificate
 	settled  uint64   // slots up to it are forgotten
@@ -102,7 +103,8 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 	c := &Core{
 		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
 		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}),
-		slots:   map[uint64]*slot{}, replied: map[bft.ID]bft.Time{}, applied: state.Applied, closed: state.Closed, last: state.Applied,
+		slots:   map[uint64]*slot{}, replied: map[bft.ID]bft.Time{},
+		applied: state.Applied, here: state.Applied, closed: state.Closed, last: state.Applied,
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
 	c.pacer = pace.Pacer{Interval: cfg.Pace, Most: cfg.MostPace}

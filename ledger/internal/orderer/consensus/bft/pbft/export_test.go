@@ -16,6 +16,7 @@ var Mutants = map[string]func(*rules){
 	"votes without a signature":                func(r *rules) { r.signedVotes = false },
 	"votes for another digest count":           func(r *rules) { r.sameDigest = false },
 	"a vote counts as often as it comes":       func(r *rules) { r.onceEach = false },
+	"what waits is not checked again":          func(r *rules) { r.recheck = false },
 	"transactions without a signature":         func(r *rules) { r.signedClients = false },
 	"no low mark":                              func(r *rules) { r.lowMark = false },
 	"no high mark":                             func(r *rules) { r.highMark = false },

@@ -79,7 +79,7 @@ func (c *Core) slot(seq uint64) *slot {
 // propose makes entries of what waits, as long as this replica leads, may have more under way, and it is time for more.
 func (c *Core) propose() {
 	c.proposeAt = 0
-	for c.leads() && c.closing == 0 && !c.closed && c.fetching == 0 {
+	for c.leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.configured() {
 		c.next = max(c.next, c.base+1, c.stable.Seq+1)
 		if c.next > c.stable.Seq+c.cfg.Window || c.next > c.applied+c.cfg.Overlap {
 			return

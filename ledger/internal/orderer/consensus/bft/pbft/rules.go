@@ -15,6 +15,7 @@ type rules struct {
 	onceEach        bool // a replica's vote counts once
 	signedClients   bool // a proposal's transactions are checked
 	lowMark         bool // messages for what is forgotten are dropped
+	recheck         bool // what waits is checked again in each epoch
 	highMark        bool // so are those beyond the window
 	inOrder         bool // entries are applied without gaps
 	signedChanges   bool // the signatures of view changes are verified
@@ -36,7 +37,7 @@ type rules struct {
 func sound() rules {
 	return rules{
 		quorum: bft.Group.Quorum, weak: bft.Group.Weak,
-		onlyLeader: true, firstProposal: true, signedVotes: true, sameDigest: true, onceEach: true, signedClients: true,
+		onlyLeader: true, firstProposal: true, signedVotes: true, sameDigest: true, onceEach: true, signedClients: true, recheck: true,
 		lowMark: true, highMark: true, inOrder: true, signedChanges: true, provenPrepared: true, enoughChanges: true, distinctChanges: true,
 		newestPrepared: true, bodyOfDigest: true, sameState: true, stableFirst: true, durableAccept: true,
 		durablePrepared: true, durableView: true, durableState: true, forwardOnly: true, doubling: true,

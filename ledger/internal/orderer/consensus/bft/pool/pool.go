@@ -139,6 +139,24 @@ func (p *Pool) Drop(known func(bft.Digest) bool) {
 	}
 }
 
+// Recheck forgets what the configuration in force does not allow, and names it.
+func (p *Pool) Recheck(oracle bft.Oracle) (refused []bft.Refusal) {
+	for at := p.items.Front(); at != nil; {
+		next := at.Next()
+		if it := at.Value.(*Item); !allowed(oracle, it) {
+			refused = append(refused, bft.Refusal{Tx: it.Digest, Reason: bft.ErrOutdated})
+			p.remove(at)
+		}
+		at = next
+	}
+	return refused
+}
+
+func allowed(oracle bft.Oracle, it *Item) bool {
+	_, ok := oracle.Check(it.Tx)
+	return ok
+}
+
 // Batch is the next entry; nil: nothing waits.
 func (p *Pool) Batch(oracle bft.Oracle) *bft.Entry {
 	e := &bft.Entry{}

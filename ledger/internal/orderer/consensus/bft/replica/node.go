@@ -11,10 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
@@ -130,76 +126,6 @@ func (n *Node) Submit(p consensus.Proposal) error { return n.intake.Put(p) }
 
 // Unreachable implements consensus.Consenter. The protocol finds out by itself.
 func (n *Node) Unreachable(uint64) {}
-
-// What a payload begins with.
-const (
-	payloadCore = 1
-	payloadSeal = 2
-)
-
-// Step implements consensus.Consenter. When too many messages wait one is lost: they are sent again.
-func (n *Node) Step(from uint64, payload []byte) error {
-	var wrapped wrapperspb.BytesValue
-	if err := proto.Unmarshal(payload, &wrapped); err != nil {
-		return status.Error(codes.InvalidArgument, "not a replica's message")
-	}
-	r := bft.NewReader(wrapped.Value)
-	kind, sender := r.Uint(), r.Uint()
-	var bodies [][]byte
-	for r.More() {
-		bodies = append(bodies, r.Chunk())
-	}
-	if r.Err() != nil || len(bodies) == 0 {
-		return status.Error(codes.InvalidArgument, "not a replica's message")
-	}
-	if from != 0 && sender != from {
-		return status.Errorf(codes.PermissionDenied, "message from %d on the stream of consenter %d", sender, from)
-	}
-	if !n.host.Knows(sender) {
-		return nil
-	}
-	for _, body := range bodies {
-		if err := n.receive(kind, sender, body); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (n *Node) receive(kind, sender uint64, body []byte) error {
-	switch kind {
-	case payloadSeal:
-		n.seals.receive(sender, body)
-		return nil
-	case payloadCore:
-	default:
-		return status.Errorf(codes.InvalidArgument, "message of kind %d", kind)
-	}
-	m, err := n.protocol.Decode(body)
-	if err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
-	}
-	select {
-	case n.messages <- bft.Received{From: sender, Message: m}:
-	default:
-	}
-	return nil
-}
-
-// payload is what Step gets of messages.
-func (n *Node) payload(kind uint64, bodies ...[]byte) proto.Message {
-	size := 16
-	for _, body := range bodies {
-		size += len(body) + 8
-	}
-	w := &bft.Writer{Bytes: make([]byte, 0, size)}
-	w.Uint(kind)
-	w.Uint(n.settings.ID)
-	for _, body := range bodies {
-		w.Chunk(body)
-	}
-	return wrapperspb.Bytes(w.Bytes)
-}
 
 // Run implements consensus.Consenter.
 func (n *Node) Run(ctx context.Context) error {
@@ -318,7 +244,7 @@ func (n *Node) submit(p consensus.Proposal) {
 	n.intake.Taken(p)
 	for waits, taken := true, 0; waits; taken++ {
 		digest := bft.TxDigest(p.Tx)
-		n.oracle.checked(digest, p.Config)
+		n.oracle.checked(digest, p)
 		if n.oracle.Known(digest) {
 			p.Settle(nil)
 		} else {
@@ -346,6 +272,11 @@ func (n *Node) take(in bft.Input) bft.Effects {
 	e := n.core.Step(time.Since(n.began)+1, in)
 	for _, o := range e.Apply {
 		n.oracle.applied(o.Entry)
+	}
+	for _, r := range e.Refused {
+		if errors.Is(r.Reason, bft.ErrOutdated) {
+			n.host.Refuse(r.Tx, r.Reason)
+		}
 	}
 	if n.logged.Load() < compactBytes {
 		n.replaced = false

@@ -97,8 +97,8 @@ func (o *oracle) Check(tx []byte) (config, ok bool) {
 }
 
 // checked notes what the orderer has checked before it submits it.
-func (o *oracle) checked(digest bft.Digest, config bool) {
-	o.verdicts.put(digest, verdict{sequence: o.settings.Bundle().Sequence, config: config, ok: true})
+func (o *oracle) checked(digest bft.Digest, p consensus.Proposal) {
+	o.verdicts.put(digest, verdict{sequence: p.Sequence, config: p.Config, ok: true})
 }
 
 func isConfig(tx []byte) bool { return protoutil.HeaderType(tx) == int32(commonpb.HeaderType_CONFIG) }

@@ -198,7 +198,10 @@ func (p *Replica) Sign(data []byte) []byte { return Sign(p.ID, data) }
 func (p *Replica) Verify(by bft.ID, data, signature []byte) bool { return Verify(by, data, signature) }
 
 // Check implements bft.Oracle.
-func (p *Replica) Check(tx []byte) (config, ok bool) { return tx[0] == '=', tx[0] != '!' }
+func (p *Replica) Check(tx []byte) (config, ok bool) {
+	outdated := tx[len(tx)-1] == '~' && slices.ContainsFunc(p.entries, func(e *bft.Entry) bool { return e.Config })
+	return tx[0] == '=', tx[0] != '!' && !outdated
+}
 
 // Known implements bft.Oracle.
 func (p *Replica) Known(tx bft.Digest) bool {

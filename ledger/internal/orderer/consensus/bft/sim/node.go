@@ -28,8 +28,10 @@ type node struct {
 	state    []bft.Digest // after each applied entry
 	entries  []*bft.Entry
 	txs      map[bft.Digest]uint64 // where each transaction was applied first
+	coming   map[bft.Digest]bool   // transactions that the core has had applied, once the disk is done
 	durable  int                   // entries that are durably applied
 	members  []bft.ID
+	configs  int // that have come into force
 	fetching uint64
 	ahead    []*bft.Entry // executed after those of state
 }
@@ -74,8 +76,8 @@ func (n *node) crash() {
 func (n *node) rollBack(kept int) {
 	n.state, n.entries = n.state[:kept:kept], n.entries[:kept:kept]
 	n.durable = kept
-	n.txs = map[bft.Digest]uint64{}
-	n.members = n.w.group.Members
+	n.txs, n.coming = map[bft.Digest]uint64{}, map[bft.Digest]bool{}
+	n.members, n.configs = n.w.group.Members, 0
 	for i, e := range n.entries {
 		n.index(uint64(i)+1, e)
 	}
@@ -87,8 +89,9 @@ func (n *node) index(seq uint64, e *bft.Entry) {
 			n.txs[d] = seq
 		}
 	}
-	if e.Config {
+	if e.Config && n.w.holds(e.Txs[0], n.configs) {
 		n.members = membersOf(e.Txs[0], n.members)
+		n.configs++
 	}
 }
 
@@ -110,6 +113,13 @@ func (n *node) step(in bft.Input) {
 	if effects.Fault != nil && n.liar == nil {
 		w.fail("%d stops: %s", n.id, effects.Fault)
 		return
+	}
+	for _, o := range effects.Apply {
+		if o.Entry != nil {
+			for _, id := range o.Entry.IDs() {
+				n.coming[id] = true
+			}
+		}
 	}
 	if w.steps%64 == 0 && n.liar == nil {
 		n.checkBounds()

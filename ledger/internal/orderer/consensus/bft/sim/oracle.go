@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -22,11 +23,11 @@ func (o oracle) Verify(by bft.ID, data, signature []byte) bool {
 
 // Check implements bft.Oracle.
 func (o oracle) Check(tx []byte) (config, ok bool) {
-	return len(tx) > 0 && tx[0] == '=', o.n.w.submitted[bft.TxDigest(tx)] != nil
+	return len(tx) > 0 && tx[0] == '=', o.n.w.submitted[bft.TxDigest(tx)] != nil && o.n.w.holds(tx, o.n.configs)
 }
 
 // Known implements bft.Oracle.
-func (o oracle) Known(tx bft.Digest) bool { return o.n.txs[tx] != 0 }
+func (o oracle) Known(tx bft.Digest) bool { return o.n.txs[tx] != 0 || o.n.coming[tx] }
 
 // sign is FNV-1a with a secret, which is cheap; liars in here do not look for collisions.
 func sign(id bft.ID, data []byte) []byte {
@@ -49,6 +50,44 @@ func configOf(number int, members []bft.ID) []byte {
 		text += fmt.Sprintf(" %d", id)
 	}
 	return []byte(text)
+}
+
+// rivalOf is another one that is to follow the same configuration.
+func rivalOf(number int, members []bft.ID) []byte {
+	first, rest, _ := strings.Cut(string(configOf(number, members)), " ")
+	return []byte(first + "' " + rest)
+}
+
+// outdatedBy is a transaction that holds until there are so many configurations.
+func outdatedBy(number, configs int) []byte { return fmt.Appendf(nil, "old%d<%d", number, configs) }
+
+// holds reports whether a transaction may be ordered after so many configurations.
+func (w *world) holds(tx []byte, configs int) bool {
+	since, until := span(tx)
+	return !w.plan.rivals || since <= configs && configs < until
+}
+
+// span is from how many configurations on, and until how many, a transaction holds. A configuration follows only the one
+// before it.
+func span(tx []byte) (since, until int) {
+	text := string(tx)
+	if _, limit, is := strings.Cut(text, "<"); is {
+		return 0, number(limit)
+	}
+	if name, is := strings.CutPrefix(text, "="); is {
+		name, _, _ = strings.Cut(name, " ")
+		since = number(strings.TrimSuffix(name, "'"))
+		return since, since + 1
+	}
+	return 0, math.MaxInt
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err) // the plan has spelt it
+	}
+	return n
 }
 
 // membersOf reads it; nobody: they stay as they are.

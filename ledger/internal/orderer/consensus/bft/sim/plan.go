@@ -21,6 +21,7 @@ type plan struct {
 	liars    []bft.ID
 	groups   [][]bft.ID // memberships one after the other
 	ends     bool       // replicas crash where an epoch ends
+	rivals   bool       // configurations make others, and transactions that wait, invalid
 }
 
 // cut separates the replicas of a side from all others for a while.
@@ -54,9 +55,11 @@ func sometimes(rng *rand.Rand, one int) bool { return rng.IntN(one) == 0 }
 func upTo(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 
 // newPlan draws a schedule.
-func newPlan(rng *rand.Rand, liars, ends bool) plan {
+func newPlan(rng *rand.Rand, o Options) plan {
+	liars, ends := o.Liars, o.Ends
 	p := plan{
 		heal: 3*time.Second + upTo(rng, 9*time.Second), near: time.Millisecond, far: 5 * time.Millisecond, slowDisk: 3 * time.Millisecond,
+		rivals: o.Rivals,
 	}
 	if sometimes(rng, 2) {
 		p.loss = rng.Float64() * 0.2
@@ -220,6 +223,12 @@ func (w *world) arrange() {
 	}
 	for i, g := range p.groups[1:] {
 		w.client(p.configAt(i), configOf(i, g))
+		if p.rivals {
+			w.client(p.configAt(i)+upTo(rng, 200*time.Millisecond), rivalOf(i, g))
+			for k := range 1 + rng.IntN(4) {
+				w.client(p.configAt(i)+upTo(rng, 200*time.Millisecond), outdatedBy(10*i+k, i+1))
+			}
+		}
 	}
 }
 
@@ -246,7 +255,7 @@ func (w *world) client(at time.Duration, tx []byte) {
 	}
 	var try func()
 	try = func() {
-		if c.done {
+		if c.done || w.outdated(c) {
 			return
 		}
 		w.submitted[c.digest] = c

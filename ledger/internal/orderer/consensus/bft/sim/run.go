@@ -11,15 +11,18 @@ import (
 type Options struct {
 	Liars bool
 	// Ends has several epochs in every run, and replicas crash and links break where one ends.
-	Ends  bool
-	Trace func(format string, args ...any)
+	Ends bool
+	// Rivals has each configuration make another one invalid that is under way as well, and transactions.
+	Rivals bool
+	Trace  func(format string, args ...any)
 }
 
 // Run lets one random schedule happen and says what was wrong with it.
 func Run(p Protocol, seed uint64, options Options) error {
 	rng := rand.New(rand.NewPCG(seed, 0x51))
+	options.Liars = options.Liars && p.Liar != nil
 	w := &world{
-		protocol: p, rng: rng, plan: newPlan(rng, options.Liars && p.Liar != nil, options.Ends), trace: options.Trace,
+		protocol: p, rng: rng, plan: newPlan(rng, options), trace: options.Trace,
 		submitted: map[bft.Digest]*client{},
 	}
 	w.group = bft.Group{Members: w.plan.groups[0]}
@@ -31,7 +34,7 @@ func Run(p Protocol, seed uint64, options Options) error {
 	for id := bft.ID(1); id <= last; id++ {
 		n := &node{
 			w: w, id: id, offset: upTo(rng, time.Hour), rate: 0.8 + rng.Float64()*0.4,
-			txs: map[bft.Digest]uint64{}, members: w.group.Members,
+			txs: map[bft.Digest]uint64{}, coming: map[bft.Digest]bool{}, members: w.group.Members,
 		}
 		w.nodes = append(w.nodes, n)
 	}

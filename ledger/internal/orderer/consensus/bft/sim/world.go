@@ -60,6 +60,7 @@ type world struct {
 	submitted map[bft.Digest]*client
 	clients   []*client
 	members   []bft.ID // after the last entry in order
+	configs   int      // that are in force by then
 
 	steps int
 	err   error
@@ -168,24 +169,35 @@ func (w *world) run() error {
 // settled reports whether all correct members have all that was submitted.
 func (w *world) settled() bool {
 	for _, c := range w.clients {
-		if !c.done || c.core != nil && !c.accepted {
+		if w.waits(c) {
 			return false
 		}
 	}
 	for _, id := range w.members {
 		n := w.nodes[id-1]
-		if n.liar == nil && (!n.up || len(n.state) < len(w.order)) {
+		if n.liar == nil && (!n.up || len(n.state) < len(w.order) || w.plan.rivals && n.core.View().Pending > 0) {
 			return false
 		}
 	}
 	return true
 }
 
+// waits reports whether a client has not been told of its transaction, which may still be ordered.
+func (w *world) waits(c *client) bool {
+	return !w.outdated(c) && (!c.done || c.core != nil && !c.accepted)
+}
+
+// outdated reports whether a configuration has made a client's transaction invalid before it was ordered.
+func (w *world) outdated(c *client) bool {
+	_, until := span(c.tx)
+	return w.plan.rivals && !c.done && until <= w.configs
+}
+
 func (w *world) standing() string {
 	text := ""
 	left := 0
 	for _, c := range w.clients {
-		if !c.done || c.core != nil && !c.accepted {
+		if w.waits(c) {
 			left++
 		}
 	}
@@ -225,8 +237,11 @@ func (w *world) applied(n *node, seq uint64, entry *bft.Entry, state bft.Digest)
 		w.checkAccepted(c, seq)
 	}
 	if entry.Config {
-		w.members = membersOf(entry.Txs[0], w.members)
-		w.plan.joins(w, w.members)
+		if w.holds(entry.Txs[0], w.configs) {
+			w.configs++
+			w.members = membersOf(entry.Txs[0], w.members)
+			w.plan.joins(w, w.members)
+		}
 		for _, c := range w.clients {
 			if c.core != nil {
 				c.core.Regroup(bft.Group{Epoch: seq, Members: w.members})

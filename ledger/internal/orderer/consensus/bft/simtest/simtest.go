@@ -46,8 +46,10 @@ func Schedules(t *testing.T, protocol sim.Protocol, folder string) {
 	}
 }
 
-// optionsOf has every fourth schedule be one of several epochs.
-func optionsOf(seed uint64) sim.Options { return sim.Options{Liars: true, Ends: seed%4 == 0} }
+// optionsOf has every fourth schedule be one of several epochs, and half of these have configurations that compete.
+func optionsOf(seed uint64) sim.Options {
+	return sim.Options{Liars: true, Ends: seed%4 == 0, Rivals: seed%8 == 0}
+}
 
 // mutantRuns is how many schedules have to find a mutant.
 const mutantRuns = 3000

@@ -86,7 +86,8 @@ type Core struct {
 	batchAt  bft.Time          // when this leader makes an entry of what it has; 0: nothing waits
 
 	applied  uint64
-	closed   bool // the entry at applied is a configuration, whose checkpoint is not stable yet
+	here     uint64 // the state is durable up to there
+	closed   bool   // the entry at applied is a configuration, whose checkpoint is not stable yet
 	stable   Stable
 	settled  uint64   // slots up to it are forgotten
 	fetching uint64   // sequence number of the checkpoint that is being fetched; 0: none
@@ -126,7 +127,7 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 		slots: map[uint64]*slot{}, early: map[uint64]*Order{}, ran: map[uint64]bft.Digest{}, places: map[bft.Digest]uint64{},
 		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, replied: map[bft.ID]bft.Time{},
 		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}),
-		applied: state.Applied, closed: state.Closed, final: state.Applied, executed: state.Applied,
+		applied: state.Applied, here: state.Applied, closed: state.Closed, final: state.Applied, executed: state.Applied,
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
 	c.tip = Beginning(c.group.Epoch)

@@ -20,6 +20,7 @@ var Mutants = map[string]func(*rules){
 	"a history with gaps":                        func(r *rules) { r.gapless = false },
 	"responses without a signature":              func(r *rules) { r.signedResponses = false },
 	"responses of another history count":         func(r *rules) { r.sameHistory = false },
+	"what waits is not checked again":            func(r *rules) { r.recheck = false },
 	"transactions without a signature":           func(r *rules) { r.signedClients = false },
 	"no high mark":                               func(r *rules) { r.highMark = false },
 	"certificates of clients without proof":      func(r *rules) { r.provenCommits = false },

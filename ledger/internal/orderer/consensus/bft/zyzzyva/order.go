@@ -59,7 +59,7 @@ func (c *Core) highest() uint64 {
 // propose orders what waits, as long as this replica leads and may have more under way.
 func (c *Core) propose() {
 	c.batchAt = 0
-	for c.leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.last >= c.stable.Seq {
+	for c.leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.last >= c.stable.Seq && c.configured() {
 		seq := c.last + 1
 		if seq > c.stable.Seq+c.cfg.Window || c.cfg.Overlap > 0 && seq > c.applied+c.cfg.Overlap {
 			return
@@ -258,9 +258,10 @@ func (c *Core) submit(tx []byte) {
 	digest := bft.TxDigest(tx)
 	config, ok := c.oracle.Check(tx)
 	switch {
+	case c.answered(tx, digest): // a configuration since may not allow it
 	case !ok:
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: ErrInvalid})
-	case c.answered(tx, digest), c.pending.Has(digest):
+	case c.pending.Has(digest):
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
 	default:

@@ -20,6 +20,7 @@ type rules struct {
 	signedResponses bool // the signatures under a certificate are verified
 	sameHistory     bool // responses count for the history that they name
 	signedClients   bool // an entry's transactions are checked
+	recheck         bool // what waits is checked again in each epoch
 	highMark        bool // what is beyond the window is dropped
 	provenCommits   bool // certificates that clients bring are verified
 	signedChanges   bool // the signatures of view changes are verified
@@ -43,7 +44,7 @@ func sound() rules {
 		quorum: bft.Group.Quorum, weak: bft.Group.Weak, all: func(g bft.Group) int { return len(g.Members) },
 		support:           func(g bft.Group, changes int) int { return changes - g.Faulty() },
 		latestCertificate: true, onlyLeader: true, firstOrder: true, gapless: true, signedResponses: true, sameHistory: true,
-		signedClients: true, highMark: true, provenCommits: true, signedChanges: true, enoughChanges: true,
+		signedClients: true, recheck: true, highMark: true, provenCommits: true, signedChanges: true, enoughChanges: true,
 		distinctChanges: true, quorumConfirms: true, undo: true, sameState: true, durableAccept: true, durableLocal: true,
 		durableView: true, durableConfirm: true, forwardOnly: true, accuseFirst: true, proof: true, doubling: true,
 	}
