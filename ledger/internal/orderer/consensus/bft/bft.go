@@ -47,8 +47,11 @@ type Synced struct {
 	Members []ID
 }
 
-// Fetched answers a Fetch: the state is now that of the certificate at Seq, durably.
-type Fetched struct{ Seq uint64 }
+// Fetched answers a Fetch: the state is now that of the certificate at Seq, durably. Known has its transactions.
+type Fetched struct {
+	Seq  uint64
+	Past []Digest // transactions that the state has not, and has no more use for
+}
 
 func (Submit) input()   {}
 func (Received) input() {}

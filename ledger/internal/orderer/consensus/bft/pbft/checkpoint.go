@@ -181,7 +181,8 @@ func (c *Core) fetch() {
 	c.collect()
 }
 
-func (c *Core) fetched(seq uint64) {
+func (c *Core) fetched(in bft.Fetched) {
+	seq := in.Seq
 	if seq != c.fetching {
 		return
 	}
@@ -189,6 +190,7 @@ func (c *Core) fetched(seq uint64) {
 	c.last = max(c.last, seq)
 	c.suspect.Progress()
 	c.pending.Drop(c.oracle.Known)
+	c.pending.Forget(in.Past)
 	c.here = max(c.here, seq)
 	c.recheck()
 	c.collect()

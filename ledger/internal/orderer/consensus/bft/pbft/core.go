@@ -149,7 +149,7 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	case bft.Synced:
 		c.synced(in)
 	case bft.Fetched:
-		c.fetched(in.Seq)
+		c.fetched(in)
 	case bft.Tick:
 	}
 	c.applyDecided()

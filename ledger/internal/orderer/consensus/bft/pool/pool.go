@@ -139,6 +139,15 @@ func (p *Pool) Drop(known func(bft.Digest) bool) {
 	}
 }
 
+// Forget drops transactions that need not be ordered.
+func (p *Pool) Forget(txs []bft.Digest) {
+	for _, id := range txs {
+		if at := p.byID[id]; at != nil {
+			p.remove(at)
+		}
+	}
+}
+
 // Recheck forgets what the configuration in force does not allow, and names it.
 func (p *Pool) Recheck(oracle bft.Oracle) (refused []bft.Refusal) {
 	for at := p.items.Front(); at != nil; {

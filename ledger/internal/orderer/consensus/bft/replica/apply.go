@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"time"
 
@@ -44,7 +43,7 @@ func (n *Node) applyAll(ctx context.Context) error {
 		case <-timer.C():
 			block := timer.Block()
 			if number, txs := n.host.Open(); number == block && txs > 0 {
-				n.input(ctx, bft.Submit{Tx: cutOf(block)})
+				n.tell(ctx, news{in: bft.Submit{Tx: cutOf(block)}})
 				timer.Again() // until it is cut
 			}
 		}
@@ -60,9 +59,9 @@ func (n *Node) cutAfter() (after time.Duration) {
 	return after
 }
 
-func (n *Node) input(ctx context.Context, in bft.Input) {
+func (n *Node) tell(ctx context.Context, what news) {
 	select {
-	case n.inputs <- in:
+	case n.inputs <- what:
 	case <-ctx.Done():
 	}
 }
@@ -113,7 +112,7 @@ func (n *Node) apply(ctx context.Context, ordered []bft.Ordered) error {
 			return err
 		}
 		members := slices.Sorted(slices.Values(n.host.Members()))
-		n.input(ctx, bft.Synced{Seq: last.Seq, State: state, Members: members})
+		n.tell(ctx, news{in: bft.Synced{Seq: last.Seq, State: state, Members: members}})
 	}
 	return nil
 }
@@ -143,32 +142,6 @@ func (n *Node) stateOf(height uint64) (state bft.Digest, err error) {
 	binary.BigEndian.PutUint64(state[:8], height)
 	copy(state[8:], protoutil.BlockHeaderHash(block.Header))
 	return state, nil
-}
-
-// fetch takes the blocks over that others have sealed.
-func (n *Node) fetch(ctx context.Context, cert bft.Certificate) error {
-	height := binary.BigEndian.Uint64(cert.State[:8])
-	log.Infof("[channel: %s] Fetching up to %d blocks, entry %d", n.settings.Channel, height, cert.Seq)
-	if err := n.host.CatchUp(ctx, height); err != nil {
-		return err
-	}
-	n.learn()
-	n.seals.skip(n.host.Height())
-	if n.host.Height() > height {
-		return fmt.Errorf("the ledger has %d blocks, the checkpoint after entry %d has %d", n.host.Height(), cert.Seq, height)
-	}
-	state, err := n.stateOf(height)
-	if err != nil {
-		return err
-	}
-	if state != cert.State {
-		return fmt.Errorf("block %d is another one than that of a quorum after entry %d", height-1, cert.Seq)
-	}
-	if err := n.host.Sync(); err != nil {
-		return err
-	}
-	n.input(ctx, bft.Fetched{Seq: cert.Seq})
-	return nil
 }
 
 // A cut is a transaction of the orderers' own: the end of one block. No envelope begins with this byte.

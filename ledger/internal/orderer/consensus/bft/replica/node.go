@@ -57,7 +57,7 @@ type Node struct {
 
 	intake     *consensus.Intake
 	messages   chan bft.Received
-	inputs     chan bft.Input // of the applier
+	inputs     chan news // of the applier
 	disk       *queue[bft.Effects]
 	work       *queue[work]
 	saturation ops.Saturation
@@ -71,6 +71,12 @@ type Node struct {
 	leader   uint64
 	wasIn    bool // it has been a member
 	replaced bool // the log is being begun anew
+}
+
+// news is for the goroutine that steps.
+type news struct {
+	in       bft.Input
+	imported []bft.Digest // transactions that others' blocks have brought
 }
 
 // work is for the goroutine that applies.
@@ -92,7 +98,7 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 	}
 	n := &Node{
 		settings: s, host: host, protocol: protocol, log: l, records: records,
-		intake: consensus.NewIntake(), messages: make(chan bft.Received, queuedMessages), inputs: make(chan bft.Input, queuedMessages),
+		intake: consensus.NewIntake(), messages: make(chan bft.Received, queuedMessages), inputs: make(chan news, queuedMessages),
 		disk: newQueue[bft.Effects](), work: newQueue[work](),
 	}
 	if n.deadline, err = newDeadline(); err != nil {
@@ -226,9 +232,10 @@ func (n *Node) step(ctx context.Context) error {
 		case p := <-n.intake.C():
 			n.saturation.Work()
 			n.submit(p)
-		case in := <-n.inputs:
+		case heard := <-n.inputs:
 			n.saturation.Work()
-			n.take(in)
+			n.oracle.remember(heard.imported)
+			n.take(heard.in)
 		case <-n.deadline.far.C:
 			n.saturation.Work()
 			n.take(bft.Tick{})

@@ -124,7 +124,11 @@ func (o *oracle) applied(e *bft.Entry) {
 	if e == nil {
 		return
 	}
-	for _, id := range e.IDs() {
+	o.remember(e.IDs())
+}
+
+func (o *oracle) remember(txs []bft.Digest) {
+	for _, id := range txs {
 		o.known.put(id, struct{}{})
 	}
 }

@@ -256,7 +256,8 @@ func (c *Core) fetch() {
 	c.collect()
 }
 
-func (c *Core) fetched(seq uint64) {
+func (c *Core) fetched(in bft.Fetched) {
+	seq := in.Seq
 	if seq != c.fetching {
 		return
 	}
@@ -264,6 +265,7 @@ func (c *Core) fetched(seq uint64) {
 	c.final = max(c.final, seq)
 	c.suspect.Progress()
 	c.pending.Drop(c.oracle.Known)
+	c.pending.Forget(in.Past)
 	c.here = max(c.here, seq)
 	c.recheck()
 	c.collect()
