@@ -185,5 +185,8 @@ func (o oracle) Check(tx []byte) (config, ok bool) {
 	return false, ycsb.Check(tx, o.w.r.suite.Requests)
 }
 
+// Mark implements bft.Oracle.
+func (oracle) Mark([]byte) bool { return false }
+
 // Known implements bft.Oracle. The table of clients' last numbers keeps what is ordered twice from being executed twice.
 func (oracle) Known(bft.Digest) bool { return false }

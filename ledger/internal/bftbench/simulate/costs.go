@@ -281,4 +281,5 @@ type noProofs struct{}
 func (noProofs) Sign([]byte) []byte                 { return nil }
 func (noProofs) Verify(bft.ID, []byte, []byte) bool { return true }
 func (noProofs) Check([]byte) (config, ok bool)     { return false, true }
+func (noProofs) Mark([]byte) bool                   { return false }
 func (noProofs) Known(bft.Digest) bool              { return false }

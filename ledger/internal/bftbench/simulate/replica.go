@@ -354,5 +354,8 @@ func (s simulated) Verify(bft.ID, []byte, []byte) bool {
 // Check implements bft.Oracle: the batch stage has verified what it has to.
 func (simulated) Check([]byte) (config, ok bool) { return false, true }
 
+// Mark implements bft.Oracle.
+func (simulated) Mark([]byte) bool { return false }
+
 // Known implements bft.Oracle.
 func (simulated) Known(bft.Digest) bool { return false }

@@ -204,6 +204,8 @@ type Oracle interface {
 	// Check reports whether a client whom the configuration in force allows has signed the transaction, and whether it is a
 	// configuration, which has to follow that one.
 	Check(tx []byte) (config, ok bool)
+	// Mark reports whether the transaction is one of the replicas' own, of which an entry has one at most.
+	Mark(tx []byte) bool
 	// Known reports whether the state has this transaction already.
 	Known(tx Digest) bool
 }

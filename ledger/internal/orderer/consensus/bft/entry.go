@@ -64,15 +64,19 @@ func (e *Entry) Size() int {
 }
 
 // Proper reports whether a leader may order the entry, in which there is room for so many transactions and bytes: it is not
-// empty, its clients have signed it, and a configuration is alone.
+// empty, its clients have signed it, a configuration is alone, and there is one mark at most.
 func (e *Entry) Proper(oracle Oracle, txs, bytes int) bool {
 	if len(e.Txs) == 0 || e.Config && len(e.Txs) > 1 || len(e.Txs) > txs || len(e.Txs) > 1 && e.Size() > bytes {
 		return false
 	}
+	marks := 0
 	for _, tx := range e.Txs {
 		if config, ok := oracle.Check(tx); !ok || config != e.Config {
 			return false
 		}
+		if oracle.Mark(tx) {
+			marks++
+		}
 	}
-	return true
+	return marks <= 1
 }

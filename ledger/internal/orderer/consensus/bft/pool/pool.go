@@ -169,16 +169,18 @@ func allowed(oracle bft.Oracle, it *Item) bool {
 // Batch is the next entry; nil: nothing waits.
 func (p *Pool) Batch(oracle bft.Oracle) *bft.Entry {
 	e := &bft.Entry{}
-	size := 0
+	size, marked := 0, false
 	for at := p.shelf.Front(); at != nil && len(e.Txs) < p.limits.BatchTxs; at = p.shelf.Front() {
 		it := at.Value.(*Item)
 		if oracle.Known(it.Digest) {
 			p.remove(p.byID[it.Digest])
 			continue
 		}
-		if len(e.Txs) > 0 && (it.Config || size+len(it.Tx) > p.limits.BatchBytes) {
+		mark := oracle.Mark(it.Tx)
+		if len(e.Txs) > 0 && (it.Config || mark && marked || size+len(it.Tx) > p.limits.BatchBytes) {
 			break
 		}
+		marked = marked || mark
 		p.shelf.Remove(at)
 		it.waits = nil
 		e.Add(it.Tx, it.Digest)

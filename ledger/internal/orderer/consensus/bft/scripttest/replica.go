@@ -203,6 +203,9 @@ func (p *Replica) Check(tx []byte) (config, ok bool) {
 	return tx[0] == '=', tx[0] != '!' && !outdated
 }
 
+// Mark implements bft.Oracle.
+func (p *Replica) Mark(tx []byte) bool { return tx[0] == '|' }
+
 // Known implements bft.Oracle.
 func (p *Replica) Known(tx bft.Digest) bool {
 	return slices.ContainsFunc(p.entries, func(e *bft.Entry) bool {

@@ -18,7 +18,7 @@
 //	show                                   where all stand
 //
 // A transaction =1,2,3 is a configuration with these members; one that begins with ! no client has signed;
-// one that ends with ~ is allowed until there is a configuration.
+// one that ends with ~ is allowed until there is a configuration; one that begins with | is a mark.
 //
 // The output is what is new: what a replica has applied, what it has executed ahead in round brackets, its view, and what
 // the client accepts. Rewrite with -rewrite.

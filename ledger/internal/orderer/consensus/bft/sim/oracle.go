@@ -26,6 +26,9 @@ func (o oracle) Check(tx []byte) (config, ok bool) {
 	return len(tx) > 0 && tx[0] == '=', o.n.w.submitted[bft.TxDigest(tx)] != nil && o.n.w.holds(tx, o.n.configs)
 }
 
+// Mark implements bft.Oracle.
+func (o oracle) Mark([]byte) bool { return false }
+
 // Known implements bft.Oracle.
 func (o oracle) Known(tx bft.Digest) bool { return o.n.txs[tx] != 0 || o.n.coming[tx] }
 
