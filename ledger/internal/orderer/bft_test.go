@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -169,6 +170,33 @@ func TestABlockNeedsAQuorum(t *testing.T) {
 func TestReplicasGoOnWithoutTheirLeader(t *testing.T) {
 	for _, consenter := range []string{"bft", "zyzzyva"} {
 		t.Run(consenter, func(t *testing.T) { goOnWithoutLeader(t, consenter) })
+	}
+}
+
+// TestWhatWaitsOutlivesTheLeader: a client need not send it again.
+func TestWhatWaitsOutlivesTheLeader(t *testing.T) {
+	for _, consenter := range []string{"bft", "zyzzyva"} {
+		t.Run(consenter, func(t *testing.T) {
+			c := newCluster(t, agreeingBy(consenter, 4))
+			var end [4]func(os.Signal)
+			for i := range 4 {
+				end[i] = c.spawn(i)
+			}
+			for i := range 4 {
+				c.orderAt(i, fmt.Sprint("before ", i))
+			}
+			end[0](syscall.SIGKILL)
+			var clients sync.WaitGroup
+			for i := 1; i < 4; i++ {
+				env := c.message(ch, fmt.Sprint("after ", i))
+				clients.Go(func() {
+					if r, err := c.broadcast(context.Background(), i, env); assert.NoError(t, err) {
+						assert.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
+					}
+				})
+			}
+			clients.Wait()
+		})
 	}
 }
 

@@ -150,7 +150,7 @@ func (n *Node) Down(address string) {
 				continue
 			}
 			part.Unreachable(id)
-			if part.Leader() == id {
+			if part.Leader() == id && !ch.kind.Keeps {
 				ch.waiting.refuseAll(errConnection)
 			}
 		}
