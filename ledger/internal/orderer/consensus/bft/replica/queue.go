@@ -23,15 +23,12 @@ func (q *queue[T]) put(item T) {
 	q.filled.Signal()
 }
 
-// take waits for items; none: the queue is closed.
+// take waits for items; none: the queue is closed, and all that was put before has been taken.
 func (q *queue[T]) take() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.items) == 0 && !q.closed {
 		q.filled.Wait()
-	}
-	if q.closed {
-		return nil
 	}
 	items := q.items
 	q.items = nil
