@@ -42,18 +42,8 @@ func TestCatchingUpLeavesAnOrdererThatSendsNothing(t *testing.T) {
 		c.orderAt(0, fmt.Sprint("tx", i))
 	}
 	stop()
-	cfg, err := nodeconfig.Load(c.config(1), nodeconfig.RoleOrderer)
-	require.NoError(t, err)
-	certificate, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
-	require.NoError(t, err)
-	listener, err := net.Listen("tcp", c.node(1).Address)
-	require.NoError(t, err)
 	h := &hanging{}
-	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&certificate)),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second})) // it answers pings
-	ordererpb.RegisterAtomicBroadcastServer(server, h)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
+	c.impersonate(1, h)
 
 	behind := c.open(2)
 	defer func() { require.NoError(t, behind.close()) }()
@@ -66,4 +56,69 @@ func TestCatchingUpLeavesAnOrdererThatSendsNothing(t *testing.T) {
 		assert.GreaterOrEqual(t, behind.channels[ch].Height(), height)
 	}
 	assert.Positive(t, h.asked.Load())
+}
+
+// trickling sends another orderer's blocks, one a second.
+type trickling struct {
+	ordererpb.UnimplementedAtomicBroadcastServer
+	c *testCluster
+}
+
+func (s *trickling) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
+	for number := uint64(1); ; number++ {
+		blocks, err := s.c.blocks(0, ch, number, number)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+		if err := stream.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Block{Block: blocks[0]}}); err != nil {
+			return err
+		}
+	}
+}
+
+// TestCatchingUpLeavesAnOrdererThatTrickles its blocks: the next one goes on from there.
+func TestCatchingUpLeavesAnOrdererThatTrickles(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { o.Mode, o.MaxMessageCount = "block", 1 })
+	c.start(0)
+	stop := c.start(1)
+	const blocks = 20
+	for i := range blocks {
+		c.orderAt(0, fmt.Sprint("tx", i))
+	}
+	stop()
+	c.impersonate(1, &trickling{c: c})
+
+	node := c.open(2)
+	defer func() { require.NoError(t, node.close()) }()
+	behind := node.channels[ch]
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	seek := &ordererpb.SeekInfo{Start: seekNumber(1), Stop: seekNumber(blocks)}
+	require.Error(t, behind.importWhile(ctx, c.node(1).Address, seek, func() bool { return behind.Height() <= blocks }))
+	taken := behind.Height()
+	assert.Greater(t, taken, uint64(2), "what it sent is kept")
+	assert.Less(t, taken, uint64(blocks/2))
+	require.NoError(t, behind.CatchUp(ctx, blocks+1))
+	assert.EqualValues(t, blocks+1, behind.Height())
+}
+
+// impersonate has another server answer at an orderer's address.
+func (c *testCluster) impersonate(i int, answers ordererpb.AtomicBroadcastServer) {
+	c.t.Helper()
+	cfg, err := nodeconfig.Load(c.config(i), nodeconfig.RoleOrderer)
+	require.NoError(c.t, err)
+	certificate, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+	require.NoError(c.t, err)
+	listener, err := net.Listen("tcp", c.node(i).Address)
+	require.NoError(c.t, err)
+	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&certificate)),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second})) // it answers pings
+	ordererpb.RegisterAtomicBroadcastServer(server, answers)
+	go func() { _ = server.Serve(listener) }()
+	c.t.Cleanup(server.Stop)
 }

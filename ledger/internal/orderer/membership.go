@@ -108,9 +108,9 @@ func (ch *channel) followOne(ctx context.Context, address string) error {
 }
 
 // importWhile appends an orderer's blocks for as long as it has more of them and they are wanted. One that sends none is
-// left: it may be frozen, or want to keep this orderer waiting.
+// left: it may be frozen. So is any other after a while, for one that wants to keep this orderer behind may send some.
 func (ch *channel) importWhile(ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, followTurn)
 	defer cancel()
 	silent := time.AfterFunc(followSilence, cancel)
 	defer silent.Stop()
@@ -128,6 +128,7 @@ func (ch *channel) importWhile(ctx context.Context, address string, seek *ordere
 const (
 	followPause   = 200 * time.Millisecond
 	followSilence = 3 * time.Second
+	followTurn    = 5 * time.Second // of one source; the next goes on from there
 )
 
 // named reports whether this orderer is a consenter and has not been removed. Every orderer of an external log is one.
