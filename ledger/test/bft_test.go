@@ -13,7 +13,11 @@ import (
 )
 
 // bft are the options of a network whose four orderers go on while one of them lies or is away.
-var bft = []string{"--consenter", "bft", "--orderers", "4", "--peers-per-org", "1", "--chaincode", kv}
+var bft = fourBy("bft")
+
+func fourBy(consenter string) []string {
+	return []string{"--consenter", consenter, "--orderers", "4", "--peers-per-org", "1", "--chaincode", kv}
+}
 
 // TestReplicasUnderLoad kills and freezes each orderer in turn, the leader among them, while clients write to a few keys.
 func TestReplicasUnderLoad(t *testing.T) {
@@ -111,7 +115,13 @@ func TestReplicasAfterAPowerCut(t *testing.T) {
 // TestReplicasChangeUnderLoad adds a fifth orderer, kills one of the old ones and the leader, gives one another
 // certificate, removes one, and the leader, while clients write.
 func TestReplicasChangeUnderLoad(t *testing.T) {
-	g := newGrid(t, bft...)
+	for _, consenter := range []string{"bft", "zyzzyva"} {
+		t.Run(consenter, func(t *testing.T) { changeUnderLoad(newGrid(t, fourBy(consenter)...)) })
+	}
+}
+
+func changeUnderLoad(g *grid) {
+	t := g.t
 	w := g.load("--chaincode", "kv", "--clients", "6", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 	g.progress("peer0-org1", 50)
 	fifth := g.addOrderer()

@@ -76,8 +76,8 @@ func encodeBFT(g *Genesis, group *commonpb.ConfigGroup) []byte {
 	return mustMarshal(&bftDefaults)
 }
 
-// patchBFT adds, removes or changes a consenter, and has the policy for blocks name those that there are then.
-func patchBFT(orderer *commonpb.ConfigGroup, c *ConsenterPatch, fresh *etcdraftpb.Consenter) error {
+// changeBFT adds, removes or changes a consenter, and has the policy for blocks name those that there are then.
+func changeBFT(orderer *commonpb.ConfigGroup, c *ConsenterPatch, fresh *etcdraftpb.Consenter) error {
 	var orderers commonpb.Orderers
 	if err := get(orderer, keyOrderers, &orderers); err != nil {
 		return err

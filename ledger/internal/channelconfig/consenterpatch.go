@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -33,18 +34,13 @@ func (p *Patch) consenters(orderer *commonpb.ConfigGroup) error {
 		return nil
 	}
 	var kind ordererpb.ConsensusType
-	var metadata etcdraftpb.ConfigMetadata
 	if err := get(orderer, keyConsensusType, &kind); err != nil {
 		return err
 	}
-	switch kind.Type {
-	case BFT:
-	case Raft:
-		if err := protoutil.Unmarshal(kind.Metadata, &metadata); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("%w: consenters: the channel is ordered by %s; %s and %s are accepted", ErrInvalid, kind.Type, Raft, BFT)
+	change := consensusTypes[kind.Type].change
+	if change == nil {
+		accepted := strings.Join(typesWithConsenters(), ", ")
+		return fmt.Errorf("%w: consenters: the channel is ordered by %s; %s are accepted", ErrInvalid, kind.Type, accepted)
 	}
 	for _, c := range p.Consenters {
 		host, port, err := net.SplitHostPort(c.Address)
@@ -52,24 +48,11 @@ func (p *Patch) consenters(orderer *commonpb.ConfigGroup) error {
 		if err != nil || convErr != nil {
 			return fmt.Errorf("%w: consenter %q: host:port is accepted", ErrInvalid, c.Address)
 		}
-		at := slices.IndexFunc(metadata.Consenters, func(old *etcdraftpb.Consenter) bool { return ConsenterAddress(old) == c.Address })
 		fresh := &etcdraftpb.Consenter{Host: host, Port: uint32(number), ServerTlsCert: []byte(c.TLSCert), ClientTlsCert: []byte(c.TLSCert)}
 		if c.ClientTLSCert != "" {
 			fresh.ClientTlsCert = []byte(c.ClientTLSCert)
 		}
-		if kind.Type == BFT {
-			err = patchBFT(orderer, &c, fresh)
-		} else if err = c.fits(at >= 0); err == nil {
-			switch {
-			case c.Remove:
-				metadata.Consenters = slices.Delete(metadata.Consenters, at, at+1)
-			case at >= 0:
-				metadata.Consenters[at] = fresh
-			default:
-				metadata.Consenters = append(metadata.Consenters, fresh)
-			}
-		}
-		if err != nil {
+		if err := change(orderer, &c, fresh); err != nil {
 			return err
 		}
 		if c.Rotate {
@@ -79,10 +62,43 @@ func (p *Patch) consenters(orderer *commonpb.ConfigGroup) error {
 			return err
 		}
 	}
-	if kind.Type == Raft {
-		kind.Metadata = mustMarshal(&metadata)
-		set(orderer, keyConsensusType, &kind)
+	return nil
+}
+
+// typesWithConsenters are the consensus types whose consenters come and go.
+func typesWithConsenters() (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(consensusTypes)) {
+		if consensusTypes[name].change != nil {
+			names = append(names, name)
+		}
 	}
+	return names
+}
+
+// changeRaft changes the consenters in the metadata of Raft.
+func changeRaft(orderer *commonpb.ConfigGroup, c *ConsenterPatch, fresh *etcdraftpb.Consenter) error {
+	var kind ordererpb.ConsensusType
+	var metadata etcdraftpb.ConfigMetadata
+	if err := get(orderer, keyConsensusType, &kind); err != nil {
+		return err
+	}
+	if err := protoutil.Unmarshal(kind.Metadata, &metadata); err != nil {
+		return err
+	}
+	at := slices.IndexFunc(metadata.Consenters, func(old *etcdraftpb.Consenter) bool { return ConsenterAddress(old) == c.Address })
+	if err := c.fits(at >= 0); err != nil {
+		return err
+	}
+	switch {
+	case c.Remove:
+		metadata.Consenters = slices.Delete(metadata.Consenters, at, at+1)
+	case at >= 0:
+		metadata.Consenters[at] = fresh
+	default:
+		metadata.Consenters = append(metadata.Consenters, fresh)
+	}
+	kind.Metadata = mustMarshal(&metadata)
+	set(orderer, keyConsensusType, &kind)
 	return nil
 }
 

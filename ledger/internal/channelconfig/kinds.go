@@ -32,6 +32,8 @@ type consensusType struct {
 	encode func(g *Genesis, group *commonpb.ConfigGroup) (metadata []byte)
 	// blocks is the policy BlockValidation; nil: any orderer's signature will do.
 	blocks func(g *Genesis) *commonpb.SignaturePolicyEnvelope
+	// change adds, removes or changes a consenter in the orderers' group; nil: consenters do not come and go.
+	change func(orderer *commonpb.ConfigGroup, c *ConsenterPatch, fresh *etcdraftpb.Consenter) error
 }
 
 var consensusTypes = map[string]consensusType{
@@ -44,6 +46,7 @@ var consensusTypes = map[string]consensusType{
 		encode: func(g *Genesis, _ *commonpb.ConfigGroup) []byte {
 			return mustMarshal(&etcdraftpb.ConfigMetadata{Consenters: g.Consenters, Options: g.RaftOptions})
 		},
+		change: changeRaft,
 	},
 	Kafka: {
 		decode: decodeBrokers,
@@ -58,8 +61,8 @@ var consensusTypes = map[string]consensusType{
 			return mustMarshal(&sequencerpb.Place{Address: g.Sequencer})
 		},
 	},
-	BFT:     {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters},
-	Zyzzyva: {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters},
+	BFT:     {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters, change: changeBFT},
+	Zyzzyva: {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters, change: changeBFT},
 }
 
 func unknownType(name string) error {

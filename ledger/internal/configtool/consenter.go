@@ -41,7 +41,8 @@ func (o *options) certifiedConsenter(use, short string, add bool) *cobra.Command
 	}
 	cmd.Flags().StringVar(&flags.tlsCert, "tls-cert", "", "its TLS certificate, PEM (default: of the orderer of that name in the network's folder)")
 	cmd.Flags().StringVar(&flags.clientTLSCert, "client-tls-cert", "", "the one that it shows as a client, PEM (default: the same)")
-	cmd.Flags().StringVar(&flags.identity, "identity", "", "the certificate that it signs with, PEM, of --consenter bft (default: of the orderer of that name)")
+	cmd.Flags().StringVar(&flags.identity, "identity", "",
+		"the certificate that it signs with, PEM, of --consenter bft and zyzzyva (default: of the orderer of that name)")
 	if add {
 		cmd.Flags().StringVar(&flags.mspID, "msp-id", "", "MSP id of its organisation (default: the only one that the channel's orderers have)")
 	}

@@ -284,5 +284,5 @@ func TestAnOrdererIsAddedAndGetsAnotherCertificate(t *testing.T) {
 	_, err := Init(o)
 	require.NoError(t, err)
 	_, err = AddOrderer(o.Dir)
-	assert.ErrorContains(t, err, "raft and bft are accepted")
+	assert.ErrorContains(t, err, "bft, raft, zyzzyva are accepted")
 }
