@@ -60,6 +60,49 @@ func TestBlocksNeedAQuorumOfConsenters(t *testing.T) {
 	}
 }
 
+// TestIdentitiesChangeOneAtATime, to those that the channel's authorities have issued: nobody could sign a block otherwise.
+func TestIdentitiesChangeOneAtATime(t *testing.T) {
+	for _, kind := range []string{BFT, Zyzzyva} {
+		t.Run(kind, func(t *testing.T) {
+			w, g := newWorld(t)
+			g.ConsensusType, g.Consenters = kind, nil
+			issue := func(authority *ca.Authority, name string, hosts ...string) string {
+				cert, _, err := authority.Issue(ca.Request{CommonName: name, Unit: "orderer", Hosts: hosts})
+				require.NoError(t, err)
+				return string(cert)
+			}
+			for i := range 4 {
+				name := fmt.Sprint("orderer", i)
+				tls, cert := []byte(issue(w["OrdererMSP"], name, "localhost")), []byte(issue(w["OrdererMSP"], name))
+				g.Consenters = append(g.Consenters, &etcdraftpb.Consenter{
+					Host: "127.0.0.1", Port: uint32(7050 + i), ClientTlsCert: tls, ServerTlsCert: tls,
+				})
+				g.Identities = append(g.Identities, GenesisIdentity{MSPID: "OrdererMSP", Cert: cert})
+			}
+			block, err := NewGenesis(g)
+			require.NoError(t, err)
+			b, err := FromBlock(block)
+			require.NoError(t, err)
+			c := &channel{world: w, t: t, bundle: b, signers: map[string]*identity.SigningIdentity{}}
+			patched := func(signs ...string) error {
+				var patch Patch
+				for i, identity := range signs {
+					patch.Consenters = append(patch.Consenters, ConsenterPatch{
+						Address: fmt.Sprint("127.0.0.1:", 7050+i), Rotate: true, TLSCert: string(g.Consenters[i].ServerTlsCert), Identity: identity,
+					})
+				}
+				_, err := b.Updated(c.update(patch, c.admins("OrdererMSP")...), time.Now())
+				return err
+			}
+			fresh := func() string { return issue(w["OrdererMSP"], "next") }
+			require.NoError(t, patched(fresh()))
+			require.ErrorContains(t, patched(fresh(), fresh(), fresh(), fresh()), "one at a time is accepted")
+			require.ErrorContains(t, patched(issue(w["Org1MSP"], "next")), "consenter 127.0.0.1:7050: its identity")
+			require.ErrorContains(t, patched(string(g.Identities[1].Cert)), "its identity: it is another consenter's")
+		})
+	}
+}
+
 func TestMalformedConsentersAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(orderer *commonpb.ConfigGroup, all *commonpb.Orderers){
 		"no consenters":   func(_ *commonpb.ConfigGroup, all *commonpb.Orderers) { all.ConsenterMapping = nil },

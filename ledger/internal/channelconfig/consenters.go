@@ -26,7 +26,7 @@ type Membership struct {
 // Change is what a new configuration does to the consenters: at most one of these is not 0.
 type Change struct {
 	Added, Removed uint64
-	Rotated        uint64 // the same consenter, with another certificate or at another address
+	Rotated        uint64 // the same consenter, with another certificate, TLS or of its identity, or at another address
 }
 
 // FirstMembership is the one of a channel's first configuration.
@@ -40,15 +40,16 @@ func FirstMembership(consenters []*etcdraftpb.Consenter) Membership {
 
 // Become gives the ids of the next consenters, and the one thing that has changed. It errs
 // where more than one is added, removed or replaced: two majorities without a common member could result.
-func (m Membership) Become(now, next []*etcdraftpb.Consenter) (Membership, Change, error) {
+func (m Membership) Become(nowBy, nextBy *Orderer) (Membership, Change, error) {
+	now, next := nowBy.Consenters, nextBy.Consenters
 	if len(m.IDs) != len(now) {
 		return m, Change{}, fmt.Errorf("%w: %d ids of %d consenters", ErrInvalid, len(m.IDs), len(now))
 	}
 	out := Membership{Next: m.Next, IDs: make([]uint64, len(next))}
 	stays := make([]bool, len(now))
 	var added []int
-	for i, c := range next {
-		at := slices.IndexFunc(now, func(old *etcdraftpb.Consenter) bool { return proto.Equal(old, c) })
+	for i := range next {
+		at := nextBy.unchanged(i, nowBy)
 		if at < 0 || stays[at] {
 			added = append(added, i)
 			continue
@@ -75,6 +76,24 @@ func (m Membership) Become(now, next []*etcdraftpb.Consenter) (Membership, Chang
 		return out, Change{Rotated: m.IDs[removed[0]]}, nil
 	}
 	return m, Change{}, fmt.Errorf("%w: it adds %d consenters and removes %d: one at a time is accepted", ErrInvalid, len(added), len(removed))
+}
+
+// unchanged is the place that a consenter had before, with the same addresses, certificates and identity; -1: none.
+func (o *Orderer) unchanged(at int, before *Orderer) int {
+	for i, old := range before.Consenters {
+		if proto.Equal(old, o.Consenters[at]) && bytes.Equal(before.identity(i), o.identity(at)) {
+			return i
+		}
+	}
+	return -1
+}
+
+// identity is what a consenter signs as; nil where the configuration does not say.
+func (o *Orderer) identity(at int) []byte {
+	if at >= len(o.Numbers) {
+		return nil
+	}
+	return o.Identities[o.Numbers[at]]
 }
 
 // sameConsenter reports whether a replaced entry is the same consenter: it keeps its address, or its
@@ -106,7 +125,8 @@ func (o *Orderer) ServerCertificate(address string) []byte {
 
 // checkConsenters refuses consenters that the others could not reach, tell apart or trust. Unchanged ones
 // are not checked again: their certificates may have expired since.
-func checkConsenters(now, next *Orderer, at time.Time) error {
+func (b *Bundle) checkConsenters(to *Bundle, at time.Time) error {
+	now, next := &b.Orderer, &to.Orderer
 	addresses, holders := map[string]bool{}, map[string]int{}
 	for _, c := range next.Consenters {
 		client, server := string(CertificateDER(c.ClientTlsCert)), string(CertificateDER(c.ServerTlsCert))
@@ -115,14 +135,17 @@ func checkConsenters(now, next *Orderer, at time.Time) error {
 			holders[server]++
 		}
 	}
-	for _, c := range next.Consenters {
+	for i, c := range next.Consenters {
 		address := ConsenterAddress(c)
 		if c.Host == "" || c.Port == 0 || c.Port > 65535 || addresses[address] {
 			return fmt.Errorf("%w: consenter %q: an address host:port of its own is accepted", ErrInvalid, address)
 		}
 		addresses[address] = true
-		if slices.ContainsFunc(now.Consenters, func(old *etcdraftpb.Consenter) bool { return proto.Equal(old, c) }) {
+		if next.unchanged(i, now) >= 0 {
 			continue
+		}
+		if err := b.checkIdentity(to, i, at); err != nil {
+			return fmt.Errorf("%w: consenter %s: its identity: %w", ErrInvalid, address, err)
 		}
 		for _, side := range []struct {
 			name string
@@ -137,6 +160,24 @@ func checkConsenters(now, next *Orderer, at time.Time) error {
 		}
 	}
 	return nil
+}
+
+// checkIdentity refuses an identity whose signatures would not count, or would count twice. One that a consenter has had is
+// not checked again.
+func (b *Bundle) checkIdentity(to *Bundle, at int, when time.Time) error {
+	own := to.Orderer.identity(at)
+	for i := range to.Orderer.Consenters {
+		if i != at && own != nil && bytes.Equal(to.Orderer.identity(i), own) {
+			return errors.New("it is another consenter's")
+		}
+	}
+	for i := range b.Orderer.Consenters {
+		if bytes.Equal(b.Orderer.identity(i), own) {
+			return nil
+		}
+	}
+	_, err := to.MSP.DeserializeAt(own, when)
+	return err
 }
 
 // CertificateDER decodes a certificate's PEM, of which one certificate may have several; nil where it is none.

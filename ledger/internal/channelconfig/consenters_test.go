@@ -15,12 +15,16 @@ import (
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 )
 
-// consentersOf reads "a1 b2": one at host a with certificate 1, and so on.
-func consentersOf(text string) (out []*etcdraftpb.Consenter) {
-	for _, word := range strings.Fields(text) {
-		out = append(out, &etcdraftpb.Consenter{Host: word[:1], Port: 7, ClientTlsCert: []byte(word[1:]), ServerTlsCert: []byte(word[1:])})
+// consentersOf reads "a1 b2x": one at host a with TLS certificate 1, one at b with 2 and identity x, and so on.
+func consentersOf(text string) *Orderer {
+	o := &Orderer{Identities: map[uint32][]byte{}}
+	for i, word := range strings.Fields(text) {
+		tls := []byte(word[1:2])
+		o.Consenters = append(o.Consenters, &etcdraftpb.Consenter{Host: word[:1], Port: 7, ClientTlsCert: tls, ServerTlsCert: tls})
+		o.Numbers = append(o.Numbers, uint32(i)+1)
+		o.Identities[uint32(i)+1] = []byte(word[2:])
 	}
-	return out
+	return o
 }
 
 func TestIDsOfConsenters(t *testing.T) {
@@ -42,6 +46,10 @@ func TestIDsOfConsenters(t *testing.T) {
 		{"two more", "a1", "a1 b2 c3", []uint64{1}, nil, Change{}, "adds 2 consenters and removes 0: one at a time"},
 		{"two less", "a1 b2 c3", "b2", []uint64{1, 2, 3}, nil, Change{}, "adds 0 consenters and removes 2"},
 		{"two certificates", "a1 b2 c3", "a8 b9 c3", []uint64{1, 2, 3}, nil, Change{}, "one at a time"},
+		{"another identity", "a1x b2y", "a1x b2z", []uint64{1, 2}, []uint64{1, 2}, Change{Rotated: 2}, ""},
+		{"two identities", "a1w b2x c3y", "a1s b2t c3y", []uint64{1, 2, 3}, nil, Change{}, "adds 2 consenters and removes 2"},
+		{"identities exchanged", "a1x b2y", "a1y b2x", []uint64{1, 2}, nil, Change{}, "one at a time"},
+		{"another identity and one more", "a1x b2y", "a1x b2z c3w", []uint64{1, 2}, nil, Change{}, "one at a time"},
 		{"twice the same", "a1", "a1 a1", []uint64{1}, []uint64{1, 9}, Change{Added: 9}, ""},
 		{"ids of others", "a1 b2", "a1", []uint64{1}, nil, Change{}, "1 ids of 2 consenters"},
 	} {
@@ -64,7 +72,7 @@ func TestIDsOfConsenters(t *testing.T) {
 func TestIDsAreNeverGivenTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
-		now := consentersOf("a1 b2 c3")
+		now := consentersOf("a1 b2 c3").Consenters
 		m := FirstMembership(now)
 		owner := map[uint64]string{}
 		for step := range 100 {
@@ -76,7 +84,7 @@ func TestIDsAreNeverGivenTwice(t *testing.T) {
 				next = slices.Delete(next, at, at+1)
 			}
 			var err error
-			m, _, err = m.Become(now, next)
+			m, _, err = m.Become(&Orderer{Consenters: now}, &Orderer{Consenters: next})
 			require.NoError(t, err)
 			now = next
 			seen := map[uint64]bool{}

@@ -110,10 +110,10 @@ func (b *Bundle) mayBecome(next *Bundle, at time.Time) error {
 	if b.Orderer.ConsensusType != next.Orderer.ConsensusType {
 		return fmt.Errorf("%w: the consensus type of a channel stays as it is", ErrInvalid)
 	}
-	if _, _, err := FirstMembership(b.Orderer.Consenters).Become(b.Orderer.Consenters, next.Orderer.Consenters); err != nil {
+	if _, _, err := FirstMembership(b.Orderer.Consenters).Become(&b.Orderer, &next.Orderer); err != nil {
 		return err
 	}
-	return checkConsenters(&b.Orderer, &next.Orderer, at)
+	return b.checkConsenters(next, at)
 }
 
 // isOrderer reports whether it may make a configuration of an update, which all check again. Blocks of consenters of which

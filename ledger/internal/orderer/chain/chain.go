@@ -289,7 +289,7 @@ func (c *Chain) Next(tx []byte) (*channelconfig.Bundle, channelconfig.Membership
 	if err != nil {
 		return nil, c.members, channelconfig.Change{}, err
 	}
-	members, change, err := c.members.Become(now.Orderer.Consenters, next.Orderer.Consenters)
+	members, change, err := c.members.Become(&now.Orderer, &next.Orderer)
 	return next, members, change, err
 }
 
