@@ -92,6 +92,9 @@ func (c *Core) acceptChoice(seq uint64, ch choice, body *bft.Entry) {
 		return
 	}
 	if s.decided && s.decision != ch.digest {
+		if s.decidedIn >= c.view {
+			return // the view has begun otherwise for others, or a later one has: this replica votes for nothing else
+		}
 		c.fault("entry %d is decided as %s, and view %d begins with %s: more replicas lie than the group endures", seq, s.decision, c.view, ch.digest)
 		return
 	}

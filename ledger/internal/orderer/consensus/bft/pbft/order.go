@@ -1,6 +1,10 @@
 package pbft
 
-import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+import (
+	"math"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
 
 // slot is what a replica knows of one sequence number.
 type slot struct {
@@ -19,6 +23,7 @@ type slot struct {
 	preparedEntry *bft.Entry
 
 	decided      bool
+	decidedIn    uint64 // the view; byWord: others have said so
 	decision     bft.Digest
 	decidedEntry *bft.Entry
 
@@ -26,6 +31,9 @@ type slot struct {
 	leftAs  bft.Digest
 	fetched map[bft.Digest]*bft.Entry // for a new view that this replica is to lead
 }
+
+// byWord stands for the view of a decision that f+1 replicas have told of: it may be any one.
+const byWord = math.MaxUint64
 
 // vote is a member's.
 type vote struct {
@@ -283,7 +291,7 @@ func (c *Core) checkDecided(seq uint64, s *slot) {
 			votes += s.again
 		}
 		if votes >= c.rules.quorum(c.group) {
-			c.decide(seq, s, s.commits[i].digest)
+			c.decide(seq, s, s.commits[i].view, s.commits[i].digest)
 			return
 		}
 	}
@@ -299,13 +307,13 @@ func (c *Core) checkTold(seq uint64, s *slot, digest bft.Digest) {
 		}
 	}
 	if !s.decided && votes >= c.rules.weak(c.group) {
-		c.decide(seq, s, digest)
+		c.decide(seq, s, byWord, digest)
 	}
 }
 
-func (c *Core) decide(seq uint64, s *slot, digest bft.Digest) {
+func (c *Core) decide(seq uint64, s *slot, view uint64, digest bft.Digest) {
 	body := s.body(digest)
-	s.decided, s.decision, s.decidedEntry = true, digest, body
+	s.decided, s.decidedIn, s.decision, s.decidedEntry = true, view, digest, body
 	c.last = max(c.last, seq)
 	if body == nil {
 		c.want(seq, digest)

@@ -106,7 +106,7 @@ func (c *Core) follow(s *Stable) {
 	switch {
 	case c.last < s.Seq || !known: // what comes next may lead there
 	case known && history == s.History:
-		c.decide(s.Seq)
+		c.believe(s.Seq)
 	case s.Seq <= c.applied:
 		c.fault("the history up to entry %d is %s, a quorum has %s", s.Seq, history, s.History)
 	default:
@@ -133,7 +133,7 @@ func (c *Core) anchor(seq uint64, history bft.Digest) {
 // reached compares the accepted history with the stable checkpoint that it has come to.
 func (c *Core) reached() {
 	if c.tip == c.stableHistory() {
-		c.decide(c.stable.Seq)
+		c.believe(c.stable.Seq)
 	} else {
 		c.astray(c.applied)
 		c.fetch()

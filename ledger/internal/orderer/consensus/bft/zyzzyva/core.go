@@ -81,6 +81,7 @@ type Core struct {
 	cert     Certificate       // of the latest view
 	trail    []bft.Digest      // of entries under cert: only the rule as first published needs it
 	final    uint64            // entries up to it are decided
+	seen     uint64            // entries up to it this replica has seen decided, in this view or one before
 	certAt   bft.Time          // when to go on with a certificate; 0: nothing waits
 	settleAt bft.Time          // when this leader has the others settle; 0: nothing waits
 	batchAt  bft.Time          // when this leader makes an entry of what it has; 0: nothing waits
@@ -93,9 +94,8 @@ type Core struct {
 	fetching uint64   // sequence number of the checkpoint that is being fetched; 0: none
 	behind   bft.Time // when to fetch what is stable and not applied; 0: it is applied
 
-	told  []told // by member: what it says is final
-	walk  *walk  // to what others say is final; nil: under way to nothing
-	heard uint64 // what is final only because they say so
+	told []told // by member: what it says is final
+	walk *walk  // to what others say is final; nil: under way to nothing
 
 	pending  *pool.Pool
 	votes    *vouch.Votes[vouched]

@@ -252,7 +252,8 @@ func (c *Core) onStart(m *Start) {
 }
 
 // replace makes the plan's history this replica's. A stable checkpoint may reach further: then the replica comes late, and
-// what the view has ordered up to there is not in the plan.
+// what the view has ordered up to there is not in the plan. A plan that differs from what others say is final is that of a
+// view that a later one has overtaken: this replica does not begin it.
 func (c *Core) replace(p *plan) bool {
 	history := historyOf(&p.stable, c.start.Seq, c.group.Epoch)
 	last, tip := p.last(), p.history
@@ -270,15 +271,17 @@ func (c *Core) replace(p *plan) bool {
 		seq := p.stable.Seq + 1 + uint64(i)
 		history = Chain(history, d)
 		if old, known := c.historyAt(seq); known && old != history && (seq <= c.final || seq == c.stable.Seq) {
-			c.fault("entry %d is final, and view %d begins with another one: more replicas lie than the group endures", seq, c.view)
+			if seq <= c.seen {
+				c.fault("entry %d is final, and view %d begins with another one: more replicas lie than the group endures", seq, c.view)
+			}
 			return false
 		}
 		if seq > c.stable.Seq {
 			fresh[seq] = &slot{digest: d, history: history, entry: c.body(seq, d)}
 		}
 	}
-	if last < c.final && c.final > c.heard {
-		c.fault("entry %d is final, and view %d begins with %d: more replicas lie than the group endures", c.final, c.view, last)
+	if last < c.seen {
+		c.fault("entry %d is final, and view %d begins with %d: more replicas lie than the group endures", c.seen, c.view, last)
 		return false
 	}
 	for ; last < c.final; last++ { // it has heard how the view went on

@@ -70,7 +70,6 @@ func (c *Core) restore(records []bft.Record) {
 		c.replay(r)
 	}
 	c.applied, c.final = applied, max(applied, c.final)
-	c.heard = c.final
 	// The configuration that the state ends with has opened its epoch already.
 	c.closed = closed && c.applied > c.start.Seq
 	if c.last < c.applied { // the state was fetched

@@ -61,15 +61,17 @@ func answer(a bft.Answer) bft.Message {
 //	lead VIEW: N...                   a new view of the view changes that N... have sent, to all
 //	commit VIEW TO...: history        a certificate with p's signature in everybody's name
 //	final TO...: tx                   that the client's transaction is final
+//	applied VIEW TO...: history       that this history is final
+//	tell TO...: history               the last entry of a final history
 func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 	head, tail, _ := strings.Cut(line, ":")
 	words, txs := strings.Fields(head), strings.Fields(tail)
-	history, entry := Beginning(0), &bft.Entry{}
+	before, history, entry := bft.Digest{}, Beginning(0), &bft.Entry{}
 	var digests []bft.Digest
 	for _, tx := range txs {
 		entry = &bft.Entry{Txs: [][]byte{[]byte(tx)}}
 		digests = append(digests, entry.Digest())
-		history = Chain(history, entry.Digest())
+		before, history = history, Chain(history, entry.Digest())
 	}
 	seq := uint64(len(txs))
 	toSome := func(words []string, m bft.Message) {
@@ -110,6 +112,10 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 			cert.Signatures = append(cert.Signatures, bft.Signature{By: id, Bytes: sign(ResponseStatement("ch", 0, cert.View, seq, history))})
 		}
 		toSome(words[2:], &Commit{cert})
+	case "applied":
+		toSome(words[2:], &Status{View: s.Number(words[1]), Active: true, Applied: seq, Last: seq, History: history, Final: history})
+	case "tell":
+		toSome(words[1:], &Tell{Seq: seq, Before: before, Entry: entry})
 	case "final":
 		toSome(words[1:], &Response{Final: true, Txs: []bft.Digest{bft.TxDigest([]byte(txs[0]))}})
 	default:

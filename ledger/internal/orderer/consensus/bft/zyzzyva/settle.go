@@ -203,13 +203,16 @@ func (c *Core) countLocals() {
 	}
 }
 
-// decide notes that the history up to an entry is final.
+// decide notes that the history up to an entry was decided in this view.
 func (c *Core) decide(seq uint64) {
 	if seq <= c.final {
 		return
 	}
-	c.final = seq
+	c.final, c.seen = seq, seq
 }
+
+// believe notes that the history up to an entry is final: others say so, and it may have been decided in a later view.
+func (c *Core) believe(seq uint64) { c.final = max(c.final, seq) }
 
 // onCommit takes a certificate that a client has made, and tells it so.
 func (c *Core) onCommit(from bft.ID, m *Commit) {

@@ -34,8 +34,7 @@ func (c *Core) hear(from bft.ID, m *Status) {
 		return
 	}
 	if history, known := c.historyAt(m.Applied); known && m.Applied <= c.last && history == m.Final {
-		c.heard = m.Applied
-		c.decide(m.Applied)
+		c.believe(m.Applied)
 		return
 	}
 	if c.active {
@@ -109,6 +108,5 @@ func (c *Core) arrive(w *walk) {
 		c.persist(&AcceptRecord{Epoch: c.group.Epoch, Seq: seq, History: s.history, Entry: e})
 		c.note(seq, s)
 	}
-	c.heard = w.top.seq
-	c.decide(w.top.seq)
+	c.believe(w.top.seq)
 }
