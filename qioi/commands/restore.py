@@ -38,7 +38,7 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
         folder.mkdir(parents=True, exist_ok=True, mode=0o755)  # a reboot has removed it
         lock = HostLock(folder)
     except LockedError as error:
-        fail(f"{error}; stop it, and it restores by itself")
+        fail(f"{error}; stop it, and it restores by itself, unless it is a dry run")
     except CgroupError as error:
         fail(str(error))
     except OSError as error:

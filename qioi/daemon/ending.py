@@ -10,7 +10,9 @@ from pathlib import Path
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.handover import keep
+from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.restore import Result
+from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
 
@@ -25,13 +27,25 @@ class Ending:
 
 
 @contextmanager
-def restoring(guard: Guard, state_dir: Path) -> Iterator[Ending]:
-    """Restore every share at the end, also after an error, unless :attr:`Ending.keep` was set."""
-    ending = Ending()
+def restoring(guard: Guard, config: Config) -> Iterator[Ending]:
+    """Restore every share at the end, also after an error, unless :attr:`Ending.keep` was set.
+
+    A dry run has changed no share. It leaves the journal, which may be that of a daemon before it.
+    """
+    ending = Ending(clean=config.dry_run)
     try:
         yield ending
     finally:
-        ending.clean = keep_shares(guard, state_dir, ending.own) if ending.keep else put_back(guard)
+        if not config.dry_run:
+            ending.clean = keep_shares(guard, config.state_dir, ending.own) if ending.keep else put_back(guard)
+
+
+def warn_of_left(state_dir: Path) -> None:
+    """Say that a dry run leaves what a daemon before it has left changed."""
+    journal = Journal(state_dir).file
+    if journal.exists():
+        words = "a daemon before this one has left its journal %s: a dry run restores nothing; then run `qioi restore`"
+        log.warning(words, journal)
 
 
 def keep_shares(guard: Guard, state_dir: Path, own: str | None) -> bool:

@@ -15,7 +15,7 @@ from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.files import Access
 from qioi.daemon.assembly import make_instruments, make_roster
 from qioi.daemon.daemon import Daemon
-from qioi.daemon.ending import restoring
+from qioi.daemon.ending import restoring, warn_of_left
 from qioi.daemon.inherit import inherit
 from qioi.daemon.loop import Signals, run_loop
 from qioi.daemon.notify import Notifier
@@ -46,8 +46,10 @@ def run(config: Config, load: Callable[[], Config]) -> int:
         hierarchy, access = host.hierarchy, host.access
         owners = record_keepers(config, hierarchy, cleanup)
         guard = Guard(hierarchy, access, Journal(config.state_dir), owners, host.files)
+        if config.dry_run:
+            warn_of_left(config.state_dir)
         kept = () if config.dry_run else inherit(config, guard, hierarchy)
-        with restoring(guard, config.state_dir) as ending:
+        with restoring(guard, config) as ending:
             missing = list(absent(config, hierarchy, access))
             if missing:
                 raise StartError(*missing)
@@ -70,7 +72,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             run_loop(daemon, first, signals, publisher.publish, reloader.reload, notifier, looks)
             log.info("stopping")
             notifier.stopping()
-            ending.keep = reloader.config.on_exit == "keep" and not config.dry_run
+            ending.keep = reloader.config.on_exit == "keep"
             ending.own = own_group(hierarchy)
     return 0 if ending.clean else 1
 

@@ -68,14 +68,34 @@ def test_a_dry_run_decides_and_writes_nothing(site: Site) -> None:
     share = site.component("peer0")
     process = site.start("--dry-run")
     site.commit_until(lambda: site.status()["totals"]["decisions"] > 0)  # type: ignore[index]
+    assert {file.name for file in site.state.iterdir()} == {"lock", site.socket.name}
     component = site.status()["components"][0]  # type: ignore[index]
     assert component["wanted"] > component["share"] == 1024
     site.stays(lambda: value(share) == 1024)
     status, text = end(process)
     assert status == 0
     assert "would set 1024 -> " in text
+    assert "left its journal" not in text
     assert value(share) == 1024
-    assert not (site.state / "journal").exists()
+    assert {file.name for file in site.state.iterdir()} == {"lock"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "kept"])
+def test_a_dry_run_leaves_what_a_daemon_before_it_has_left(site: Site, number: int) -> None:
+    site.changes = {"on_exit": "keep"}
+    process, share = raise_one(site)
+    end(process, number)  # type: ignore[arg-type]
+    left, journal = value(share), (site.state / "journal").read_bytes()
+    assert left > 1024
+    process = site.start("--dry-run")
+    site.stays(lambda: value(share) == left, periods=3)
+    status, text = end(process)
+    assert status == 0, text
+    assert (value(share), (site.state / "journal").read_bytes()) == (left, journal)
+    assert (site.state / "kept").exists() == (number == signal.SIGTERM)
+    assert f"has left its journal {site.state}/journal: a dry run restores nothing" in text
+    assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
+    assert value(share) == 1024
 
 
 def test_a_component_whose_group_vanishes_does_not_stop_the_others(site: Site) -> None:
