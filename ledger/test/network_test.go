@@ -297,7 +297,7 @@ func (g *grid) counter(node, series string, labels ...string) (sum float64) {
 next:
 	for line := range strings.Lines(text.String()) {
 		fields := strings.Fields(line)
-		if len(fields) != 2 || !strings.HasPrefix(line, series+"{") {
+		if name, _, _ := strings.Cut(line, "{"); len(fields) != 2 || (name != series && fields[0] != series) {
 			continue
 		}
 		for _, label := range labels {
