@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"strings"
@@ -9,7 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 )
 
 // TestARevokedClientIsRefusedFromOnePlaceOn: its transactions count up to the configuration that revokes its
@@ -21,7 +25,9 @@ func TestARevokedClientIsRefusedFromOnePlaceOn(t *testing.T) {
 	clients := g.file.Clients
 	g.describe("revoked.json", clients[:1])
 	g.describe("others.json", clients[1:])
-	before := g.load("--chaincode", "kv", "--clients", "4", "--accounts", "50", "--value-size", "100")
+	// With so many clients some transactions are under way when the configuration comes into force.
+	before := g.load("--network", g.path("revoked.json"), "--chaincode", "kv", "--clients", "32", "--accounts", "50", "--value-size", "100")
+	others := g.load("--network", g.path("others.json"), "--chaincode", "kv", "--clients", "2", "--value-size", "100")
 	g.progress("peer0-org1", 50)
 	assert.Contains(t, g.config("revoke", "--msp-id", msp, certificate), "configuration 1 is in force")
 	g.eventually("the peer knows it as well", func() bool {
@@ -29,9 +35,58 @@ func TestARevokedClientIsRefusedFromOnePlaceOn(t *testing.T) {
 	})
 	told := before.stop()
 	require.NotEmpty(t, told)
+	told = append(told, others.stop()...)
 	after := g.commits("--network", g.path("others.json"), "--chaincode", "kv", "--value-size", "100")
 	report := g.agree(append(told, after...))
+	counts, late := map[string]int{}, 0
+	sent := g.sentAround(g.named("peer")[0], certificate)
+	for _, line := range report.Verdicts {
+		f := strings.Fields(line)
+		after, its := sent[f[3]]
+		switch {
+		case its && after:
+			late++
+			assert.NotEqual(t, "VALID", f[2], line)
+		case its:
+			counts[f[2]]++
+		}
+	}
+	assert.NotZero(t, counts["VALID"], "its transactions count up to the configuration: %v", counts)
+	t.Logf("%d of its transactions were ordered after the configuration", late)
 	t.Logf("told %d, ledger: %v", len(told), report.Codes)
+}
+
+// sentAround has the ids of the transactions of a certificate's client in a stopped peer's chain, and whether each follows a
+// configuration other than block 0's.
+func (g *grid) sentAround(peer, certificate string) map[string]bool {
+	g.t.Helper()
+	creator, err := os.ReadFile(certificate)
+	require.NoError(g.t, err)
+	store, err := blockfile.Open(g.ledger(peer), blockfile.Options{ReadOnly: true})
+	require.NoError(g.t, err)
+	defer func() { require.NoError(g.t, store.Close()) }()
+	var envelopes [][]byte
+	for number := uint64(1); number < store.Height(); number++ {
+		block, err := store.Block(number)
+		require.NoError(g.t, err)
+		envelopes = append(envelopes, block.Data.Data...)
+	}
+	_, tail := store.OpenTail()
+	for _, tx := range tail {
+		envelopes = append(envelopes, tx.Data)
+	}
+	sent, late := map[string]bool{}, false
+	for _, raw := range envelopes {
+		message, err := protoutil.ParseEnvelope(raw)
+		require.NoError(g.t, err)
+		if channelconfig.IsConfig(message.Channel) {
+			late = true
+		} else if bytes.Contains(message.Signature.Creator, bytes.TrimSpace(creator)) {
+			sent[message.Channel.TxId] = late
+		}
+	}
+	require.True(g.t, late, "no configuration was changed")
+	return sent
 }
 
 // describe writes a description of the network with other clients.
