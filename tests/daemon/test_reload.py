@@ -90,6 +90,27 @@ def test_what_is_used_at_the_start_only_is_named(site: Site) -> None:
     assert end(process)[0] == 0
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_dry_run_begins_and_ends_at_a_start_only(site: Site, dry_run: bool) -> None:
+    share = site.component("peer0")
+    site.changes = {"dry_run": dry_run}
+    process = site.start()
+    site.changes = {"dry_run": not dry_run}
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (1, 0))
+    document = site.status()
+    assert document is not None
+    assert (document["configuration"]["at_next_start"], document["dry_run"]) == (["dry_run"], dry_run)
+    if dry_run:
+        site.commit_until(lambda: site.status()["totals"]["decisions"] > 0)  # type: ignore[index]
+        site.stays(lambda: value(share) == 1024)
+    else:
+        raised(site, share)
+    assert end(process)[0] == 0
+    assert value(share) == 1024
+
+
 def test_a_group_that_is_not_there_refuses_the_whole_reload(site: Site) -> None:
     site.component("peer0")
     process = site.start()
