@@ -16,6 +16,7 @@ from waiting import until
 from qioi.model import Component, Role
 from qioi.model.counting import Count
 from qioi.monitor.logs.component_logs import LogChannels
+from qioi.monitor.metrics import endpoints
 from qioi.monitor.metrics.endpoints import LONGEST, MeteredChannels
 
 #: An answer, as bytes that are sent one after the other, with a pause in seconds between them.
@@ -121,6 +122,23 @@ def test_who_dribbles_is_hung_up_on_and_that_is_said() -> None:
     with answering(dribble) as url, closing(channels(("peer0", url, ()))) as metered:
         says(metered, f"{url}: no whole page in {LONGEST:g} s")
         until(ended.is_set)
+
+
+def test_a_page_that_is_too_large_is_refused_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = rows("red", 5, 50)
+    monkeypatch.setattr(endpoints, "MAX_PAGE", len(page))
+    with answering(fixed(page)) as url, closing(channels(("peer0", url, ("red",)))) as metered:
+        until(lambda: looks(metered) > 1)
+
+    def endless() -> Iterator[tuple[bytes, float]]:
+        yield HEAD + page, 0.0
+        while True:
+            yield b"#", 0.1
+
+    for larger in (fixed(page + b"#"), endless):
+        with answering(larger) as url, closing(channels(("peer0", url, ("red",)))) as metered:
+            says(metered, f"{url}: a page of more than {len(page)} bytes")
+            assert metered.states()[0].lines == 0
 
 
 @pytest.mark.parametrize(
