@@ -7,9 +7,11 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from realtime import realtime
 from waiting import until
 
 from qioi.model import Commit
@@ -140,6 +142,18 @@ def test_it_goes_on_after_the_last_entry_when_journalctl_ends(
     assert "--no-tail" not in first  # it would go before --lines=0, and read everything
     assert "--after-cursor=s=ab;i=1 " in second
     assert first.endswith("_SYSTEMD_UNIT=fabric-peer0.service")
+
+
+def test_journalctl_has_no_realtime_priority(journalctl: Callable[[str], Path]) -> None:
+    arguments = journalctl("exec sleep 1000")
+    with realtime():
+        tail = JournalTail("a.service")
+    try:
+        until(arguments.exists)
+        (child,) = psutil.Process().children()
+        assert os.sched_getscheduler(child.pid) == os.SCHED_OTHER
+    finally:
+        tail.close()
 
 
 def test_a_missing_journalctl_is_a_problem_and_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
