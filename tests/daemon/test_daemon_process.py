@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -203,28 +205,35 @@ def test_journals_that_a_power_cut_has_damaged_stop_no_start(site: Site, content
     assert [name for name in names if not (site.state / f"{name}.damaged").exists()] == []
 
 
-def test_a_full_disk_under_the_journal_means_no_write(site: Site) -> None:
-    """The real thing: a file system with no room left."""
-    share = site.component("peer0")
-    site.state.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(site.state)], check=True)
-    process = site.start()
-    try:
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Callable[[], None]]:
+    """The real thing: a file system with no room left, once what this gives was called."""
+
+    def fill() -> None:
         with pytest.raises(OSError, match="No space"):
-            (site.state / "ballast").write_bytes(b"x" * 100_000)
+            (folder / "ballast").write_bytes(b"x" * 100_000)
+
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(folder)], check=True)
+    try:
+        yield fill
+    finally:  # a daemon that a failed test has left is still in it
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_under_the_journal_means_no_write(site: Site) -> None:
+    share = site.component("peer0")
+    with small_disk(site.state) as fill:
+        process = site.start()
+        fill()
         site.commit_until(lambda: site.status()["totals"]["writes"]["failed"] > 0)  # type: ignore[index]
         assert value(share) == 1024
         assert "nothing is written without it" in site.status()["components"][0]["problem"]  # type: ignore[index]
         (site.state / "ballast").unlink()
         site.commit_until(lambda: value(share) > 1024)
-        with pytest.raises(OSError, match="No space"):
-            (site.state / "ballast").write_bytes(b"x" * 100_000)
+        fill()
         assert end(process)[0] == 0
         assert value(share) == 1024
-    finally:
-        process.kill()
-        process.wait()
-        subprocess.run(["umount", str(site.state)], check=True)
 
 
 def begin_in(group: Path, site: Site, *command: str) -> subprocess.Popen[str]:
