@@ -236,6 +236,33 @@ def test_a_full_disk_under_the_journal_means_no_write(site: Site) -> None:
         assert value(share) == 1024
 
 
+def test_shares_that_a_full_disk_cannot_keep_are_restored(site: Site) -> None:
+    site.changes = {"on_exit": "keep"}
+    with small_disk(site.state) as fill:
+        process, share = raise_one(site)
+        fill()
+        status, text = end(process)  # type: ignore[arg-type]
+        assert status == 0, text
+        assert "on_exit keep: the journal cannot be written: " in text
+        assert value(share) == 1024
+        assert not (site.state / "kept").exists()
+
+
+def test_a_share_that_cannot_be_restored_is_said_and_stays_in_the_journal(site: Site) -> None:
+    process, share = raise_one(site)
+    raised = value(share)
+    subprocess.run(["mount", "--bind", str(share), str(share)], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(share)], check=True)
+        status, text = end(process)  # type: ignore[arg-type]
+        assert (status, value(share)) == (1, raised), text
+        assert f"WARNING restore {site.parent}/peer0: failed: " in text
+    finally:
+        subprocess.run(["umount", str(share)], check=True)
+    assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
+    assert value(share) == 1024
+
+
 def begin_in(group: Path, site: Site, *command: str) -> subprocess.Popen[str]:
     """Start a command in a control group."""
     join = f'echo $$ > {group}/cgroup.procs; exec "$@"'
