@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from running import Site, end
 from waiting import until
 
 from qioi.daemon.known_shares import NAME
+from qioi.show.http import UnixConnection
 
 #: Throughput is known after a window of 6 s, so most of these take that long.
 pytestmark = pytest.mark.slow
@@ -261,6 +263,31 @@ def test_a_share_that_cannot_be_restored_is_said_and_stays_in_the_journal(site: 
         subprocess.run(["umount", str(share)], check=True)
     assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
     assert value(share) == 1024
+
+
+#: The sample of the periods that began late or were left out.
+LATE = "qioi_periods_late_total "
+
+
+def late(site: Site) -> int:
+    return int(site.status()["totals"]["late"])  # type: ignore[index]
+
+
+def test_periods_that_a_daemon_was_held_up_for_are_counted(site: Site) -> None:
+    site.component("peer0")
+    process = site.start()
+    until(lambda: site.periods() > 1)
+    before = late(site)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.0)  # ten periods
+    process.send_signal(signal.SIGCONT)
+    until(lambda: late(site) >= before + 9)
+    connection = UnixConnection(site.socket)
+    connection.request("GET", "/metrics")
+    (sample,) = (one for one in connection.getresponse().read().decode().splitlines() if one.startswith(LATE))
+    connection.close()
+    assert before + 9 <= float(sample.removeprefix(LATE)) <= late(site)
+    assert end(process)[0] == 0
 
 
 def begin_in(group: Path, site: Site, *command: str) -> subprocess.Popen[str]:
