@@ -110,15 +110,18 @@ func (o *options) consenter(name string, flags consenterFlags) (channelconfig.Co
 	if cert == "" {
 		return patch, fmt.Errorf("orderer %s is not in %s: --tls-cert is missing", name, o.network)
 	}
-	for file, into := range map[string]*string{cert: &patch.TLSCert, flags.clientTLSCert: &patch.ClientTLSCert, signs: &patch.Identity} {
-		if file == "" {
+	for _, pem := range []struct {
+		file string
+		into *string
+	}{{cert, &patch.TLSCert}, {flags.clientTLSCert, &patch.ClientTLSCert}, {signs, &patch.Identity}} {
+		if pem.file == "" {
 			continue
 		}
-		text, err := os.ReadFile(file)
+		text, err := os.ReadFile(pem.file)
 		if err != nil {
 			return patch, err
 		}
-		*into = string(text)
+		*pem.into = string(text)
 	}
 	patch.MSPID = flags.mspID
 	return patch, nil
