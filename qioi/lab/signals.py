@@ -16,8 +16,9 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def ending_signals_interrupt() -> Iterator[None]:
-    """Make SIGTERM and a closed terminal unwind the stack just as ctrl-C does."""
-    before = {number: signal.signal(number, _interrupt) for number in _ENDING}
+    """Make SIGTERM and a closed terminal unwind the stack just as ctrl-C does; ignored ones stay so, as by nohup(1)."""
+    heard = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, _interrupt) for number in heard}
     try:
         yield
     finally:
