@@ -233,6 +233,7 @@ def load(directory: Path, arguments: tuple[str, ...]) -> None:
     """
     with one_line_errors():
         lab = Lab(directory)
+        lab.running_network()
         if isinstance(lab.tree, Containers):
             raise SystemExit(load_in_container(lab, lab.tree, arguments))
         argv = lab.load_command(arguments)

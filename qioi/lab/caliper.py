@@ -66,9 +66,7 @@ class Run:
 
 def lab_target(lab: Lab, configs: Path) -> Target:
     """Drive a lab that is up."""
-    description = lab.network().path
-    if not lab.running:
-        raise LabError(f"the lab in {lab.directory} is not running (`qioi lab up --dir {lab.directory}` starts it)")
+    description = lab.running_network().path
     template = configs / "networks" / "bundled.yaml"
     return Target(bundled_network(template, description), description, lab.client_group())
 

@@ -101,6 +101,14 @@ class Lab:
             raise LabError(f"no lab is running in {self.directory} (`qioi lab up --dir {self.directory}` starts one)")
         return load_network(self.directory / "network.json")
 
+    def running_network(self) -> Network:
+        """Read the network; LabError unless it is up: a reboot leaves the folder and ends all else."""
+        network = self.network()
+        if not self.running:
+            how = f"`qioi lab up --dir {self.directory}` starts it"
+            raise LabError(f"the lab in {self.directory} is not running ({how})")
+        return network
+
     def up(
         self,
         options: LabOptions,

@@ -15,7 +15,7 @@ from stuck_ledger import stuck_ledger
 from waiting import PATIENCE, until
 
 from qioi.commands.lab import command
-from qioi.lab.lab import CLIENT_SHARES, Lab
+from qioi.lab.lab import CLIENT_SHARES, MARKER, STATE, Lab
 from qioi.lab.network import find_binary
 from qioi.lab.options import LabOptions
 from qioi.model import Role
@@ -211,6 +211,19 @@ def test_the_load_client_has_a_group_and_a_high_share(lab: Lab, base_port: int, 
     output, _ = client.communicate(timeout=PATIENCE)
     assert client.returncode == 0, output
     assert "tps" in output
+
+
+def test_a_load_on_a_lab_that_a_reboot_has_ended_says_so(lab: Lab, tmp_path: Path) -> None:
+    """A reboot leaves the folder and takes the groups."""
+    lab.directory.mkdir()
+    (lab.directory / MARKER).write_text("x\n")
+    (lab.directory / STATE).write_text("{}")
+    document = {"channels": ["mychannel"], "mode": "stream", "consenter": "solo", "nodes": []}
+    (lab.directory / "network.json").write_text(json.dumps(document))
+    assert run("load", "--dir", str(lab.directory), "--rate", "10") == (
+        1,
+        f"Error: the lab in {lab.directory} is not running (`qioi lab up --dir {lab.directory}` starts it)\n",
+    )
 
 
 def start_up(lab: Lab, base_port: int) -> subprocess.Popen[bytes]:
