@@ -259,7 +259,7 @@ class Lab:
             self.state_file.unlink(missing_ok=True)
             (self.directory / MARKER).unlink()
         else:
-            shutil.rmtree(self.directory)
+            remove_folder(self.directory)
 
     def keep_logs(self, target: Path) -> None:
         """Copy the nodes' logs to a folder that outlives the lab."""
@@ -326,3 +326,17 @@ class Lab:
     def _locked(self) -> AbstractContextManager[None]:
         """Let one ``up`` or ``down`` at a time work on this lab."""
         return exclusive(self._name, f"another qioi lab command is at work on {self.directory}; wait for it to end")
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a lab's folder with all that is in it; one that cannot be removed, as a mount point, stays, empty.
+
+    The marker goes last, so that a removal that was interrupted can be finished.
+    """
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name == MARKER):
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -141,6 +141,18 @@ def test_down_may_keep_the_files(lab: Lab, base_port: int) -> None:
         lab.up(small(base_port))
 
 
+def test_a_folder_that_is_a_mount_is_emptied_and_stays(lab: Lab, base_port: int) -> None:
+    lab.directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(lab.directory)], check=True)
+    try:
+        for _ in range(2):
+            lab.up(small(base_port))
+            assert lab.down()
+            assert list(lab.directory.iterdir()) == []
+    finally:
+        subprocess.run(["umount", "--lazy", str(lab.directory)], check=True)
+
+
 def test_down_finds_the_processes_of_a_lab_whose_folder_is_gone(lab: Lab, base_port: int) -> None:
     lab.up(small(base_port))
     subprocess.run(["rm", "-rf", str(lab.directory)], check=True)
