@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-import shutil
+import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from qioi.experiment.places import DISK
 from qioi.lab.network import Network
+from qioi.lab.options import LabOptions
 from qioi.lab.systems import SYSTEMS
 from qioi.lab.systems.ledger import LedgerSystem
 from qioi.model import Role
 
 #: By which name the lab makes it, meanwhile: a user who brings up a lab is not offered it.
 NAME = "ledger-orderers-on-disk"
-#: Where these ledgers stand: one folder for all labs, so that the next run removes what a killed one has left.
-ORDERERS = DISK.with_name(f"{DISK.name}-orderers")
+
+
+def place(directory: Path) -> Path:
+    """Name the folder of these ledgers by their lab's, so that the next run removes what a killed one has left."""
+    digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
+    return DISK.with_name(f"{DISK.name}-orderers-{digest}")
 
 
 class OrderersOnDisk(LedgerSystem):
     """The bundled ledger, whose orderers find a link to a folder on a disk in place of their own."""
+
+    def __init__(self, directory: Path, options: LabOptions) -> None:
+        super().__init__(directory, options)
+        self._disk = self.elsewhere = place(directory)
 
     def lay_out(self) -> Network:
         """Have the network made, and each orderer's ledger, which is not there yet, on the disk."""
@@ -28,18 +39,16 @@ class OrderersOnDisk(LedgerSystem):
         data.mkdir(exist_ok=True)
         for node in network.nodes:
             if node.role is Role.ORDERER:
-                (ORDERERS / node.name).mkdir(parents=True)
-                (data / node.name).symlink_to(ORDERERS / node.name)
+                (self._disk / node.name).mkdir(parents=True)
+                (data / node.name).symlink_to(self._disk / node.name)
         return network
 
 
 @contextmanager
 def orderers_on_disk() -> Iterator[None]:
-    """Let labs be made so, and begin and end without :data:`ORDERERS`."""
-    shutil.rmtree(ORDERERS, ignore_errors=True)
+    """Let labs be made so."""
     SYSTEMS[NAME] = OrderersOnDisk
     try:
         yield
     finally:
         del SYSTEMS[NAME]
-        shutil.rmtree(ORDERERS, ignore_errors=True)

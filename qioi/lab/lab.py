@@ -72,6 +72,7 @@ class Lab:
         self._name = GROUP_PREFIX + digest
         self._hierarchy = hierarchy or find_hierarchy()
         self._site: Site | None = None
+        self._elsewhere: Path | None = None
         self._orphan_cleanup: OrphanCleanup | None = None
         marker = self.directory / MARKER
         engine = marker.read_text().splitlines()[1:] if marker.exists() else []
@@ -130,6 +131,7 @@ class Lab:
                     f"(`qioi lab down --dir {self.directory}` ends it; `--dir` and `--base-port` start another)"
                 )
             containers = self._engine_of(options.runtime)
+            self._elsewhere = system.elsewhere
             self._make_empty(say)
             try:
                 self._take(containers)
@@ -253,6 +255,8 @@ class Lab:
         ):  # last: if this process fails or is killed before, the guard takes the lab down
             self._orphan_cleanup.dismiss()
             self._orphan_cleanup = None
+        if self._elsewhere is not None and not keep_files:
+            shutil.rmtree(self._elsewhere, ignore_errors=True)
         if not (self.directory / MARKER).exists():
             return
         if keep_files:

@@ -2,33 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from qioi.experiment import orderers_on_disk as apart
+from qioi.experiment.orderers_on_disk import orderers_on_disk
 from qioi.experiment.session import lab_options
 from qioi.experiment.system import NetworkSpec
 from qioi.lab.lab import Lab
 from qioi.lab.systems import SYSTEMS
+from qioi.processes.errors import LabError
+
+pytestmark = pytest.mark.slow
+SPEC = NetworkSpec(store="orderers", orgs=1, peers_per_org=1, orderers=1, consenter="solo")
 
 
-@pytest.mark.slow
-def test_the_orderers_ledgers_are_made_on_the_disk_and_removed(
-    tmp_path: Path, base_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk = tmp_path / "disk"
-    monkeypatch.setattr(apart, "ORDERERS", disk)
-    (disk / "left-by-a-killed-run").mkdir(parents=True)
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """A lab whose orderers' folder is below the test's own; down afterwards."""
+    monkeypatch.setattr(apart, "DISK", tmp_path / "experiment")
     lab = Lab(tmp_path / "lab")
-    spec = NetworkSpec(store="orderers", orgs=1, peers_per_org=1, orderers=1, consenter="solo")
-    with apart.orderers_on_disk():
-        network = lab.up(lab_options(spec, base_port), die_with_parent=True)
-        try:
-            assert [one.name for one in disk.iterdir()] == ["orderer1"]
-            assert list((disk / "orderer1").glob(f"**/{network.channels[0]}/*")), list(disk.rglob("*"))
-            assert not (lab.directory / "data" / "peer0-org1").is_symlink()
-        finally:
-            lab.down()
+    yield lab
+    lab.down()
+
+
+def test_the_orderers_ledgers_are_made_on_the_disk_and_removed(lab: Lab, base_port: int) -> None:
+    disk = apart.place(lab.directory)
+    (disk / "left-by-a-killed-run").mkdir(parents=True)
+    with orderers_on_disk():
+        network = lab.up(lab_options(SPEC, base_port), die_with_parent=True)
+        assert [one.name for one in disk.iterdir()] == ["orderer1"]
+        assert list((disk / "orderer1").glob(f"**/{network.channels[0]}/*")), list(disk.rglob("*"))
+        assert not (lab.directory / "data" / "peer0-org1").is_symlink()
+        lab.down()
     assert not disk.exists()
     assert apart.NAME not in SYSTEMS
+
+
+def test_a_second_experiment_is_refused_and_leaves_the_first_one_s_ledgers(
+    lab: Lab, base_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SYSTEMS, apart.NAME, apart.OrderersOnDisk)  # as the first one's process has it
+    lab.up(lab_options(SPEC, base_port), die_with_parent=True)
+    before = sorted(apart.place(lab.directory).rglob("*"))
+    with orderers_on_disk(), pytest.raises(LabError, match="already running"):
+        Lab(lab.directory).up(lab_options(SPEC, base_port))
+    assert before
+    assert set(before) <= set(apart.place(lab.directory).rglob("*"))
+
+
+def test_labs_in_other_folders_have_other_disks(tmp_path: Path) -> None:
+    assert apart.place(tmp_path / "a") != apart.place(tmp_path / "b")

@@ -83,6 +83,7 @@ class CassandraSystem:
 
     #: Seconds that the Java machines take to start, on a busy host.
     slow = 180.0
+    elsewhere: Path | None = None
     #: A node that is asked to end drains first; a lab needs none of its data.
     KILLED = (Role.REPLICA.value,)
 

@@ -39,6 +39,7 @@ class FabricSystem:
 
     #: Seconds that joining channels and approving contracts takes beyond the start.
     slow = 60.0
+    elsewhere: Path | None = None
 
     def __init__(self, directory: Path, options: LabOptions) -> None:
         self._directory, self._options = directory, options

@@ -20,6 +20,7 @@ class LedgerSystem:
 
     #: Brokers that are asked to end wait for each other, the last ones in vain.
     KILLED = (Role.BROKER.value,)
+    elsewhere: Path | None = None
 
     def __init__(self, directory: Path, options: LabOptions) -> None:
         self._directory, self._options = directory, options

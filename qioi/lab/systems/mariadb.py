@@ -44,6 +44,7 @@ class MariaDbSystem:
 
     #: Seconds that making the data folders takes, beyond the start.
     slow = 60.0
+    elsewhere: Path | None = None
 
     def __init__(self, directory: Path, options: LabOptions) -> None:
         self._directory, self._options = directory, options

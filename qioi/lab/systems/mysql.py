@@ -50,6 +50,7 @@ class MySqlSystem:
 
     #: Seconds that it takes to make its data folder, beyond the start.
     slow = 60.0
+    elsewhere: Path | None = None
 
     def __init__(self, directory: Path, options: LabOptions) -> None:
         self._directory, self._options = directory, options

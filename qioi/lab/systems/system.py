@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from qioi.lab.network import Network
@@ -17,6 +18,8 @@ class System(Protocol):
 
     #: Seconds that its nodes need to serve beyond those that a lab has.
     slow: float
+    #: A folder outside of the lab's, which the lab removes before and after.
+    elsewhere: Path | None
 
     def install(self, say: Say) -> None:
         """Find the programs that it needs, or fetch them once; LabError in one line says what is missing."""
