@@ -24,6 +24,7 @@ from qioi.experiment.run_files import Repeat
 from qioi.experiment.store import Store
 from qioi.experiment.system import BENCHED, DATABASES, WORKLOADS, NetworkSpec
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
+from qioi.lab.daemon import refuse_beside_another
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
@@ -46,11 +47,13 @@ SMOKE_MAXIMUM = 60.0
 
 
 def check_host(plans: Iterable[Plan]) -> None:
-    """Raise, with every command that installs something, if this host lacks what any cell needs."""
+    """Raise if this host lacks what any cell needs, with every command that installs something, or has a daemon."""
     problems: dict[str, None] = {}
     for cell in (cell for plan in plans for cell in plan.cells):
         try:
             require(cell.arm.neighbours)
+            if cell.arm.protection is not None:
+                refuse_beside_another()
             if cell.network.runtime == "docker":
                 LabEngine(engine_socket()).close()
             if cell.load.driver == "caliper":

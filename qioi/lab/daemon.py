@@ -10,11 +10,13 @@ from types import TracebackType
 
 import yaml
 
+from qioi.daemon.lock import LockedError, TreeLock
 from qioi.lab.containers import Containers
 from qioi.lab.lab import Lab
 from qioi.lab.network import Network
 from qioi.lab.systems.exporters import COUNTS
 from qioi.model import DEFAULT_SHARES
+from qioi.processes.cgroups import find_hierarchy
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
 
@@ -23,6 +25,14 @@ DAEMON_GROUP = "qioi"
 DAEMON_SHARES = 8 * DEFAULT_SHARES
 #: Seconds to put every share back and end after SIGTERM, on a host where CPU is short.
 STOP_SECONDS = 60.0
+
+
+def refuse_beside_another() -> None:
+    """Raise, with its process id, if a daemon runs on this host, beside which no other one starts. LabError."""
+    try:
+        TreeLock(find_hierarchy().cpu).close()
+    except LockedError as error:
+        raise LabError(f"{error}; stop that one first, since what is measured is a daemon of the lab's own") from None
 
 
 class Daemon:
@@ -68,7 +78,8 @@ def daemon_config(
 ) -> str:
     """Format a configuration for the lab's daemon; ``threshold`` in transactions per second, for each channel.
 
-    Its state stays in the lab's folder, so it does not conflict with a daemon that protects the host itself.
+    Its state stays in the lab's folder. It does not start beside a daemon that protects the host itself
+    (:func:`refuse_beside_another`).
     """
     # Containers are found by their labels; plain processes are listed in the lab's folder.
     where = (

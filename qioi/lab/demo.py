@@ -11,7 +11,7 @@ from typing import Protocol
 
 from qioi.interference import sysbench_binary
 from qioi.lab.arms import PROBE_SECONDS, Arm, Runner, Tick
-from qioi.lab.daemon import daemon_config
+from qioi.lab.daemon import daemon_config, refuse_beside_another
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush_probe import file_system
 from qioi.lab.lab import Lab
@@ -111,6 +111,7 @@ class Demo:
     def run(self) -> DemoResult:
         """Measure. The lab is down when this returns or raises."""
         sysbench_binary()
+        refuse_beside_another()
         host = machine()
         self._step("bringing the ledger up", 0)
         lab = Lab(self._options.directory)

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from qioi.commands import demo, lab
+from qioi.daemon.lock import HOST_LOCK, TreeLock
 from qioi.lab.lab import MARKER
 
 NOBODY = 65_534
@@ -39,7 +40,7 @@ def roots(tmp_path: Path) -> Iterator[Path]:
 def said(command: click.Command, words: Sequence[str]) -> str:
     """Run a command that fails, and give what it says."""
     result = CliRunner().invoke(command, words)
-    assert result.exit_code == 1
+    assert result.exit_code == 1, result.output
     assert result.output.startswith("Error: ")
     assert result.output.count("\n") == 1
     return result.output
@@ -49,6 +50,19 @@ def test_a_folder_of_root_s_is_refused_to_others_in_one_line(roots: Path) -> Non
     assert "Permission denied" in said(lab.command, ["up", "--dir", str(roots.parent / "new")])
     assert "Permission denied" in said(lab.command, ["down", "--dir", str(roots)])
     assert "Permission denied" in said(demo.command, ["--output", str(roots / "results")])
+
+
+def test_a_demo_beside_a_daemon_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (host := tmp_path / "host").mkdir()
+    monkeypatch.setenv(HOST_LOCK, str(host))
+    lock = TreeLock(host)
+    where = ["--dir", str(tmp_path / "lab"), "--output", str(tmp_path / "results")]
+    what = said(demo.command, [*where, "--rate", "10", "--duration", "5", "--warmup", "1"])
+    lock.close()
+    assert f"a QiOi daemon is running already on this host (pid {os.getpid()})" in what
+    assert not (tmp_path / "lab").exists()
 
 
 def test_a_full_disk_is_said_with_the_folders_that_may_stand_on_it(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from toy_experiment import load
 
+from qioi.daemon.lock import HOST_LOCK, TreeLock
 from qioi.experiment import catalogue, places
 from qioi.experiment.errors import SpecError
 from qioi.experiment.plan import Plan, make_plan, make_smoke, only
@@ -199,3 +203,18 @@ def test_a_host_without_a_systems_programs_is_refused_before_anything_starts() -
     plan = make_plan(catalogue.with_networks(catalogue.find("fig_8"), {"system": "fabric"}), 2)
     with pytest.raises(LabError, match="system fabric: no binaries"):
         check_host([plan])
+
+
+def test_arms_with_a_daemon_are_refused_beside_another_before_anything_starts(
+    document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOST_LOCK, str(tmp_path))
+    lock = TreeLock(tmp_path)
+    with pytest.raises(LabError) as refused:
+        check_host([make_plan(load(document, tmp_path), cores=2)])
+    (line,) = str(refused.value).splitlines()
+    assert f"a QiOi daemon is running already on this host (pid {os.getpid()})" in line
+    document["arms"].pop()
+    document["papers"] = []
+    check_host([make_plan(load(document, tmp_path), cores=2)])
+    lock.close()
