@@ -12,7 +12,7 @@ import yaml
 
 from qioi.daemon.lock import LockedError, TreeLock
 from qioi.lab.containers import Containers
-from qioi.lab.lab import Lab
+from qioi.lab.lab import DAEMON_STATE, Lab
 from qioi.lab.network import Network
 from qioi.lab.systems.exporters import COUNTS
 from qioi.model import DEFAULT_SHARES
@@ -91,7 +91,7 @@ def daemon_config(
     counted = {"throughput": COUNTS[network.mode]} if any(node.metrics for node in network.nodes) else {}
     document = {
         **where,
-        "state_dir": str(lab.directory / "daemon"),
+        "state_dir": str(lab.directory / DAEMON_STATE),
         "period": period,
         "slices": slices,
         "defaults": {"law": law},

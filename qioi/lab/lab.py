@@ -20,6 +20,7 @@ from typing import Any
 
 from qioi.lab.containers import Containers
 from qioi.lab.engine import engine_socket
+from qioi.lab.left_shares import restore_left
 from qioi.lab.lock import exclusive
 from qioi.lab.network import Network, Node, find_binary, load_network
 from qioi.lab.options import LabOptions, Runtime
@@ -44,6 +45,8 @@ CLIENT_GROUP = "client"
 #: A file that proves that a folder is a lab's and may be emptied.
 MARKER = ".qioi-lab"
 STATE = "lab.json"
+#: The folder, in the lab's, of the state of a daemon that protects it.
+DAEMON_STATE = "daemon"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,13 +253,15 @@ class Lab:
         if self._site is not None:
             self._site.wait_for_ends()
             self._site = None
-        if (
-            self._orphan_cleanup is not None
-        ):  # last: if this process fails or is killed before, the guard takes the lab down
-            self._orphan_cleanup.dismiss()
-            self._orphan_cleanup = None
         if self._elsewhere is not None and not keep_files:
             shutil.rmtree(self._elsewhere, ignore_errors=True)
+        try:
+            self._restore_left()
+        finally:
+            # Late: if this process is killed before, the cleanup takes the lab down.
+            if self._orphan_cleanup is not None:
+                self._orphan_cleanup.dismiss()
+                self._orphan_cleanup = None
         if not (self.directory / MARKER).exists():
             return
         if keep_files:
@@ -264,6 +269,16 @@ class Lab:
             (self.directory / MARKER).unlink()
         else:
             remove_folder(self.directory)
+
+    def _restore_left(self) -> None:
+        """Restore what a killed daemon has left changed. LabError: not all could be, and its journal stays."""
+        if not (self.directory / MARKER).exists():
+            return
+        try:
+            restore_left(self.directory / DAEMON_STATE, self._hierarchy.weights)
+        except LabError as error:
+            how = f"`qioi lab down --dir {self.directory}` tries again, and then removes it"
+            raise LabError(f"{error}\n{self.directory} stays with the daemon's journal: {how}") from None
 
     def keep_logs(self, target: Path) -> None:
         """Copy the nodes' logs to a folder that outlives the lab."""
