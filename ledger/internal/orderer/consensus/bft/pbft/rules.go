@@ -29,7 +29,6 @@ type rules struct {
 	durableAccept   bool // a vote is recorded
 	durablePrepared bool // so is what a commit promises
 	durableView     bool // and that a view was left
-	durableState    bool // a checkpoint is vouched for once the state is durable
 	forwardOnly     bool // views never go back
 	doubling        bool // timeouts double
 }
@@ -40,6 +39,6 @@ func sound() rules {
 		onlyLeader: true, firstProposal: true, signedVotes: true, sameDigest: true, onceEach: true, signedClients: true, recheck: true,
 		lowMark: true, highMark: true, inOrder: true, signedChanges: true, provenPrepared: true, enoughChanges: true, distinctChanges: true,
 		newestPrepared: true, bodyOfDigest: true, sameState: true, stableFirst: true, durableAccept: true,
-		durablePrepared: true, durableView: true, durableState: true, forwardOnly: true, doubling: true,
+		durablePrepared: true, durableView: true, forwardOnly: true, doubling: true,
 	}
 }

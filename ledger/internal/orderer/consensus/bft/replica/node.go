@@ -88,7 +88,7 @@ type work struct {
 
 // Open recovers the votes; Run takes part.
 func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, error) {
-	l, records, err := votelog.Open(s.Dir)
+	l, records, err := votelog.Open(s.Dir, votelog.Options{})
 	if err != nil {
 		return nil, err
 	}

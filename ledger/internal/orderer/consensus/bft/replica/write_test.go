@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,12 +22,23 @@ type heard struct {
 
 func (h *heard) Send(to uint64, _ consensus.Message) { h.to = append(h.to, to) }
 
-// TestLastVotesLeave of a replica that ends, as one does whose last vote has removed it: the others may lack that vote.
-func TestLastVotesLeave(t *testing.T) {
-	dir := t.TempDir()
-	votes, _, err := votelog.Open(dir)
+// slowDisk syncs once it is let.
+type slowDisk struct {
+	votelog.File
+	syncing chan struct{}
+	ends    chan error
+}
+
+func (d slowDisk) Sync() error {
+	d.syncing <- struct{}{}
+	return <-d.ends
+}
+
+// writing is a replica that has one vote to record, and then to send.
+func writing(t *testing.T, dir string, host consensus.Host, opts votelog.Options) *Node {
+	votes, _, err := votelog.Open(dir, opts)
 	require.NoError(t, err)
-	host := &heard{}
+	t.Cleanup(func() { _ = votes.Close() })
 	n := &Node{
 		settings: consensus.Settings{ID: 4}, host: host, log: votes, disk: newQueue[bft.Effects](), work: newQueue[work](),
 		protocol: Protocol{Encode: pbft.Encode, EncodeRecord: pbft.EncodeRecord},
@@ -37,14 +49,53 @@ func TestLastVotesLeave(t *testing.T) {
 		Send: []bft.Outgoing{
 			{To: 1, Message: &pbft.CheckpointVote{Checkpoint: cp}}, {To: 2, Message: &pbft.CheckpointVote{Checkpoint: cp}},
 		},
+		Apply: []bft.Ordered{{Seq: 1}},
 	})
+	return n
+}
+
+// TestVotesAreDurableBeforeTheyLeave: nothing is sent or applied while the disk is at it, or once it has failed.
+func TestVotesAreDurableBeforeTheyLeave(t *testing.T) {
+	for name, end := range map[string]error{"synced": nil, "failed": errors.New("input/output error")} {
+		t.Run(name, func(t *testing.T) {
+			disk := slowDisk{syncing: make(chan struct{}), ends: make(chan error)}
+			host := &heard{}
+			n := writing(t, t.TempDir(), host, votelog.Options{Wrap: func(f votelog.File) votelog.File {
+				disk.File = f
+				return disk
+			}})
+			wrote := make(chan error, 1)
+			go func() { wrote <- n.write(context.Background()) }()
+			<-disk.syncing
+			n.disk.close()
+			assert.Empty(t, host.to)
+			n.work.close()
+			assert.Empty(t, n.work.take(), "nothing is applied either")
+			disk.ends <- end
+			require.ErrorIs(t, <-wrote, end)
+			if end == nil {
+				assert.Equal(t, []uint64{1, 2}, host.to)
+				assert.Len(t, n.work.take(), 1)
+			} else {
+				assert.Empty(t, host.to)
+				assert.Empty(t, n.work.take())
+			}
+		})
+	}
+}
+
+// TestLastVotesLeave of a replica that ends, as one does whose last vote has removed it: the others may lack that vote.
+func TestLastVotesLeave(t *testing.T) {
+	dir := t.TempDir()
+	host := &heard{}
+	n := writing(t, dir, host, votelog.Options{})
 	n.disk.close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, n.write(ctx), context.Canceled)
 	assert.Equal(t, []uint64{1, 2}, host.to)
-	require.NoError(t, votes.Close())
-	votes, records, err := votelog.Open(dir)
+	require.NoError(t, n.log.Close())
+	votes, records, err := votelog.Open(dir, votelog.Options{})
 	require.NoError(t, err)
 	assert.Len(t, records, 1)
 	require.NoError(t, votes.Close())

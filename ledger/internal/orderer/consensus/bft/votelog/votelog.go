@@ -30,10 +30,28 @@ var ErrDamaged = errors.New("damaged log of votes")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// File is what the log needs of the file that it writes.
+type File interface {
+	WriteAt(p []byte, off int64) (int, error)
+	Truncate(size int64) error
+	// Allocate reserves the file's first bytes.
+	Allocate(size int64) error
+	// Sync makes durable what was written.
+	Sync() error
+	Close() error
+}
+
+// Options change how a log is kept.
+type Options struct {
+	// Wrap replaces the file that is appended to, in tests of slow and failing disks.
+	Wrap func(File) File
+}
+
 // Log is the file that is open. It is of one goroutine.
 type Log struct {
 	dir       string
-	file      *os.File
+	opts      Options
+	file      File
 	end       int64 // of the frames
 	allocated int64
 	frames    uint32
@@ -47,7 +65,7 @@ func (l *Log) Forget() { l.volatile = true }
 
 // Open reads the log in dir, or begins one. What a crash has left half written was never reported as durable, and is
 // cut off.
-func Open(dir string) (*Log, [][]byte, error) {
+func Open(dir string, opts Options) (*Log, [][]byte, error) {
 	if err := durable.MakeDir(dir); err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +79,7 @@ func Open(dir string) (*Log, [][]byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &Log{dir: dir}
+	l := &Log{dir: dir, opts: opts}
 	records, err := l.read(raw)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
@@ -75,12 +93,22 @@ func (l *Log) reopen() error {
 	if err != nil {
 		return err
 	}
-	l.file, l.allocated = file, l.end
-	if err := file.Truncate(l.end); err != nil {
+	l.file, l.allocated = osFile{file}, l.end
+	if l.opts.Wrap != nil {
+		l.file = l.opts.Wrap(l.file)
+	}
+	if err := l.file.Truncate(l.end); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return nil
 }
+
+// osFile syncs with fdatasync, which leaves out the file's times.
+type osFile struct{ *os.File }
+
+func (f osFile) Allocate(size int64) error { return unix.Fallocate(int(f.Fd()), 0, 0, size) }
+
+func (f osFile) Sync() error { return unix.Fdatasync(int(f.Fd())) }
 
 func (l *Log) read(raw []byte) (records [][]byte, err error) {
 	for {
@@ -150,13 +178,13 @@ func (l *Log) Append(records [][]byte) error {
 	if need := l.end + int64(len(l.buf)); need > l.allocated {
 		l.allocated = need + ahead
 		// Where the file system cannot, the file grows with each write.
-		_ = unix.Fallocate(int(l.file.Fd()), 0, 0, l.allocated)
+		_ = l.file.Allocate(l.allocated)
 	}
 	if _, err := l.file.WriteAt(l.buf, l.end); err != nil {
 		return err
 	}
 	if !l.volatile {
-		if err := unix.Fdatasync(int(l.file.Fd())); err != nil {
+		if err := l.file.Sync(); err != nil {
 			return err
 		}
 	}

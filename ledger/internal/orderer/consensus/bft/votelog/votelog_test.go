@@ -1,15 +1,17 @@
 package votelog
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 func open(t *testing.T, dir string) (*Log, []string) {
-	l, records, err := Open(dir)
+	l, records, err := Open(dir, Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	var texts []string
@@ -89,6 +91,44 @@ func TestDamageIsNotTakenForACrash(t *testing.T) {
 	require.NoError(t, err)
 	raw[frameHead+2] ^= 1
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
-	_, _, err = Open(dir)
+	_, _, err = Open(dir, Options{})
 	require.ErrorIs(t, err, ErrDamaged)
+}
+
+// disk tells what is done to a file, and fails on demand.
+type disk struct {
+	File
+	done []string
+	sync error
+}
+
+func (d *disk) WriteAt(p []byte, off int64) (int, error) {
+	d.done = append(d.done, "write")
+	return d.File.WriteAt(p, off)
+}
+
+func (d *disk) Sync() error {
+	d.done = append(d.done, "sync")
+	return errors.Join(d.sync, d.File.Sync())
+}
+
+// TestRecordsAreSyncedOnceWritten, with one sync for all, and an error of the disk is told.
+func TestRecordsAreSyncedOnceWritten(t *testing.T) {
+	var file *disk
+	l, _, err := Open(t.TempDir(), Options{Wrap: func(f File) File {
+		file = &disk{File: f}
+		return file
+	}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	for range 2 { // the second time in the file that has taken the first one's place
+		require.NoError(t, l.Append(texts("a", "b")))
+		require.NoError(t, l.Append(texts("c")))
+		assert.Equal(t, []string{"write", "sync", "write", "sync"}, file.done)
+		require.NoError(t, l.Replace(texts("x")))
+	}
+	file.sync = errors.New("input/output error")
+	require.ErrorIs(t, l.Append(texts("d")), file.sync)
+	l.Forget()
+	require.NoError(t, l.Append(texts("e")))
 }
