@@ -58,6 +58,7 @@ func scripts(r rules) scripttest.Begin {
 //	view-change VIEW: VIEW/SEQ/tx...    a view change, with what was never prepared
 //	new-view VIEW: N...                 a new view of the view changes that N... have sent; N! is forged, N+ repeats
 //	checkpoint SEQ: text                a state that nobody has
+//	bad-checkpoint SEQ                  the state that others have, spoiled
 //	flood VIEW SEQ: count               votes from there on
 func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 	head, tail, _ := strings.Cut(line, ":")
@@ -91,6 +92,10 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 	case "checkpoint":
 		cp := bft.Checkpoint{Epoch: epoch, Seq: number(1), State: sha256.Sum256([]byte(tail)), Next: s.Group}
 		s.PostOthers(p.ID, &CheckpointVote{Checkpoint: cp, Signature: scripttest.Sign(p.ID, CheckpointStatement("ch", cp))})
+	case "bad-checkpoint":
+		others, ok := scripttest.Overheard(s, func(m *CheckpointVote) bool { return m.Checkpoint.Seq == number(1) })
+		require.True(s.T, ok, line)
+		s.PostOthers(p.ID, &CheckpointVote{Checkpoint: others.Checkpoint, Signature: []byte("spoiled")})
 	case "view-change":
 		m := &ViewChange{Epoch: epoch, View: number(1), Replica: p.ID, Stable: genesis(s)}
 		for _, tx := range strings.Fields(tail) {

@@ -14,29 +14,32 @@ type rules struct {
 	// history that a view begins with count as one. Zyzzyva as first published lacks it.
 	latestCertificate bool
 
-	onlyLeader      bool // orders are the leader's
-	firstOrder      bool // of two orders for a place the first counts
-	gapless         bool // a history is accepted entry by entry
-	signedResponses bool // the signatures under a certificate are verified
-	sameHistory     bool // responses count for the history that they name
-	signedClients   bool // an entry's transactions are checked
-	recheck         bool // what waits is checked again in each epoch
-	highMark        bool // what is beyond the window is dropped
-	provenCommits   bool // certificates that clients bring are verified
-	signedChanges   bool // the signatures of view changes are verified
-	enoughChanges   bool // a new view takes a quorum of them
-	distinctChanges bool // of different replicas
-	quorumConfirms  bool // a view begins once a quorum confirms its history
-	undo            bool // what a new view leaves out is taken back
-	sameState       bool // checkpoints count together only where they state the same
-	durableAccept   bool // what a response promises is recorded
-	durableLocal    bool // so is the certificate that a local commit promises
-	durableView     bool // and that a view was left
-	durableConfirm  bool // and what was confirmed
-	forwardOnly     bool // views never go back
-	accuseFirst     bool // a replica leaves a view together with f others
-	proof           bool // a leader's two orders for one place end its view
-	doubling        bool // timeouts double
+	onlyLeader        bool // orders are the leader's
+	firstOrder        bool // of two orders for a place the first counts
+	gapless           bool // a history is accepted entry by entry
+	signedResponses   bool // the signatures under a certificate are verified
+	sameHistory       bool // responses count for the history that they name
+	signedClients     bool // an entry's transactions are checked
+	recheck           bool // what waits is checked again in each epoch
+	highMark          bool // what is beyond the window is dropped
+	provenCommits     bool // certificates that clients bring are verified
+	signedChanges     bool // the signatures of view changes are verified
+	signedNewViews    bool // a new view is the word of its leader
+	enoughChanges     bool // a new view takes a quorum of them
+	distinctChanges   bool // of different replicas
+	signedConfirms    bool // the signatures of confirms are verified
+	quorumConfirms    bool // a view begins once a quorum confirms its history
+	undo              bool // what a new view leaves out is taken back
+	signedCheckpoints bool // the signatures of checkpoints are verified
+	sameState         bool // checkpoints count together only where they state the same
+	durableAccept     bool // what a response promises is recorded
+	durableLocal      bool // so is the certificate that a local commit promises
+	durableView       bool // and that a view was left
+	durableConfirm    bool // and what was confirmed
+	forwardOnly       bool // views never go back
+	accuseFirst       bool // a replica leaves a view together with f others
+	proof             bool // a leader's two orders for one place end its view
+	doubling          bool // timeouts double
 }
 
 func sound() rules {
@@ -44,8 +47,9 @@ func sound() rules {
 		quorum: bft.Group.Quorum, weak: bft.Group.Weak, all: func(g bft.Group) int { return len(g.Members) },
 		support:           func(g bft.Group, changes int) int { return changes - g.Faulty() },
 		latestCertificate: true, onlyLeader: true, firstOrder: true, gapless: true, signedResponses: true, sameHistory: true,
-		signedClients: true, recheck: true, highMark: true, provenCommits: true, signedChanges: true, enoughChanges: true,
-		distinctChanges: true, quorumConfirms: true, undo: true, sameState: true, durableAccept: true, durableLocal: true,
-		durableView: true, durableConfirm: true, forwardOnly: true, accuseFirst: true, proof: true, doubling: true,
+		signedClients: true, recheck: true, highMark: true, provenCommits: true, signedChanges: true, signedNewViews: true,
+		enoughChanges: true, distinctChanges: true, signedConfirms: true, quorumConfirms: true, undo: true, signedCheckpoints: true,
+		sameState: true, durableAccept: true, durableLocal: true, durableView: true, durableConfirm: true, forwardOnly: true,
+		accuseFirst: true, proof: true, doubling: true,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
@@ -59,6 +60,8 @@ func answer(a bft.Answer) bft.Message {
 //	spoil VIEW TO...: history         the same without a proper signature
 //	change VIEW: history              a view change with this history and no certificate, to all
 //	lead VIEW: N...                   a new view of the view changes that N... have sent, to all
+//	bad-confirm VIEW                  the beginning of a view that others have confirmed, spoiled, to all
+//	bad-checkpoint SEQ                the state that others have, spoiled, to all
 //	commit VIEW TO...: history        a certificate with p's signature in everybody's name
 //	final TO...: tx                   that the client's transaction is final
 //	applied VIEW TO...: history       that this history is final
@@ -106,6 +109,15 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 		}
 		m.Signature = sign(m.Statement("ch"))
 		s.PostOthers(p.ID, m)
+	case "bad-confirm":
+		view := s.Number(words[1])
+		others, ok := scripttest.Overheard(s, func(m *Confirm) bool { return m.View == view })
+		require.True(s.T, ok, line)
+		s.PostOthers(p.ID, &Confirm{View: view, Seq: others.Seq, History: others.History, Signature: []byte("spoiled")})
+	case "bad-checkpoint":
+		others, ok := scripttest.Overheard(s, func(m *CheckpointVote) bool { return m.Checkpoint.Seq == s.Number(words[1]) })
+		require.True(s.T, ok, line)
+		s.PostOthers(p.ID, &CheckpointVote{Checkpoint: others.Checkpoint, History: others.History, Signature: []byte("spoiled")})
 	case "commit":
 		cert := Certificate{View: s.Number(words[1]), Seq: seq, History: history}
 		for _, id := range s.Group.Members[:s.Group.Quorum()] {
