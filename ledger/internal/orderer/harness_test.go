@@ -119,7 +119,14 @@ func (c *testCluster) open(i int) *Node {
 // start runs an orderer inside the test; stop ends it and waits.
 func (c *testCluster) start(i int) (stop func()) {
 	c.t.Helper()
-	node := c.open(i)
+	_, stop = c.startNode(i)
+	return stop
+}
+
+// startNode gives the orderer as well.
+func (c *testCluster) startNode(i int) (node *Node, stop func()) {
+	c.t.Helper()
+	node = c.open(i)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- node.Run(ctx) }()
@@ -133,7 +140,7 @@ func (c *testCluster) start(i int) (stop func()) {
 		require.NoError(c.t, <-done)
 	}
 	c.t.Cleanup(stop)
-	return stop
+	return node, stop
 }
 
 // spawn runs an orderer as a process of its own; end sends it a signal and waits.

@@ -63,6 +63,7 @@ type Node struct {
 	saturation ops.Saturation
 	view       atomic.Pointer[bft.View]
 	logged     atomic.Int64 // bytes of the log of votes
+	compactAt  int64        // bytes of it at which it is begun anew
 
 	// Of the goroutine that steps:
 	core     bft.Core
@@ -97,7 +98,7 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 		log.Warnf("[channel: %s] VOTES ARE NOT DURABLE (volatile_votes): after a power cut this orderer may vote otherwise than before, and count as one that lies. This is for measurements only.", s.Channel)
 	}
 	n := &Node{
-		settings: s, host: host, protocol: protocol, log: l, records: records,
+		settings: s, host: host, protocol: protocol, log: l, records: records, compactAt: compactBytes,
 		intake: consensus.NewIntake(), messages: make(chan bft.Received, queuedMessages), inputs: make(chan news, queuedMessages),
 		disk: newQueue[bft.Effects](), work: newQueue[work](),
 	}
@@ -112,6 +113,9 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 	n.register()
 	return n, nil
 }
+
+// CompactAt sets at how many bytes the log of votes is begun anew, before Run. It is for tests.
+func (n *Node) CompactAt(bytes int64) { n.compactAt = bytes }
 
 // Leader implements consensus.Consenter.
 func (n *Node) Leader() uint64 {
@@ -285,7 +289,7 @@ func (n *Node) take(in bft.Input) bft.Effects {
 			n.host.Refuse(r.Tx, r.Reason)
 		}
 	}
-	if n.logged.Load() < compactBytes {
+	if n.logged.Load() < n.compactAt {
 		n.replaced = false
 	} else if !n.replaced && n.endsOthers(e.Persist) {
 		// The records of this step are among those that take the place of all.
