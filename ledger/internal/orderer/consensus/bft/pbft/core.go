@@ -102,7 +102,7 @@ func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *
 func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record, r rules) *Core {
 	c := &Core{
 		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
-		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}),
+		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
 		slots:   map[uint64]*slot{}, replied: map[bft.ID]bft.Time{},
 		applied: state.Applied, here: state.Applied, closed: state.Closed, last: state.Applied,
 	}
@@ -155,6 +155,7 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.applyDecided()
 	c.propose()
 	c.watch()
+	c.out.Refused = append(c.out.Refused, c.pending.Refused()...)
 	c.out.Deadline = c.deadline()
 	return c.out
 }

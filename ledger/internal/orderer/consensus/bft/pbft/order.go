@@ -98,8 +98,11 @@ func (c *Core) propose() {
 			}
 			return
 		}
-		entry := c.pending.Batch(c.oracle)
+		entry := c.pending.Batch()
 		if entry == nil {
+			if waiting, _ := c.pending.Shelved(); waiting > 0 {
+				c.proposeAt = c.now
+			}
 			return
 		}
 		seq := c.next

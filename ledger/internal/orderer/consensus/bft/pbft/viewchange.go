@@ -25,6 +25,7 @@ func (c *Core) watch() {
 
 func (c *Core) watchLeader() {
 	c.suspect.At = 0
+	oldest := c.pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
 	switch {
 	case !c.member() || c.fetching != 0:
 		c.suspect.Rest()
@@ -42,7 +43,7 @@ func (c *Core) watchLeader() {
 		if c.suspect.Look(c.now, nil, c.applied, c.remind) && c.suspect.Late(c.now) {
 			c.leave(c.view + 1)
 		}
-	case c.suspect.Look(c.now, c.pending.Oldest(), c.underWay(), c.remind) && c.suspect.Late(c.now):
+	case c.suspect.Look(c.now, oldest, c.underWay(), c.remind) && c.suspect.Late(c.now):
 		c.leave(c.view + 1)
 	}
 }

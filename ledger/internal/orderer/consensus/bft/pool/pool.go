@@ -19,14 +19,20 @@ type Limits struct {
 	Bytes      int    // how large these may be
 }
 
-// Pool has the transactions that wait, oldest first.
+// Pool has the transactions that wait, oldest first. Each was allowed when it came. Under a configuration that came into
+// force since it is checked again before it is used, not at once: a leader may have so many that its view would end
+// meanwhile.
 type Pool struct {
 	limits Limits
+	oracle bft.Oracle
 	items  *list.List // of *Item
 	byID   map[bft.Digest]*list.Element
 	shelf  *list.List // of *Item: those that this leader has not proposed in this view
 	own    *list.List // of *Item: those of this replica's clients, by RelayAt
 	used   map[bft.ID]*used
+
+	configs uint64        // that have come into force
+	refused []bft.Refusal // that nobody has been told of
 }
 
 // Item is a transaction that waits.
@@ -39,15 +45,16 @@ type Item struct {
 	RelayAt bft.Time      // when it is brought to all replicas, where its client has handed it to this one
 	waits   *list.Element // in shelf; nil: it is proposed
 	mine    *list.Element // in own
+	allowed uint64        // the pool's configs when it was checked last
 }
 
 // used is what a replica takes of the room.
 type used struct{ txs, bytes int }
 
 // New makes an empty pool.
-func New(limits Limits) *Pool {
+func New(limits Limits, oracle bft.Oracle) *Pool {
 	return &Pool{
-		limits: limits, items: list.New(), shelf: list.New(), own: list.New(),
+		limits: limits, oracle: oracle, items: list.New(), shelf: list.New(), own: list.New(),
 		byID: map[bft.Digest]*list.Element{}, used: map[bft.ID]*used{},
 	}
 }
@@ -69,6 +76,7 @@ func (p *Pool) Add(it *Item) bool {
 		return false
 	}
 	u.txs, u.bytes = u.txs+1, u.bytes+len(it.Tx)
+	it.allowed = p.configs
 	it.waits = p.shelf.PushBack(it)
 	if it.From == p.limits.ID {
 		it.mine = p.own.PushBack(it)
@@ -148,35 +156,45 @@ func (p *Pool) Forget(txs []bft.Digest) {
 	}
 }
 
-// Recheck forgets what the configuration in force does not allow, and names it.
-func (p *Pool) Recheck(oracle bft.Oracle) (refused []bft.Refusal) {
-	for at := p.items.Front(); at != nil; {
-		next := at.Next()
-		if it := at.Value.(*Item); !allowed(oracle, it) {
-			refused = append(refused, bft.Refusal{Tx: it.Digest, Reason: bft.ErrOutdated})
-			p.remove(at)
-		}
-		at = next
+// Recheck has what waits checked again: another configuration is in force.
+func (p *Pool) Recheck() { p.configs++ }
+
+// holds reports whether the configuration in force allows the item, and refuses it otherwise.
+func (p *Pool) holds(it *Item) bool {
+	if it.allowed == p.configs {
+		return true
 	}
+	if _, ok := p.oracle.Check(it.Tx); !ok {
+		p.refused = append(p.refused, bft.Refusal{Tx: it.Digest, Reason: bft.ErrOutdated})
+		p.remove(p.byID[it.Digest])
+		return false
+	}
+	it.allowed = p.configs
+	return true
+}
+
+// Refused names what was refused since it was asked last.
+func (p *Pool) Refused() []bft.Refusal {
+	refused := p.refused
+	p.refused = nil
 	return refused
 }
 
-func allowed(oracle bft.Oracle, it *Item) bool {
-	_, ok := oracle.Check(it.Tx)
-	return ok
-}
-
-// Batch is the next entry; nil: nothing waits.
-func (p *Pool) Batch(oracle bft.Oracle) *bft.Entry {
+// Batch is the next entry; nil: nothing waits, or only what comes after too many that are refused.
+func (p *Pool) Batch() *bft.Entry {
 	e := &bft.Entry{}
-	size, marked := 0, false
-	for at := p.shelf.Front(); at != nil && len(e.Txs) < p.limits.BatchTxs; at = p.shelf.Front() {
+	size, marked, refused := 0, false, 0
+	for at := p.shelf.Front(); at != nil && len(e.Txs)+refused < p.limits.BatchTxs; at = p.shelf.Front() {
 		it := at.Value.(*Item)
-		if oracle.Known(it.Digest) {
+		if p.oracle.Known(it.Digest) {
 			p.remove(p.byID[it.Digest])
 			continue
 		}
-		mark := oracle.Mark(it.Tx)
+		if !p.holds(it) {
+			refused++
+			continue
+		}
+		mark := p.oracle.Mark(it.Tx)
 		if len(e.Txs) > 0 && (it.Config || mark && marked || size+len(it.Tx) > p.limits.BatchBytes) {
 			break
 		}
@@ -203,12 +221,18 @@ func (p *Pool) Shelved() (count int, oldest *Item) {
 	return p.shelf.Len(), oldest
 }
 
-// Oldest is the transaction that waits longest; nil: none waits.
+// Oldest is the transaction that waits longest; nil: none waits. Where many before it are refused it is checked the next
+// time: nobody is suspected for one that is the oldest since now.
 func (p *Pool) Oldest() *Item {
-	if at := p.items.Front(); at != nil {
-		return at.Value.(*Item)
+	for refused := 0; ; refused++ {
+		at := p.items.Front()
+		if at == nil {
+			return nil
+		}
+		if it := at.Value.(*Item); refused == Relayed || p.holds(it) {
+			return it
+		}
 	}
-	return nil
 }
 
 // RelayAt is when the first of this replica's clients' transactions is to be brought to all; 0: there is none.
@@ -219,13 +243,18 @@ func (p *Pool) RelayAt() bft.Time {
 	return 0
 }
 
-// Relay is what is to be brought to all replicas now. It comes again after that long.
+// Relay is what is to be brought to all replicas now. It comes again after that long. So each client hears in time that its
+// transaction is refused, whatever waits before it.
 func (p *Pool) Relay(now, again bft.Time) (txs [][]byte) {
 	size := 0
-	for at := p.own.Front(); at != nil && len(txs) < Relayed; at = p.own.Front() {
+	at := p.own.Front()
+	for looked := 0; at != nil && looked < Relayed; at, looked = p.own.Front(), looked+1 {
 		it := at.Value.(*Item)
 		if it.RelayAt > now || len(txs) > 0 && size+len(it.Tx) > p.limits.BatchBytes {
 			break
+		}
+		if !p.holds(it) {
+			continue
 		}
 		txs, size = append(txs, it.Tx), size+len(it.Tx)
 		it.RelayAt = now + again

@@ -196,11 +196,11 @@ func (c *Core) arrived(seq uint64) {
 	}
 }
 
-// recheck gives up what the epoch's configuration does not allow, once it is in force here. The others would refuse a leader
-// who proposes that.
+// recheck gives up what the epoch's configuration does not allow, as it comes up, once the configuration is in force here.
+// The others would refuse a leader who proposes that.
 func (c *Core) recheck() {
 	if c.configured() && c.rules.recheck {
-		c.out.Refused = append(c.out.Refused, c.pending.Recheck(c.oracle)...)
+		c.pending.Recheck()
 	}
 }
 

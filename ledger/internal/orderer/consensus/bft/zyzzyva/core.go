@@ -126,7 +126,7 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
 		slots: map[uint64]*slot{}, early: map[uint64]*Order{}, ran: map[uint64]bft.Digest{}, places: map[bft.Digest]uint64{},
 		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, replied: map[bft.ID]bft.Time{},
-		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}),
+		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
 		applied: state.Applied, here: state.Applied, closed: state.Closed, final: state.Applied, executed: state.Applied,
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
@@ -180,6 +180,7 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.runAhead()
 	c.applyFinal()
 	c.watch()
+	c.out.Refused = append(c.out.Refused, c.pending.Refused()...)
 	c.out.Deadline = c.deadline()
 	return c.out
 }

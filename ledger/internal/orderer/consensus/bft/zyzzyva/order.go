@@ -72,8 +72,11 @@ func (c *Core) propose() {
 			c.batchAt = oldest.Since + c.cfg.BatchWait
 			return
 		}
-		entry := c.pending.Batch(c.oracle)
+		entry := c.pending.Batch()
 		if entry == nil {
+			if waiting, _ := c.pending.Shelved(); waiting > 0 {
+				c.batchAt = c.now
+			}
 			return
 		}
 		m := &Order{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: Chain(c.tip, entry.Digest()), Entry: entry}

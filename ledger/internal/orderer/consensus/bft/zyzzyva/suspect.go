@@ -32,6 +32,7 @@ func (c *Core) watch() {
 
 func (c *Core) watchLeader() {
 	c.suspect.At = 0
+	oldest := c.pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
 	switch {
 	case !c.member() || c.closed || c.fetching != 0:
 		c.suspect.Rest()
@@ -43,7 +44,7 @@ func (c *Core) watchLeader() {
 		if !c.active {
 			c.suspect.Await()
 		}
-	case c.suspect.Look(c.now, c.pending.Oldest(), c.underWay(), c.remind) && !c.accusers[c.group.Index(c.cfg.ID)] && c.suspect.Late(c.now):
+	case c.suspect.Look(c.now, oldest, c.underWay(), c.remind) && !c.accusers[c.group.Index(c.cfg.ID)] && c.suspect.Late(c.now):
 		c.accuse()
 	}
 }
