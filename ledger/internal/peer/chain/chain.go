@@ -184,7 +184,8 @@ func (c *Chain) Position() Position {
 	return c.pipeline.position
 }
 
-// Rewound closes when the open block is taken back; ask for it after Position.
+// Rewound closes when the open block is taken back; ask for it after Position. It is another one as soon as Position has gone
+// back, which may be before the one before closes.
 func (c *Chain) Rewound() <-chan struct{} { return c.pipeline.known.gone }
 
 // Add receives the next transaction in order; it waits while the pipeline is full. An

@@ -89,11 +89,9 @@ func (f *Follower) Run(ctx context.Context) error {
 			return fmt.Errorf("channel %s names no orderer addresses", f.Chain.ID())
 		}
 		before := f.Chain.Position()
-		select {
-		case <-rewound:
+		if gone := f.Chain.Rewound(); gone != rewound { // its closing may come later
 			f.blame(choice, choice.sent.takenBack(before.Block))
-			rewound = f.Chain.Rewound()
-		default:
+			rewound = gone
 		}
 		address, err := choice.pick(addresses)
 		if err != nil {
@@ -191,12 +189,13 @@ func (f *Follower) follow(ctx context.Context, address string, choice *choice) e
 		return err
 	}
 	defer func() { _ = conn.Close() }()
+	rewound := f.Chain.Rewound()
 	var heard probe.Watch
 	watch := f.watch(address, choice)
 	attendants := []func(context.Context) error{
 		func(ctx context.Context) error { return heard.Run(ctx, conn, func() bool { return true }) }, watch.run,
 	}
-	ctx, stop := attend(ctx, f.Chain.Rewound(), append(attendants, f.witnesses(address, choice)...)...)
+	ctx, stop := attend(ctx, rewound, append(attendants, f.witnesses(address, choice)...)...)
 	defer stop()
 	request, err := f.request()
 	if err != nil {
@@ -209,6 +208,9 @@ func (f *Follower) follow(ctx context.Context, address string, choice *choice) e
 	begun := time.Now()
 	for first := true; ; first = false {
 		at := f.Chain.Position()
+		if f.Chain.Rewound() != rewound {
+			return chain.ErrRewound // what comes next here follows what was taken back
+		}
 		watch.waits(at, &f.Chain.Bundle().Orderer)
 		batch, err := stream.Recv()
 		heard.Heard()

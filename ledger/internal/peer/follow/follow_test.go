@@ -256,6 +256,30 @@ func TestALyingOrdererIsLeft(t *testing.T) {
 // TestTheOneWhoForgedABlockIsBlamed: it leaves before its seal is checked. The peer is with an honest orderer by then,
 // who names it as the leader.
 func TestTheOneWhoForgedABlockIsBlamed(t *testing.T) {
+	blamesTheForger(t)
+}
+
+// TestTheForgerIsBlamedAtOnce, though the chain, which goes back to before the block, has not yet said so to all.
+func TestTheForgerIsBlamedAtOnce(t *testing.T) {
+	blamesTheForger(t, func(c *chain.Chain) follow.Chain { return &slow{c, map[<-chan struct{}]<-chan struct{}{}} })
+}
+
+// slow is a chain that takes for ever to close what tells of a block that is taken back.
+type slow struct {
+	*chain.Chain
+	open map[<-chan struct{}]<-chan struct{}
+}
+
+func (s *slow) Rewound() <-chan struct{} {
+	gone := s.Chain.Rewound()
+	if s.open[gone] == nil {
+		s.open[gone] = make(chan struct{})
+	}
+	return s.open[gone]
+}
+
+func blamesTheForger(t *testing.T, wrapped ...func(*chain.Chain) follow.Chain) {
+	t.Helper()
 	liar := &orderer{t: t}
 	honest := &orderer{t: t, serve: 1000, after: liar, pace: 100 * time.Millisecond}
 	addresses := []string{listen(t, liar), listen(t, honest)}
@@ -271,6 +295,6 @@ func TestTheOneWhoForgedABlockIsBlamed(t *testing.T) {
 	}
 	liar.items = [][]*streampb.Item{append(forged, items[0][last]), {nil}}
 	liar.serve = len(liar.items[0])
-	hears(t, w, ids, time.Minute)
+	hears(t, w, ids, time.Minute, wrapped...)
 	assert.Equal(t, 1, liar.times(), "it is followed once")
 }

@@ -50,7 +50,7 @@ func sealed(items []*streampb.Item) *commonpb.Block {
 }
 
 // hears runs a peer at these orderers until it has all of the transactions.
-func hears(t *testing.T, w *peertest.World, ids []string, patience time.Duration) {
+func hears(t *testing.T, w *peertest.World, ids []string, patience time.Duration, wrapped ...func(*chain.Chain) follow.Chain) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -59,6 +59,9 @@ func hears(t *testing.T, w *peertest.World, ids []string, patience time.Duration
 	var group sync.WaitGroup
 	group.Go(func() { assert.NoError(t, c.Run(ctx)) })
 	f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: c, Patience: patience}
+	for _, wrap := range wrapped {
+		f.Chain = wrap(c)
+	}
 	group.Go(func() { assert.NoError(t, f.Run(ctx)) })
 	for i, id := range ids {
 		s, err := c.Status(ctx, id)
