@@ -7,11 +7,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/ca"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/smartbftpb"
 )
@@ -60,30 +62,38 @@ func TestBlocksNeedAQuorumOfConsenters(t *testing.T) {
 	}
 }
 
+// consentersChannel is a channel of four consenters, with certificates of their organisation.
+func consentersChannel(t *testing.T, kind string) (*channel, Genesis) {
+	t.Helper()
+	w, g := newWorld(t)
+	g.ConsensusType, g.Consenters = kind, nil
+	for i := range 4 {
+		name := fmt.Sprint("orderer", i)
+		tls := []byte(issued(t, w["OrdererMSP"], name, "localhost"))
+		g.Consenters = append(g.Consenters, &etcdraftpb.Consenter{
+			Host: "127.0.0.1", Port: uint32(7050 + i), ClientTlsCert: tls, ServerTlsCert: tls,
+		})
+		g.Identities = append(g.Identities, GenesisIdentity{MSPID: "OrdererMSP", Cert: []byte(issued(t, w["OrdererMSP"], name))})
+	}
+	block, err := NewGenesis(g)
+	require.NoError(t, err)
+	b, err := FromBlock(block)
+	require.NoError(t, err)
+	return &channel{world: w, t: t, bundle: b, signers: map[string]*identity.SigningIdentity{}}, g
+}
+
+func issued(t *testing.T, authority *ca.Authority, name string, hosts ...string) string {
+	t.Helper()
+	cert, _, err := authority.Issue(ca.Request{CommonName: name, Unit: "orderer", Hosts: hosts})
+	require.NoError(t, err)
+	return string(cert)
+}
+
 // TestIdentitiesChangeOneAtATime, to those that the channel's authorities have issued: nobody could sign a block otherwise.
 func TestIdentitiesChangeOneAtATime(t *testing.T) {
 	for _, kind := range []string{BFT, Zyzzyva} {
 		t.Run(kind, func(t *testing.T) {
-			w, g := newWorld(t)
-			g.ConsensusType, g.Consenters = kind, nil
-			issue := func(authority *ca.Authority, name string, hosts ...string) string {
-				cert, _, err := authority.Issue(ca.Request{CommonName: name, Unit: "orderer", Hosts: hosts})
-				require.NoError(t, err)
-				return string(cert)
-			}
-			for i := range 4 {
-				name := fmt.Sprint("orderer", i)
-				tls, cert := []byte(issue(w["OrdererMSP"], name, "localhost")), []byte(issue(w["OrdererMSP"], name))
-				g.Consenters = append(g.Consenters, &etcdraftpb.Consenter{
-					Host: "127.0.0.1", Port: uint32(7050 + i), ClientTlsCert: tls, ServerTlsCert: tls,
-				})
-				g.Identities = append(g.Identities, GenesisIdentity{MSPID: "OrdererMSP", Cert: cert})
-			}
-			block, err := NewGenesis(g)
-			require.NoError(t, err)
-			b, err := FromBlock(block)
-			require.NoError(t, err)
-			c := &channel{world: w, t: t, bundle: b, signers: map[string]*identity.SigningIdentity{}}
+			c, g := consentersChannel(t, kind)
 			patched := func(signs ...string) error {
 				var patch Patch
 				for i, identity := range signs {
@@ -91,16 +101,56 @@ func TestIdentitiesChangeOneAtATime(t *testing.T) {
 						Address: fmt.Sprint("127.0.0.1:", 7050+i), Rotate: true, TLSCert: string(g.Consenters[i].ServerTlsCert), Identity: identity,
 					})
 				}
-				_, err := b.Updated(c.update(patch, c.admins("OrdererMSP")...), time.Now())
+				_, err := c.bundle.Updated(c.update(patch, c.admins("OrdererMSP")...), time.Now())
 				return err
 			}
-			fresh := func() string { return issue(w["OrdererMSP"], "next") }
+			fresh := func() string { return issued(t, c.world["OrdererMSP"], "next") }
 			require.NoError(t, patched(fresh()))
 			require.ErrorContains(t, patched(fresh(), fresh(), fresh(), fresh()), "one at a time is accepted")
-			require.ErrorContains(t, patched(issue(w["Org1MSP"], "next")), "consenter 127.0.0.1:7050: its identity")
+			require.ErrorContains(t, patched(issued(t, c.world["Org1MSP"], "next")), "consenter 127.0.0.1:7050: its identity")
 			require.ErrorContains(t, patched(string(g.Identities[1].Cert)), "its identity: it is another consenter's")
+			again := string(g.Identities[1].Cert) + "\n" // the same certificate, in other words
+			require.ErrorContains(t, patched(again), "its identity: it is another consenter's")
 		})
 	}
+}
+
+// TestConsentersOutliveTheirAuthority: an update after which a consenter's signatures would not count is refused.
+func TestConsentersOutliveTheirAuthority(t *testing.T) {
+	c, g := consentersChannel(t, BFT)
+	own := c.world["OrdererMSP"]
+	next, err := ca.New("next", "OrdererMSP")
+	require.NoError(t, err)
+	rolled := func(roots ...[]byte) error {
+		to := proto.Clone(c.bundle.Config).(*commonpb.Config)
+		editMSP(t, to.ChannelGroup.Groups[ordererGroup].Groups["OrdererMSP"], func(msp *msppb.FabricMSPConfig) { msp.RootCerts = roots })
+		update, err := NewUpdate("mychannel", c.bundle.Config, to)
+		require.NoError(t, err)
+		_, err = c.bundle.Updated(c.wrap(update, c.admins("OrdererMSP")...), time.Now())
+		return err
+	}
+	require.ErrorContains(t, rolled(next.CertPEM()), "consenter 127.0.0.1:7050: its identity: certificate is not of its organisation")
+	require.NoError(t, rolled(own.CertPEM(), next.CertPEM()))
+
+	list, err := own.Revoke(g.Identities[2].Cert)
+	require.NoError(t, err)
+	revoked := Patch{RevocationLists: map[string][]string{"OrdererMSP": {string(list)}}}
+	_, err = c.bundle.Updated(c.update(revoked, c.admins("OrdererMSP")...), time.Now())
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "consenter 127.0.0.1:7052: its identity")
+	revoked.Consenters = []ConsenterPatch{{Address: "127.0.0.1:7052", Remove: true}}
+	_, err = c.bundle.Updated(c.update(revoked, c.admins("OrdererMSP")...), time.Now())
+	require.NoError(t, err, "one that leaves may be revoked")
+
+	// Two consenters have ceased to count, which was accepted once. One after the other leaves.
+	both, err := own.Revoke(g.Identities[1].Cert, g.Identities[2].Cert)
+	require.NoError(t, err)
+	editMSP(t, c.bundle.Config.ChannelGroup.Groups[ordererGroup].Groups["OrdererMSP"], func(msp *msppb.FabricMSPConfig) {
+		msp.RevocationList = [][]byte{both}
+	})
+	c.bundle, err = FromConfig("mychannel", c.bundle.Config)
+	require.NoError(t, err)
+	c.become(c.update(Patch{Consenters: []ConsenterPatch{{Address: "127.0.0.1:7052", Remove: true}}}, c.admins("OrdererMSP")...))
 }
 
 func TestMalformedConsentersAreRefused(t *testing.T) {

@@ -139,15 +139,17 @@ func TestAChannelOfFabricsToolsIsInBlockMode(t *testing.T) {
 
 // changeMSP changes what a configuration says of Org1MSP.
 func changeMSP(t *testing.T, change func(*msppb.FabricMSPConfig)) func(*commonpb.ConfigGroup) {
-	return func(root *commonpb.ConfigGroup) {
-		var wire msppb.MSPConfig
-		var msp msppb.FabricMSPConfig
-		org := root.Groups[applicationGroup].Groups["Org1MSP"]
-		require.NoError(t, get(org, keyMSP, &wire))
-		require.NoError(t, proto.Unmarshal(wire.Config, &msp))
-		change(&msp)
-		set(org, keyMSP, &msppb.MSPConfig{Config: mustMarshal(&msp)})
-	}
+	return func(root *commonpb.ConfigGroup) { editMSP(t, root.Groups[applicationGroup].Groups["Org1MSP"], change) }
+}
+
+func editMSP(t *testing.T, org *commonpb.ConfigGroup, change func(*msppb.FabricMSPConfig)) {
+	t.Helper()
+	var wire msppb.MSPConfig
+	var msp msppb.FabricMSPConfig
+	require.NoError(t, get(org, keyMSP, &wire))
+	require.NoError(t, proto.Unmarshal(wire.Config, &msp))
+	change(&msp)
+	set(org, keyMSP, &msppb.MSPConfig{Config: mustMarshal(&msp)})
 }
 
 func TestInvalidConfigurations(t *testing.T) {

@@ -13,7 +13,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
 )
 
 // Membership gives a channel's consenters their Raft ids. It stands in the metadata of every block,
@@ -123,8 +125,8 @@ func (o *Orderer) ServerCertificate(address string) []byte {
 	return nil
 }
 
-// checkConsenters refuses consenters that the others could not reach, tell apart or trust. Unchanged ones
-// are not checked again: their certificates may have expired since.
+// checkConsenters refuses consenters that the others could not reach, tell apart or trust. Of unchanged ones only the
+// organisation is checked again: their certificates may have expired since.
 func (b *Bundle) checkConsenters(to *Bundle, at time.Time) error {
 	now, next := &b.Orderer, &to.Orderer
 	addresses, holders := map[string]bool{}, map[string]int{}
@@ -141,6 +143,9 @@ func (b *Bundle) checkConsenters(to *Bundle, at time.Time) error {
 			return fmt.Errorf("%w: consenter %q: an address host:port of its own is accepted", ErrInvalid, address)
 		}
 		addresses[address] = true
+		if err := b.checkCounts(to, i); err != nil {
+			return fmt.Errorf("%w: consenter %s: its identity: %w", ErrInvalid, address, err)
+		}
 		if next.unchanged(i, now) >= 0 {
 			continue
 		}
@@ -162,12 +167,23 @@ func (b *Bundle) checkConsenters(to *Bundle, at time.Time) error {
 	return nil
 }
 
+// checkCounts refuses an organisation without the authority of a consenter's identity, or with its revocation: nothing that
+// the consenter signs would count. Where that is so already, other updates go on.
+func (b *Bundle) checkCounts(to *Bundle, at int) error {
+	own := to.Orderer.identity(at)
+	if _, err := b.MSP.DeserializeUndated(own); err != nil {
+		return nil
+	}
+	_, err := to.MSP.DeserializeUndated(own)
+	return err
+}
+
 // checkIdentity refuses an identity whose signatures would not count, or would count twice. One that a consenter has had is
 // not checked again.
 func (b *Bundle) checkIdentity(to *Bundle, at int, when time.Time) error {
 	own := to.Orderer.identity(at)
 	for i := range to.Orderer.Consenters {
-		if i != at && own != nil && bytes.Equal(to.Orderer.identity(i), own) {
+		if i != at && own != nil && sameCertificate(to.Orderer.identity(i), own) {
 			return errors.New("it is another consenter's")
 		}
 	}
@@ -178,6 +194,16 @@ func (b *Bundle) checkIdentity(to *Bundle, at int, when time.Time) error {
 	}
 	_, err := to.MSP.DeserializeAt(own, when)
 	return err
+}
+
+// sameCertificate reports whether two identities have one certificate, of which there may be several texts.
+func sameCertificate(a, b []byte) bool {
+	var left, right msppb.SerializedIdentity
+	if protoutil.Unmarshal(a, &left) != nil || protoutil.Unmarshal(b, &right) != nil {
+		return false
+	}
+	der := CertificateDER(left.IdBytes)
+	return der != nil && bytes.Equal(der, CertificateDER(right.IdBytes))
 }
 
 // CertificateDER decodes a certificate's PEM, of which one certificate may have several; nil where it is none.
