@@ -158,6 +158,7 @@ func firstOf(rows *sql.Rows) (answer []byte, err error) {
 func (t *mysqlServer) judge(o outcome, function string, err error) outcome {
 	var told *mysql.MySQLError
 	var network net.Error
+	var dialled *net.OpError
 	switch {
 	case err == nil:
 		return o
@@ -167,7 +168,7 @@ func (t *mysqlServer) judge(o outcome, function string, err error) outcome {
 			o.failedAt, o.code = stageCommit, code
 		}
 		return o
-	case errors.Is(err, driver.ErrBadConn): // nothing was sent
+	case errors.Is(err, driver.ErrBadConn), errors.As(err, &dialled) && dialled.Op == "dial": // nothing was sent
 		o.failedAt, o.code, o.detail = stageOperation, "UNAVAILABLE", err.Error()
 		return o
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,6 +151,9 @@ func TestWhatASqlErrorMeans(t *testing.T) {
 		{"update", &mysql.MySQLError{Number: 1213}, outcome{failedAt: stageCommit, code: "DEADLOCK"}},
 		{"insert", &mysql.MySQLError{Number: 1290}, outcome{failedAt: stageOperation, code: "ERROR_1290"}},
 		{"insert", driver.ErrBadConn, outcome{failedAt: stageOperation, code: "UNAVAILABLE"}},
+		{"insert", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, outcome{failedAt: stageOperation, code: "UNAVAILABLE"}},
+		{"insert", &net.OpError{Op: "dial", Err: context.DeadlineExceeded}, outcome{failedAt: stageOperation, code: "UNAVAILABLE"}},
+		{"insert", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, outcome{failedAt: stageCommit, code: codeUnknown, lost: true, unknown: true}},
 		{"insert", mysql.ErrInvalidConn, outcome{failedAt: stageCommit, code: codeUnknown, lost: true, unknown: true}},
 		{"insert", context.DeadlineExceeded, outcome{failedAt: stageCommit, code: codeUnknown, lost: true, unknown: true}},
 		{"get", context.DeadlineExceeded, outcome{failedAt: stageOperation, code: "DEADLINE_EXCEEDED"}},
