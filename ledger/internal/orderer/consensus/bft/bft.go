@@ -171,7 +171,7 @@ func (c Certificate) FetchBy(id ID) *Fetch {
 // ErrOverload is why a transaction is refused while too many wait.
 var ErrOverload = errors.New("too many transactions wait to be ordered")
 
-// ErrOutdated is why a transaction is refused that was taken, and that a configuration since does not allow.
+// ErrOutdated is why a transaction is refused that the orderer has let in, and that a configuration since does not allow.
 var ErrOutdated = errors.New("a configuration that came first does not allow the transaction")
 
 // Refusal says why a submitted transaction was not taken, or is not waited for any longer.

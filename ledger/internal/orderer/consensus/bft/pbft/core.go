@@ -4,7 +4,6 @@
 package pbft
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,9 +13,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/vouch"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/pace"
 )
-
-// ErrInvalid is why a transaction is refused that no client has signed.
-var ErrInvalid = errors.New("no client's signature")
 
 // Config is how a replica takes part. All replicas of a channel have the same Domain, Group,
 // Interval and Window.

@@ -10,8 +10,8 @@ func (c *Core) submit(tx []byte) {
 	digest := bft.TxDigest(tx)
 	config, ok := c.oracle.Check(tx)
 	switch {
-	case !ok:
-		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: ErrInvalid})
+	case !ok: // the orderer has let it in
+		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOutdated})
 	case c.pending.Has(digest) || c.oracle.Known(digest):
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})

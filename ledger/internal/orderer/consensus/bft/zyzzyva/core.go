@@ -9,7 +9,6 @@
 package zyzzyva
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
@@ -17,9 +16,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/suspect"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/vouch"
 )
-
-// ErrInvalid is why a transaction is refused that no client has signed.
-var ErrInvalid = errors.New("no client's signature")
 
 // Config is how a replica takes part. All replicas of a channel have the same Domain, Group, Interval and Window.
 type Config struct {

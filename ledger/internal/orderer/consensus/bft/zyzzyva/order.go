@@ -262,8 +262,8 @@ func (c *Core) submit(tx []byte) {
 	config, ok := c.oracle.Check(tx)
 	switch {
 	case c.answered(tx, digest): // a configuration since may not allow it
-	case !ok:
-		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: ErrInvalid})
+	case !ok: // the orderer has let it in
+		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOutdated})
 	case c.pending.Has(digest):
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
