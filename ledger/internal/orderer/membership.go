@@ -149,9 +149,7 @@ func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 			}
 		}
 		for _, address := range ch.sources() {
-			err := ch.importWhile(ctx, address, &ordererpb.SeekInfo{
-				Start: seekNumber(ch.Height()), Stop: seekNumber(height - 1), Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY,
-			}, func() bool { return ch.Height() < height })
+			err := ch.catchUpFrom(ctx, address, height)
 			if ch.Height() >= height {
 				break
 			}
@@ -161,6 +159,18 @@ func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 		}
 	}
 	return nil
+}
+
+// catchUpFrom asks one orderer for blocks. It errs where that one has given none: the end of its turn is no fault.
+func (ch *channel) catchUpFrom(ctx context.Context, address string, height uint64) error {
+	before := ch.Height()
+	err := ch.importWhile(ctx, address, &ordererpb.SeekInfo{
+		Start: seekNumber(before), Stop: seekNumber(height - 1), Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY,
+	}, func() bool { return ch.Height() < height })
+	if ch.Height() > before {
+		return nil
+	}
+	return err
 }
 
 const catchUpPause = 50 * time.Millisecond
