@@ -16,15 +16,18 @@ const several = ""
 
 // note says that an orderer sent a batch, whose first item belongs at that position.
 func (s senders) note(address string, at chain.Position, batch *streampb.Batch) {
+	begins := true // what comes next is the first of a block here
 	for _, item := range batch.Items {
-		s.share(address, at)
-		if item.GetSeal() != nil {
+		if begins {
+			s.share(address, at)
+		}
+		if begins = item.GetSeal() != nil; begins {
 			at = chain.Position{Block: at.Block + 1}
 		} else {
 			at.Tx++
 		}
 	}
-	if batch.Word != nil && at.Tx > 0 { // a word may have the open block taken back, as a seal does
+	if batch.Word != nil && at.Tx > 0 && begins { // a word may have the open block taken back, as a seal does
 		s.share(address, at)
 	}
 }

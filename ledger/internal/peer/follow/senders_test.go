@@ -1,6 +1,8 @@
 package follow
 
 import (
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -57,5 +59,38 @@ func TestWhoSentABlock(t *testing.T) {
 		assert.Empty(t, s, name)
 		s.note("c", at(7, 0), batchOf("ts"))
 		assert.Equal(t, "c", s.takenBack(7), "%s, and again from another one", name)
+	}
+}
+
+// TestEachItemIsShared, though not each is looked up: the same as one by one.
+func TestEachItemIsShared(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		got, want := senders{}, senders{}
+		next := at(7, uint64(rng.IntN(2)))
+		for range rng.IntN(8) {
+			address := string("ab"[rng.IntN(2)])
+			items := strings.Repeat("t", rng.IntN(3)) + []string{"", "s", "ss", "st", "sts"}[rng.IntN(5)] + []string{"", "w"}[rng.IntN(2)]
+			got.note(address, next, batchOf(items))
+			for _, item := range items {
+				if item != 'w' || next.Tx > 0 {
+					want.share(address, next)
+				}
+				switch item {
+				case 't':
+					next.Tx++
+				case 's':
+					next = at(next.Block+1, 0)
+				}
+			}
+		}
+		assert.Equal(t, want, got)
+	}
+}
+
+func BenchmarkNote(b *testing.B) {
+	s, batch := senders{}, batchOf(strings.Repeat("t", 100))
+	for b.Loop() {
+		s.note("a", at(7, 0), batch)
 	}
 }
