@@ -79,9 +79,8 @@ class BestEffort:
         """Find the groups that are there now."""
         mount = self._hierarchy.mount
         named = (path for one in self._patterns for path in fitting(mount, one))
-        found = dict.fromkeys(
-            path for path in (*named, *self.labelled) if (mount / path).is_dir() and path not in spared
-        )
+        labelled = (path for path in self.labelled if (mount / path).is_dir())
+        found = dict.fromkeys(path for path in (*named, *labelled) if path not in spared)
         if len(found) > MOST:
             self._say(f"best_effort: {len(found)} groups match, the first {MOST} are taken")
         return list(found)[:MOST]

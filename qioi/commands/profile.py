@@ -92,7 +92,7 @@ def target(text: str, hierarchy: Hierarchy) -> Target:
         groups_pattern(pattern)
     except ValueError as error:
         raise ValueError(f"--cgroup {text}: {error}") from None
-    found = sorted({path for path in fitting(hierarchy.mount, pattern) if hierarchy.folder(path).is_dir()})
+    found = sorted(set(fitting(hierarchy.mount, pattern)))
     if not name or not found:
         raise ValueError(f"--cgroup {text}: accepted is NAME=PATH of a group that exists below {hierarchy.mount}")
     return Target(name, OTHER, tuple(found))

@@ -56,7 +56,7 @@ class OwnGroups:
     def _look(self) -> Found:
         groups, problems = set(), {}
         for pattern in self._patterns:
-            found = [path for path in fitting(self._mount, pattern) if (self._mount / path).is_dir()]
+            found = list(fitting(self._mount, pattern))
             groups.update(found)
             if not found:
                 problems[f"mine {pattern}"] = "no control group fits"

@@ -46,8 +46,8 @@ def processes(folder: Path) -> Iterator[int]:
     if own:
         yield from own
         return
-    for file in fitting(folder, "*/**/cgroup.procs"):
-        yield from pids_in((folder / file).parent)
+    for group in fitting(folder, "*/**"):
+        yield from pids_in(folder / group)
 
 
 def pids_in(folder: Path) -> list[int]:
