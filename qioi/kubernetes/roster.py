@@ -57,7 +57,7 @@ class ClusterRoster(Roster):
         self._listing = Listing((), {})
         self._teller = Teller()
         self._last: dict[str, LastDecision] = {}
-        self._resized: dict[str, float] = {}
+        self._resized: dict[str, float] = {}  # when, by pod: NAMESPACE/NAME
         self._reloads = Reloads()
 
     @property
@@ -106,7 +106,7 @@ class ClusterRoster(Roster):
             for group in both:
                 if not guard.is_foreign(group):
                     continue
-                if component.name in self._resized:
+                if pod_of(component.name) in self._resized:
                     log.info("%s: resized: %s is taken as it is now", component.name, group)
                 elif self._is_reset(group, now, guard):
                     log.info("%s: %s is as it was found: by systemd, which could not be told", component.name, group)
@@ -197,6 +197,11 @@ def row(state: ComponentState, pod: PodState) -> Row:
     """Make a component's row of a policy's status."""
     where = "pod, container" if pod.actuator == Means.RESIZE.value else pod.level
     return Row(state.name.partition("/")[2], state.role, pod.qos, where, state, pod.actuator)
+
+
+def pod_of(component: str) -> str:
+    """Give NAMESPACE/NAME of a component's pod; those beside the main one are called NAMESPACE/NAME/CONTAINER."""
+    return "/".join(component.split("/")[:2])
 
 
 def level(state: ComponentState) -> str:

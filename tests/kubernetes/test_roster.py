@@ -75,6 +75,22 @@ def test_a_resize_is_gone_on_from_however_long_the_kubelet_puts_it_off(node: Nod
     assert node.retaken(put_off + 10.0) == [CONTAINER, GROUP]
 
 
+def test_a_resize_counts_for_the_pods_other_containers_too(node: Node) -> None:
+    couchdb = f"{GROUP}/{'cd' * 32}"
+    node.hierarchy.folder(couchdb).mkdir()
+    node.write(couchdb, 51)
+    for now, asked in enumerate(("50m", "100m")):
+        one = pod_object(labels={"qioi.io/role": "peer"}, containers=("peer", "couchdb"))
+        one["spec"]["containers"][1]["resources"] = {"requests": {"cpu": asked}}
+        one["status"]["containerStatuses"][1]["containerID"] = f"containerd://{'cd' * 32}"
+        node.show(now, [one])
+        node.guard.look(couchdb)
+    list(node.guard.apply({couchdb: 400}))
+    node.write(couchdb, 102)  # the kubelet applies it
+    list(node.guard.apply({couchdb: 500}))
+    assert node.retaken(2.0) == [couchdb]
+
+
 def test_any_other_value_is_left_alone(node: Node) -> None:
     node.see(0.0, "100m", "100m")
     node.raise_to(400)
