@@ -113,7 +113,8 @@ class Leaders:
 def tell(channel: str, lost: list[LeaderChange], before: Leadership, after: Leadership) -> None:
     """Log what has changed."""
     if lost and after.losses == before.losses and after.lost_at == before.lost_at:
-        log.info("channel %s: Raft leader changed: %d -> %d, with room on the host", channel, lost[0].old, lost[0].new)
+        words = "channel %s: Raft leader changed: %d -> %d, with room on its orderers' CPUs"
+        log.info(words, channel, lost[0].old, lost[0].new)
     elif after.losses > before.losses:
         log.warning(
             "channel %s: Raft leader changed: %d -> %d (%s) beside interference: its orderers keep at least %.1f times "

@@ -67,7 +67,7 @@ def test_orderers_keep_a_floor_until_the_interference_ends(tmp_path: Path, caplo
     with caplog.at_level(logging.INFO, "qioi"):
         site.run(1)
     assert site.weight("g/o") == 100
-    assert any("with room on the host" in one.message for one in caplog.records)
+    assert any("with room on its orderers' CPUs" in one.message for one in caplog.records)
 
 
 def test_a_floor_is_in_defaults_of_the_policy_not_in_what_was_found(tmp_path: Path) -> None:
