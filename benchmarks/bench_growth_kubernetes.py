@@ -33,6 +33,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from qioi.kubernetes.client import Access, Api
 from qioi.kubernetes.cluster import Cluster
+from qioi.kubernetes.pods import read_pod
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import Row, Sight
 from qioi.show.snapshot import ChannelState, ComponentState
@@ -86,7 +87,7 @@ class ReportingNode:
 
     def look(self) -> None:
         """Report of the policies that this node serves, as a daemon does whose channels commit."""
-        pods = self._cluster.pods_by_uid().values()
+        pods = [one for one in map(read_pod, self._cluster.objects_by_uid().values()) if one is not None]
         sights = {}
         for judged in self._cluster.view().judged:
             state = ComponentState("", "peer", "g", share=1024, original=1024, waiting_share=0.1)

@@ -57,7 +57,7 @@ def groups_of(guard: Guard, want: Want, shares: int) -> Iterator[tuple[str, int]
     found = own if want.request is None else want.decision.previous
     for group in dict.fromkeys((want.cgroup, *want.placement.groups)):
         if group == want.cgroup:
-            value = shares if found == own else round(own * shares / found)
+            value = round(own * shares / found)
             yield group, value if group in want.placement.groups else min(value, own)
         elif guard.holds(group):
             most = want.limits.get(group, MAX_SHARES)

@@ -103,7 +103,7 @@ class Daemon:
         for one in outcomes.released:
             self._forget(one)
         findings, acted = decisions.findings, self._controller.acted_on(period)
-        disturbed = is_disturbed(acted)
+        disturbed = findings.disturbed if acted is period else is_disturbed(acted)
         slices = self._slicer.step(
             SlicePeriod(
                 period.now,

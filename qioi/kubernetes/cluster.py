@@ -93,10 +93,6 @@ class Cluster:
                 self._refresh()  # the kubelet may have made its groups since
         return self._view
 
-    def pods_by_uid(self) -> Mapping[str, Pod]:
-        """Give all of this node's pods that have a role in the ledger, whether a policy covers them or not."""
-        return {pod.uid: pod for pod in self._pods}
-
     def objects_by_uid(self) -> Mapping[str, Object]:
         """Give all of this node's pods as the API shows them, also those that are no part of a ledger."""
         return self._objects

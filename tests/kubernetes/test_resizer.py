@@ -27,7 +27,7 @@ from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, choose, offers
 from qioi.kubernetes.client import Access, Api, Object
 from qioi.kubernetes.cluster import Cluster
-from qioi.kubernetes.pods import Pod, slim
+from qioi.kubernetes.pods import Pod, read_pod, slim
 from qioi.kubernetes.reports import stamp
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizer import Resizer
@@ -65,8 +65,8 @@ class Site:
         write_pod_status(self.plane, self.namespace, name, **status)
 
     def seen(self, name: str) -> Pod | None:
-        found = self.cluster.pods_by_uid().values()
-        return next((one for one in found if (one.namespace, one.name) == (self.namespace, name)), None)
+        found = map(read_pod, self.cluster.objects_by_uid().values())
+        return next((one for one in found if one and (one.namespace, one.name) == (self.namespace, name)), None)
 
     def object(self, name: str = "peer0") -> dict[str, Any]:
         found: dict[str, Any] = self.plane.call("GET", f"{self.pods}/{name}")
