@@ -20,27 +20,27 @@ def run_to_end(
 ) -> int:
     """Run a program and give its exit status; ``output`` takes all that it writes.
 
-    An interruption, or TimeoutExpired after ``seconds``, is raised once the program has ended.
+    An interruption, or TimeoutExpired after ``seconds``, is raised once the program has ended. A program whose parent
+    is killed is interrupted; so call this from the main thread: the kernel takes the thread's end for the parent's.
     """
     errors = None if output is None else subprocess.STDOUT
-    with subprocess.Popen(words, cwd=cwd, stdout=output, stderr=errors) as child:
+    command = ["setpriv", "--pdeathsig", "INT", "--", *words]
+    # The group keeps the terminal's signals away: a second ctrl-C would interrupt the program's cleanup.
+    with subprocess.Popen(command, cwd=cwd, stdout=output, stderr=errors, process_group=0) as child:
         try:
             return child.wait(seconds)
-        except (KeyboardInterrupt, subprocess.TimeoutExpired) as error:
+        except (KeyboardInterrupt, subprocess.TimeoutExpired):
             with uninterrupted():
-                # A terminal tells the program, too: a second ctrl-C would interrupt its cleanup.
-                told = isinstance(error, KeyboardInterrupt) and signal.SIGTERM.name not in error.args
-                end(child, told=told)
+                end(child)
             raise
 
 
-def end(child: subprocess.Popen[bytes], *, told: bool) -> None:
-    """Wait for the end of a program that was ``told`` to end, or is now; kill it if it does not."""
-    if not told:
-        child.send_signal(signal.SIGINT)
-    for number in (signal.SIGTERM, signal.SIGKILL):
+def end(child: subprocess.Popen[bytes]) -> None:
+    """Interrupt a program and wait for its end; kill it if it does not come."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        child.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(CLEANUP)
             return
-        child.send_signal(number)
+    child.kill()
     child.wait()
