@@ -35,7 +35,7 @@ from qioi.kubernetes.client import Access, Api
 from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.pods import read_pod
 from qioi.kubernetes.reporter import Reporter
-from qioi.kubernetes.reports import Row, Sight
+from qioi.kubernetes.reports import SETTLED, Row, Sight
 from qioi.show.snapshot import ChannelState, ComponentState
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,7 +95,7 @@ class ReportingNode:
             if rows:
                 rate = 100.0 * random.uniform(0.99, 1.01)
                 channel = ChannelState(judged.key, "adaptive", 120.0, rate, 0.5, 7)
-                sights[judged.path] = Sight(self.name, "files", judged, channel, rows, True)
+                sights[judged.path] = Sight(self.name, "files", judged, channel, rows, True, SETTLED)
         self._reporter.offer(sights)
 
     def close(self) -> None:

@@ -36,6 +36,8 @@ POINTS = 5
 IDLE = 6.0
 #: Seconds for which another node counts as alive after its last entry.
 ALIVE = 60.0
+#: Seconds of commits after which the entries of the nodes that see them are of these, not of a pause before.
+SETTLED = 2 * PAUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """All that this node reports of one policy now. ``committing``: it sees the channel's commits itself."""
+    """All that this node reports of one policy now.
+
+    ``committing``: it sees the channel's commits itself. ``active_for``: for how many seconds the channel is active.
+    """
 
     node: str
     actuator: str
@@ -69,6 +74,7 @@ class Sight:
     channel: ChannelState | None
     rows: tuple[Row, ...] = ()
     committing: bool = False
+    active_for: float = 0.0
     decision: LastDecision | None = None
     problem: str | None = None
 
@@ -87,19 +93,20 @@ def interference(states: Iterable[ComponentState]) -> int | None:
 def rank(sight: Sight, now: float) -> int:
     """Count the nodes that report this channel's rate and come first (``now`` in seconds since the epoch).
 
-    While the channel is idle nobody renews its report, so old ones count too: no other node is to take over. While it
-    commits, a node that reports 0 has a peer that stalls, and does not count.
+    While the channel is idle nobody renews its report, so old ones count too: no other node is to take over. Once it
+    has committed for :data:`SETTLED` seconds, a node that still reports 0 has a peer that stalls, one whose report is
+    old is lost, and neither counts.
     """
     nodes = (sight.judged.status or {}).get("nodes") or ()
     before = [one for one in nodes if "throughput" in one and str(one.get("name")) < sight.node]
-    if is_active(sight):
+    if sight.active_for >= SETTLED:
         before = [one for one in before if one["throughput"] and now - seconds(one.get("observedAt")) < ALIVE]
     return len(before)
 
 
-def is_active(sight: Sight) -> bool:
-    """Whether the channel commits, as far as this node sees."""
-    return sight.channel is not None and (sight.channel.age or 0.0) < IDLE
+def is_active(channel: ChannelState | None) -> bool:
+    """Whether a channel commits, as far as this node sees."""
+    return channel is not None and (channel.age or 0.0) < IDLE
 
 
 def speaks(sight: Sight, now: float) -> bool:
@@ -243,7 +250,7 @@ def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, A
         return body(sight, wall) if sight.concerned or not settled(sight.judged) else None
     new = frame(sight, wall)  # the components, which are most of it, are added only for a write
     changed = moved(said.rows) != moved(sight.rows) or differs(without_components(said.body["status"]), new["status"])
-    every = RENEW if is_active(sight) and reports_rate(sight, wall) else HEARTBEAT
+    every = RENEW if is_active(sight.channel) and reports_rate(sight, wall) else HEARTBEAT
     renew = sight.concerned and now - said.at >= every
     return with_components(new, sight) if changed or renew else None
 

@@ -20,7 +20,7 @@ from qioi.kubernetes.pods import Pod, is_resized
 from qioi.kubernetes.reloads import Reloads
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
-from qioi.kubernetes.reports import LastDecision, Row, Sight
+from qioi.kubernetes.reports import LastDecision, Row, Sight, is_active
 from qioi.model import OwnerKind
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
@@ -57,6 +57,7 @@ class ClusterRoster(Roster):
         self._listing = Listing((), {})
         self._teller = Teller()
         self._last: dict[str, LastDecision] = {}
+        self._active_since: dict[str, float] = {}  # by policy's key
         self._resized: dict[str, float] = {}  # when, by pod: NAMESPACE/NAME
         self._reloads = Reloads()
 
@@ -120,7 +121,7 @@ class ClusterRoster(Roster):
             self._note(change)
         self._reporter.tell(self._teller.step(snapshot.components, self._view.pods, now, snapshot.time))
         pods = self._pod_states(snapshot)
-        self._reporter.offer({one.judged.path: one for one in self._sights(snapshot, pods)})
+        self._reporter.offer({one.judged.path: one for one in self._sights(snapshot, pods, now)})
         return replace(snapshot, kubernetes=self._state(pods))
 
     def _note(self, change: Change) -> None:
@@ -157,9 +158,12 @@ class ClusterRoster(Roster):
             if (pod := self._view.pods.get(one.name)) is not None
         }
 
-    def _sights(self, snapshot: Snapshot, pods: Mapping[str, PodState]) -> Iterable[Sight]:
+    def _sights(self, snapshot: Snapshot, pods: Mapping[str, PodState], now: float) -> Iterable[Sight]:
         """Give what this node reports in each policy's status."""
         channels = {one.name: one for one in snapshot.channels}
+        self._active_since = {
+            name: self._active_since.get(name, now) for name, one in channels.items() if is_active(one)
+        }
         serves = {one.name: one.channels for one in self._view.components}
         for judged in self._view.judged:
             channel = channels.get(judged.key) if judged.accepted else None
@@ -169,9 +173,9 @@ class ClusterRoster(Roster):
                 if judged.accepted and judged.key in serves[one.name] and one.name in pods
             )
             committing = channel is not None and channel.height is not None and self._channels.is_local(judged.key)
-            yield Sight(
-                self._cluster.node, self._actuator(), judged, channel, rows, committing, self._last.get(judged.key)
-            )
+            active_for = now - self._active_since.get(judged.key, now)
+            last = self._last.get(judged.key)
+            yield Sight(self._cluster.node, self._actuator(), judged, channel, rows, committing, active_for, last)
 
     def _actuator(self) -> str:
         """Describe the actuator that was chosen at the start."""

@@ -21,7 +21,7 @@ from qioi.kubernetes.policies import PATH, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import FORGET, ClusterChannels
 from qioi.kubernetes.reporter import Reporter
-from qioi.kubernetes.reports import Row, Sight
+from qioi.kubernetes.reports import SETTLED, Row, Sight
 from qioi.show.snapshot import ChannelState, ComponentState
 
 pytestmark = pytest.mark.slow
@@ -154,7 +154,7 @@ def sight(plane: ControlPlane, namespace: str, node: str, tps: float) -> Sight:
     key = f"{namespace}/red"
     state = ComponentState(f"{namespace}/peer-{node}", "peer", "g", share=2048, original=1024, waiting_share=0.25)
     rows = (Row(f"peer-{node}", "peer", "Burstable", "pod", state),)
-    return Sight(node, "files", judge([raw])[0], ChannelState(key, "adaptive", 80.0, tps, 0.3, 5), rows, True)
+    return Sight(node, "files", judge([raw])[0], ChannelState(key, "adaptive", 80.0, tps, 0.3, 5), rows, True, SETTLED)
 
 
 def test_two_nodes_speak_in_one_status_and_take_their_words_back(

@@ -96,6 +96,17 @@ def test_a_report_that_is_not_renewed_hides_nothing_for_long(make: Callable[[str
     assert site.read(told + FORGET + 1).height == 9
 
 
+def test_how_long_a_channel_is_active_counts_anew_after_a_pause(make: Callable[[str], Site]) -> None:
+    site = make("n1")
+    busy(site, PEER)
+    for now in range(10, 40):
+        site.show(now, [PEER])
+        if now >= 20:
+            site.commit()
+        active_for = site.sight(now, site.read(now)).active_for
+        assert active_for == (max(0, now - 20) if now >= 9 + IDLE else now - 10)
+
+
 def test_nodes_do_not_say_each_others_rates_again(make: Callable[[str], Site]) -> None:
     """One node's peer stalls, then the channel is idle: no rate is believed after that, nor is the stalled node's."""
     sites, stalls = {name: make(name) for name in ("a", "b")}, {"a": 20, "b": 60}

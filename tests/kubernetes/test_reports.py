@@ -12,7 +12,21 @@ from msgspec.structs import replace
 from qioi.controller.levels.placement import Placement
 from qioi.kubernetes.policies import Judged, judge
 from qioi.kubernetes.remote import FORGET, FRESH, Reports
-from qioi.kubernetes.reports import ALIVE, HEARTBEAT, PAUSE, RENEW, LastDecision, Row, Said, Sight, body, due, stamp
+from qioi.kubernetes.reports import (
+    ALIVE,
+    HEARTBEAT,
+    IDLE,
+    PAUSE,
+    RENEW,
+    SETTLED,
+    LastDecision,
+    Row,
+    Said,
+    Sight,
+    body,
+    due,
+    stamp,
+)
 from qioi.show.snapshot import ChannelState, ComponentState
 
 WALL = 1_800_000_000.0
@@ -23,11 +37,12 @@ def judged(status: dict[str, Any] | None = None, **spec: Any) -> Judged:
 
 
 def sight(node: str = "n1", *, tps: float = 100.0, shares: int = 1024, age: float = 0.5, waiting: float = 0.1,
-          status: dict[str, Any] | None = None, committing: bool = True) -> Sight:  # fmt: skip
+          status: dict[str, Any] | None = None, committing: bool = True,
+          active_for: float = SETTLED) -> Sight:  # fmt: skip
     state = ComponentState("fab/peer0", "peer", "g", share=shares, original=1024, delay=0.001, waiting_share=waiting)
     channel = ChannelState("fab/payments", "adaptive", 120.0, tps, age, 7)
     rows = (Row("peer0", "peer", "Burstable", "pod", state),)
-    return Sight(node, "files", judged(status), channel, rows, committing)
+    return Sight(node, "files", judged(status), channel, rows, committing, active_for if age < IDLE else 0.0)
 
 
 def said(one: Sight, at: float = 0.0) -> Said:
@@ -149,6 +164,21 @@ def test_nodes_whose_peers_stall_keep_nobody_from_reporting_the_rate() -> None:
     assert "throughput" not in status  # n2 speaks for the channel
     idle = sight("n3", tps=0.0, status=stalled, age=RENEW)
     assert "throughput" not in body(idle, WALL)["status"]["nodes"][0]
+
+
+@pytest.mark.parametrize(("rate", "pause"), [(0.0, IDLE), (90.0, HEARTBEAT)])
+def test_nobody_takes_over_where_commits_begin_again(rate: float, pause: float) -> None:
+    """Entries of before the pause, which still say 0 or are old, are not those of stalled or lost nodes."""
+    status = reported("n1", "n2")
+    for one in status["nodes"]:
+        one["throughput"] = rate
+    before = Said(body(sight("n3", status=status, age=IDLE), WALL), sight().rows, 0.0)
+    assert "throughput" not in before.body["status"]["nodes"][0]
+    for seconds in (0.0, 1.0, SETTLED - 0.1):
+        resumed = sight("n3", status=status, active_for=seconds)
+        assert due(resumed, before, pause - 1, WALL + pause) is None
+    resumed = sight("n3", status=status, active_for=SETTLED)
+    assert due(resumed, before, pause - 1, WALL + pause) is not None
 
 
 def test_nobody_takes_over_while_the_channel_is_idle() -> None:
