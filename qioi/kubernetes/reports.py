@@ -38,6 +38,8 @@ IDLE = 6.0
 ALIVE = 60.0
 #: Seconds of commits after which the entries of the nodes that see them are of these, not of a pause before.
 SETTLED = 2 * PAUSE
+#: What a node's actuator begins with where its daemon is a dry run, which neither raises nor puts back.
+DRY_RUN = "dry run: "
 
 
 @dataclass(frozen=True, slots=True)

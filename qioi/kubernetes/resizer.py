@@ -29,6 +29,8 @@ EVERY = 1.0
 ENDING, SETTLED = 10.0, 1.0
 JSON_PATCH = "application/json-patch+json"
 FILE = "requests.cpu"
+#: The journal's file name.
+NAME = "requests"
 
 
 class Resizer:
@@ -43,7 +45,7 @@ class Resizer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._api = api
-        self._journal = Journal(state_dir, name="requests")
+        self._journal = Journal(state_dir, name=NAME)
         self._pods = pods
         self._synced = synced
         self._clock = clock

@@ -20,7 +20,7 @@ from qioi.kubernetes.pods import Pod, is_resized
 from qioi.kubernetes.reloads import Reloads
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
-from qioi.kubernetes.reports import LastDecision, Row, Sight, is_active
+from qioi.kubernetes.reports import DRY_RUN, LastDecision, Row, Sight, is_active
 from qioi.model import OwnerKind
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
@@ -165,6 +165,7 @@ class ClusterRoster(Roster):
             name: self._active_since.get(name, now) for name, one in channels.items() if is_active(one)
         }
         serves = {one.name: one.channels for one in self._view.components}
+        actuator = f"{DRY_RUN if snapshot.dry_run else ''}{self._actuator()}"
         for judged in self._view.judged:
             channel = channels.get(judged.key) if judged.accepted else None
             rows = tuple(
@@ -175,7 +176,7 @@ class ClusterRoster(Roster):
             committing = channel is not None and channel.height is not None and self._channels.is_local(judged.key)
             active_for = now - self._active_since.get(judged.key, now)
             last = self._last.get(judged.key)
-            yield Sight(self._cluster.node, self._actuator(), judged, channel, rows, committing, active_for, last)
+            yield Sight(self._cluster.node, actuator, judged, channel, rows, committing, active_for, last)
 
     def _actuator(self) -> str:
         """Describe the actuator that was chosen at the start."""

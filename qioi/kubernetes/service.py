@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.journal import Journal
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, NriNames, Offer, choose, offers
@@ -16,7 +17,7 @@ from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.pod_requests import PodRequests
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
-from qioi.kubernetes.resizer import Resizer
+from qioi.kubernetes.resizer import NAME, Resizer
 from qioi.kubernetes.roster import ClusterRoster
 from qioi.kubernetes.units import UnitNames
 from qioi.settings.config import Config
@@ -86,7 +87,10 @@ def make_roster(
 
 def make_resizer(config: Config, chosen: Offer, api: Api, cluster: Cluster, cleanup: ExitStack) -> Resizer | None:
     """Start the resizer where it was chosen; ``None`` elsewhere. NoClusterError."""
-    if chosen.means is not Means.RESIZE or config.dry_run:
+    if config.dry_run:
+        warn_of_left(config.state_dir)
+        return None
+    if chosen.means is not Means.RESIZE:
         return None
     resizer = Resizer(api, config.state_dir, cluster.objects_by_uid, cluster.followed)
     try:
@@ -95,3 +99,11 @@ def make_resizer(config: Config, chosen: Offer, api: Api, cluster: Cluster, clea
         raise NoClusterError(f"kubernetes: journal of requests: {error}") from None
     cleanup.callback(resizer.close)
     return resizer
+
+
+def warn_of_left(state_dir: Path) -> None:
+    """Say that a dry run leaves the requests that a daemon before it has left changed."""
+    journal = Journal(state_dir, name=NAME).file
+    if journal.exists():
+        words = "a daemon before this one has left its journal %s: a dry run restores nothing; then run `%s`"
+        log.warning(words, journal, "kubectl qioi restore")

@@ -48,6 +48,7 @@ class Site:
             self.cluster, self.channels, self.reporter, (Offer(Means.FILES, True, "cpu.shares"),)
         )
         self.blocks = 0
+        self.dry_run = False
 
     def show(self, now: float, pods: Iterable[Object], status: dict[str, Any] | None = None) -> None:
         """Have the node see these pods, and the policy with this status."""
@@ -86,7 +87,7 @@ class Site:
         states = (ChannelState(KEY, "adaptive", None, reading.throughput, reading.age, reading.height),)
         rows = tuple(ComponentState(one.name, one.role.value, one.cgroup) for one in self.components)
         config = ConfigState("qioi.yaml", 0.0)
-        snapshot = Snapshot("1", 1, WALL + now, 1.0, False, "files", 1, states, rows, config)
+        snapshot = Snapshot("1", 1, WALL + now, 1.0, self.dry_run, "files", 1, states, rows, config)
         self.roster.tell(now, snapshot, ())
         (sight,) = self.reporter._sights.values()
         return sight

@@ -107,6 +107,14 @@ def test_how_long_a_channel_is_active_counts_anew_after_a_pause(make: Callable[[
         assert active_for == (max(0, now - 20) if now >= 9 + IDLE else now - 10)
 
 
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_node_says_that_its_daemon_is_a_dry_run(make: Callable[[str], Site], dry: bool) -> None:
+    site = make("n1")
+    site.dry_run = dry
+    site.show(0.0, [PEER])
+    assert site.sight(0.0, site.read(0.0)).actuator == ("dry run: " if dry else "") + "files: cpu.shares"
+
+
 def test_nodes_do_not_say_each_others_rates_again(make: Callable[[str], Site]) -> None:
     """One node's peer stalls, then the channel is idle: no rate is believed after that, nor is the stalled node's."""
     sites, stalls = {name: make(name) for name in ("a", "b")}, {"a": 20, "b": 60}

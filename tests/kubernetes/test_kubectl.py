@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from demo_k8s.control_plane import ControlPlane
-from demo_k8s.objects import add_policy, write_policy_status
+from demo_k8s.objects import add_policy, admit_pods, pods_path, start_pod, write_policy_status
 from demo_k8s.tools import path
 from k8s_objects import pod_object
 from rich.console import Console
 
 from qioi.commands.kubectl import KubectlError, command, put_back, show, speak
+from qioi.kubernetes.reports import DRY_RUN, stamp
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 
 pytestmark = pytest.mark.slow
@@ -113,6 +115,21 @@ def test_a_request_is_left_where_nothing_tells_of_which_container() -> None:
     left = pod_object(containers=("a", "b"), annotations={ORIGINAL_ANNOTATION: "100m"})
     with pytest.raises(KubectlError, match="which container's request was changed: left as it is"):
         put_back([], left)
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_dry_run_leaves_a_request_to_whoever_restores_it(plane: ControlPlane, namespace: str, dry: bool) -> None:
+    admit_pods(plane, namespace)
+    start_pod(plane, namespace, "peer0", "n1", labels={"qioi.io/role": "peer"}, resources={"requests": {"cpu": "2"}})
+    change = {"metadata": {"annotations": {ORIGINAL_ANNOTATION: "100m"}}}
+    plane.call("PATCH", f"{pods_path(namespace)}/peer0", change, kind="application/merge-patch+json")
+    add_policy(plane, namespace, "pay", channel="payments")
+    actuator = f"{DRY_RUN if dry else ''}files: cpu.weight"
+    nodes = [{"name": "n1", "observedAt": stamp(time.time()), "actuator": actuator}]
+    write_policy_status(plane, namespace, "pay", {"nodes": nodes})
+    done = run(plane, "restore", "-n", namespace)
+    assert ("puts back by itself" in done.stderr) == (not dry)
+    assert (done.exit_code, done.stdout) == ((0, f"{namespace}/peer0: request 2 -> 100m\n") if dry else (1, ""))
 
 
 def test_how_kubectl_says_that_a_cluster_has_no_policies(plane: ControlPlane) -> None:

@@ -1,0 +1,39 @@
+"""A dry run names each journal that a daemon before it has left, and what puts back what is in it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from qioi.daemon.ending import warn_of_left
+from qioi.kubernetes.actuators import Means, Offer
+from qioi.kubernetes.service import make_resizer
+from qioi.settings.config import load_config
+
+
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [("journal", "`qioi restore`"), ("slices", "`qioi restore`"), ("idle", "`qioi restore`"),
+     ("requests", "`kubectl qioi restore`"), (None, None)],
+)  # fmt: skip
+@pytest.mark.parametrize("means", [Means.RESIZE, Means.FILES])
+def test_each_journal_that_is_left_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str | None, by: str | None, means: Means
+) -> None:
+    if name is not None:
+        (tmp_path / name).touch()
+    warn_of_left(tmp_path)
+    nobody = cast("Any", None)  # a dry run asks no API server
+    settings = {"dry_run": True, "state_dir": str(tmp_path), "kubernetes": {"node": "n1"}}
+    (tmp_path / "qioi.yaml").write_text(json.dumps(settings))
+    config = load_config(tmp_path / "qioi.yaml")
+    assert make_resizer(config, Offer(means, True, ""), nobody, nobody, ExitStack()) is None
+    said = [one.message for one in caplog.records]
+    assert len(said) == (name is not None)
+    for one in said:
+        assert f"has left its journal {tmp_path}/{name}: a dry run restores nothing" in one
+        assert str(by) in one
