@@ -10,13 +10,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from qioi.controller.announce import Said, news
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Outcome, Result
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want, groups_of
+from qioi.controller.other_lever import NO_OTHER_LEVER, OtherLever
 from qioi.controller.slicing import SliceState
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.model import Component, Decision, Owner
@@ -30,49 +31,6 @@ class Change(NamedTuple):
 
     decision: Decision
     share: int
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What another lever than groups' files has taken on.
-
-    ``components`` are not for their groups' files; of those in ``made`` what is asked for has changed. The files of the
-    groups in ``release`` are to be put back first. ``notes`` say why the files of some components are written after
-    all.
-    """
-
-    components: frozenset[str] = frozenset()
-    made: frozenset[str] = frozenset()
-    release: tuple[str, ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)
-
-
-class OtherLever(Protocol):
-    """Moves the shares of some components by other means than their groups' files: a pod's request."""
-
-    def in_force(self, component: Component, force: InForce) -> InForce:
-        """Give what is in force for a component, after what its groups say."""
-        ...
-
-    def take(self, decisions: Iterable[Decision]) -> Taken:
-        """Carry out, soon, those of the decisions that are for it. Never waits."""
-        ...
-
-
-class NoOtherLever:
-    """Where groups' files are all there is."""
-
-    def in_force(self, component: Component, force: InForce) -> InForce:
-        """As the groups say."""
-        return force
-
-    def take(self, decisions: Iterable[Decision]) -> Taken:
-        """Take nothing."""
-        return NOTHING_TAKEN
-
-
-NOTHING_TAKEN = Taken()
-NO_OTHER_LEVER = NoOtherLever()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from qioi.controller.acting import NO_OTHER_LEVER, Change, OtherLever
+from qioi.controller.acting import Change
 from qioi.controller.guard.guard import Guard
+from qioi.controller.other_lever import NO_OTHER_LEVER, OtherLever
 from qioi.controller.policy import Policy
 from qioi.discovery.base import Discovery, Found, join
 from qioi.discovery.mine import OwnGroups

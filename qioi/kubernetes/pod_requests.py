@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from qioi.controller.acting import Taken
 from qioi.controller.levels.wants import InForce
+from qioi.controller.other_lever import Taken
 from qioi.kubernetes.cluster import View
 from qioi.kubernetes.requests import shares_of
 from qioi.kubernetes.resizer import Resizer

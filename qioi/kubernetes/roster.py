@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from qioi.controller.acting import NO_OTHER_LEVER, Change, OtherLever
+from qioi.controller.acting import Change
 from qioi.controller.guard.guard import Guard
+from qioi.controller.other_lever import NO_OTHER_LEVER, OtherLever
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.errors import CgroupError
 from qioi.kubernetes.actuators import Means, Offer, choose

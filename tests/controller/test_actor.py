@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from owed_site import OUTSIDE, make
 from toy_daemon import ToySite
 
-from qioi.controller.acting import NO_OTHER_LEVER, Actor, NoOtherLever, OtherLever, Taken
+from qioi.controller.acting import Actor
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import Want
+from qioi.controller.other_lever import NO_OTHER_LEVER, NoOtherLever, OtherLever, Taken
 from qioi.model import Component, Decision, Role
 
 PLACE = Placement(("docker/p",), "no foreign work")
