@@ -97,9 +97,10 @@ class StressNg:
         self._processes.clear()
 
     def work(self, since: float, until: float) -> float | None:
-        """Bogo operations per second of all, over their whole life; ``None`` before they have ended."""
-        rates = [parse_metrics(self._log(name)) for name in self.names if self._log(name).exists()]
-        return sum(rates) if rates else None
+        """Bogo operations per second of all, over their whole life; ``None`` unless each has ended and said its own."""
+        rates = [parse_metrics(self._log(name)) for name in self.names]
+        said = [rate for rate in rates if rate is not None]
+        return sum(said) if len(said) == len(rates) else None
 
     def over_time(self) -> tuple[tuple[float, float], ...]:
         """Give nothing: its work is not known over time."""
@@ -112,7 +113,9 @@ class StressNg:
         return self._directory / f"{name}.log"
 
 
-def parse_metrics(log: Path) -> float:
-    """Read bogo operations per second of real time; 0 if none were printed."""
-    found = _METRICS.search(log.read_text(errors="replace"))
-    return int(found[1]) / float(found[2]) if found and float(found[2]) > 0 else 0.0
+def parse_metrics(log: Path) -> float | None:
+    """Read bogo operations per second of real time; ``None`` if it printed nothing of them, as one that was killed."""
+    found = _METRICS.search(log.read_text(errors="replace")) if log.exists() else None
+    if found is None:
+        return None
+    return int(found[1]) / float(found[2]) if float(found[2]) > 0 else 0.0

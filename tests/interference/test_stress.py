@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,20 @@ def test_it_works_in_a_group_of_its_own_and_says_what_it_did(tree: Tree, tmp_pat
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_the_work_of_those_that_were_killed_is_not_known(tree: Tree, tmp_path: Path) -> None:
+    """Neighbours that go within the window are killed, and say nothing."""
+    stress = StressNg(tree, "memory", 2, tmp_path)
+    stress.prepare()
+    try:
+        stress.start()
+        until(lambda: all(group.cpu_seconds() >= 0.1 for group in stress.groups))
+        stress.groups[0].signal(signal.SIGKILL)
+    finally:
+        stress.stop()
+    assert parse_metrics(tmp_path / "stress-memory2.log") is not None
+    assert stress.work(0, 0) is None
+
+
 def test_one_that_ends_by_itself_is_noticed(tree: Tree, tmp_path: Path) -> None:
     stress = StressNg(tree, "memory", 1, tmp_path)
     stress.prepare()
@@ -63,4 +78,6 @@ def test_what_it_says_is_read(tmp_path: Path) -> None:
     )
     assert parse_metrics(log) == 2000
     log.write_text("stress-ng: info: nothing\n")
+    assert parse_metrics(log) is None
+    log.write_text("stress-ng: metrc: [71] hdd   0   0.00   0.00   0.00   0.00   0.00\n")
     assert parse_metrics(log) == 0
