@@ -28,10 +28,11 @@ from qioi.lab.daemon import refuse_beside_another
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
-from qioi.lab.machine import Snapshot, between, snapshot
+from qioi.lab.machine import Snapshot, between
 from qioi.lab.network import Network, find_binary
 from qioi.lab.npm import find_node
 from qioi.lab.options import LabOptions
+from qioi.lab.sampler import Sampler
 from qioi.lab.signals import uninterrupted
 from qioi.lab.site import silent
 from qioi.lab.systems import SYSTEMS
@@ -143,15 +144,20 @@ class Session:
             folder = self._store.directory / "probe" / name
             folder.mkdir(parents=True, exist_ok=True)
             with self._lab(spec, folder / "logs") as (lab, network), LoadRun(lab, probe_of(spec), folder) as run:
-                used = (*(node.name for node in network.nodes), CLIENT_GROUP)
-                before, since = snapshot(), cpu_seconds(lab, used) + kernel_seconds()
-                maxima[name] = run_to_end(run, lab).figures.throughput
-                ours = cpu_seconds(lab, used) + kernel_seconds() - since
-                noise = disturbance(before, snapshot(), ours, self._plan.cores)
+                groups = (*(node.name for node in network.nodes), CLIENT_GROUP)
+                with contextlib.closing(Sampler({}, {group: lab.tree.group(group) for group in groups})) as sampler:
+                    sampler.sample()
+                    kernel = -kernel_seconds()
+                    maxima[name] = run_to_end(run, lab, sampler.sample).figures.throughput
+                    kernel += kernel_seconds()
+                    sampler.sample()
             if maxima[name] <= 0:
                 raise LabError(f"network {name} committed nothing in the probe: no load can be derived from it")
             self._done += PROBE_SECONDS
             self._store.keep("maxima", maxima)
+            first, last = sampler.samples[0], sampler.samples[-1]
+            ours = kernel + sum(last.cpu.values()) - sum(first.cpu.values())
+            noise = disturbance(first.machine, last.machine, ours, self._plan.cores)
             self._store.keep("probe_noise", {**self._store.document.probe_noise, name: noise})
         return maxima
 
@@ -226,11 +232,6 @@ def repeat_label(number: int, finished: Sequence[Repeat], wanted: int) -> str:
     if quiet == len(finished):
         return f"repeat {number} of {wanted}"
     return f"repeat {number}, of {wanted} quiet ones there are {quiet}"
-
-
-def cpu_seconds(lab: Lab, groups: Iterable[str]) -> float:
-    """Sum up the CPU time of a lab's groups, in seconds."""
-    return sum(lab.tree.group(name).cpu_seconds() for name in groups)
 
 
 def disturbance(before: Snapshot, after: Snapshot, ours: float, cores: int) -> list[str]:

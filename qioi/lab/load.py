@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -141,9 +142,10 @@ def read_result(run: LoadRun, file: Path) -> LoadResult:
         return parse_result(document, file)
 
 
-def run_to_end(run: LoadRun, lab: Lab) -> LoadResult:
-    """Wait for a run during which nothing else is to be done."""
+def run_to_end(run: LoadRun, lab: Lab, look: Callable[[], None] = lambda: None) -> LoadResult:
+    """Wait for a run during which nothing else is to be done than to ``look``."""
     while run.running():
         lab.check()
+        look()
         time.sleep(0.1)
     return run.result()

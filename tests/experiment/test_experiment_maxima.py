@@ -1,0 +1,63 @@
+"""The search for the networks' maxima, from which loads and T are derived."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from toy_experiment import HOST
+
+from qioi.experiment.plan import Plan
+from qioi.experiment.session import Session
+from qioi.experiment.store import Store
+from qioi.experiment.system import NetworkSpec
+from qioi.lab.figures import LoadFigures
+from qioi.lab.lab import CLIENT_GROUP
+from qioi.lab.load import LoadResult
+from qioi.processes.tree import Program, Tree
+
+
+class Probing(Session):
+    """A session whose lab is the groups of a tree, without a node."""
+
+    def __init__(self, plan: Plan, directory: Path, tree: Tree) -> None:
+        super().__init__(plan, Store(directory / "toy"), directory, 1024, lambda *_: None)
+        self._tree = tree
+
+    @contextlib.contextmanager
+    def _lab(self, spec: NetworkSpec, logs: Path) -> Iterator[tuple[Any, Any]]:
+        yield SimpleNamespace(tree=self._tree, check=lambda: None), SimpleNamespace(nodes=())
+
+
+def test_a_maximum_is_found_where_the_clients_group_ends_with_it(
+    plan: Plan, tmp_path: Path, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a container."""
+
+    class Run(contextlib.nullcontext[Any]):
+        def __init__(self, *_: object) -> None:
+            super().__init__(self)
+            self._left = 3
+            self._process = tree.start(Program(CLIENT_GROUP, [sys.executable, "-c", "while True: pass"]))
+
+        def running(self) -> bool:
+            self._left -= 1
+            return self._left > 0
+
+        def result(self) -> LoadResult:
+            tree.remove((tree.group(CLIENT_GROUP),), grace=0)
+            self._process.wait()
+            return LoadResult(LoadFigures(None, 120.0, 1, 1, 1, 1, 1, 100, 0), 0.0, 1.0, (), ())
+
+    monkeypatch.setattr("qioi.experiment.session.LoadRun", Run)
+    store = Store(tmp_path / "toy")
+    store.begin(plan, HOST)
+    assert Probing(plan, tmp_path, tree)._maxima() == {"tiny": 120.0}
+    assert store.document.maxima == {"tiny": 120.0}
+    assert store.document.probe_noise.keys() == {"tiny"}
+    assert not tree.group(CLIENT_GROUP).exists
