@@ -86,14 +86,17 @@ class Plan:
         """Name the networks whose maximum must be known."""
         if self.smoke:
             return ()
-        first = next(iter(self.spec.networks))
         needs: set[str] = set()
         for cell in self.cells:
             if cell.load.driver in {"caliper", "bench"}:
                 continue
             if cell.load.part is not None or cell.load.tenants or cell.arm.protection is not None:
-                needs.add(cell.network_name if cell.load.of == "own" else first)
+                needs.add(self.probed_for(cell))
         return tuple(name for name in self.spec.networks if name in needs)
+
+    def probed_for(self, cell: Cell) -> str:
+        """Name the network whose maximum a cell's load is a part of, and T is derived from."""
+        return next(iter(self.spec.networks)) if _of_first(cell.load) else cell.network_name
 
     @property
     def repeat_seconds(self) -> float:
@@ -171,7 +174,7 @@ def only(
 
 
 def _of_first(load: LoadSpec) -> bool:
-    return bool(load.tenants) or (load.part is not None and load.of == "first")
+    return load.of == "first" and (load.part is not None or bool(load.tenants))
 
 
 def cut(

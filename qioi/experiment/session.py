@@ -202,7 +202,7 @@ class Session:
         return figures
 
     def _offer(self, cell: Cell, maxima: dict[str, float]) -> Offer:
-        maximum = maxima.get(cell.network_name if cell.load.of == "own" else next(iter(self._plan.spec.networks)))
+        maximum = maxima.get(self._plan.probed_for(cell))
         load = cell.load
         if load.tenants:
             rates = {channel: round((maximum or 0) * tenant.part, 1) for channel, tenant in load.tenants.items()}

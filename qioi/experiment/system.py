@@ -108,7 +108,8 @@ class TenantSpec(Strict):
 class LoadSpec(Strict):
     """How the ledger is driven: ``part`` of its maximum or ``rate`` in tps (open loop), or ``clients`` (closed).
 
-    ``of`` names the maximum: the first network's, so that all are offered the same, or each network's own.
+    ``of`` names the maximum that it is a part of: the first network's, so that all are offered the same, or each
+    network's own.
     ``benchmark`` and ``round`` are of the driver caliper. ``tenants`` gives every channel a rate of its own.
     With ``breakdown`` the nodes report the time of each stage (metrics ``node.STAGE`` and ``busy.STAGE``).
     ``burst``, ``fresh``, ``queries``, ``consistency``, ``read_share`` and ``zipf`` are the load client's flags.

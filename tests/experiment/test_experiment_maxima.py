@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from toy_experiment import HOST
+from toy_experiment import HOST, load
 
-from qioi.experiment.plan import Plan
+from qioi.experiment.plan import Plan, make_plan, only
 from qioi.experiment.session import Session
 from qioi.experiment.store import Store
 from qioi.experiment.system import NetworkSpec
@@ -61,3 +61,32 @@ def test_a_maximum_is_found_where_the_clients_group_ends_with_it(
     assert store.document.maxima == {"tiny": 120.0}
     assert store.document.probe_noise.keys() == {"tiny"}
     assert not tree.group(CLIENT_GROUP).exists
+
+
+TENANTS = {"mychannel": {"part": 0.5, "threshold": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("driven", "probed", "maximum"),
+    [
+        ({"clients": 8}, ("tiny", "tiny2"), 40.0),
+        ({"rate": 30.0}, ("tiny", "tiny2"), 40.0),
+        ({"part": 0.6}, ("tiny",), 100.0),
+        ({"part": 0.6, "of": "own"}, ("tiny", "tiny2"), 40.0),
+        ({"tenants": TENANTS}, ("tiny",), 100.0),
+        ({"tenants": TENANTS, "of": "own"}, ("tiny", "tiny2"), 40.0),
+    ],
+)
+def test_the_maximum_is_the_networks_own_unless_the_load_is_a_part_of_the_firsts(
+    document: dict[str, Any], tmp_path: Path, driven: dict[str, Any], probed: tuple[str, ...], maximum: float
+) -> None:
+    """A ledger that is driven in a closed loop is owed no more than it can do itself."""
+    document["networks"]["tiny2"] = {**document["networks"]["tiny"], "mode": "block"}
+    document["loads"], document["figures"] = {"driven": driven}, document["figures"][:1]
+    spec = load(document, tmp_path)
+    plan = make_plan(spec, cores=2)
+    assert plan.probed == probed
+    cell = next(cell for cell in plan.cells if (cell.network_name, cell.arm.name) == ("tiny2", "qioi"))
+    session = Session(plan, Store(tmp_path / "toy"), tmp_path, 1024, lambda *_: None)
+    assert session._offer(cell, {"tiny": 100.0, "tiny2": 40.0}).maximum == maximum
+    assert ("tiny" in only(spec, networks=["tiny2"]).networks) == (maximum == 100.0)
