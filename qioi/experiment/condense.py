@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -113,7 +113,8 @@ def condense(evidence: Evidence) -> CellFigures:
     }
     if found.figures.throughput > 0:
         metrics["ledger.ms_per_tx"] = 1000 * metrics["ledger.cores"] / found.figures.throughput
-    metrics |= machine_wide(cut, cores, metrics, traces.within(found.start, found.end), cell)
+    ours = cut.cores((*roles, CLIENT_GROUP, *neighbours.names))
+    metrics |= machine_wide(cut, cores, ours, traces.within(found.start, found.end), cell)
     metrics |= speed_of_reaction(samples, roles, traces)
     metrics |= of_perf(evidence.profiled, roles, neighbours)
     return CellFigures(cell.key, metrics, series(cell, found, cut, roles, neighbours), neighbours.unit, found.start)
@@ -140,32 +141,36 @@ def scheduled(cut: Window, roles: Mapping[str, Role]) -> dict[str, float]:
 
 
 def disturbed(cut: Window, neighbours: Neighbours, traces: Traces, found: Driven) -> dict[str, float]:
-    """Give what the neighbours got while they were there."""
+    """Give what the neighbours got in that part of the window in which they were there."""
     if not neighbours.names or traces.came is None:
         return {}
-    figures = cut.role(neighbours.names)
-    metrics = {
+    since, until = max(found.start, traces.came), min(found.end, traces.gone or found.end)
+    work = neighbours.work(since, until)
+    metrics = {"neighbours.work": work} if work is not None else {}
+    there = replace(cut, samples=[sample for sample in cut.samples if since <= sample.time <= until])
+    if len(there.samples) < 2:
+        return metrics
+    figures = there.role(neighbours.names)
+    return metrics | {
         "neighbours.cores": figures.cores,
         "neighbours.delay": figures.delay,
         "neighbours.slice": figures.time_slice,
         "neighbours.switches": figures.switches / len(neighbours.names),
     }
-    work = neighbours.work(max(found.start, traces.came), min(found.end, traces.gone or found.end))
-    return metrics | ({"neighbours.work": work} if work is not None else {})
 
 
-def machine_wide(
-    cut: Window, cores: int, ours: Mapping[str, float], looks: Sequence[Look], cell: Cell
-) -> dict[str, float]:
-    """Give how quiet the machine was; :mod:`qioi.experiment.noise` judges these metrics."""
+def machine_wide(cut: Window, cores: int, ours: float, looks: Sequence[Look], cell: Cell) -> dict[str, float]:
+    """Give how quiet the machine was; :mod:`qioi.experiment.noise` judges these metrics.
+
+    ``ours`` is what ledger, client and neighbours used in the whole window, in cores.
+    """
     quiet = cut.quiet(cores)
     daemon = cut.cores((DAEMON_GROUP,)) if cell.arm.protection is not None and cell.arm.protection.law else 0.0
     watching, kernel, waiting = a_second(looks)
-    known = ours["ledger.cores"] + ours["client.cores"] + ours.get("neighbours.cores", 0.0) + daemon + watching
     metrics = {
         "steal": 100 * quiet.steal,
         "kernel": 100 * kernel / cores,
-        "others": others(quiet.cores_busy, known + kernel, cores),
+        "others": others(quiet.cores_busy, ours + daemon + watching + kernel, cores),
         "pressure.io": 100 * waiting,
     }
     if quiet.pressure is not None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from qioi.experiment.condense import Look, Traces, a_second, speed_of_reaction
+from qioi.experiment.condense import Evidence, Look, Traces, a_second, condense, speed_of_reaction
 from qioi.experiment.drivers import (
     QUARTILES,
+    Driven,
     caliper_result,
     client_flags,
     client_metrics,
@@ -21,16 +22,17 @@ from qioi.experiment.drivers import (
 )
 from qioi.experiment.kernel_work import TICKS, accounts_apart, kernel_seconds, thread_seconds
 from qioi.experiment.metrics import known_metric, metric
-from qioi.experiment.neighbours import set_quota
+from qioi.experiment.neighbours import Nobody, set_quota
+from qioi.experiment.plan import Cell
 from qioi.experiment.profiling import Profiler
 from qioi.experiment.session import disturbance
-from qioi.experiment.spec import Timing
-from qioi.experiment.system import LoadSpec
+from qioi.experiment.spec import ArmSpec, NeighbourSpec, Timing
+from qioi.experiment.system import LoadSpec, NetworkSpec
 from qioi.lab.figures import LoadFigures
 from qioi.lab.load import LoadResult, read_result
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample
-from qioi.model import Role
+from qioi.model import DelayReading, Role
 from qioi.processes.errors import BusyError, LabError
 from qioi.processes.tree import Tree
 
@@ -149,6 +151,48 @@ def test_reaction_and_release_are_read_off_the_shares() -> None:
     assert speed_of_reaction(samples, roles, Traces(came=10.5, gone=20.0)) == {"reaction": 1.5, "release": 6.0}
     assert speed_of_reaction(samples[:25], roles, Traces(came=10.5, gone=20.0)) == {"reaction": 1.5}
     assert speed_of_reaction(samples[:5], roles, Traces(came=1.0, gone=2.0)) == {}
+
+
+class Gone(Nobody):
+    """One neighbour of one core, which does 100 events a second."""
+
+    names = ("sysbench1",)
+    unit = "events/s"
+
+    def work(self, since: float, until: float) -> float | None:
+        return 100.0
+
+
+def beside_one(traces: Traces) -> dict[str, float]:
+    """A minute of a ledger that uses half a core, beside a neighbour with a core of its own while it is there."""
+    came, gone = traces.came or 0.0, traces.gone or 60.0
+    samples = []
+    for at in range(61):
+        had = float(min(max(at - came, 0), gone - came))
+        working = DelayReading("sysbench1", 0.9, 0.1, 50, 1.0) if came < at <= gone else None
+        cpu = {"peer": at / 2, "client": 0.0, "sysbench1": had}
+        delays = {"sysbench1": working} if working else {}
+        machine = Snapshot(float(at), 0.0, at / 2 + had, None)
+        samples.append(Sample(float(at), {"peer": 1024}, cpu, delays, machine))
+    found = Driven(LoadFigures(None, 50.0, 1, 1, 1, 1, 1, 100, 0), 0.0, 60.0, (), ())
+    arm = ArmSpec(name="s1", title="s1", neighbours=NeighbourSpec(sysbench=1))
+    cell = Cell("tiny", NetworkSpec(), "slow", LoadSpec(rate=50.0), arm, TIMING)
+    return condense(Evidence(cell, found, samples, {"peer": Role.PEER}, Gone(), [], traces, {})).metrics
+
+
+@pytest.mark.parametrize("traces", [Traces(came=-3.0), Traces(came=10.0, gone=25.0), Traces(came=-3.0, gone=25.0)])
+def test_what_neighbours_had_is_of_the_time_that_they_were_there(traces: Traces) -> None:
+    found = beside_one(traces)
+    assert found["neighbours.cores"] == pytest.approx(1.0)
+    assert found["neighbours.switches"] == pytest.approx(50.0)
+    # What all used is of the whole window, and the neighbours' part of it too.
+    assert found["others"] == pytest.approx(0.0)
+
+
+def test_neighbours_that_were_there_for_less_than_two_samples_have_what_they_said_alone() -> None:
+    found = beside_one(Traces(came=10.2, gone=11.5))
+    assert {name for name in found if name.startswith("neighbours.")} == {"neighbours.work"}
+    assert found["others"] == pytest.approx(0.0)
 
 
 class FailedRun:
