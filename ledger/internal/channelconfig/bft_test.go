@@ -2,6 +2,7 @@ package channelconfig
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,6 +83,16 @@ func consentersChannel(t *testing.T, kind string) (*channel, Genesis) {
 	return &channel{world: w, t: t, bundle: b, signers: map[string]*identity.SigningIdentity{}}, g
 }
 
+// rolled is what becomes of an update of the orderers' organisation.
+func (c *channel) rolled(change func(*msppb.FabricMSPConfig), at time.Time) error {
+	to := proto.Clone(c.bundle.Config).(*commonpb.Config)
+	editMSP(c.t, to.ChannelGroup.Groups[ordererGroup].Groups["OrdererMSP"], change)
+	update, err := NewUpdate("mychannel", c.bundle.Config, to)
+	require.NoError(c.t, err)
+	_, err = c.bundle.Updated(c.wrap(update, c.admins("OrdererMSP")...), at)
+	return err
+}
+
 func issued(t *testing.T, authority *ca.Authority, name string, hosts ...string) string {
 	t.Helper()
 	cert, _, err := authority.Issue(ca.Request{CommonName: name, Unit: "orderer", Hosts: hosts})
@@ -122,12 +133,7 @@ func TestConsentersOutliveTheirAuthority(t *testing.T) {
 	next, err := ca.New("next", "OrdererMSP")
 	require.NoError(t, err)
 	rolled := func(roots ...[]byte) error {
-		to := proto.Clone(c.bundle.Config).(*commonpb.Config)
-		editMSP(t, to.ChannelGroup.Groups[ordererGroup].Groups["OrdererMSP"], func(msp *msppb.FabricMSPConfig) { msp.RootCerts = roots })
-		update, err := NewUpdate("mychannel", c.bundle.Config, to)
-		require.NoError(t, err)
-		_, err = c.bundle.Updated(c.wrap(update, c.admins("OrdererMSP")...), time.Now())
-		return err
+		return c.rolled(func(msp *msppb.FabricMSPConfig) { msp.RootCerts = roots }, time.Now())
 	}
 	require.ErrorContains(t, rolled(next.CertPEM()), "consenter 127.0.0.1:7050: its identity: certificate is not of its organisation")
 	require.NoError(t, rolled(own.CertPEM(), next.CertPEM()))
@@ -219,4 +225,76 @@ func TestConsentersComeAndGo(t *testing.T) {
 		_, err := (&Patch{Consenters: []ConsenterPatch{wrong}}).Apply(config)
 		require.ErrorIs(t, err, ErrInvalid, wrong.Address)
 	}
+}
+
+// TestConsentersOutliveTheirTLSAuthority: an update after which consenters would not reach each other is refused.
+func TestConsentersOutliveTheirTLSAuthority(t *testing.T) {
+	for _, kind := range []string{Raft, BFT} {
+		for _, test := range []struct {
+			name    string
+			now     time.Duration // from today
+			stays   string        // whose authority does
+			refused string
+		}{
+			{"both stay", 0, "client server", ""},
+			{"the servers' goes", 0, "client", "TLS server certificate: x509"},
+			{"the clients' goes", 0, "server", "TLS client certificate: x509"},
+			{"none stays", 0, "", "TLS client certificate: x509"},
+			{"both stay, expired", expiredBy, "client server", ""},
+			{"expired", expiredBy, "client", "TLS server certificate: x509"},
+		} {
+			t.Run(kind+" "+test.name, func(t *testing.T) {
+				c, server, client := twoAuthorities(t, kind)
+				next, err := ca.New("next", "OrdererMSP")
+				require.NoError(t, err)
+				roots := [][]byte{next.CertPEM()}
+				for _, side := range strings.Fields(test.stays) {
+					roots = append(roots, map[string]*ca.Authority{"client": client, "server": server}[side].CertPEM())
+				}
+				err = c.rolled(func(msp *msppb.FabricMSPConfig) { msp.TlsRootCerts = roots }, time.Now().Add(test.now))
+				if test.refused == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorIs(t, err, ErrInvalid)
+				require.ErrorContains(t, err, "consenter 127.0.0.1:7050: its "+test.refused)
+			})
+		}
+	}
+}
+
+// expiredBy is beyond the validity of the consenters' certificates of twoAuthorities.
+const expiredBy = 48 * time.Hour
+
+// twoAuthorities is a channel whose consenters have certificates of one authority as servers and of another one as
+// clients, valid for a day.
+func twoAuthorities(t *testing.T, kind string) (c *channel, server, client *ca.Authority) {
+	t.Helper()
+	w, g := newWorld(t)
+	server = w["OrdererMSP"]
+	client, err := ca.New("clients", "OrdererMSP")
+	require.NoError(t, err)
+	g.ConsensusType, g.Consenters = kind, nil
+	short := func(authority *ca.Authority) []byte {
+		cert, _, err := authority.Issue(ca.Request{
+			CommonName: "orderer", Hosts: []string{"localhost"}, NotAfter: time.Now().Add(expiredBy / 2),
+		})
+		require.NoError(t, err)
+		return cert
+	}
+	for i := range 4 {
+		g.Consenters = append(g.Consenters, &etcdraftpb.Consenter{
+			Host: "127.0.0.1", Port: uint32(7050 + i), ClientTlsCert: short(client), ServerTlsCert: short(server),
+		})
+		name := fmt.Sprint("orderer", i)
+		g.Identities = append(g.Identities, GenesisIdentity{MSPID: "OrdererMSP", Cert: []byte(issued(t, server, name))})
+	}
+	root, err := g.channelGroup()
+	require.NoError(t, err)
+	editMSP(t, root.Groups[ordererGroup].Groups["OrdererMSP"], func(msp *msppb.FabricMSPConfig) {
+		msp.TlsRootCerts = append(msp.TlsRootCerts, client.CertPEM())
+	})
+	b, err := FromConfig("mychannel", &commonpb.Config{ChannelGroup: root})
+	require.NoError(t, err)
+	return &channel{world: w, t: t, bundle: b, signers: map[string]*identity.SigningIdentity{}}, server, client
 }

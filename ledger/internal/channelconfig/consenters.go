@@ -126,7 +126,7 @@ func (o *Orderer) ServerCertificate(address string) []byte {
 }
 
 // checkConsenters refuses consenters that the others could not reach, tell apart or trust. Of unchanged ones only the
-// organisation is checked again: their certificates may have expired since.
+// authorities are checked again: their certificates may have expired since.
 func (b *Bundle) checkConsenters(to *Bundle, at time.Time) error {
 	now, next := &b.Orderer, &to.Orderer
 	addresses, holders := map[string]bool{}, map[string]int{}
@@ -146,16 +146,22 @@ func (b *Bundle) checkConsenters(to *Bundle, at time.Time) error {
 		if err := b.checkCounts(to, i); err != nil {
 			return fmt.Errorf("%w: consenter %s: its identity: %w", ErrInvalid, address, err)
 		}
+		sides := []struct {
+			name string
+			text []byte
+		}{{"client", c.ClientTlsCert}, {"server", c.ServerTlsCert}}
+		for _, side := range sides {
+			if err := checkRoots(side.text, now.TLSRoots, next.TLSRoots, at); err != nil {
+				return fmt.Errorf("%w: consenter %s: its TLS %s certificate: %w", ErrInvalid, address, side.name, err)
+			}
+		}
 		if next.unchanged(i, now) >= 0 {
 			continue
 		}
 		if err := b.checkIdentity(to, i, at); err != nil {
 			return fmt.Errorf("%w: consenter %s: its identity: %w", ErrInvalid, address, err)
 		}
-		for _, side := range []struct {
-			name string
-			text []byte
-		}{{"client", c.ClientTlsCert}, {"server", c.ServerTlsCert}} {
+		for _, side := range sides {
 			if err := checkCertificate(side.text, next.TLSRoots, at); err != nil {
 				return fmt.Errorf("%w: consenter %s: its TLS %s certificate: %w", ErrInvalid, address, side.name, err)
 			}
@@ -216,14 +222,44 @@ func CertificateDER(text []byte) []byte {
 }
 
 func checkCertificate(text []byte, roots *x509.CertPool, at time.Time) error {
-	der := CertificateDER(text)
-	if der == nil {
-		return errors.New("PEM is accepted")
-	}
-	cert, err := x509.ParseCertificate(der)
+	cert, err := parseCertificate(text)
 	if err != nil {
 		return err
 	}
-	_, err = cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return verify(cert, roots, at)
+}
+
+// checkRoots refuses roots without the authority of a certificate: the others would connect to its consenter no more.
+// Where that is so already, other updates go on. An expired certificate counts as of its last moment: a consenter stays
+// connected beyond it.
+func checkRoots(text []byte, now, next *x509.CertPool, at time.Time) error {
+	cert, err := parseCertificate(text)
+	if err != nil {
+		return nil
+	}
+	switch {
+	case at.Before(cert.NotBefore):
+		at = cert.NotBefore
+	case at.After(cert.NotAfter):
+		at = cert.NotAfter
+	}
+	if verify(cert, now, at) != nil {
+		return nil
+	}
+	return verify(cert, next, at)
+}
+
+func parseCertificate(text []byte) (*x509.Certificate, error) {
+	der := CertificateDER(text)
+	if der == nil {
+		return nil, errors.New("PEM is accepted")
+	}
+	return x509.ParseCertificate(der)
+}
+
+func verify(cert *x509.Certificate, roots *x509.CertPool, at time.Time) error {
+	_, err := cert.Verify(x509.VerifyOptions{
+		Roots: roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
 	return err
 }
