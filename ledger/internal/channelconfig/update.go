@@ -2,6 +2,7 @@ package channelconfig
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -113,7 +114,23 @@ func (b *Bundle) mayBecome(next *Bundle, at time.Time) error {
 	if _, _, err := FirstMembership(b.Orderer.Consenters).Become(&b.Orderer, &next.Orderer); err != nil {
 		return err
 	}
+	if err := b.checkReachable(next); err != nil {
+		return err
+	}
 	return b.checkConsenters(next, at)
+}
+
+// checkReachable refuses a configuration under which peers find no orderer: they would hear of no later one. Where that
+// is so already, other updates go on.
+func (b *Bundle) checkReachable(next *Bundle) error {
+	now, then := &b.Orderer, &next.Orderer
+	if len(then.Addresses) == 0 && len(now.Addresses) > 0 {
+		return fmt.Errorf("%w: Endpoints of the orderers' organisations: at least one host:port is accepted", ErrInvalid)
+	}
+	if none := x509.NewCertPool(); then.TLSRoots.Equal(none) && !now.TLSRoots.Equal(none) {
+		return fmt.Errorf("%w: tls_root_certs of the orderers' organisations: at least one is accepted", ErrInvalid)
+	}
+	return nil
 }
 
 // isOrderer reports whether it may make a configuration of an update, which all check again. Blocks of consenters of which

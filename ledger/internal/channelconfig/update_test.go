@@ -14,6 +14,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
@@ -296,4 +297,56 @@ func TestRevocationListsComeByPatch(t *testing.T) {
 	}
 	_, err := (&Patch{RevocationLists: map[string][]string{"NoMSP": nil}}).Apply(config)
 	assert.ErrorContains(t, err, `organisation "NoMSP"`)
+}
+
+// TestPeersAreLeftAnOrdererToReach: they hear of no later update otherwise.
+func TestPeersAreLeftAnOrdererToReach(t *testing.T) {
+	type edits []func(orderer *commonpb.ConfigGroup)
+	edited := func(config *commonpb.Config, all edits) {
+		for _, edit := range all {
+			edit(config.ChannelGroup.Groups[ordererGroup])
+		}
+	}
+	endpoints := func(addresses ...string) func(*commonpb.ConfigGroup) {
+		return func(orderer *commonpb.ConfigGroup) {
+			set(orderer.Groups["OrdererMSP"], keyEndpoints, &commonpb.OrdererAddresses{Addresses: addresses})
+		}
+	}
+	unnamed := func(orderer *commonpb.ConfigGroup) { delete(orderer.Groups["OrdererMSP"].Values, keyEndpoints) }
+	distrusted := func(orderer *commonpb.ConfigGroup) {
+		editMSP(t, orderer.Groups["OrdererMSP"], func(msp *msppb.FabricMSPConfig) { msp.TlsRootCerts = nil })
+	}
+	batches := func(orderer *commonpb.ConfigGroup) {
+		set(orderer, keyBatchTimeout, &ordererpb.BatchTimeout{Timeout: "7s"})
+	}
+	for _, test := range []struct {
+		name      string
+		now, next edits
+		refused   string
+	}{
+		{"one address is left", nil, edits{endpoints("127.0.0.1:7049")}, ""},
+		{"no address is left", nil, edits{endpoints()}, "Endpoints of the orderers' organisations: at least one host:port"},
+		{"no addresses are said", nil, edits{unnamed}, "Endpoints of the orderers' organisations"},
+		{"no authority is left", nil, edits{distrusted}, "tls_root_certs of the orderers' organisations: at least one"},
+		{"there were none", edits{unnamed, distrusted}, edits{batches}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newChannel(t)
+			edited(c.bundle.Config, test.now)
+			var err error
+			c.bundle, err = FromConfig("mychannel", c.bundle.Config)
+			require.NoError(t, err)
+			to := proto.Clone(c.bundle.Config).(*commonpb.Config)
+			edited(to, test.next)
+			update, err := NewUpdate("mychannel", c.bundle.Config, to)
+			require.NoError(t, err)
+			_, err = c.bundle.Updated(c.wrap(update, c.admins("OrdererMSP")...), time.Now())
+			if test.refused == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, ErrInvalid)
+			require.ErrorContains(t, err, test.refused)
+		})
+	}
 }

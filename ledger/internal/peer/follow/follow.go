@@ -86,7 +86,11 @@ func (f *Follower) Run(ctx context.Context) error {
 	for {
 		addresses := f.Chain.Bundle().Orderer.Addresses
 		if len(addresses) == 0 {
-			return fmt.Errorf("channel %s names no orderer addresses", f.Chain.ID())
+			log.Warnf("[%s] The channel's configuration names no orderer (Endpoints)", f.Chain.ID())
+			if !wait(ctx, longestPause) {
+				return nil
+			}
+			continue
 		}
 		before := f.Chain.Position()
 		if gone := f.Chain.Rewound(); gone != rewound { // its closing may come later
@@ -133,12 +137,20 @@ func (f *Follower) Run(ctx context.Context) error {
 		if failures++; failures < len(addresses) {
 			continue // another orderer may be reachable
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !wait(ctx, pause) {
 			return nil
 		}
 		pause, failures = min(2*pause, longestPause), 0
+	}
+}
+
+// wait waits, and reports whether ctx goes on.
+func wait(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

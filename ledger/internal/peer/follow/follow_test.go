@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -297,4 +298,43 @@ func blamesTheForger(t *testing.T, wrapped ...func(*chain.Chain) follow.Chain) {
 	liar.serve = len(liar.items[0])
 	hears(t, w, ids, time.Minute, wrapped...)
 	assert.Equal(t, 1, liar.times(), "it is followed once")
+}
+
+// unnamed is a chain whose configuration names no orderer until it is told to.
+type unnamed struct {
+	*chain.Chain
+	asked atomic.Int64
+	named atomic.Bool
+}
+
+func (u *unnamed) Bundle() *channelconfig.Bundle {
+	b := *u.Chain.Bundle()
+	if u.asked.Add(1); !u.named.Load() {
+		b.Orderer.Addresses = nil
+	}
+	return &b
+}
+
+// TestNoOrdererIsNamed: the peer has other channels, and goes on.
+func TestNoOrdererIsNamed(t *testing.T) {
+	o := &orderer{t: t, serve: 100}
+	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{listen(t, o)}})
+	ids, items := order(w, 1)
+	o.items = items
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	group.Go(func() { assert.NoError(t, c.Run(ctx)) })
+	u := &unnamed{Chain: c}
+	f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: u}
+	group.Go(func() { assert.NoError(t, f.Run(ctx)) })
+	require.Eventually(t, func() bool { return u.asked.Load() > 1 }, 20*time.Second, 10*time.Millisecond)
+	u.named.Store(true)
+	_, err = c.Status(ctx, ids[4])
+	require.NoError(t, err)
+	cancel()
+	group.Wait()
+	require.NoError(t, c.Close())
 }
