@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,6 +50,8 @@ func (s spawned) do(ctx context.Context, _ int, c call) outcome {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.timeout+resolvePatience+processSlack)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, s.options.onceArguments(s.number)...)
+	// The terminal's ctrl-C goes to a whole group. What is under way then is waited for.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdin = bytes.NewReader(bytes.Join(c, []byte{0}))
 	var said bytes.Buffer
 	cmd.Stderr = &said

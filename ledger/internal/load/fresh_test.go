@@ -2,10 +2,16 @@ package load
 
 import (
 	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestAProcessForAFunctionWithoutArguments, as scm's bullwhip is.
@@ -48,4 +54,35 @@ func TestAWriteWhoseProcessIsKilledIsLost(t *testing.T) {
 		o.detail = ""
 		assert.Equal(t, want, o, function)
 	}
+}
+
+// TestCtrlCWaitsForProcessesToo: a terminal sends its signal to all processes of the group.
+func TestCtrlCWaitsForProcessesToo(t *testing.T) {
+	under, interrupted := make(chan struct{}, 1000), make(chan struct{})
+	g := &fakeGateway{delay: func() time.Duration {
+		under <- struct{}{}
+		<-interrupted
+		return 200 * time.Millisecond // longer than a signal takes
+	}}
+	program, err := os.Executable()
+	require.NoError(t, err)
+	result := filepath.Join(t.TempDir(), "result.json")
+	cmd := exec.Command(program, "load", "--network", startNetwork(t, g), "--fresh", "process", "--clients", "2",
+		"--warmup", "0s", "--duration", "1h", "--chaincode", "kv", "--json", result, "--progress", "0")
+	cmd.Env = append(os.Environ(), onceEnv+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	<-under
+	<-under
+	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
+	close(interrupted)
+	require.NoError(t, cmd.Wait())
+	var r Result
+	text, err := os.ReadFile(result)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &r))
+	assert.True(t, r.Interrupted)
+	assert.Empty(t, r.Failures)
+	assert.Equal(t, r.Sent, r.Committed)
+	assert.GreaterOrEqual(t, r.Committed, int64(2))
 }
