@@ -30,7 +30,7 @@ class Listing:
     """The components that exist now, and the policies in force, by channel.
 
     ``owners`` are the owners of groups above components, by group. ``best_effort`` are neighbours' groups that are
-    labelled so. ``complete``: every source of components has answered.
+    labelled so. ``complete``: every source of components has listed them once.
     """
 
     components: tuple[Component, ...]

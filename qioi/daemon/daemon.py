@@ -7,6 +7,7 @@ failure is counted, logged once, and tried again.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
 
 from msgspec.structs import replace
@@ -26,6 +27,12 @@ from qioi.daemon.reporter import Reporter, blank_row, channel_rows
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
 from qioi.show.snapshot import Snapshot
+
+log = logging.getLogger("qioi")
+
+#: Seconds that shares of an earlier daemon stay while a source of components does not answer. An engine that is
+#: restarted together with the daemon needs some of them.
+LISTING_PATIENCE = 60.0
 
 
 class Daemon:
@@ -51,6 +58,7 @@ class Daemon:
         self._slicer = instruments.slicer
         self._best_effort = instruments.best_effort
         self._kept = kept
+        self._kept_until: float | None = None
 
     def blank(self, actuator: str, cgroup_version: int) -> Snapshot:
         """Make the snapshot to show before the first period."""
@@ -143,13 +151,30 @@ class Daemon:
         self._roster.attend(now)
         if self._roster.listing(self._observer.seen()) is not self._listing:
             before = self._go_on(before)
-        if self._kept and self._listing.complete:
-            self._actor.go_on(self._kept)
-            self._kept = ()
+        if self._kept:
+            self._take_over(now)
         problems = self._roster.problems()
         for about in {**before.problems, **problems}:
             self._reporter.say(about, problems.get(about))
         return replace(before, problems=problems)
+
+    def _take_over(self, now: float) -> None:
+        """Take over the groups that an earlier daemon kept: what no component needs is put back from then on.
+
+        A component that is not listed yet may need its share, so each source has :data:`LISTING_PATIENCE` seconds.
+        """
+        if self._kept_until is None:
+            self._kept_until = now + LISTING_PATIENCE
+        if not self._listing.complete:
+            if now < self._kept_until:
+                return
+            log.warning(
+                "not every source of components has answered in %g s: of the shares that the daemon before this one "
+                "has kept, those go back that no known component needs",
+                LISTING_PATIENCE,
+            )
+        self._actor.go_on(self._kept)
+        self._kept = ()
 
     def _go_on(self, before: Snapshot) -> Snapshot:
         """Adopt the roster's listing.

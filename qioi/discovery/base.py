@@ -17,7 +17,7 @@ class Found:
     ``thresholds`` are those that containers' labels name, by channel, in transactions per second.
     ``problems`` say, by what they are about, what could not be used and why; each is one line.
     ``owners`` name the records of groups above the components, by group. ``best_effort`` are groups of neighbours
-    whose owners have labelled them so. ``complete`` says that whoever can name components was asked.
+    whose owners have labelled them so. ``complete`` says that whoever can name components has listed them once.
     """
 
     components: tuple[Component, ...] = ()

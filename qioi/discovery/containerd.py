@@ -58,7 +58,7 @@ class ContainerdDiscovery:
         self._every = every
         self._next = 0.0
         self._sights: dict[Path, SeenContainer | None] = {}
-        self._found = Found()
+        self._found = Found(complete=False)
 
     def found(self) -> Found:
         """Look, if it is time to, and give what is there."""
@@ -87,7 +87,9 @@ class ContainerdDiscovery:
                 except NotYetError:
                     continue
         self._sights = sights
-        found = gather((one for one in sights.values() if one is not None), f"containerd {self._state}", problem)
+        complete = problem is None or self._found.complete
+        seen = (one for one in sights.values() if one is not None)
+        found = gather(seen, f"containerd {self._state}", problem, complete=complete)
         if found != self._found:
             self._found = found
 

@@ -63,7 +63,7 @@ class DockerDiscovery:
         self._fabric = fabric
         self._owned = owned and kind.records
         self._sights: dict[str, SeenContainer] = {}
-        self._found = Found(problems={self._about: "not asked yet"}, complete=False)
+        self._found = Found(problems={self._about: "it has not answered yet"}, complete=False)
         self._stop = threading.Event()
         self._listed = threading.Event()
         self._events: Events | None = None
@@ -146,7 +146,7 @@ class DockerDiscovery:
         """Look at every running container, and forget the others."""
         running = engine.running()
         self._sights = {one: sight for one in running if (sight := self._look(engine, one)) is not None}
-        self._publish(None)
+        self._publish(None, complete=True)
         self._listed.set()
 
     def _take(self, engine: Engine, event: Mapping[str, Any]) -> None:
@@ -223,9 +223,10 @@ class DockerDiscovery:
             return f"CONTAINER_ID_FULL={container} _UID=0", log_format  # written by the engine, which is root
         return (facts.get("LogPath") or None) if log_format != "plain" else None, log_format
 
-    def _publish(self, problem: str | None) -> None:
-        """Make one value of it; readers have the old one or the new one."""
-        found = gather(self._sights.values(), self._about, problem)
+    def _publish(self, problem: str | None, *, complete: bool = False) -> None:
+        """Make one value of it; readers have the old one or the new one. What was complete once stays so."""
+        complete = complete or self._found.complete
+        found = gather(self._sights.values(), self._about, problem, complete=complete)
         if found != self._found:
             self._found = found
 

@@ -28,8 +28,11 @@ class SeenContainer:
     possible: bool = False
 
 
-def gather(sights: Iterable[SeenContainer], about: str, problem: str | None) -> Found:
-    """Make one value of it; ``problem`` is what is wrong with who was asked, which is called ``about``."""
+def gather(sights: Iterable[SeenContainer], about: str, problem: str | None, *, complete: bool = True) -> Found:
+    """Make one value of it; ``problem`` is what is wrong with who was asked, which is called ``about``.
+
+    ``complete``: all its containers have been listed, now or before.
+    """
     components: list[Component] = []
     best_effort: list[str] = []
     thresholds: dict[str, float] = {}
@@ -49,7 +52,7 @@ def gather(sights: Iterable[SeenContainer], about: str, problem: str | None) -> 
             problems[f"container {sight.name}"] = "; ".join(sight.problems)
     if problem is not None:
         problems[about] = problem
-    return Found(tuple(components), thresholds, problems, best_effort=tuple(best_effort))
+    return Found(tuple(components), thresholds, problems, best_effort=tuple(best_effort), complete=complete)
 
 
 def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Component]]:

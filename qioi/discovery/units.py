@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from qioi.discovery.base import Found
@@ -55,7 +55,7 @@ class UnitDiscovery:
         self._rules = tuple(rules)
         self._owned = owned
         self._owners = {one.name: one for one in owners if one.kind == OwnerKind.SYSTEMD}
-        self._found = Found(problems={ABOUT: "not asked yet"}, complete=False)
+        self._found = Found(problems={ABOUT: "systemd has not answered yet"}, complete=False)
         self._stop = threading.Event()
         self._listed = threading.Event()
         self._systemd: Systemd | None = None
@@ -93,7 +93,7 @@ class UnitDiscovery:
 
     def _complain(self, problem: str) -> None:
         """Say what is wrong, beside what was found before."""
-        self._publish(self._found.components, {**self._found.problems, ABOUT: problem}, self._found.owners)
+        self._publish(replace(self._found, problems={**self._found.problems, ABOUT: problem}))
 
     def _session(self) -> None:
         """Listen, list, and follow until systemd goes away."""
@@ -131,7 +131,7 @@ class UnitDiscovery:
             except NoShareError as error:
                 problems[f"unit {unit.name}"] = str(error)
         problems |= {f"systemd unit {pattern}": "none is active" for pattern in sorted(idle)}
-        self._publish(tuple(components), problems, slices)
+        self._publish(Found(tuple(components), {}, problems, slices))
         self._listed.set()
 
     def _look(self, systemd: Systemd, unit: Unit, rule: UnitRule) -> Component:
@@ -173,11 +173,8 @@ class UnitDiscovery:
             if name.endswith(".slice") and (owner := self._owner(systemd, systemd.unit(name))) is not None
         }
 
-    def _publish(
-        self, components: tuple[Component, ...], problems: Mapping[str, str], slices: Mapping[str, Owner]
-    ) -> None:
-        """Make one value of it; readers have the old one or the new one."""
-        found = Found(components, {}, problems, slices)
+    def _publish(self, found: Found) -> None:
+        """Show what is there; readers have the old value or the new one."""
         if found != self._found:
             self._found = found
 

@@ -14,7 +14,7 @@ from qioi.controller.guard.handover import keep, mark
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import IDLE, Idle
-from qioi.daemon.daemon import Daemon
+from qioi.daemon.daemon import LISTING_PATIENCE, Daemon
 from qioi.daemon.inherit import inherit
 from qioi.discovery.base import Found
 from qioi.roster import FoundRoster
@@ -109,6 +109,18 @@ def test_a_daemon_that_stops_before_the_list_is_complete_leaves_nothing_behind(s
     site.run(2)
     site.guard.restore()
     assert set(weights(site).values()) == {100}
+
+
+def test_a_source_that_never_answers_holds_no_share_for_good(site: ToySite, caplog: pytest.LogCaptureFixture) -> None:
+    raised, discovery = weights(site), Listed()
+    start(site, discovery)
+    discovery.now = Found(problems={"engine": "asked again"}, complete=False)
+    site.run(int(LISTING_PATIENCE))
+    assert weights(site) == raised
+    assert site.snapshot.problems == {"engine": "asked again"}
+    site.run(1)
+    assert set(weights(site).values()) == {100}
+    assert "not every source of components has answered" in caplog.text
 
 
 def test_where_only_clients_are_found_what_is_not_listed_is_put_back_at_once(site: ToySite) -> None:

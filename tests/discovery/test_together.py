@@ -2,31 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
+from waiting import until
 
-from qioi.discovery.base import Fixed, Found, Together, join
+from qioi.daemon.discoveries import look
+from qioi.discovery.base import Discovery, Fixed, Found, Together, join
+from qioi.discovery.containerd import ContainerdDiscovery
 from qioi.discovery.docker import DockerDiscovery
+from qioi.discovery.engine import PODMAN
+from qioi.discovery.systemd import SystemdError
+from qioi.discovery.units import UnitDiscovery, UnitRule
+from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, Role
+from qioi.settings.config import load_config
 
 
 @pytest.mark.parametrize(("parts", "complete"), [((), True), ((True, True), True), ((True, False), False)])
-def test_all_is_complete_once_everybody_was_asked(parts: tuple[bool, ...], complete: bool) -> None:
+def test_all_is_complete_once_everybody_has_answered(parts: tuple[bool, ...], complete: bool) -> None:
     assert join(Found(complete=one) for one in parts).complete is complete
 
 
-def test_an_engine_that_does_not_answer_was_asked_all_the_same(tmp_path: Path) -> None:
-    """What a daemon before this one has kept is not waited for until somebody starts that engine."""
-    with closing(DockerDiscovery(str(tmp_path / "none.sock"), 1)) as engine:
-        both = Together(Fixed([Component("p", Role.PEER, "g")]), engine)
+def never_listed(folder: Path) -> Mapping[str, Callable[[], Discovery]]:
+    """Make sources whose engine, or systemd, is not there, by their kind."""
+    return {
+        "docker": lambda: DockerDiscovery(str(folder / "none.sock"), 1),
+        "podman": lambda: DockerDiscovery(str(folder / "none.sock"), 1, kind=PODMAN),
+        "containerd": lambda: ContainerdDiscovery(str(folder / "none"), 1),
+        "systemd": lambda: UnitDiscovery(Hierarchy(2, folder), [UnitRule(Role.PEER, "*")], owned=False),
+    }
+
+
+@pytest.mark.parametrize("kind", ["docker", "podman", "containerd", "systemd"])
+def test_a_source_that_does_not_answer_is_said_and_has_listed_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("qioi.discovery.units.Systemd", no_systemd)
+    with closing(never_listed(tmp_path)[kind]()) as source:
+        both = Together(Fixed([Component("p", Role.PEER, "g")]), source)
+        until(lambda: "again" in next(iter(both.found().problems.values())))
         found = both.found()
-        while not found.complete:
-            assert list(found.problems.values()) == ["not asked yet"]
-            found = both.found()
-    assert "asked again until it answers" in next(iter(found.problems.values()))
+    assert not found.complete
     assert [one.name for one in found.components] == ["p"]
+
+
+def no_systemd() -> None:
+    raise SystemdError("no bus")
+
+
+def test_a_list_that_was_complete_stays_so_while_its_source_is_away(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks"
+    source = ContainerdDiscovery(str(tasks), 1, every=0.0)
+    assert not source.found().complete
+    tasks.mkdir()
+    assert source.found() == Found()
+    tasks.rmdir()
+    assert source.found().complete
+    assert source.found().problems
+
+
+def test_a_look_ends_without_an_answer_and_says_so(tmp_path: Path) -> None:
+    config = tmp_path / "qioi.yaml"
+    config.write_text(yaml.safe_dump({"docker": {"socket": str(tmp_path / "none.sock")}, "state_dir": str(tmp_path)}))
+    found = look(load_config(config), Hierarchy(2, tmp_path), 0.5)
+    assert not found.complete
+    assert "No such file" in found.problems[f"docker engine {tmp_path / 'none.sock'}"]
 
 
 @pytest.mark.parametrize(
