@@ -51,7 +51,7 @@ def watch(config: Config, hierarchy: Hierarchy, own: OwnGroups, *, owned: bool, 
         section = config.docker
         engine = DockerDiscovery(section.socket, hierarchy.version, section.rules(), fabric=section.fabric, owned=owned)
         parts.append(engine)
-        if config.actuator == "docker" and not engine.wait(ENGINE_PATIENCE):
+        if config.actuator == "docker" and not engine.answers(ENGINE_PATIENCE):
             engine.close()
             raise UnwatchableError(f"{config.file}: actuator docker: {'; '.join(engine.found().problems.values())}")
     if config.podman is not None:

@@ -17,7 +17,17 @@ from typing import Any
 
 from qioi.discovery.base import Found
 from qioi.discovery.cgroups import NoGroupError, container_group
-from qioi.discovery.engine import DOCKER, EVENTS, Engine, EngineError, Events, Kind, NoContainerError, RefusedError
+from qioi.discovery.engine import (
+    DOCKER,
+    EVENTS,
+    Engine,
+    EngineError,
+    Events,
+    Kind,
+    NoContainerError,
+    RefusedError,
+    SlowError,
+)
 from qioi.discovery.recognise import (
     IGNORE_LABEL,
     LOGGED,
@@ -65,6 +75,7 @@ class DockerDiscovery:
         self._sights: dict[str, SeenContainer] = {}
         self._found = Found(problems={self._about: "it has not answered yet"}, complete=False)
         self._stop = threading.Event()
+        self._answered = threading.Event()
         self._listed = threading.Event()
         self._events: Events | None = None
         self._thread = threading.Thread(target=self._run, name=f"qioi-{self._kind.name}", daemon=True)
@@ -77,6 +88,10 @@ class DockerDiscovery:
     def found(self) -> Found:
         """Give what is there now."""
         return self._found
+
+    def answers(self, seconds: float) -> bool:
+        """Wait for the engine to name its containers, at most so long; say whether it has."""
+        return self._answered.wait(seconds)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the first complete list, at most so long; say whether there is one."""
@@ -145,7 +160,10 @@ class DockerDiscovery:
     def _list(self, engine: Engine) -> None:
         """Look at every running container, and forget the others."""
         running = engine.running()
-        self._sights = {one: sight for one in running if (sight := self._look(engine, one)) is not None}
+        self._answered.set()
+        self._sights = {one: self._sights[one] for one in running if one in self._sights}
+        for one in running:  # each is kept as it is seen: the engine may stop answering in between
+            self._keep(one, self._look(engine, one))
         self._publish(None, complete=True)
         self._listed.set()
 
@@ -160,6 +178,9 @@ class DockerDiscovery:
             or container in self._sights
         ):
             sight = self._look(engine, container)
+        self._keep(container, sight)
+
+    def _keep(self, container: str, sight: SeenContainer | None) -> None:
         if sight is None:
             self._sights.pop(container, None)
         else:
@@ -169,10 +190,15 @@ class DockerDiscovery:
         """Recognise one container. One that the engine fails on stays as it was and affects no other."""
         try:
             return self._recognise(engine, container)
-        except (RefusedError, AttributeError, LookupError, TypeError, ValueError) as error:
-            why = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
-            known = self._sights.get(container) or SeenContainer(None, name=container[:12])
-            return replace(known, problems=(f"it cannot be looked at: {why}",))
+        except SlowError as error:
+            engine.ping()  # one that answers nothing at all is asked again from the beginning
+            why = str(error)
+        except RefusedError as error:
+            why = str(error)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+        known = self._sights.get(container) or SeenContainer(None, name=container[:12])
+        return replace(known, problems=(f"it cannot be looked at: {why}",))
 
     def _recognise(self, engine: Engine, container: str) -> SeenContainer | None:
         """Recognise one container; ``None`` for one that is not running, or no part of the ledger."""

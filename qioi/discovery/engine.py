@@ -52,6 +52,10 @@ class RefusedError(EngineError):
     """The engine answers, but not this one question."""
 
 
+class SlowError(EngineError):
+    """The engine has not answered this one question in time; others it may answer."""
+
+
 class NoContainerError(NoRecordError):
     """The engine knows no such container."""
 
@@ -105,6 +109,11 @@ class Engine:
         with self._translated():
             return cast(Mapping[str, Any], self._api.inspect_container(container))
 
+    def ping(self) -> None:
+        """Have it answer anything at all. EngineError: it does not."""
+        with self._translated():
+            self._api.ping()
+
     def shares(self, container: str) -> int:
         """Give the share on record, in v1 units; 0 where none was ever given."""
         return int(self.inspect(container)["HostConfig"]["CpuShares"])
@@ -136,6 +145,8 @@ class Engine:
             if error.status_code == 409 and "marked for removal" in str(error.explanation):
                 raise NoContainerError from None
             raise RefusedError(f"{self.socket}: {first_line(error.explanation or error)}") from None
+        except requests.ReadTimeout:
+            raise SlowError(f"{self.socket}: no answer in {self._api.timeout} s") from None
         except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
             raise EngineError(f"{self.socket}: {reason(error)}") from None
 

@@ -8,18 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from toy_daemon import ToySite, peer
 from toy_engine import Engine
 from waiting import until
 
 from qioi.controller.guard.journal import Entry
 from qioi.controller.levers.lever import GroupId
+from qioi.daemon.discoveries import watch
+from qioi.discovery import engine as engine_client
 from qioi.discovery.base import Found
 from qioi.discovery.docker import DockerDiscovery
+from qioi.discovery.mine import OwnGroups
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, Owner, Role
 from qioi.roster import merge
+from qioi.settings.config import load_config
 
 STATE = {"Running": True, "Pid": 1}
 
@@ -45,6 +50,54 @@ def test_a_container_that_the_engine_fails_on_hides_no_other(engine: Engine) -> 
     assert "driver overlay2 failed" in problems["container broken"]
     assert "KeyError: 'Name'" in problems["container strange"]
     assert "does not name the container" in problems["container peer0"]  # process 1 is in none of that name
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine has a second for each answer, and containers are listed all the time."""
+    monkeypatch.setattr("qioi.discovery.docker.Engine", lambda socket, kind: engine_client.Engine(socket, 1, kind))
+    monkeypatch.setattr("qioi.discovery.docker.RELIST", 0.1)
+    monkeypatch.setattr("qioi.discovery.docker.container_group", lambda pid, container, version: f"docker/{container}")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_container_that_is_stuck_in_its_engine_hides_no_other_and_stays_as_it_was(engine: Engine) -> None:
+    engine.silent = {"broken"}
+    with closing(DockerDiscovery(str(engine.server_address), 1)) as discovery:
+        until(lambda: discovery.wait(0))
+        first = discovery.found()
+        engine.silent = {"good"}
+        until(lambda: "container peer0" in discovery.found().problems)
+        until(lambda: "driver overlay2 failed" in discovery.found().problems["container broken"])
+        second = discovery.found()
+    assert [one.cgroup for one in first.components] == ["docker/good"]
+    assert "no answer in 1 s" in first.problems["container broken"]
+    assert second.components == first.components
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_was_seen_before_an_engine_stops_answering_stays(engine: Engine) -> None:
+    engine.silent = {"stuck", "_ping"}
+    engine.facts["stuck"] = None
+    with closing(DockerDiscovery(str(engine.server_address), 1)) as discovery:
+        until(lambda: any("asked again" in text for text in discovery.found().problems.values()))
+        found = discovery.found()
+    assert [one.cgroup for one in found.components] == ["docker/good"]
+    assert not found.complete
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stuck_container_is_no_reason_not_to_start(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qioi.daemon.discoveries.ENGINE_PATIENCE", 0.9)
+    engine.silent = {"broken"}
+    config = tmp_path / "qioi.yaml"
+    config.write_text(
+        yaml.safe_dump({"docker": {"socket": str(engine.server_address)}, "actuator": "docker", "state_dir": "state"})
+    )
+    hierarchy = Hierarchy(1, tmp_path)
+    watch(load_config(config), hierarchy, OwnGroups(tmp_path, ()), owned=True, owners=()).close()
 
 
 def test_records_that_cannot_be_used_are_said_and_the_others_kept(engine: Engine, tmp_path: Path) -> None:
