@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from qioi.model import ChannelReading, Commit
 from qioi.model.names import MAX_CHANNELS
+from qioi.monitor.commits.interval import LONGEST
 from qioi.monitor.commits.throughput import DEFAULT_WINDOW, Throughput
 
 #: Organisations that are counted of a channel: of more the others are not looked at while these report.
@@ -90,10 +91,14 @@ class AgreedThroughput:
             channel.heard[its] = instant
 
     def _admit(self, channel: _Witnesses, name: str, instant: float) -> bool:
-        """Make room for one more organisation, if one that was counted is silent or watched no more."""
+        """Make room for one more organisation, if one that was counted is silent or watched no more.
+
+        All are silent between two blocks. Nobody makes room within :data:`LONGEST` seconds, since it takes some blocks
+        to know how far apart they come.
+        """
         if len(channel.heard) < WITNESSES:
             return True
-        silent = instant - ABSENT * self._window
+        silent = instant - max(LONGEST, self._longest_silence(channel, name))
         for leaving, heard in channel.heard.items():
             if heard < silent or leaving not in (self._watched or channel.heard):
                 break
@@ -135,6 +140,10 @@ class AgreedThroughput:
         if len(channel.heard) == 1:
             return list(channel.heard.items())
         watched = self._watched or channel.heard
-        longest = ABSENT * max([self._meters[one].window_of(name) for one in channel.heard])
+        longest = self._longest_silence(channel, name)
         present = [(one, heard) for one, heard in channel.heard.items() if one in watched and newest - heard <= longest]
         return present or [max(channel.heard.items(), key=lambda one: one[1])]
+
+    def _longest_silence(self, channel: _Witnesses, name: str) -> float:
+        """Give the seconds of silence up to which an organisation counts, while another one reports."""
+        return ABSENT * max(self._meters[one].window_of(name) for one in channel.heard)

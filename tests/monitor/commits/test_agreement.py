@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,6 +119,24 @@ def test_so_many_organisations_are_counted_and_silent_ones_make_room() -> None:
     for peer in ("late", "later"):
         steady(agreed, peer, 100.0, 110.0, 0.1, 1000)
     assert agreed.reading("red", 110.0).throughput == pytest.approx(100.0, rel=0.05)
+
+
+@pytest.mark.parametrize("organisations", [3, 4, 6])
+@pytest.mark.parametrize("interval", [2.0, 10.0, 20.0, 50.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_that_are_far_apart_read_steadily_however_many_organisations_report(
+    organisations: int, interval: float, seed: int
+) -> None:
+    agreed, chance = AgreedThroughput(), random.Random(seed)
+    readings = []
+    for block in range(20):
+        began = block * interval
+        arrivals = [(began + chance.uniform(0.0, 0.3), f"p{one}") for one in range(organisations)]
+        for instant, peer in sorted(arrivals):
+            agreed.observe(commit(block, peer, round(50 * interval)), instant)
+        if block >= 5:  # the interval is known from the fourth on
+            readings += [agreed.reading("red", began + share * interval).throughput for share in (0.2, 0.5, 0.9)]
+    assert readings == pytest.approx([50.0] * len(readings), rel=0.1)
 
 
 def test_channels_are_bounded_and_each_peers_first_ones_come_first() -> None:
