@@ -91,9 +91,7 @@ class ToldFiles:
             try:
                 entries.append(parse(file.read_bytes()).entry)
             except ValueError as error:
-                aside = file.with_name(f"{file.name}.damaged")
-                problems.append(f"{file}: {error}: this record stays as it is; kept as {aside.name}")
-                file.replace(aside)
+                problems.append(f"{file}: {error}: this record stays as it is; {set_aside(file)}")
             except OSError as error:
                 problems.append(f"{file}: {error.strerror}: this record stays as it is")
         return entries, problems
@@ -101,6 +99,16 @@ class ToldFiles:
     def _file(self, owner: Owner) -> Path:
         """Name the file of a record: the engine's word for its container must not lead elsewhere."""
         return self.folder / quote(f"{owner.kind}-{owner.name}", safe="")
+
+
+def set_aside(file: Path) -> str:
+    """Rename a damaged file, so that a person can look at it, if the disk takes that; say what became of it."""
+    aside = file.with_name(f"{file.name}.damaged")
+    try:
+        file.replace(aside)
+    except OSError as error:
+        return f"it cannot be set aside: {error.strerror}"
+    return f"kept as {aside.name}"
 
 
 def parse(content: bytes) -> Told:

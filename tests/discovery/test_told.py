@@ -64,6 +64,21 @@ def test_a_damaged_file_is_named_and_set_aside_once(tmp_path: Path, spoil: objec
     assert told.load() == ([good], [])
 
 
+def test_a_damaged_file_that_cannot_be_set_aside_is_named_and_stays(tmp_path: Path) -> None:
+    told = ToldFiles(tmp_path)
+    told.store(Told(ENTRY, 0))
+    good = replace(ENTRY, owner=replace(OWNER, name="cd34"))
+    told.store(Told(good, 0))
+    (file,) = told.folder.glob("docker-ab12")
+    file.write_bytes(b"")
+    file.with_name(f"{file.name}.damaged").mkdir()  # in the way, also of root, as a disk that is read-only
+    for _ in range(2):
+        entries, (problem,) = told.load()
+        assert entries == [good]
+        assert f"{file}: half-written or damaged" in problem
+        assert "it cannot be set aside: Is a directory" in problem
+
+
 def test_a_file_that_a_crash_left_half_made_is_no_record_and_does_not_stay(tmp_path: Path) -> None:
     told = ToldFiles(tmp_path)
     told.store(Told(ENTRY, 0))
