@@ -4,13 +4,16 @@ A ledger whose T is out of reach would be raised for ever. So while neighbours t
 part of a full host, raised components go back a little in each period; and while they have hardly more than it, nothing
 is raised further. What a component has come to then is the most that it may have until they have plenty.
 
-Neighbours that never wanted that much do not count as kept short: the ledger may have what they leave.
+Neighbours that never wanted that much do not count as kept short: the ledger may have what they leave. Those that are
+met beside shares that are raised already count as wanting it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
+from qioi.controller.findings.just_enough import ROOM_FOR
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.need import IDLE, weight
 from qioi.controller.levels.wants import InForce
@@ -29,28 +32,45 @@ class Minimum:
 
     def __init__(self, part: float) -> None:
         self.part = part
+        self._full_at = -math.inf  # when the host last had no room
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the neighbours and what components may have beside them."""
         self._used: float | None = None
         self._wanted = 0.0
         self._most: dict[str, float] = {}
 
     def step(self, period: Period) -> dict[str, Limit]:
-        """Take one period in; give the limits of raised components, by name."""
-        if period.host is None or period.host.idle >= IDLE or not self.part:
-            self._used, self._wanted, self._most = None, 0.0, {}
-            return {}
-        seconds = max((one.interval for one in period.delays.values()), default=0.0)
-        foreign, before = period.host.foreign, self._used
-        self._used = foreign if before is None else before + weight(seconds, SMOOTH) * (foreign - before)
-        self._wanted = max(self._used, self._wanted * (1 - weight(seconds, FORGET)))
-        if self._wanted >= HARDLY * self.part:
-            self._move(period, seconds)
+        """Take one period in; give the limits of raised components, by name.
+
+        A moment of room, or one in which the host's load is not known, tells nothing of what neighbours want.
+        """
+        host = period.host
+        if not self.part:
+            self._forget()
+        elif host is not None and host.idle < IDLE:
+            self._full_at = period.now
+            self._learn(period, host.foreign)
+        elif host is not None and (period.now - self._full_at >= ROOM_FOR or not any(raised(period))):
+            self._forget()
         self._most = {name: most for name, most in self._most.items() if name in period.forces}
         text = f"neighbours keep {self.part:.0%} of the CPUs"
         return {name: Limit(Reason.MINIMUM, text, round(most)) for name, most in self._most.items()}
 
-    def _move(self, period: Period, seconds: float) -> None:
-        """Move what components may have; ``_used`` is known."""
-        used = self._used or 0.0
+    def _learn(self, period: Period, foreign: float) -> None:
+        """Learn from a full host, of whose CPUs neighbours use the part ``foreign``."""
+        seconds = max((one.interval for one in period.delays.values()), default=0.0)
+        if self._used is None:
+            # Beside shares that are raised already, as after a restart, nobody sees what neighbours would use.
+            self._used, self._wanted = foreign, PLENTY * self.part if any(raised(period)) else 0.0
+        self._used += weight(seconds, SMOOTH) * (foreign - self._used)
+        self._wanted = max(self._used, self._wanted * (1 - weight(seconds, FORGET)))
+        if self._wanted >= HARDLY * self.part:
+            self._move(period, seconds, self._used)
+
+    def _move(self, period: Period, seconds: float, used: float) -> None:
+        """Move what components may have, while neighbours use the part ``used``."""
         if used >= PLENTY * self.part:
             self._most = {}
         elif used >= HARDLY * self.part:

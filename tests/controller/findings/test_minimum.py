@@ -6,7 +6,6 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 from toy_host import ToyHost
 
@@ -21,59 +20,94 @@ HERE = Placement(("g",), "")
 DELAYS = {"a": DelayReading("a", 0.5, 0.5, 10, 1.0)}
 
 
-def seconds(minimum: Minimum, foreign: float, count: int = 20, share: int = 8000) -> dict[str, Limit]:
-    forces = {"a": InForce(share, 1024, HERE), "b": InForce(1024, 1024, HERE)}
-    one = Period(0.0, (), delays=DELAYS, host=HostLoad(0.0, foreign), forces=forces)
-    return [minimum.step(one) for _ in range(count)][-1]
+class Beside:
+    """A host where ``a`` has what it may have, up to the share that its law wants, and neighbours use what they get."""
+
+    def __init__(self, part: float, share: int = 1024) -> None:
+        self.minimum, self.share, self.now = Minimum(part), share, 0.0
+        self.limits: dict[str, Limit] = {}
+
+    def run(
+        self, host: HostLoad | float | None, count: int = 20, wants: int = 8000, follows: bool = True
+    ) -> dict[str, Limit]:
+        """Run for seconds; the host is full where only the neighbours' part of it is given."""
+        load = HostLoad(0.0, host) if isinstance(host, float) else host
+        for _ in range(count):
+            self.now += 1.0
+            forces = {"a": InForce(self.share, 1024, HERE), "b": InForce(1024, 1024, HERE)}
+            self.limits = self.minimum.step(Period(self.now, (), delays=DELAYS, host=load, forces=forces))
+            if follows:
+                self.share = min(wants, most(self.limits) or wants)
+        return self.limits
 
 
 def most(limits: dict[str, Limit]) -> int | None:
     return limits["a"].most if limits else None
 
 
-def test_raised_shares_go_back_while_neighbours_have_less_and_on_while_they_have_more() -> None:
-    minimum = Minimum(0.1)
-    assert not seconds(minimum, 0.6)
-    assert set(seconds(minimum, 0.05, 10)) == {"a"}
-    low = most(seconds(minimum, 0.05, 10))
+@pytest.fixture
+def short() -> Beside:
+    """Neighbours that had more than their part, and are short of it now."""
+    beside = Beside(0.1)
+    assert not beside.run(0.6)
+    assert set(beside.run(0.05, 10)) == {"a"}
+    return beside
+
+
+def test_raised_shares_go_back_while_neighbours_have_less_and_on_while_they_have_more(short: Beside) -> None:
+    low = most(short.run(0.05, 10))
     assert low is not None
     assert low < 0.4 * 8000
-    held = most(seconds(minimum, 0.12, 20))
+    held = most(short.run(0.12, 20))
     assert held is not None
-    assert most(seconds(minimum, 0.12, 5)) == held
-    assert held < most(seconds(minimum, 0.2, 10))  # type: ignore[operator]
-    assert not seconds(minimum, 0.5)
+    assert most(short.run(0.12, 5)) == held
+    assert held < most(short.run(0.2, 10))  # type: ignore[operator]
+    assert not short.run(0.5)
 
 
-def test_where_a_share_does_not_follow_what_it_may_have_ends_at_what_it_was_found_with() -> None:
+def test_where_a_share_does_not_follow_what_it_may_have_ends_at_what_it_was_found_with(short: Beside) -> None:
     """Somebody else holds the share: when that ends, the way up is no longer than it would have been."""
-    minimum = Minimum(0.1)
-    seconds(minimum, 0.6)
-    assert most(seconds(minimum, 0.05, 100)) == 1024
-    up = most(seconds(minimum, 0.2, 30))
+    assert most(short.run(0.05, 100, follows=False)) == 1024
+    up = most(short.run(0.2, 30))
     assert up is not None
     assert up > 1.5 * 1024
 
 
-def test_what_neighbours_never_wanted_is_not_kept_for_them() -> None:
-    assert not seconds(Minimum(0.1), 0.05, 100)
-    assert not seconds(Minimum(0.0), 0.6)
-    minimum = Minimum(0.1)
-    seconds(minimum, 0.6)
-    assert seconds(minimum, 0.05, 10)
-    after = seconds(minimum, 0.05, 600)  # they may be gone: what was found stands
-    assert after == seconds(minimum, 0.05, 50)
+def test_what_neighbours_never_wanted_is_not_kept_for_them(short: Beside) -> None:
+    assert not Beside(0.1).run(0.05, 100)
+    assert not Beside(0.0).run(0.6)
+    after = short.run(0.05, 600)  # they may be gone: what was found stands
+    assert after == short.run(0.05, 50)
 
 
-def test_on_a_host_with_room_and_for_what_is_gone_nothing_is_limited() -> None:
-    minimum = Minimum(0.1)
-    seconds(minimum, 0.6)
-    assert seconds(minimum, 0.05)
-    room = Period(0.0, (), delays=DELAYS, host=HostLoad(0.5, 0.1))
-    assert not minimum.step(replace(room, delays={}, host=HostLoad(0.0, 0.1)))
-    seconds(minimum, 0.05)
-    assert not minimum.step(room)
-    assert not minimum.step(replace(room, host=None))
+def test_neighbours_that_are_met_beside_raised_shares_count_as_wanting_their_part() -> None:
+    """As after a restart with ``on_exit: keep``: they can't show what they would use."""
+    beside = Beside(0.1, 8000)
+    beside.run(None, 2)
+    assert most(beside.run(0.05, 60)) == 1024
+
+
+@pytest.mark.parametrize("moment", [None, HostLoad(0.5, 0.1)])
+def test_a_moment_that_tells_nothing_of_the_neighbours_takes_nothing_from_them(
+    short: Beside, moment: HostLoad | None
+) -> None:
+    before = short.limits
+    for _ in range(3):
+        assert short.run(moment, 2) == before
+        before = short.run(0.05, 1)
+    assert most(short.run(0.05, 60)) == 1024
+
+
+def test_on_a_host_with_room_and_for_what_is_gone_nothing_is_limited(short: Beside) -> None:
+    room = HostLoad(0.5, 0.1)
+    assert short.run(room, 2)
+    assert not short.run(room, 1)
+    assert not short.run(0.6)
+    assert short.run(0.05)
+    assert not short.minimum.step(Period(short.now, (), host=None))
+    assert short.run(0.05)
+    short.share = 1024  # nothing is raised, so nothing is to be kept
+    assert not short.run(room, 1)
 
 
 class Loop:
@@ -112,6 +146,4 @@ def test_another_part_counts_from_the_next_reload_on(tmp_path: Path) -> None:
     assert loop.run(90)[0] < 0.1
     site = loop.site
     site.snapshot = site.daemon.adopt(dataclasses.replace(site.config, neighbours_keep=0.3), site.snapshot)
-    site.toy.host = HostLoad(0.0, 0.6)
-    site.run(5)  # what they had wanted before is forgotten, until they have it
     assert loop.run(150)[0] > 0.28
