@@ -14,7 +14,7 @@ from qioi.controller.findings.diagnoses import Diagnoses
 from qioi.controller.findings.effect import Effects
 from qioi.controller.findings.just_enough import JustEnough
 from qioi.controller.findings.leaders import Leaders, Leadership
-from qioi.controller.findings.limits import Limit
+from qioi.controller.findings.limits import Limit, strictest
 from qioi.controller.findings.minimum import Minimum
 from qioi.controller.findings.outside import out_of_reach
 from qioi.controller.laws.need import ACTIVE, has_room
@@ -87,7 +87,8 @@ class Finder:
         burning = self._burners.step(period)
         rivals = self._contention.step(period, burning)
         enough = self._enough.step(period)
-        limits = {**rivals.limits, **self._minimum.step(period), **out_of_reach(period), **found.limits, **burning}
+        minimum, outside = self._minimum.step(period), out_of_reach(period)
+        limits = strictest(period.forces, rivals.limits, minimum, outside, found.limits, burning)
         tried = tried or self._enough.is_trying(now)
         return Findings(
             found.channels,

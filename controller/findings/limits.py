@@ -7,9 +7,13 @@ that the share itself has brought about, is raised again soon, and so on for eve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from qioi.controller.levels.wants import InForce
 
 
 class Reason(StrEnum):
@@ -36,3 +40,20 @@ class Limit(Struct, frozen=True):
     def allows(self, force: int, rest: int) -> int:
         """Give the most that a component may have with the share ``force`` in force, which rests at ``rest``."""
         return max(rest, force if self.most is None else self.most)
+
+    def within(self, other: Limit, force: int) -> Limit:
+        """Give this limit, with the other's bound where that is stricter; ``force`` is in force."""
+        most = other.allows(force, 0)
+        if self.allows(force, 0) <= most:
+            return self
+        return replace(self, text=f"{self.text}; {other.text}", most=most)
+
+
+def strictest(forces: Mapping[str, InForce], *findings: Mapping[str, Limit]) -> dict[str, Limit]:
+    """Give the strictest limit of each component. Its reason is that of the last finding which limits the component."""
+    limits: dict[str, Limit] = {}
+    for finding in findings:
+        for name, limit in finding.items():
+            before, force = limits.get(name), forces.get(name)
+            limits[name] = limit if before is None or force is None else limit.within(before, force.share)
+    return limits

@@ -25,6 +25,9 @@ SMOOTH, FORGET = 3.0, 300.0
 HARDLY, PLENTY = 1.5, 3.0
 #: A raised share goes back, and on again, by these factors in a second.
 BACK, ON = 0.93, 1.03
+#: A component may have at least this part of its share, also where that does not follow: it drops by no more at once
+#: when it does. The kernel's units are coarse: a weight of 2 follows below three quarters only.
+LAG = 0.7
 
 
 class Minimum:
@@ -79,7 +82,7 @@ class Minimum:
             factor = BACK**seconds if used < self.part else 1.0
             for name, force in raised(period):
                 most = min(force.share, self._most.get(name, force.share)) * factor
-                self._most[name] = max(force.original, most)  # a share that does not follow must not wind it down
+                self._most[name] = max(force.original, LAG * force.share, most)
 
 
 def raised(period: Period) -> Iterable[tuple[str, InForce]]:
