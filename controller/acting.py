@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from qioi.controller.announce import Said, news
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Outcome, Result
@@ -86,11 +88,13 @@ class Actor:
             names.add(self._orders.get())
         return names
 
-    def _take_up(self, groups: Iterable[str]) -> None:
-        for group in groups:
-            if self._guard.is_foreign(group):
-                self._guard.take_up(group)
-                log.info("%s: taken up again: what it was found with is %d now", group, self._guard.found(group))
+    def _take_up(self, groups: Iterable[str]) -> bool:
+        """Take up again those of the groups that somebody else has changed; say whether there are any."""
+        foreign = [group for group in groups if self._guard.is_foreign(group)]
+        for group in foreign:
+            self._guard.take_up(group)
+            log.info("%s: taken up again: what it was found with is %d now", group, self._guard.found(group))
+        return bool(foreign)
 
     def go_on(self, above: Iterable[str]) -> None:
         """Take over groups above components that the previous daemon left raised on purpose."""
@@ -117,9 +121,10 @@ class Actor:
             own.add(one.cgroup)
             placement = placements.get(one.cgroup) or Placement((one.cgroup,), "not looked at yet")
             try:
-                if one.name in ordered:
-                    self._take_up(dict.fromkeys((one.cgroup, *placement.groups)))
-                forces[one.name] = self._other.in_force(one, self.look(one.cgroup, one.owner, placement, above))
+                groups = dict.fromkeys((one.cgroup, *placement.groups)) if one.name in ordered else ()
+                taken_up = self._take_up(groups)
+                force = self._other.in_force(one, self.look(one.cgroup, one.owner, placement, above))
+                forces[one.name] = replace(force, taken_up=True) if taken_up else force
             except CgroupGoneError as error:
                 absent[one.name] = str(error)
                 gone.append(one.name)
@@ -137,7 +142,9 @@ class Actor:
         guard = self._guard
         share = guard.look(cgroup, owner)
         if placement.groups == (cgroup,) and not guard.is_foreign(cgroup):  # the usual case, made short
-            return InForce(share, guard.found(cgroup), placement)
+            found = guard.found(cgroup)
+            foreign = share > found and guard.is_set_by_others(cgroup)
+            return InForce(share, found, placement, foreign=foreign)
         problems = []
         for group in placement.groups:
             if group != cgroup:
@@ -156,7 +163,8 @@ class Actor:
             )
         taken = tuple(group for group in whose if guard.pause(group) is None)
         share = self._effective(cgroup, placement)
-        return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None, taken)
+        foreign = any(map(guard.is_set_by_others, (cgroup, *placement.groups)))
+        return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None, taken, foreign=foreign)
 
     def leave(self, above: Iterable[str], own: Collection[str]) -> None:
         """Release groups above components that are no longer looked at.

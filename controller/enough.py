@@ -34,12 +34,16 @@ class Enough:
         heard = {name for name, one in period.channels.items() if one.age is not None}
         for one in period.components:
             force, host = period.forces.get(one.name), load_of(period.host, one)
-            if force is None or host is None:
+            if force is None:
+                continue
+            if force.taken_up:  # the factor is on another original
+                self.known.pop(one.name, None)
+            if host is None:
                 continue
             if has_room(host):
                 if force.share <= force.original:
                     self.known.pop(one.name, None)
-            elif force.share > force.original and not heard.isdisjoint(one.channels or heard):
+            elif force.share > force.original and not force.foreign and not heard.isdisjoint(one.channels or heard):
                 self.known[one.name] = force.share / force.original
 
     def _forget_gone(self, period: Period) -> None:

@@ -159,6 +159,8 @@ class Controller:
         bounded = {name: policy for name, policy in self._policies.items() if policy.is_bounded}
         self._bounding.step(period, bounded, findings.outweighs)
         self.enough.step(period)
+        for name in [name for name, force in period.forces.items() if force.taken_up]:
+            self.forget(name)  # on cgroup v2 what was found is 1024 as ever, so its laws would not notice
         return tuple(
             Want(
                 decision,

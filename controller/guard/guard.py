@@ -112,6 +112,13 @@ class Guard(Writer[str]):
         shares = self._last[path] = self._shares.shown(current, entry.original)
         return shares
 
+    def is_set_by_others(self, path: str) -> bool:
+        """Whether the share last seen in a held group is somebody else's, also before a write has met it."""
+        held, last = self._held.get(path), self._last.get(path)
+        if held is None or last is None:
+            return False
+        return last not in [self._shares.shown(one, held.original) for one in (held.original, *self._ours(held))]
+
     def last(self, path: str) -> int:
         """Give the share last read, written or found; read it from the kernel only if there is none."""
         return self._last[path] if path in self._last else self.shares(path)

@@ -16,6 +16,8 @@ class InForce(Struct, frozen=True):
 
     ``taken`` are the groups it is acted at whose shares somebody else has changed: they are left alone for good.
     ``by_request``: a pod's request is moved, and shares are what the kubelet makes of it, on cgroup v2 too.
+    ``foreign``: one of these groups has a share that somebody else has set, whether a write has met it yet or not.
+    ``taken_up``: such a share was made the original in this period.
     """
 
     share: int
@@ -24,6 +26,8 @@ class InForce(Struct, frozen=True):
     problem: str | None = None
     taken: tuple[str, ...] = ()
     by_request: bool = False
+    foreign: bool = False
+    taken_up: bool = False
 
 
 class Want(Struct, frozen=True):

@@ -12,7 +12,7 @@ from toy_daemon import ToySite
 
 from qioi.controller.acting import Actor
 from qioi.controller.levels.placement import Placement
-from qioi.controller.levels.wants import Want
+from qioi.controller.levels.wants import InForce, Want
 from qioi.controller.other_lever import NO_OTHER_LEVER, NoOtherLever, OtherLever, Taken
 from qioi.model import Component, Decision, Role
 
@@ -45,6 +45,29 @@ def test_a_component_is_taken_up_again_on_order_with_what_it_has_as_its_original
         assert (force.share, force.taken) == (1024, ())
     actor.act([want(2048)])
     assert site.weight("docker/p") == 300
+
+
+def test_a_share_of_somebody_elses_is_known_in_the_first_look_and_adopted_in_one(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    actor = actor_of(site)
+
+    def look(*groups: str) -> InForce:
+        return actor.look_at([COMPONENT], {"docker/p": Placement(groups, "")})[0]["peer0"]
+
+    actor.act([want(4096)])
+    assert not look("docker/p").foreign
+    assert not look("docker/p", "docker").foreign
+    assert not look("docker/p", "away").foreign
+    (site.hierarchy.mount / "docker/p/cpu.weight").write_text("800")
+    assert (look("docker/p").foreign, look("docker/p", "docker").foreign) == (True, True)
+    actor.act([want(4096, 8192)])
+    assert look("docker/p").foreign
+    actor.take_up("peer0")
+    force = look("docker/p")
+    assert (force.share, force.foreign, force.taken_up) == (1024, False, True)
+    assert not look("docker/p").taken_up
+    actor.take_up("peer0")  # nothing is somebody else's
+    assert not look("docker/p").taken_up
 
 
 def test_groups_above_components_that_an_earlier_daemon_left_raised_are_let_go_of(tmp_path: Path) -> None:

@@ -74,6 +74,23 @@ def test_one_without_cpus_of_its_own_is_forgotten_where_the_host_has_room() -> N
     assert enough.known == {}
 
 
+def test_what_somebody_else_has_set_is_not_known_to_be_enough() -> None:
+    enough, seen = Enough({}), period(1.0, 8192, age=0.1)
+    foreign = replace(seen.forces["peer0"], foreign=True)
+    enough.step(replace(seen, forces={"peer0": foreign}))
+    assert enough.known == {}
+    enough.step(seen)
+    enough.step(replace(seen, forces={"peer0": replace(foreign, share=40_960)}))
+    assert enough.known == {"peer0": 8.0}
+
+
+@pytest.mark.parametrize("host", [None, FULL, ROOM])
+def test_what_was_enough_is_forgotten_with_the_original_that_it_was_measured_by(host: HostLoad | None) -> None:
+    enough, seen = Enough({"peer0": 4.0}), period(1.0, 4096, host=host, age=0.1)
+    enough.step(replace(seen, forces={"peer0": InForce(4096, 4096, Placement(("g/p",), ""), taken_up=True)}))
+    assert enough.known == {}
+
+
 def test_what_is_raised_on_trial_is_not_known_to_be_enough() -> None:
     enough = Enough({})
     enough.step(period(1.0, 8192, age=None))

@@ -83,6 +83,21 @@ def test_a_group_above_that_somebody_else_has_set_is_adopted_with_its_component(
     assert (site.weight("g"), site.component("peer0").problem) == (450, None)
 
 
+def test_an_adopted_share_is_not_multiplied_by_what_was_learned_before(tmp_path: Path) -> None:
+    """Somebody sets four times the original, and has it adopted: QiOi had made sixteen times of it at once."""
+    site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {}})
+    site.toy.tps, site.toy.waits = {"red": 50.0}, {"peer0": (0.1, 0.9)}
+    site.run(5)
+    assert site.weight("g/p") > 400
+    site.toy.waits = {"peer0": (0.1, 0.0)}
+    write(site, 400)
+    site.run(3)
+    assert site.component("peer0").taken == ("g/p",)
+    site.daemon.take_up("peer0")
+    site.run(5)
+    assert (site.weight("g/p"), site.component("peer0").taken) == (400, ())
+
+
 def test_a_full_run_stops_no_way_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The neighbours go while nothing can be journalled: their CPU time is not held for the ledger until the end."""
     site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {}})
