@@ -23,9 +23,11 @@ settings.load_profile("untimed")
 os.environ["QIOI_HOST_LOCK"] = ""
 
 # A shell starts what runs in the background with ctrl-C ignored, and every process below inherits that: those
-# that the tests interrupt would not hear it.
+# that the tests interrupt would not hear it. nohup(1) does the same with the end of a terminal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A run that is ended, as by timeout(1), takes down what it has started, as one that is interrupted does.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
