@@ -10,6 +10,10 @@ import (
 // Relayed is how many transactions one replica hands to others at a time.
 const Relayed = 32
 
+// Marks is how many marks may wait per replica that has brought them. Nobody signs a mark, so a liar could bring them
+// without end. An honest replica brings one for the open block, may have a late one, and hands the leader another's.
+const Marks = 3
+
 // Limits bound a pool and the entries that are made of it.
 type Limits struct {
 	ID         bft.ID // whose pool it is
@@ -46,10 +50,11 @@ type Item struct {
 	waits   *list.Element // in shelf; nil: it is proposed
 	mine    *list.Element // in own
 	allowed uint64        // the pool's configs when it was checked last
+	mark    bool
 }
 
 // used is what a replica takes of the room.
-type used struct{ txs, bytes int }
+type used struct{ txs, marks, bytes int }
 
 // New makes an empty pool.
 func New(limits Limits, oracle bft.Oracle) *Pool {
@@ -72,10 +77,14 @@ func (p *Pool) Add(it *Item) bool {
 		u = &used{}
 		p.used[it.From] = u
 	}
-	if u.txs >= p.limits.Txs || u.txs > 0 && u.bytes+len(it.Tx) > p.limits.Bytes {
+	it.mark = p.oracle.Mark(it.Tx)
+	if u.txs >= p.limits.Txs || u.txs > 0 && u.bytes+len(it.Tx) > p.limits.Bytes || it.mark && u.marks == Marks {
 		return false
 	}
 	u.txs, u.bytes = u.txs+1, u.bytes+len(it.Tx)
+	if it.mark {
+		u.marks++
+	}
 	it.allowed = p.configs
 	it.waits = p.shelf.PushBack(it)
 	if it.From == p.limits.ID {
@@ -89,6 +98,9 @@ func (p *Pool) remove(at *list.Element) {
 	it := at.Value.(*Item)
 	u := p.used[it.From]
 	u.txs, u.bytes = u.txs-1, u.bytes-len(it.Tx)
+	if it.mark {
+		u.marks--
+	}
 	if u.txs == 0 {
 		delete(p.used, it.From)
 	}
@@ -180,12 +192,15 @@ func (p *Pool) Refused() []bft.Refusal {
 	return refused
 }
 
-// Batch is the next entry; nil: nothing waits, or only what comes after too many that are refused.
+// Batch is the next entry; nil: nothing waits, or only what comes after too many that are refused. A second mark waits
+// for another entry, and holds up nothing behind it.
 func (p *Pool) Batch() *bft.Entry {
 	e := &bft.Entry{}
 	size, marked, refused := 0, false, 0
-	for at := p.shelf.Front(); at != nil && len(e.Txs)+refused < p.limits.BatchTxs; at = p.shelf.Front() {
+	for at := p.shelf.Front(); at != nil && len(e.Txs)+refused < p.limits.BatchTxs; {
 		it := at.Value.(*Item)
+		here := at
+		at = at.Next()
 		if p.oracle.Known(it.Digest) {
 			p.remove(p.byID[it.Digest])
 			continue
@@ -194,12 +209,14 @@ func (p *Pool) Batch() *bft.Entry {
 			refused++
 			continue
 		}
-		mark := p.oracle.Mark(it.Tx)
-		if len(e.Txs) > 0 && (it.Config || mark && marked || size+len(it.Tx) > p.limits.BatchBytes) {
+		if it.mark && marked {
+			continue
+		}
+		if len(e.Txs) > 0 && (it.Config || size+len(it.Tx) > p.limits.BatchBytes) {
 			break
 		}
-		marked = marked || mark
-		p.shelf.Remove(at)
+		marked = marked || it.mark
+		p.shelf.Remove(here)
 		it.waits = nil
 		e.Add(it.Tx, it.Digest)
 		e.Config, size = it.Config, size+len(it.Tx)

@@ -24,7 +24,7 @@ func (o *oracle) Check(tx []byte) (config, ok bool) {
 
 func (o *oracle) Known(bft.Digest) bool { return false }
 
-func (o *oracle) Mark([]byte) bool { return false }
+func (o *oracle) Mark(tx []byte) bool { return tx[0] == '|' }
 
 // TestForget: what need not be ordered is waited for no longer.
 func TestForget(t *testing.T) {
@@ -91,4 +91,96 @@ func TestWhatHoldsIsCheckedOnceAConfiguration(t *testing.T) {
 	p.Recheck()
 	p.Oldest()
 	assert.Equal(t, pool.Relayed+1, o.checks)
+}
+
+// text is what an entry has; nil: there is none.
+func text(e *bft.Entry) (txs []string) {
+	if e != nil {
+		for _, tx := range e.Txs {
+			txs = append(txs, string(tx))
+		}
+	}
+	return txs
+}
+
+// TestMarksHoldUpNothing: a liar brings marks as soon as there is room, ahead of others' transactions. Entries are full
+// all the same, each has one mark at most, and an honest replica's mark gets its turn.
+func TestMarksHoldUpNothing(t *testing.T) {
+	const batch = 8
+	p := pool.New(pool.Limits{ID: 1, BatchTxs: batch, BatchBytes: 1 << 20, Txs: 1000, Bytes: 1 << 20}, &oracle{})
+	add := func(from bft.ID, tx string) bool {
+		return p.Add(&pool.Item{Tx: []byte(tx), Digest: bft.TxDigest([]byte(tx)), From: from})
+	}
+	marks := 0
+	flood := func() (taken int) {
+		for range 100 {
+			if marks++; add(4, fmt.Sprint("|liar", marks)) {
+				taken++
+			}
+		}
+		return taken
+	}
+	assert.Equal(t, pool.Marks, flood())
+	assert.True(t, add(2, "|honest"))
+	var want, got []string
+	for i := range 10 * (batch - 1) {
+		want = append(want, fmt.Sprint(i))
+		assert.True(t, add(2, want[i]))
+	}
+	var gone []string
+	for len(got) < len(want) {
+		e := p.Batch()
+		if len(want)-len(got) >= batch {
+			assert.Len(t, e.Txs, batch)
+		}
+		p.Ordered(e)
+		before := len(gone)
+		for _, tx := range text(e) {
+			if tx[0] == '|' {
+				gone = append(gone, tx)
+			} else {
+				got = append(got, tx)
+			}
+		}
+		assert.LessOrEqual(t, len(gone), before+1)
+		for _, mark := range gone[before:] {
+			if mark != "|honest" {
+				assert.Equal(t, 1, flood(), "as many as an entry has taken")
+			}
+		}
+	}
+	assert.Equal(t, want, got)
+	assert.Equal(t, []string{"|liar1", "|liar2", "|liar3", "|honest"}, gone[:pool.Marks+1])
+}
+
+// TestASecondMarkWaitsAlone: what an entry leaves out of its turn keeps its place.
+func TestASecondMarkWaitsAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		waits   []string
+		entries [][]string
+	}{
+		"among transactions": {
+			[]string{"a", "|1", "|2", "b", "|3", "c"},
+			[][]string{{"a", "|1", "b", "c"}, {"|2"}, {"|3"}},
+		},
+		"no room for more": {
+			[]string{"|1", "|2", "a", "b", "c", "d"},
+			[][]string{{"|1", "a", "b", "c"}, {"|2", "d"}},
+		},
+		"too large for an entry": {
+			[]string{"|1", "|2", "a", "long long long"},
+			[][]string{{"|1", "a"}, {"|2"}, {"long long long"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pool.New(pool.Limits{ID: 1, BatchTxs: 4, BatchBytes: 9, Txs: 9, Bytes: 99}, &oracle{})
+			for _, tx := range c.waits {
+				assert.True(t, p.Add(&pool.Item{Tx: []byte(tx), Digest: bft.TxDigest([]byte(tx)), From: 1}))
+			}
+			for _, want := range c.entries {
+				assert.Equal(t, want, text(p.Batch()))
+			}
+			assert.Nil(t, p.Batch())
+		})
+	}
 }
