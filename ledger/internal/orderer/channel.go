@@ -85,7 +85,7 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	}
 	return &channel{
 		Chain: blocks, name: cfg.Name, dir: dir, owner: n, kind: kind, founders: uint64(len(first.Orderer.Consenters)),
-		waiting: newTracker(), signer: n.signer, metrics: n.metrics,
+		waiting: newTracker(kind.Keeps), signer: n.signer, metrics: n.metrics,
 	}, nil
 }
 

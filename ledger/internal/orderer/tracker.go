@@ -12,6 +12,7 @@ import (
 // tracker knows which transactions wait here to be seen in the log. A transaction
 // counts as ordered when this orderer itself has applied it, whichever orderer leads.
 type tracker struct {
+	once    bool // copies of a transaction are ordered once
 	mu      sync.Mutex
 	waiting map[[sha256.Size]byte][]*waiter
 }
@@ -26,7 +27,9 @@ type waiter struct {
 	arrived, checked time.Time
 }
 
-func newTracker() *tracker { return &tracker{waiting: map[[sha256.Size]byte][]*waiter{}} }
+func newTracker(once bool) *tracker {
+	return &tracker{once: once, waiting: map[[sha256.Size]byte][]*waiter{}}
+}
 
 func (t *tracker) add(tx []byte) *waiter {
 	w := &waiter{key: sha256.Sum256(tx), result: make(chan error, 1)}
@@ -43,7 +46,7 @@ func (t *tracker) count() int {
 	return len(t.waiting)
 }
 
-// ordered answers one waiter for each transaction: of copies, each is ordered by itself.
+// ordered answers one waiter for each transaction, where copies are ordered each by itself, or else all.
 func (t *tracker) ordered(txs [][]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +54,12 @@ func (t *tracker) ordered(txs [][]byte) {
 		if len(t.waiting) == 0 {
 			return // without waiters there is no need to hash
 		}
-		t.answer(sha256.Sum256(tx), nil)
+		key := sha256.Sum256(tx)
+		if t.once {
+			t.answerAll(key, nil)
+		} else {
+			t.answer(key, nil)
+		}
 	}
 }
 
@@ -95,6 +103,10 @@ func (t *tracker) answer(key [sha256.Size]byte, err error) {
 func (t *tracker) refuse(key [sha256.Size]byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.answerAll(key, err)
+}
+
+func (t *tracker) answerAll(key [sha256.Size]byte, err error) {
 	for len(t.waiting[key]) > 0 {
 		t.answer(key, err)
 	}

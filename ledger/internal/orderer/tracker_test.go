@@ -19,7 +19,7 @@ import (
 func TestWhoHasGivenUpTakesNobodysAnswer(t *testing.T) {
 	tx := []byte("tx")
 	for givesUp := range 3 {
-		waiting := newTracker()
+		waiting := newTracker(false)
 		var all []*waiter
 		for range 3 {
 			all = append(all, waiting.add(tx))
@@ -34,10 +34,31 @@ func TestWhoHasGivenUpTakesNobodysAnswer(t *testing.T) {
 	}
 }
 
+// TestOneOrderedAnswersAsManyAsItIsFor: all who wait for it where copies are dropped, or else one.
+func TestOneOrderedAnswersAsManyAsItIsFor(t *testing.T) {
+	tx, other := []byte("tx"), []byte("other")
+	for once, answered := range map[bool]int{false: 1, true: 3} {
+		waiting := newTracker(once)
+		var all []*waiter
+		for range 3 {
+			all = append(all, waiting.add(tx))
+		}
+		strange := waiting.add(other)
+		waiting.ordered([][]byte{tx})
+		for i, w := range all {
+			require.Len(t, w.result, map[bool]int{true: 1}[i < answered], "once: %t, waiter %d", once, i)
+			if i < answered {
+				require.NoError(t, <-w.result)
+			}
+		}
+		assert.Empty(t, strange.result)
+	}
+}
+
 // TestWhoAsksTheLeaderAtOnceIsNotRefused: a transaction may reach a leader before the clients' side of its orderer has
 // heard of the election; to say that it may be lost would have it sent, and ordered, twice.
 func TestWhoAsksTheLeaderAtOnceIsNotRefused(t *testing.T) {
-	c := &channel{name: ch, waiting: newTracker(), metrics: newMetrics(prometheus.NewRegistry())}
+	c := &channel{name: ch, waiting: newTracker(false), metrics: newMetrics(prometheus.NewRegistry())}
 	c.group.Store(&group{id: 1})
 	w := c.waiting.add([]byte("tx"))
 	c.LeaderChanged(0, 1)
@@ -52,7 +73,7 @@ func TestALeadersPressureIsPassedOn(t *testing.T) {
 		consensus.ErrOverload:  consensus.ErrOverload.Error(),
 		consensus.ErrNotLeader: "the leader refused: " + consensus.ErrNotLeader.Error(),
 	} {
-		ch := &channel{waiting: newTracker()}
+		ch := &channel{waiting: newTracker(false)}
 		w := ch.waiting.add([]byte("tx"))
 		ch.refusedByLeader(&ordererpb.SubmitResponse{Status: statusOf(said), Info: hex.EncodeToString(w.key[:]) + " " + said.Error()})
 		err := <-w.result

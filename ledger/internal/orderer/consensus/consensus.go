@@ -121,7 +121,8 @@ type Kind struct {
 	Patience func(*channelconfig.Orderer) time.Duration
 	// Lingers has the members that a configuration removes heard until the next configuration.
 	Lingers bool
-	// Keeps has each member keep what its clients wait for when it loses the leader, until another one orders it.
+	// Keeps has each member keep what its clients wait for when it loses the leader, until another one orders it. Of
+	// copies that wait it keeps one, which is ordered for all.
 	Keeps bool
 	// Open recovers a consenter; it neither waits nor talks to anybody before Run.
 	Open func(Settings, Host) (Consenter, error)
