@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/bftbench/clients"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
 	"github.com/qioi/qioi/ledger/internal/bftbench/store"
@@ -117,6 +118,16 @@ func TestProcessesHaveTheirOwnCPU(t *testing.T) {
 	require.NoError(t, found.WriteJSON(&document))
 	assert.Contains(t, text.String(), "saturation")
 	assert.Contains(t, document.String(), `"throughput"`)
+}
+
+func TestRetriesAreToldWhereThereAreAny(t *testing.T) {
+	for retries, told := range map[int64]string{0: "", 7: "retries             7 transactions sent to all replicas"} {
+		var text bytes.Buffer
+		found := Result{Clients: Client{Counts: clients.Counts{Retries: retries}}}
+		require.NoError(t, found.WriteText(&text))
+		assert.Contains(t, text.String(), told)
+		assert.Equal(t, retries > 0, bytes.Contains(text.Bytes(), []byte("retries")))
+	}
 }
 
 func TestReplicasOfOneProcessHaveNoProfilesOfTheirOwn(t *testing.T) {

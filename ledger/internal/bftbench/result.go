@@ -126,6 +126,9 @@ func (r *Result) WriteText(w io.Writer) error {
 	if r.Floor.Throughput > 0 {
 		text += fmt.Sprintf("signatures %10.2f us to verify: at most %.0f tps; %.0f %% of that\n", r.Floor.VerifyMicroseconds, r.Floor.Throughput, 100*r.Floor.Part)
 	}
+	if r.Clients.Retries > 0 {
+		text += fmt.Sprintf("retries    %10d transactions sent to all replicas, warm-up included\n", r.Clients.Retries)
+	}
 	text += fmt.Sprintf("\n%-8s %-11s %8s %11s %12s %8s\n", "replica", "stage", "threads", "saturation", "us per tx", "queue")
 	for _, one := range r.Replicas {
 		for _, s := range one.Stages {

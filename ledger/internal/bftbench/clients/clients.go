@@ -35,7 +35,8 @@ type Machine struct {
 	conns   map[bft.ID]*conn
 	leader  atomic.Uint64
 
-	sent    []atomic.Int64  // by client: when its transaction was sent, in nanoseconds since began; 0: none is under way
+	sent    []atomic.Int64  // by client: when its transaction was sent first, in nanoseconds since began
+	tried   []atomic.Int64  // by client: when it was sent last; 0: none is under way
 	numbers []atomic.Uint64 // by client: the number of its last transaction
 	judged  []verdict       // by client; the judge's
 	began   time.Time
@@ -92,8 +93,9 @@ func New(run plan.Run, keys auth.Keys, number int) (*Machine, error) {
 	m := &Machine{
 		run: run, number: number, zipf: ycsb.NewZipf(run.Load.Records, run.Load.Skew), need: p.Accepts(run.Group()),
 		ready: make(chan []uint32, run.Clients+1), answers: make(chan answer, readers), conns: map[bft.ID]*conn{},
-		sent: make([]atomic.Int64, run.Clients), numbers: make([]atomic.Uint64, run.Clients), judged: make([]verdict, run.Clients), began: time.Now(),
-		latency: newHistogram(),
+		sent: make([]atomic.Int64, run.Clients), tried: make([]atomic.Int64, run.Clients),
+		numbers: make([]atomic.Uint64, run.Clients), judged: make([]verdict, run.Clients),
+		began: time.Now(), latency: newHistogram(),
 	}
 	m.leader.Store(1)
 	m.suite, err = auth.New(keys, auth.Machine(number))
@@ -102,6 +104,11 @@ func New(run plan.Run, keys auth.Keys, number int) (*Machine, error) {
 
 // newHistogram has latencies from a microsecond to two minutes, three digits of them.
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 120_000_000, 3) }
+
+// record counts a latency; one beyond the bounds counts as the largest.
+func record(h *hdrhistogram.Histogram, latency time.Duration) {
+	_ = h.RecordValue(min(latency.Microseconds(), h.HighestTrackableValue()))
+}
 
 // Connect dials the replicas; those without an address have failed.
 func (m *Machine) Connect(addresses map[bft.ID]string, config *tls.Config) error {
@@ -203,7 +210,9 @@ func (m *Machine) send(ctx context.Context, seed uint64) error {
 					out.Bytes = append(out.Bytes, link.Requests)
 				}
 				number := m.numbers[client].Add(1)
-				m.sent[client].Store(int64(time.Since(m.began)))
+				now := int64(time.Since(m.began))
+				m.sent[client].Store(now)
+				m.tried[client].Store(now)
 				source.Append(out, m.suite.Requests, uint64(m.number)<<ycsb.MachineBits|uint64(client), number)
 				if len(out.Bytes) > gathered {
 					m.submit(bft.ID(m.leader.Load()), out)
@@ -250,7 +259,7 @@ func (m *Machine) weigh(a answer) (settled []uint32) {
 	_, key := r.Uint(), r.Digest()
 	entries := r.Chunk()
 	bit := uint64(1) << (a.from - 1)
-	now := int64(time.Since(m.began))
+	now := time.Since(m.began)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for ; len(entries) >= ycsb.AnswerSize; entries = entries[ycsb.AnswerSize:] {
@@ -276,7 +285,7 @@ func (m *Machine) weigh(a answer) (settled []uint32) {
 		m.counts.Committed += int64(m.run.Load.Burst)
 		if m.measuring.Load() {
 			m.done += int64(m.run.Load.Burst)
-			_ = m.latency.RecordValue((now - m.sent[client].Load()) / 1000) // what is beyond its bounds is beyond Retry too
+			record(m.latency, now-time.Duration(m.sent[client].Load()))
 		}
 		settled = append(settled, client)
 	}
@@ -292,14 +301,14 @@ func (m *Machine) retry(ctx context.Context) error {
 			return ctx.Err()
 		case <-time.After(m.run.Retry / 4):
 		}
-		for client := range m.sent {
-			at := m.sent[client].Load()
+		for client := range m.tried {
+			at := m.tried[client].Load()
 			if at == 0 || time.Since(m.began)-time.Duration(at) < m.run.Retry {
 				continue
 			}
 			out := &bft.Writer{Bytes: []byte{link.Requests}}
 			source.Append(out, m.suite.Requests, uint64(m.number)<<ycsb.MachineBits|uint64(client), m.numbers[client].Load())
-			m.sent[client].Store(int64(time.Since(m.began)))
+			m.tried[client].Store(int64(time.Since(m.began)))
 			m.count(func(c *Counts) { c.Retries++ })
 			for id := range m.conns {
 				m.submit(id, &bft.Writer{Bytes: append([]byte(nil), out.Bytes...)})

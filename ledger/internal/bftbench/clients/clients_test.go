@@ -1,0 +1,59 @@
+package clients
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// TestLatencyCountsFromTheFirstSending: how long a transaction waits until its client turns to all replicas is a part.
+func TestLatencyCountsFromTheFirstSending(t *testing.T) {
+	run := plan.Default()
+	run.Clients, run.Retry, run.Auth = 1, 40*time.Millisecond, auth.None
+	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
+	require.NoError(t, err)
+	m, err := New(run, keys, 0)
+	require.NoError(t, err)
+	end := m.Measure()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	began := time.Now()
+	m.ready <- []uint32{0}
+	go func() { _ = m.send(ctx, 0) }()
+	go func() { _ = m.retry(ctx) }()
+	retries := func() (count int64) {
+		m.count(func(c *Counts) { count = c.Retries })
+		return count
+	}
+	require.Eventually(t, func() bool { return retries() >= 3 }, time.Minute, time.Millisecond)
+	cancel()
+
+	body := &bft.Writer{}
+	body.Uint(1)
+	body.Digest(bft.Digest{})
+	body.Chunk(ycsb.AppendAnswer(nil, 0, 1))
+	for id := range bft.ID(m.need) {
+		m.weigh(answer{id + 1, body.Bytes})
+	}
+	waited := time.Since(began)
+	found := end()
+	assert.EqualValues(t, run.Load.Burst, found.Done)
+	assert.GreaterOrEqual(t, found.Latency.Min(), 3*run.Retry.Microseconds()*99/100)
+	assert.LessOrEqual(t, found.Latency.Min(), waited.Microseconds()*101/100)
+}
+
+// TestALatencyBeyondTheHistogramsBoundsCounts as its largest: that one waits for two minutes is told by nothing else.
+func TestALatencyBeyondTheHistogramsBoundsCounts(t *testing.T) {
+	h := newHistogram()
+	record(h, time.Hour)
+	assert.EqualValues(t, 1, h.TotalCount())
+	assert.InEpsilon(t, (2 * time.Minute).Microseconds(), h.Max(), 0.05)
+}
