@@ -169,3 +169,31 @@ func changeUnderLoad(g *grid) {
 	t.Logf("told %d, ledger: %v", len(told), report.Codes)
 	g.sameOrder()
 }
+
+// TestARemovedReplicaThatWasAway: two configurations later nobody talks to it. It learns of its removal from the blocks of
+// the others, and takes part again where it was added as another consenter.
+func TestARemovedReplicaThatWasAway(t *testing.T) {
+	for consenter, again := range map[string]bool{"bft": true, "zyzzyva": false} {
+		t.Run(consenter, func(t *testing.T) {
+			g := newGrid(t, fourBy(consenter)...)
+			told := g.commits("--chaincode", "kv")
+			_ = g.kill("orderer4", syscall.SIGKILL)
+			assert.Contains(t, g.config("remove-consenter", "orderer4"), "configuration 1 is in force")
+			assert.Contains(t, g.config("add-consenter", g.addOrderer()), "configuration 2 is in force")
+			if again {
+				assert.Contains(t, g.config("add-consenter", "orderer4"), "configuration 3 is in force")
+			}
+			told = append(told, g.commits("--chaincode", "kv")...)
+
+			g.start("orderer4")
+			g.awaitReady("orderer4")
+			g.awaitLog("orderer4", "is no longer a consenter and follows")
+			g.level("orderer4", "orderer2")
+			if again {
+				g.together()
+			}
+			g.agree(append(told, g.commits("--chaincode", "kv")...))
+			g.sameOrder()
+		})
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -170,6 +172,22 @@ func TestABlockNeedsAQuorum(t *testing.T) {
 func TestReplicasGoOnWithoutTheirLeader(t *testing.T) {
 	for _, consenter := range []string{"bft", "zyzzyva"} {
 		t.Run(consenter, func(t *testing.T) { goOnWithoutLeader(t, consenter) })
+	}
+}
+
+// TestAReplicaThatHearsNobodySaysSo, and what the others have answered.
+func TestAReplicaThatHearsNobodySaysSo(t *testing.T) {
+	for _, consenter := range []string{"bft", "zyzzyva"} {
+		t.Run(consenter, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, agreeingBy(consenter, 4))
+			c.spawn(3)
+			require.Eventually(t, func() bool {
+				said, err := os.ReadFile(filepath.Join(c.dir, c.node(3).Log))
+				return err == nil && strings.Contains(string(said), "no leader is heard for more than 6s") &&
+					strings.Contains(string(said), c.node(0).Address+": ")
+			}, patience, 100*time.Millisecond)
+		})
 	}
 }
 

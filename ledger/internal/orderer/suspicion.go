@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
@@ -16,7 +17,15 @@ import (
 // silent, or its own configuration does not know the leader. As in Fabric, one that hears of no leader for long asks
 // for the others' newest blocks.
 
-const askTimeout = 5 * time.Second
+const (
+	askTimeout = 5 * time.Second
+	// proofTimeout bounds how long one source may take for all configurations up to its newest block, and proofBlocks how
+	// many there may be.
+	proofTimeout = 30 * time.Second
+	proofBlocks  = 256
+	// sayAgain is between two warnings of an orderer that stays alone.
+	sayAgain = 30 * time.Second
+)
 
 // untilEvicted watches for being removed without having heard of it.
 func (ch *channel) untilEvicted(ctx context.Context) bool {
@@ -26,6 +35,7 @@ func (ch *channel) untilEvicted(ctx context.Context) bool {
 	patience := ch.kind.Patience(&ch.Bundle().Orderer)
 	ticker := time.NewTicker(patience)
 	defer ticker.Stop()
+	var said time.Time
 	for alone := false; ; {
 		select {
 		case <-ctx.Done():
@@ -36,70 +46,127 @@ func (ch *channel) untilEvicted(ctx context.Context) bool {
 			alone = false
 			continue
 		}
-		if alone && ch.removedElsewhere(ctx) {
-			return true
+		if alone {
+			removed, answers := ch.removedElsewhere(ctx)
+			if removed {
+				return true
+			}
+			if time.Since(said) >= sayAgain && ctx.Err() == nil {
+				said = time.Now()
+				log.Warnf("[channel: %s] no leader is heard for more than %s. The others' newest blocks: %s",
+					ch.name, patience, strings.Join(answers, "; "))
+			}
 		}
 		alone = true
 	}
 }
 
 // removedElsewhere asks the others whether their newest block still names this orderer. Where it does, the other
-// consenters that it names are introduced.
-func (ch *channel) removedElsewhere(ctx context.Context) bool {
+// consenters that it names are introduced. It says what each has answered.
+func (ch *channel) removedElsewhere(ctx context.Context) (removed bool, answers []string) {
 	id := ch.group.Load().id
 	for _, address := range ch.sources() {
-		newest, ids, err := ch.newest(ctx, address)
-		if err == nil && len(ids) > 0 && !slices.Contains(ids, id) {
-			return true
-		}
-		if err == nil && len(ids) > 0 {
-			err = ch.meet(ctx, address, newest, ids)
-		}
-		if err != nil {
-			log.Debugf("[channel: %s] newest block of %s: %s", ch.name, address, err)
+		newest, err := ch.newest(ctx, address)
+		switch {
+		case err != nil:
+			answers = append(answers, fmt.Sprintf("%s: %s", address, err))
+		case newest == nil || len(newest.ids) == 0:
+			answers = append(answers, address+" has none that is newer than ours")
+		case !slices.Contains(newest.ids, id):
+			return true, nil
+		default:
+			answers = append(answers, fmt.Sprintf("%s names this orderer, in configuration %d", address, newest.bundle.Sequence))
+			ch.introduce(newest)
 		}
 	}
-	return false
+	return false, answers
 }
 
-// newest fetches an orderer's newest block and the consenters' ids that it names: none where it is older than ours, for
-// it may be from before we were added.
-func (ch *channel) newest(ctx context.Context, address string) (*commonpb.Block, []uint64, error) {
-	block, err := ch.fetch(ctx, address, &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Newest{Newest: &ordererpb.SeekNewest{}}})
+// newest is the configuration that an orderer's newest block was ordered under, or is, and the consenters' ids that the
+// block names; nil where it is older than ours, for it may be from before we were added.
+func (ch *channel) newest(ctx context.Context, address string) (*ahead, error) {
+	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	defer cancel()
+	end := &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Newest{Newest: &ordererpb.SeekNewest{}}}
+	block, err := ch.fetch(ctx, address, end)
 	if err != nil || block.Header.Number < ch.Height() {
-		return nil, nil, err
+		return nil, err
+	}
+	bundle, err := ch.prove(ctx, address, block)
+	if err != nil {
+		return nil, err
 	}
 	_, raw, err := protoutil.OrdererMetadata(block.Metadata)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	_, members, err := ch.kind.Log.Parse(raw, channelconfig.Membership{})
-	return block, members.IDs, err
+	if err == nil && len(members.IDs) > 0 && len(members.IDs) != len(bundle.Orderer.Consenters) {
+		consenters := len(bundle.Orderer.Consenters)
+		err = fmt.Errorf("block %d: %d ids of %d consenters", block.Header.Number, len(members.IDs), consenters)
+	}
+	return &ahead{bundle: bundle, ids: members.IDs}, err
 }
 
-// meet introduces the consenters of the configuration that a block was ordered under.
-func (ch *channel) meet(ctx context.Context, address string, block *commonpb.Block, ids []uint64) error {
-	number, _, err := protoutil.OrdererMetadata(block.Metadata)
-	if err != nil || number < ch.Height() { // we have that configuration
-		return err
+// prove checks that those have signed a block who may, and returns its configuration. Each configuration since ours is
+// signed by the consenters of the one before: where orderers may lie, few of ours may be left to sign the newest block.
+func (ch *channel) prove(ctx context.Context, address string, block *commonpb.Block) (*channelconfig.Bundle, error) {
+	bundle := ch.Bundle()
+	configs, err := ch.configsSince(ctx, address, block)
+	if err != nil {
+		return nil, err
 	}
-	if number != block.Header.Number {
-		if block, err = ch.fetch(ctx, address, seekNumber(number)); err != nil {
-			return err
+	proven := false
+	for _, config := range slices.Backward(configs) {
+		next, err := channelconfig.FromBlock(config)
+		if err != nil {
+			return nil, err
+		}
+		if next.ChannelID != ch.name {
+			return nil, fmt.Errorf("block %d is of channel %q", config.Header.Number, next.ChannelID)
+		}
+		if next.Sequence <= bundle.Sequence {
+			continue // it is in force here, and its block is being sealed
+		}
+		if err := bundle.VerifySeal(config.Header, config.Metadata); err != nil {
+			return nil, err
+		}
+		bundle, proven = next, config == block
+	}
+	if proven {
+		return bundle, nil
+	}
+	return bundle, bundle.VerifySeal(block.Header, block.Metadata)
+}
+
+// configsSince fetches the blocks of the configurations that this orderer lacks, the newest first. They are not proven.
+func (ch *channel) configsSince(ctx context.Context, address string, block *commonpb.Block) ([]*commonpb.Block, error) {
+	var configs []*commonpb.Block
+	for have := ch.Height(); len(configs) < proofBlocks; {
+		number, _, err := protoutil.OrdererMetadata(block.Metadata)
+		if err != nil || number < have {
+			return configs, err
+		}
+		if number > block.Header.Number {
+			return nil, fmt.Errorf("block %d names a later configuration, block %d", block.Header.Number, number)
+		}
+		if number < block.Header.Number {
+			if block, err = ch.fetch(ctx, address, seekNumber(number)); err != nil {
+				return nil, err
+			}
+		}
+		configs = append(configs, block)
+		if number == have {
+			return configs, nil
+		}
+		if block, err = ch.fetch(ctx, address, seekNumber(number-1)); err != nil {
+			return nil, err
 		}
 	}
-	bundle, err := channelconfig.FromBlock(block)
-	if err != nil {
-		return err
-	}
-	if bundle.ChannelID != ch.name || len(ids) != len(bundle.Orderer.Consenters) {
-		return fmt.Errorf("block %d: %d ids of %d consenters of channel %q", number, len(ids), len(bundle.Orderer.Consenters), bundle.ChannelID)
-	}
-	ch.introduce(&ahead{bundle: bundle, ids: ids})
-	return nil
+	return nil, fmt.Errorf("more than %d configurations were missed", proofBlocks)
 }
 
-// fetch asks an orderer for one block, and checks that orderers have signed it.
+// fetch asks an orderer for one block. Who has signed it is not checked.
 func (ch *channel) fetch(ctx context.Context, address string, at *ordererpb.SeekPosition) (block *commonpb.Block, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -114,5 +181,8 @@ func (ch *channel) fetch(ctx context.Context, address string, at *ordererpb.Seek
 	if err := protoutil.CheckBlock(block); err != nil {
 		return nil, err
 	}
-	return block, ch.Bundle().VerifySeal(block.Header, block.Metadata)
+	if wanted := at.GetSpecified(); wanted != nil && block.Header.Number != wanted.Number {
+		return nil, fmt.Errorf("it sent block %d for block %d", block.Header.Number, wanted.Number)
+	}
+	return block, nil
 }

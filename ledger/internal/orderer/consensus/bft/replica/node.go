@@ -54,6 +54,7 @@ type Node struct {
 	oracle   *oracle
 	seals    *seals
 	clients  *clients
+	hearing  *hearing
 
 	intake     *consensus.Intake
 	messages   chan bft.Received
@@ -108,6 +109,7 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 	n.oracle = newOracle(s, host)
 	n.seals = newSeals(n)
 	n.clients = newClients()
+	n.hearing = newHearing(time.Now())
 	host.SealBy(n.seals)
 	n.view.Store(&bft.View{})
 	n.register()
@@ -117,12 +119,13 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 // CompactAt sets at how many bytes the log of votes is begun anew, before Run. It is for tests.
 func (n *Node) CompactAt(bytes int64) { n.compactAt = bytes }
 
-// Leader implements consensus.Consenter.
+// Leader implements consensus.Consenter. One that hears nobody knows of none: those who lead may have removed it.
 func (n *Node) Leader() uint64 {
-	if v := n.view.Load(); v.Active {
-		return v.Leader
+	v := n.view.Load()
+	if !v.Active || n.hearing.deaf(v.Group, n.settings.ID, time.Now(), patience(&n.settings.Bundle().Orderer)) {
+		return 0
 	}
-	return 0
+	return v.Leader
 }
 
 // Queued implements consensus.Consenter.

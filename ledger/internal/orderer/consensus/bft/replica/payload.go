@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"time"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -36,6 +38,7 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	if !n.host.Knows(sender) {
 		return nil
 	}
+	n.hearing.note(sender, time.Now())
 	for _, body := range bodies {
 		if err := n.receive(kind, sender, body); err != nil {
 			return err
