@@ -21,7 +21,7 @@ from rich.table import Table
 from qioi.commands.examples import examples
 from qioi.commands.failing import fail
 from qioi.kubernetes.pods import slim
-from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT
+from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
 from qioi.kubernetes.resizer import erasure, is_raised, left_over, replacement
 
@@ -127,7 +127,7 @@ def put_back(kubectl: Sequence[str], one: Mapping[str, Any]) -> str:
 def living(kubectl: Sequence[str], namespace: str | None) -> dict[str, float]:
     """Name the nodes whose daemons are alive, by what they say in policies, with the seconds since they said it.
 
-    Daemons that are dry runs are left out: they neither raise nor put back.
+    Daemons that do not put back are left out: dry runs, and those without the right to.
 
     One that ends takes back what it has said; one that lives says it again within a heartbeat.
     """
@@ -141,8 +141,8 @@ def living(kubectl: Sequence[str], namespace: str | None) -> dict[str, float]:
     ages: dict[str, float] = {}
     for node in (node for one in policies for node in (one.get("status") or {}).get("nodes") or ()):
         seen = age(node.get("observedAt"), now)
-        dry = str(node.get("actuator", "")).startswith(DRY_RUN)
-        if seen is not None and seen < HEARTBEAT + ALIVE and not dry:
+        restores = not str(node.get("actuator", "")).startswith((DRY_RUN, NO_RIGHT))
+        if seen is not None and seen < HEARTBEAT + ALIVE and restores:
             ages[node["name"]] = min(seen, ages.get(node["name"], seen))
     return ages
 

@@ -22,6 +22,7 @@ from qioi.model import Owner
 from qioi.settings.kubernetes import KubernetesConfig
 
 #: Seconds that the plugin has to start and connect: its container starts at the same time as the daemon's.
+#: The API server has as many to answer: it may be away while it is upgraded.
 PATIENCE = 5.0
 JSON = "application/json"
 
@@ -43,13 +44,14 @@ class Offer:
     text: str
 
 
-def offers(section: KubernetesConfig, api: Api | None, hierarchy: Hierarchy, patience: float = PATIENCE) -> tuple[
-    Offer, ...
-]:  # fmt: skip
+def offers(
+    section: KubernetesConfig, api: Api | None, hierarchy: Hierarchy, patience: float = PATIENCE
+) -> tuple[Offer, ...]:
     """Check all means. ``api`` is ``None`` where the API server cannot be asked."""
-    return (nri_offer(section.nri, patience), resize_offer(section.resize, api), Offer(
-        Means.FILES, True, f"{hierarchy.file} of containers and pods, cgroup v{hierarchy.version} at {hierarchy.mount}"
-    ))  # fmt: skip
+    nri = nri_offer(section.nri, patience)
+    resize = resize_offer(section.resize, api, 0.0 if nri.works else patience)
+    files = f"{hierarchy.file} of containers and pods, cgroup v{hierarchy.version} at {hierarchy.mount}"
+    return nri, resize, Offer(Means.FILES, True, files)
 
 
 def choose(found: Iterable[Offer]) -> Offer:
@@ -73,22 +75,32 @@ def nri_offer(path: str | None, patience: float) -> Offer:
         return Offer(Means.NRI, True, f"{runtime.name} by the plugin at {path}; pods' own groups by their files")
 
 
-def resize_offer(wanted: bool, api: Api | None) -> Offer:
-    """Check whether the API server can resize pods, and whether we have the right to."""
+def resize_offer(wanted: bool, api: Api | None, patience: float) -> Offer:
+    """Check whether the API server can resize pods and we have the right to; it has ``patience`` seconds to answer."""
     if not wanted:
         return Offer(Means.RESIZE, False, "not opted in: kubernetes.resize")
     if api is None:
         return Offer(Means.RESIZE, False, "the API server can't be asked")
-    try:
-        resources = api.request("get", "GET", "/api/v1", {}).get("resources") or ()
-        if not any(one.get("name") == "pods/resize" for one in resources):
-            return Offer(Means.RESIZE, False, "the API server has no subresource pods/resize: it has from 1.33 on")
-        for subresource in ("resize", "status"):
-            if not may_patch(api, subresource):
-                return Offer(Means.RESIZE, False, f"no right to patch pods/{subresource}: see overlays/resize")
-    except ApiError as error:
-        return Offer(Means.RESIZE, False, str(error))
-    return Offer(Means.RESIZE, True, "requests of pods whose policy has resize: true; other pods by their files")
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            lack = find_lack(api)
+        except ApiError as error:
+            if time.monotonic() >= deadline:
+                return Offer(Means.RESIZE, False, str(error))
+            time.sleep(0.2)
+            continue
+        text = "requests of pods whose policy has resize: true; other pods by their files"
+        return Offer(Means.RESIZE, lack is None, lack or text)
+
+
+def find_lack(api: Api) -> str | None:
+    """Say what resizing pods lacks; ``None`` if nothing. ApiError."""
+    resources = api.request("get", "GET", "/api/v1", {}).get("resources") or ()
+    if not any(one.get("name") == "pods/resize" for one in resources):
+        return "the API server has no subresource pods/resize: it has from 1.33 on"
+    refused = next((one for one in ("resize", "status") if not may_patch(api, one)), None)
+    return refused and f"no right to patch pods/{refused}: see overlays/resize"
 
 
 def may_patch(api: Api, subresource: str) -> bool:

@@ -40,6 +40,8 @@ ALIVE = 60.0
 SETTLED = 2 * PAUSE
 #: What a node's actuator begins with where its daemon is a dry run, which neither raises nor puts back.
 DRY_RUN = "dry run: "
+#: And where it has no right to put back the request of a pod that a daemon before it has left changed.
+NO_RIGHT = "no right to restore requests: "
 
 
 @dataclass(frozen=True, slots=True)

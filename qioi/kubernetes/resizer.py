@@ -2,7 +2,8 @@
 
 The scheduler sees such a change, so both the node's configuration and each policy must opt in.
 :func:`~qioi.kubernetes.resizes.step` decides what is done when. The load on the API server is two requests for a pod's
-first change, one for each later change, at most one in 5 s a pod, and two for the restore.
+first change, one for each later change, at most one in 5 s a pod, and two for the restore; one a minute where we lack
+the right to restore.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ log = logging.getLogger("qioi")
 EVERY = 1.0
 #: Seconds that restoring all requests may take at the end, and seconds that the watch has to show a change then.
 ENDING, SETTLED = 10.0, 1.0
+#: The HTTP status of a request that there is no right to, and seconds until it is tried again: rights may be granted.
+FORBIDDEN, FORBIDDEN_PAUSE = 403, 60.0
 JSON_PATCH = "application/json-patch+json"
 FILE = "requests.cpu"
 #: The journal's file name.
@@ -53,6 +56,7 @@ class Resizer:
         self._records: dict[str, Record] = {}
         self._refused: dict[str, tuple[float, str]] = {}  # by uid: until when, and why
         self._failed: dict[str, float] = {}  # by uid: when a request to the API server failed
+        self._forbidden: set[str] = set()  # pods whose request we have no right to put back
         self._foreign: set[str] = set()
         self._erased: set[str] = set()  # pods whose annotation is removed, but still seen
         self._untold: set[str] = set()  # pods whose annotation is of an unknown container, and that was said
@@ -109,19 +113,25 @@ class Resizer:
         with self._lock:
             return self._problems.get(uid)
 
+    @property
+    def powerless(self) -> bool:
+        """Whether a request is left changed that we have no right to put back."""
+        return bool(self._forbidden)
+
     def close(self) -> None:
         """Restore every request and end; the next start restores those that could not be restored in time."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=12.0)
         deadline = self._clock() + ENDING
-        while self._records and self._clock() < deadline:
+        while self._records.keys() - self._forbidden and self._clock() < deadline:
             self.keep_only(set())
             self.round(self._clock(), SETTLED)
             if self._records:
                 time.sleep(0.2)
         for one in self._records.values():
-            log.warning("%s/%s: request: not restored yet: the next start does", one.namespace, one.name)
+            words = "%s/%s: request: not restored yet: the next start does, or `kubectl qioi restore`"
+            log.warning(words, one.namespace, one.name)
 
     # ---- the thread
 
@@ -143,7 +153,8 @@ class Resizer:
             self._foreign &= pods.keys()
             records = tuple(self._records.values())
         for record in records:
-            if now - self._failed.get(record.uid, float("-inf")) >= pause:
+            patience = FORBIDDEN_PAUSE if record.uid in self._forbidden else pause
+            if now - self._failed.get(record.uid, float("-inf")) >= patience:
                 pod = pods.get(record.uid)
                 self._attend(record, None if pod is None else read_request(pod, record.container), now, pause)
 
@@ -188,6 +199,7 @@ class Resizer:
                                 record.namespace, record.name, cpu.asked)  # fmt: skip
                     self._foreign.add(record.uid)
                 self._drop(record.uid)
+            self._forbidden.discard(record.uid)
             self._say(record.uid, None)
         except ApiError as error:
             self._fail(record, error)
@@ -213,12 +225,21 @@ class Resizer:
         """Remove the pod's annotation if its request is still as seen; otherwise ours may be in force. ApiError."""
         if cpu.original is not None:
             self._erased.add(record.uid)
-        self._api.request("annotate", "PATCH", f"{record.path}/status", {}, erasure(record, cpu), JSON_PATCH)
+        try:
+            self._api.request("annotate", "PATCH", f"{record.path}/status", {}, erasure(record, cpu), JSON_PATCH)
+        except ApiError as error:
+            # Somebody has put back what we have no right to. If we see this too late, the annotation tells us again.
+            if error.status != FORBIDDEN or cpu.original is not None:
+                raise
 
     def _fail(self, record: Record, error: ApiError) -> None:
         """Note a failure, and refuse the pod if the server would refuse the same request again."""
         self._failed[record.uid] = self._clock()
         self._say(record.uid, f"request: {error}")
+        if error.status == FORBIDDEN and record.wanted is None and record.uid not in self._forbidden:
+            self._forbidden.add(record.uid)
+            log.warning("%s/%s: request: no right to put it back: run `kubectl qioi restore`: %s",
+                        record.namespace, record.name, error)  # fmt: skip
         final = error.status in (400, 403) or (error.status == 422 and "is invalid" in str(error))
         if final and record.wanted is not None:
             self._refuse(record, f"its resize was refused: {error}")
@@ -244,6 +265,7 @@ class Resizer:
             self._records.pop(uid, None)
             self._failed.pop(uid, None)
             self._problems.pop(uid, None)
+            self._forbidden.discard(uid)
             entries = [entry_of(one) for one in self._records.values()]
         self._journal.store(entries)
 

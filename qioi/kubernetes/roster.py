@@ -21,7 +21,8 @@ from qioi.kubernetes.pods import Pod, is_resized
 from qioi.kubernetes.reloads import Reloads
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
-from qioi.kubernetes.reports import DRY_RUN, LastDecision, Row, Sight, is_active
+from qioi.kubernetes.reports import DRY_RUN, NO_RIGHT, LastDecision, Row, Sight, is_active
+from qioi.kubernetes.resizer import Resizer
 from qioi.model import OwnerKind
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
@@ -44,7 +45,7 @@ class ClusterRoster(Roster):
         channels: ClusterChannels,
         reporter: Reporter,
         offers: tuple[Offer, ...],
-        requests: PodRequests | None = None,
+        resizer: Resizer | None = None,
         records: EngineOwners | None = None,
     ) -> None:
         self._cluster = cluster
@@ -52,7 +53,8 @@ class ClusterRoster(Roster):
         self._reporter = reporter
         self._offers = offers
         self._chosen = choose(offers)
-        self._requests = requests
+        self._resizer = resizer
+        self._requests = PodRequests(resizer) if resizer is not None and self._chosen.means is Means.RESIZE else None
         self._records = records
         self._view = View()
         self._listing = Listing((), {})
@@ -91,6 +93,8 @@ class ClusterRoster(Roster):
             problems["kubernetes status"] = self._reporter.problem
         if self._records is not None and (behind := self._records.problem()):
             problems["records"] = behind
+        if self._is_powerless():
+            problems["requests"] = "no right to restore those of some pods: run `kubectl qioi restore`"
         why_files = {} if self._requests is None else self._requests.why_files
         return problems | {f"resize of {name}": why for name, why in why_files.items()}
 
@@ -166,7 +170,8 @@ class ClusterRoster(Roster):
             name: self._active_since.get(name, now) for name, one in channels.items() if is_active(one)
         }
         serves = {one.name: one.channels for one in self._view.components}
-        actuator = f"{DRY_RUN if snapshot.dry_run else ''}{self._actuator()}"
+        prefix = DRY_RUN if snapshot.dry_run else NO_RIGHT if self._is_powerless() else ""
+        actuator = f"{prefix}{self._actuator()}"
         for judged in self._view.judged:
             channel = channels.get(judged.key) if judged.accepted else None
             rows = tuple(
@@ -178,6 +183,10 @@ class ClusterRoster(Roster):
             active_for = now - self._active_since.get(judged.key, now)
             last = self._last.get(judged.key)
             yield Sight(self._cluster.node, actuator, judged, channel, rows, committing, active_for, last)
+
+    def _is_powerless(self) -> bool:
+        """Whether a pod's request is left changed that only somebody with more rights can put back."""
+        return self._resizer is not None and self._resizer.powerless
 
     def _actuator(self) -> str:
         """Describe the actuator that was chosen at the start."""

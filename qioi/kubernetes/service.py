@@ -11,10 +11,9 @@ from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.kubernetes.actuators import Means, NriNames, Offer, choose, offers
+from qioi.kubernetes.actuators import Means, NriNames, choose, offers
 from qioi.kubernetes.client import Access, Api, ApiError, in_cluster
 from qioi.kubernetes.cluster import Cluster
-from qioi.kubernetes.pod_requests import PodRequests
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.resizer import NAME, Resizer
@@ -80,17 +79,17 @@ def make_roster(
     cluster.policies.wait(PATIENCE)
     cluster.pods.wait(PATIENCE)
     reporter.start()
-    resizer = make_resizer(config, chosen, writing, cluster, cleanup)
-    requests = None if resizer is None else PodRequests(resizer)
-    return ClusterRoster(cluster, channels, reporter, found, requests, owners), channels
+    resizer = make_resizer(config, writing, cluster, cleanup)
+    return ClusterRoster(cluster, channels, reporter, found, resizer, owners), channels
 
 
-def make_resizer(config: Config, chosen: Offer, api: Api, cluster: Cluster, cleanup: ExitStack) -> Resizer | None:
-    """Start the resizer where it was chosen; ``None`` elsewhere. NoClusterError."""
+def make_resizer(config: Config, api: Api, cluster: Cluster, cleanup: ExitStack) -> Resizer | None:
+    """Start the resizer; ``None`` in a dry run. NoClusterError.
+
+    It runs by whatever means shares are moved: it restores the requests that a daemon before this one has left changed.
+    """
     if config.dry_run:
         warn_of_left(config.state_dir)
-        return None
-    if chosen.means is not Means.RESIZE:
         return None
     resizer = Resizer(api, config.state_dir, cluster.objects_by_uid, cluster.followed)
     try:

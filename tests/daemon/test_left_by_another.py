@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from qioi.daemon.ending import warn_of_left
-from qioi.kubernetes.actuators import Means, Offer
 from qioi.kubernetes.service import make_resizer
 from qioi.settings.config import load_config
 
@@ -20,9 +19,8 @@ from qioi.settings.config import load_config
     [("journal", "`qioi restore`"), ("slices", "`qioi restore`"), ("idle", "`qioi restore`"),
      ("requests", "`kubectl qioi restore`"), (None, None)],
 )  # fmt: skip
-@pytest.mark.parametrize("means", [Means.RESIZE, Means.FILES])
 def test_each_journal_that_is_left_is_said(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str | None, by: str | None, means: Means
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str | None, by: str | None
 ) -> None:
     if name is not None:
         (tmp_path / name).touch()
@@ -31,7 +29,7 @@ def test_each_journal_that_is_left_is_said(
     settings = {"dry_run": True, "state_dir": str(tmp_path), "kubernetes": {"node": "n1"}}
     (tmp_path / "qioi.yaml").write_text(json.dumps(settings))
     config = load_config(tmp_path / "qioi.yaml")
-    assert make_resizer(config, Offer(means, True, ""), nobody, nobody, ExitStack()) is None
+    assert make_resizer(config, nobody, nobody, ExitStack()) is None
     said = [one.message for one in caplog.records]
     assert len(said) == (name is not None)
     for one in said:

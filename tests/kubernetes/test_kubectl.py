@@ -17,7 +17,7 @@ from k8s_objects import pod_object
 from rich.console import Console
 
 from qioi.commands.kubectl import KubectlError, command, put_back, show, speak
-from qioi.kubernetes.reports import DRY_RUN, stamp
+from qioi.kubernetes.reports import DRY_RUN, NO_RIGHT, stamp
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 
 pytestmark = pytest.mark.slow
@@ -117,19 +117,20 @@ def test_a_request_is_left_where_nothing_tells_of_which_container() -> None:
         put_back([], left)
 
 
-@pytest.mark.parametrize("dry", [False, True])
-def test_a_dry_run_leaves_a_request_to_whoever_restores_it(plane: ControlPlane, namespace: str, dry: bool) -> None:
+@pytest.mark.parametrize("prefix", ["", DRY_RUN, NO_RIGHT])
+def test_a_daemon_that_does_not_restore_leaves_a_request_to_whoever_does(
+    plane: ControlPlane, namespace: str, prefix: str
+) -> None:
     admit_pods(plane, namespace)
     start_pod(plane, namespace, "peer0", "n1", labels={"qioi.io/role": "peer"}, resources={"requests": {"cpu": "2"}})
     change = {"metadata": {"annotations": {ORIGINAL_ANNOTATION: "100m"}}}
     plane.call("PATCH", f"{pods_path(namespace)}/peer0", change, kind="application/merge-patch+json")
     add_policy(plane, namespace, "pay", channel="payments")
-    actuator = f"{DRY_RUN if dry else ''}files: cpu.weight"
-    nodes = [{"name": "n1", "observedAt": stamp(time.time()), "actuator": actuator}]
+    nodes = [{"name": "n1", "observedAt": stamp(time.time()), "actuator": f"{prefix}files: cpu.weight"}]
     write_policy_status(plane, namespace, "pay", {"nodes": nodes})
     done = run(plane, "restore", "-n", namespace)
-    assert ("puts back by itself" in done.stderr) == (not dry)
-    assert (done.exit_code, done.stdout) == ((0, f"{namespace}/peer0: request 2 -> 100m\n") if dry else (1, ""))
+    assert ("puts back by itself" in done.stderr) == (not prefix)
+    assert (done.exit_code, done.stdout) == ((0, f"{namespace}/peer0: request 2 -> 100m\n") if prefix else (1, ""))
 
 
 def test_how_kubectl_says_that_a_cluster_has_no_policies(plane: ControlPlane) -> None:

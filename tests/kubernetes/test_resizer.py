@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from demo_k8s.control_plane import ControlPlane, until
 from demo_k8s.objects import (
     MERGE,
@@ -21,6 +20,7 @@ from demo_k8s.objects import (
     write_pod_status,
     write_policy_status,
 )
+from k8s_account import account
 from test_kubectl import run
 
 from qioi.kernel.hierarchy import Hierarchy
@@ -34,7 +34,6 @@ from qioi.kubernetes.resizer import Resizer
 from qioi.kubernetes.resizes import PAUSE
 from qioi.settings.kubernetes import KubernetesConfig
 
-K8S = Path(__file__).parents[2] / "deploy/k8s"
 pytestmark = pytest.mark.slow
 
 
@@ -93,25 +92,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def access(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Access:
-    """Be the daemon's own account, as the overlay installs it."""
-    plane.kubectl("apply", "-f", K8S / "base/namespace.yaml")
-    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
-    made = [one for one in yaml.safe_load_all(plane.kubectl("kustomize", K8S / "overlays/resize"))
-            if one["kind"] in kinds and one["metadata"]["name"] == "qioi"]  # fmt: skip
-    for one in made:
-        if one["kind"] != "ServiceAccount":  # other tests look at the base's rights
-            one["metadata"]["name"] = "qioi-resize"
-        if "roleRef" in one:
-            one["roleRef"]["name"] = "qioi-resize"
-            one["subjects"][0]["name"] = "qioi-resize"
-        else:
-            one["metadata"]["name"] = "qioi-resize"
-    plane.kubectl("apply", "-f", "-", text=yaml.safe_dump_all(made))
-    answer = plane.call("POST", "/api/v1/namespaces/qioi/serviceaccounts/qioi-resize/token",
-                        {"spec": {"expirationSeconds": 3600}})  # fmt: skip
-    token = tmp_path_factory.mktemp("token") / "token"
-    token.write_text(answer["status"]["token"])
-    return Access(plane.server, plane.ca, token)
+    return account(plane, "overlays/resize", "qioi-resize", tmp_path_factory.mktemp("token"))
 
 
 @pytest.fixture

@@ -1,0 +1,123 @@
+"""Requests that the daemon before left raised, at a node whose daemon moves shares by other means."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from demo_k8s.control_plane import ControlPlane, until
+from demo_k8s.objects import add_policy, admit_pods, pods_path, start_pod
+from k8s_account import account
+from test_kubectl import run
+
+import qioi.kubernetes.resizer
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.journal import Journal
+from qioi.controller.levers.files import Files
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.kubernetes.actuators import resize_offer
+from qioi.kubernetes.client import Api
+from qioi.kubernetes.reports import NO_RIGHT
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.kubernetes.roster import ClusterRoster
+from qioi.kubernetes.service import make_roster
+from qioi.settings.config import load_config
+from qioi.show.snapshot import ConfigState, Snapshot
+
+pytestmark = pytest.mark.slow
+
+
+class Node:
+    """A node with a pod whose request a daemon that is gone has raised from 100m to 2."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, folder: Path, cleanup: ExitStack) -> None:
+        self.plane, self.namespace, self.folder, self.cleanup = plane, namespace, folder, cleanup
+        self.pod = f"{pods_path(namespace)}/peer0"
+        admit_pods(plane, namespace)
+        start_pod(plane, namespace, "peer0", namespace, labels={"qioi.io/role": "peer"},
+                  resources={"requests": {"cpu": "2"}})  # fmt: skip
+        change = {"metadata": {"annotations": {ORIGINAL_ANNOTATION: "100m"}}}
+        plane.call("PATCH", self.pod, change, kind="application/merge-patch+json")
+        add_policy(plane, namespace, "red")
+
+    @property
+    def request(self) -> tuple[str, str | None]:
+        """The pod's request, and the original one if it is noted."""
+        one = self.plane.call("GET", self.pod)
+        noted = (one["metadata"].get("annotations") or {}).get(ORIGINAL_ANNOTATION)
+        return str(one["spec"]["containers"][0]["resources"]["requests"]["cpu"]), noted
+
+    def start(self, installation: str) -> ClusterRoster:
+        """Start the next daemon's roster, which has not chosen to resize, with the rights of an installation."""
+        access = account(self.plane, installation, installation.replace("/", "-"), self.folder)
+        section = {"node": self.namespace, "server": access.server, "ca": str(access.ca), "token": str(access.token)}
+        file = self.folder / "qioi.yaml"
+        file.write_text(json.dumps({"state_dir": str(self.folder), "kubernetes": section}))
+        config, hierarchy = load_config(file), Hierarchy(1, self.folder)
+        assert config.kubernetes is not None
+        guard = Guard(hierarchy, Files(hierarchy), Journal(self.folder))
+        return make_roster(config.kubernetes, config, guard, hierarchy, None, self.cleanup)[0]
+
+
+@pytest.fixture
+def node(plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[Node]:
+    with ExitStack() as cleanup:
+        yield Node(plane, namespace, tmp_path, cleanup)
+
+
+def actuator(roster: ClusterRoster, now: float) -> str:
+    """Say what the node's entry in the policy's status says of its means."""
+    roster.attend(now)
+    roster.tell(now, Snapshot("1", 1, now, 1.0, False, "files", 1, (), (), ConfigState("qioi.yaml", 0.0)), ())
+    return next(one.actuator for one in roster._reporter._sights.values())
+
+
+def test_the_next_daemon_puts_back_by_whatever_means_it_moves_shares(node: Node) -> None:
+    roster = node.start("overlays/resize")
+    until(lambda: node.request == ("100m", None), "the request is back")
+    assert actuator(roster, 0.0).startswith("files: ")
+
+
+def test_without_the_right_it_says_so_and_whoever_has_it_restores(
+    node: Node, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qioi.kubernetes.resizer, "FORBIDDEN_PAUSE", 0.5)
+    roster = node.start("base")
+    until(lambda: "requests" in roster.problems(), "that it is left is said")
+    assert actuator(roster, 0.0).startswith(f"{NO_RIGHT}files: ")
+    told = [one.message for one in caplog.records if "no right to put it back" in one.message]
+    assert len(told) == 1
+    assert "kubectl qioi restore" in told[0]
+    assert run(node.plane, "restore", "-n", node.namespace).exit_code == 0
+    assert node.request == ("100m", None)
+    until(lambda: "requests" not in roster.problems(), "that it is back is seen")
+    assert actuator(roster, 1.0).startswith("files: ")
+
+
+def test_without_the_right_the_end_waits_for_nothing(node: Node) -> None:
+    roster = node.start("base")
+    resizer = roster._resizer
+    assert resizer is not None
+    until(lambda: resizer.powerless, "it has no right")
+    ended = threading.Thread(target=resizer.close)
+    ended.start()
+    ended.join(timeout=5.0)
+    assert not ended.is_alive()
+
+
+def test_a_server_that_comes_back_at_the_start_is_asked_again(
+    plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    access = account(plane, "overlays/resize", "overlays-resize", tmp_path)
+    plane.stop_server()
+    later = threading.Timer(1.0, plane.start_server)
+    later.start()
+    try:
+        with closing(Api(access)) as api:
+            assert resize_offer(True, api, 60.0).works
+    finally:
+        later.join()
