@@ -3,7 +3,9 @@
 A daemon renews its entries at least every :data:`~qioi.kubernetes.reports.HEARTBEAT` seconds, and removes them when it
 ends. Entries that were not renewed for much longer belong to a lost node. No node leads: each waits a little longer
 than :data:`LOST`, by a random time, and the first one removes the entries, by an empty status in the lost node's name;
-the others see that by their watch. Clocks are not compared: an entry's age counts from its arrival here.
+the others see that by their watch. Clocks are not compared: an entry's age counts from its arrival here to the last
+look at its policy, because what is not looked at may have been renewed. It counts anew after a time in which the server
+could not be reached: nobody else may have reached it either.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import random
 from collections.abc import Iterable
 
 from qioi.kubernetes.policies import Judged
-from qioi.kubernetes.reports import HEARTBEAT
+from qioi.kubernetes.reports import HEARTBEAT, Sight
 
 #: Seconds without a renewal after which a node is lost: two renewals were missed.
 LOST = 3 * HEARTBEAT
@@ -28,15 +30,21 @@ class Absences:
         self._patience = LOST + SPREAD * (random.random() if chance is None else chance)
         self._since: dict[tuple[str, str], tuple[str, float]] = {}
 
-    def lost(self, judged: Iterable[Judged], now: float) -> list[tuple[Judged, str]]:
+    def forget(self) -> None:
+        """Count every entry's age anew."""
+        self._since = {}
+
+    def lost(self, sights: Iterable[Sight], now: float) -> list[tuple[Judged, str]]:
         """Take in the policies' statuses; give each lost node with the policy that has its entries."""
         after: dict[tuple[str, str], tuple[str, float]] = {}
         gone = []
-        for one in judged:
+        for one, looked in ((sight.judged, sight.looked) for sight in sights):
+            if looked is None:
+                continue
             for node, stamp in words(one).items():
                 known = self._since.get((one.path, node))
                 since = known[1] if known is not None and known[0] == stamp else now
-                if now - since >= self._patience and node != self._own:
+                if looked - since >= self._patience and node != self._own:
                     gone.append((one, node))
                     since = now  # named once, and again after the same time if its entries remain
                 after[one.path, node] = stamp, since

@@ -15,7 +15,7 @@ from qioi.kubernetes.cgroups import Driver, Layout, find_layout
 from qioi.kubernetes.client import Api, Object
 from qioi.kubernetes.pods import Pod, component, read_pod, sidecars, slim
 from qioi.kubernetes.policies import Judge, Judged
-from qioi.kubernetes.policy_watch import PolicyWatch
+from qioi.kubernetes.policy_watch import Looks, PolicyWatch
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import Reports
 from qioi.kubernetes.units import UnitNames
@@ -28,7 +28,10 @@ PODS = "/api/v1/pods"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Components and policies of this node. ``pods`` is by main component; ``judged`` are all policies there are."""
+    """Components and policies of this node. ``pods`` is by main component; ``judged`` are all policies there are.
+
+    ``looks``: when these were looked at; ``None`` while the copy of them or of the pods may be outdated.
+    """
 
     components: tuple[Component, ...] = ()
     policies: Mapping[str, Policy] = field(default_factory=dict)
@@ -38,6 +41,7 @@ class View:
     resized: frozenset[str] = frozenset()  # policies that want requests to be moved
     problems: Mapping[str, str] = field(default_factory=dict)
     owners: Mapping[str, Owner] = field(default_factory=dict)  # the owners of pods' groups, by group
+    looks: Looks | None = None
     reset: bool = False  # whether systemd, which cannot be told of shares, resets groups to its records
 
     def moves(self, other: View) -> bool:
@@ -76,6 +80,7 @@ class Cluster:
         self._pods: tuple[Pod, ...] = ()
         self._judge = Judge()
         self._judged: tuple[Judged, ...] = ()
+        self._looks = Looks()
         self._view = View()
         query = {"fieldSelector": f"spec.nodeName={node}"}
         self.pods = Reflector(api, PODS, query, self._take_pods, slim=slim)
@@ -87,7 +92,7 @@ class Cluster:
         self.pods.start()
 
     def view(self) -> View:
-        """Give the current view: the same object while nothing changes."""
+        """Give the current view: the same object while nothing changes, and nothing is looked at anew."""
         if self._layout is None and self._pods:
             with self._lock:
                 self._refresh()  # the kubelet may have made its groups since
@@ -128,11 +133,11 @@ class Cluster:
             self._refresh()
         self.policies.follow({pod.namespace for pod in pods})
 
-    def _take_policies(self, objects: Mapping[str, Object]) -> None:
+    def _take_policies(self, objects: Mapping[str, Object], looks: Looks) -> None:
         judged = self._judge.judge(objects.values())
         with self._lock:
             self.reports.take(judged, self._clock())
-            self._judged = judged
+            self._judged, self._looks = judged, looks
             self._refresh()
 
     def _refresh(self) -> None:
@@ -141,13 +146,14 @@ class Cluster:
             self._layout = find_layout(self._mount, self._root)
         view = look(self._pods, self._judged, self._layout, self._logs, self._naming)
         followed = {"kubernetes pods": self.pods.problem, "kubernetes policies": self.policies.problem}
+        looks = None if any(followed.values()) else self._looks
         if self._units is not None and self._layout is not None and self._layout.driver is Driver.SYSTEMD:
             view = named(view, self._units)
             followed["reloads"] = self._units.problem
         problems = {**view.problems, **{about: why for about, why in followed.items() if why}}
         if self._layout is None and self._pods:
             problems["kubelet"] = f"no group `kubepods` below {self._mount}: is cgroup_root right?"
-        view = replace(view, problems=problems)
+        view = replace(view, problems=problems, looks=looks)
         if view != self._view:
             self._view = view
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from qioi.kubernetes.client import Api, ApiError, Object
@@ -26,14 +28,27 @@ log = logging.getLogger("qioi")
 LEAST, EACH = 30.0, 0.2
 
 
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """When policies were last looked at: those of ``watched`` namespaces just now, all others at ``listed``."""
+
+    listed: float = float("-inf")  # a monotonic time
+    watched: frozenset[str] = frozenset()
+
+    def last(self, namespace: str, now: float) -> float:
+        """Give when a namespace's policies were last looked at."""
+        return now if namespace in self.watched else self.listed
+
+
 class PolicyWatch:
-    """Follows policies from :meth:`start` until :meth:`close`. ``changed`` is called with all of them, by one thread at
-    a time.
+    """Follows policies from :meth:`start` until :meth:`close`. ``changed`` is called with all of them and the
+    looks at them, by one thread at a time.
     """
 
-    def __init__(self, api: Api, changed: Callable[[Mapping[str, Object]], None]) -> None:
+    def __init__(self, api: Api, changed: Callable[[Mapping[str, Object], Looks], None]) -> None:
         self._api = api
         self._changed = changed
+        self._listed_at = float("-inf")
         self._lock = threading.Lock()
         self._listed: dict[str, Object] = {}
         self._followed: Mapping[str, Reflector] = {}  # by namespace; replaced, never changed
@@ -66,6 +81,8 @@ class PolicyWatch:
             self._followed = {name: one for name, one in self._followed.items() if name in wanted} | begun
             for name in gone:
                 self._listed = self._without(name) | dict(self._copies.pop(name, {}))
+            if gone:
+                self._say()  # the same policies, which are no longer looked at all the time
         for reflector in begun.values():
             reflector.start()
         for reflector in gone.values():
@@ -96,7 +113,7 @@ class PolicyWatch:
 
     def _list(self) -> bool:
         """List all policies, as the server has them at hand; return whether it answered."""
-        problem = None
+        problem, asked_at = None, time.monotonic()
         try:
             objects, _ = self._api.list(PATH, {"resourceVersion": "0"})
             listed = {key(one): slim_policy(one) for one in objects}
@@ -107,7 +124,7 @@ class PolicyWatch:
             problem = f"{type(error).__name__}: {error}"
         with self._lock:
             if problem is None:
-                self._listed = listed
+                self._listed, self._listed_at = listed, asked_at
             self._problem = problem and outdated(problem)
             self._say()
         if problem is None:
@@ -127,7 +144,7 @@ class PolicyWatch:
         policies = {name: one for name, one in self._listed.items() if one["metadata"]["namespace"] not in self._copies}
         for copy in self._copies.values():
             policies |= copy
-        self._changed(policies)
+        self._changed(policies, Looks(self._listed_at, frozenset(self._copies)))
 
 
 def size(policies: Iterable[Object]) -> int:

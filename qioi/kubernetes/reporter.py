@@ -95,10 +95,11 @@ class Reporter:
             else:
                 said.failed_at = now
                 return
-        for judged, node in self._absences.lost((sight.judged for sight in sights.values()), now):
+        for judged, node in self._absences.lost(sights.values(), now) if self.problem is None else ():
             log.info("%s/%s: node %s is lost: its entries are removed", judged.namespace, judged.name, node)
             empty = document(judged, {})
-            self._try(partial(self._api.apply_status, judged.path, empty, manager_of(node)))
+            if not self._try(partial(self._api.apply_status, judged.path, empty, manager_of(node))):
+                return
         self._post_events()
 
     def _apply(self, path: str, new: dict[str, Any]) -> None:
@@ -130,6 +131,8 @@ class Reporter:
             write()
         except ApiError as error:
             self.problem = str(error)
+            if not is_final(error):
+                self._absences.forget()  # nobody else may have been able to write either
             return is_final(error)
         self.problem = None
         return True

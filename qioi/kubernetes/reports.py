@@ -70,6 +70,7 @@ class Sight:
     """All that this node reports of one policy now.
 
     ``committing``: it sees the channel's commits itself. ``active_for``: for how many seconds the channel is active.
+    ``looked``: when the policy was last looked at, a monotonic time; ``None`` while what is known may be outdated.
     """
 
     node: str
@@ -81,6 +82,7 @@ class Sight:
     active_for: float = 0.0
     decision: LastDecision | None = None
     problem: str | None = None
+    looked: float | None = None
 
     @property
     def concerned(self) -> bool:

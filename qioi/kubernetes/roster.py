@@ -182,7 +182,10 @@ class ClusterRoster(Roster):
             committing = channel is not None and channel.height is not None and self._channels.is_local(judged.key)
             active_for = now - self._active_since.get(judged.key, now)
             last = self._last.get(judged.key)
-            yield Sight(self._cluster.node, actuator, judged, channel, rows, committing, active_for, last)
+            looks = self._view.looks
+            looked = None if looks is None else looks.last(judged.namespace, now)
+            node = self._cluster.node
+            yield Sight(node, actuator, judged, channel, rows, committing, active_for, last, looked=looked)
 
     def _is_powerless(self) -> bool:
         """Whether a pod's request is left changed that only somebody with more rights can put back."""

@@ -7,17 +7,26 @@ from typing import Any
 from k8s_objects import policy_object
 
 from qioi.kubernetes.absence import LOST, SPREAD, Absences
-from qioi.kubernetes.policies import Judged, judge
+from qioi.kubernetes.policies import judge
+from qioi.kubernetes.policy_watch import Looks
+from qioi.kubernetes.reports import Sight
 
 
-def judged(nodes: dict[str, str], components: tuple[str, ...] = ()) -> tuple[Judged, ...]:
+def sight(nodes: dict[str, str], components: tuple[str, ...], looked: float | None) -> Sight:
     status: dict[str, Any] = {"nodes": [{"name": name, "observedAt": stamp} for name, stamp in nodes.items()],
                               "components": [{"name": f"p-{node}", "node": node} for node in components]}  # fmt: skip
-    return judge([{**policy_object(), "status": status}])
+    (judged,) = judge([{**policy_object(), "status": status}])
+    return Sight("n1", "files", judged, None, looked=looked)
 
 
 def lost(absences: Absences, now: float, nodes: dict[str, str], components: tuple[str, ...] = ()) -> list[str]:
-    return [node for _, node in absences.lost(judged(nodes, components), now)]
+    """Look at the policy now, as at one that is watched."""
+    return [node for _, node in absences.lost([sight(nodes, components, now)], now)]
+
+
+def lost_by_list(absences: Absences, now: float, stamp: str, listed: float | None) -> list[str]:
+    """Use what a list of long ago said; ``None``: what is known may be outdated."""
+    return [node for _, node in absences.lost([sight({"n2": stamp}, (), listed)], now)]
 
 
 def test_who_renews_is_there() -> None:
@@ -56,3 +65,45 @@ def test_nodes_wait_differently() -> None:
     assert lost(early, LOST, {"n2": "t"}) == ["n2"]
     assert lost(late, LOST + SPREAD - 1, {"n2": "t"}) == []
     assert lost(late, LOST + SPREAD, {}) == []  # the early one has done it
+
+
+def test_a_watched_policy_is_looked_at_now_and_a_listed_one_at_its_list() -> None:
+    looks = Looks(7.0, frozenset({"fab"}))
+    assert (looks.last("fab", 9.0), looks.last("other", 9.0)) == (9.0, 7.0)
+
+
+def test_a_node_is_not_lost_because_nobody_looks() -> None:
+    """On a large cluster a policy is listed more rarely than a node is waited for."""
+    absences = Absences("n1", 0.0)
+    every = LOST + SPREAD
+    for number in range(5):
+        listed = number * every
+        for later in (1.0, LOST, every - 1):
+            assert lost_by_list(absences, listed + later, f"t{number}", listed) == []
+
+
+def test_two_lists_far_apart_tell_who_is_lost() -> None:
+    absences = Absences("n1", 0.0)
+    assert lost_by_list(absences, 1.0, "t", 0.0) == []
+    assert lost_by_list(absences, LOST + 1, "t", LOST / 2) == []
+    assert lost_by_list(absences, LOST + 2, "t", LOST + 1) == ["n2"]
+
+
+def test_nobody_is_lost_by_an_outage() -> None:
+    """While the server is away nobody can renew; afterwards each has its time again."""
+    absences = Absences("n1", 0.0)
+    assert lost_by_list(absences, 0.0, "t", 0.0) == []
+    for now in (10.0, LOST, 2 * LOST):
+        assert lost_by_list(absences, now, "t", None) == []
+    back = 2 * LOST + 1
+    assert lost(absences, back, {"n2": "t"}) == []
+    assert lost(absences, back + LOST - 1, {"n2": "t"}) == []
+    assert lost(absences, back + LOST, {"n2": "t"}) == ["n2"]
+
+
+def test_what_is_forgotten_counts_anew() -> None:
+    absences = Absences("n1", 0.0)
+    lost(absences, 0.0, {"n2": "t"})
+    absences.forget()
+    assert lost(absences, LOST, {"n2": "t"}) == []
+    assert lost(absences, 2 * LOST, {"n2": "t"}) == ["n2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
 from demo_k8s.objects import add_policy, admit_pods, change_policy, policy_path, start_pod
+from msgspec.structs import replace
 
 from qioi.kubernetes.absence import LOST, SPREAD
 from qioi.kubernetes.client import Access, Api, ApiError
@@ -20,8 +22,8 @@ from qioi.kubernetes.pods import read_pod
 from qioi.kubernetes.policies import PATH, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import FORGET, ClusterChannels
-from qioi.kubernetes.reporter import Reporter
-from qioi.kubernetes.reports import SETTLED, Row, Sight
+from qioi.kubernetes.reporter import Reporter, manager_of
+from qioi.kubernetes.reports import SETTLED, Row, Sight, document
 from qioi.show.snapshot import ChannelState, ComponentState
 
 pytestmark = pytest.mark.slow
@@ -215,19 +217,83 @@ def test_what_a_lost_node_has_said_is_taken_back_by_another(
         lost._stop.set()  # its node went away
         other = Reporter(second_api, "node-b", lambda: time.monotonic() + later)
         other.start()
-        other.offer({path: sight(plane, namespace, "node-b", 70.0)})
+
+        def offer(rate: float) -> None:
+            one = sight(plane, namespace, "node-b", rate)
+            other.offer({path: dataclasses.replace(one, looked=time.monotonic() + later)})
+
+        offer(70.0)
         until(lambda: said_by("nodes") == {"node-a", "node-b"}, "the second has spoken")
         for before, rate in ((60, 100.0), (30, 200.0)):
             later = LOST - before
-            other.offer({path: sight(plane, namespace, "node-b", rate)})
+            offer(rate)
             # A round has said this, and at its end it has looked for nodes that are lost.
             until(lambda rate=rate: rate_of("node-b") == rate, "a round has passed")
         assert said_by("components") == {"node-a", "node-b"}
         later = LOST + SPREAD + 60
+        offer(200.0)
         until(lambda: said_by("nodes") == said_by("components") == {"node-b"}, "what the lost one has said is gone")
         assert plane.call("GET", path)["status"]["nodes"][0]["name"] == "node-b"
         other.close()
         assert plane.call("GET", path).get("status", {}) == {}
+
+
+def test_after_an_outage_no_node_is_lost_that_could_not_renew(
+    plane: ControlPlane, namespace: str, access: Access
+) -> None:
+    """Its watch noticed nothing; its own write failed, and so will have those of others."""
+    add_policy(plane, namespace, "red")
+    path, later = policy_path(namespace, "red"), 0.0
+    nodes = [{"name": "node-a", "observedAt": "2026-01-01T00:00:00Z"}]
+
+    def said_by() -> set[str]:
+        return {one["name"] for one in plane.call("GET", path)["status"]["nodes"]}
+
+    with closing(Api(access)) as api:
+        (judged,) = judge([plane.call("GET", path)])
+        api.apply_status(path, document(judged, {"nodes": nodes}), manager_of("node-a"))
+        reporter = Reporter(api, "node-b", lambda: time.monotonic() + later)
+        first = sight(plane, namespace, "node-b", 70.0)
+
+        def round_at(after: float, rate: float) -> None:
+            nonlocal later
+            later = after
+            channel = replace(first.channel, throughput=rate)
+            reporter.offer({path: dataclasses.replace(first, channel=channel, looked=time.monotonic() + later)})
+            reporter._round()
+
+        round_at(0.0, 70.0)
+        plane.stop_server()
+        round_at(60.0, 700.0)
+        assert reporter.problem
+        plane.start_server()
+        for after in (LOST + SPREAD + 60, LOST + SPREAD + 120):
+            round_at(after, 700.0)
+            assert said_by() == {"node-a", "node-b"}
+        round_at(3 * (LOST + SPREAD), 700.0)
+        assert said_by() == {"node-b"}
+
+
+def test_what_may_be_outdated_is_not_looked_at(
+    plane: ControlPlane, namespace: str, access: Access, tmp_path: Path
+) -> None:
+    add_policy(plane, namespace, "red")
+    admit_pods(plane, namespace)
+    start_pod(plane, namespace, "peer0", namespace, labels={"qioi.io/role": "peer"})
+    with closing(Api(access)) as api, closing(Cluster(api, namespace, tmp_path, "/var/log/pods")) as cluster:
+        cluster.start()
+
+        def watched() -> bool:
+            looks = cluster.view().looks
+            return looks is not None and looks.watched == {namespace} and looks.listed > 0
+
+        until(watched, "its policies are watched, all others listed")
+        plane.stop_server()
+        try:
+            until(lambda: cluster.view().looks is None, "the copy may be outdated")
+        finally:
+            plane.start_server()
+        until(watched, "they are watched again")
 
 
 def test_a_node_without_peers_acts_on_what_another_sees(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from k8s_objects import pod_object
 from k8s_site import KEY, WALL, Site
 
+from qioi.kubernetes.policy_watch import Looks
 from qioi.kubernetes.remote import FORGET
 from qioi.kubernetes.reports import HEARTBEAT, IDLE, RENEW, stamp
 from qioi.model import ChannelReading
@@ -113,6 +115,17 @@ def test_a_node_says_that_its_daemon_is_a_dry_run(make: Callable[[str], Site], d
     site.dry_run = dry
     site.show(0.0, [PEER])
     assert site.sight(0.0, site.read(0.0)).actuator == ("dry run: " if dry else "") + "files: cpu.shares"
+
+
+@pytest.mark.parametrize(("looks", "looked"), [(None, None), (Looks(5.0), 5.0), (Looks(5.0, frozenset({"fab"})), 9.0)])
+def test_a_policy_was_looked_at_when_its_copy_was_made(
+    make: Callable[[str], Site], looks: Looks | None, looked: float | None
+) -> None:
+    site = make("n1")
+    site.show(9.0, [PEER])
+    site.cluster.told = dataclasses.replace(site.cluster.told, looks=looks)
+    site.roster.attend(9.0)
+    assert site.sight(9.0, site.read(9.0)).looked == looked
 
 
 def test_nodes_do_not_say_each_others_rates_again(make: Callable[[str], Site]) -> None:

@@ -13,7 +13,7 @@ from demo_k8s.objects import add_policy, change_policy, policies_path, policy_pa
 
 import qioi.kubernetes.policy_watch
 from qioi.kubernetes.client import Access, Api
-from qioi.kubernetes.policy_watch import PolicyWatch, size
+from qioi.kubernetes.policy_watch import Looks, PolicyWatch, size
 
 pytestmark = pytest.mark.slow
 NEVER = 3600.0
@@ -42,12 +42,14 @@ def add(plane: ControlPlane, namespace: str, name: str = "red") -> None:
 
 
 class Copy:
-    """The thresholds of the policies that were said last, by namespace and name."""
+    """The thresholds of the policies that were said last, by namespace and name, and when they were looked at."""
 
     def __init__(self) -> None:
         self.said: Mapping[str, Any] = {}
+        self.looks = Looks()
 
-    def take(self, objects: Mapping[str, Any]) -> None:
+    def take(self, objects: Mapping[str, Any], looks: Looks) -> None:
+        self.looks = looks
         self.said = {
             f"{one['metadata']['namespace']}/{one['metadata']['name']}": one["spec"]["threshold"]
             for one in objects.values()
@@ -91,6 +93,8 @@ def test_all_others_are_seen_by_the_next_list(
     with watching(api) as (_, copy):
         add(plane, namespace)
         until(lambda: copy.said.get(f"{namespace}/red") == 50, "the new one is seen")
+        before = copy.looks.listed
+        until(lambda: copy.looks.listed > before, "it is listed again")
         plane.call("DELETE", policy_path(namespace, "red"))
         until(lambda: f"{namespace}/red" not in copy.said, "its end is seen")
     assert api.requests["watch", "200"] == 0
@@ -105,7 +109,9 @@ def test_what_was_followed_last_stays_known_when_the_last_pod_has_gone(
         watch.follow({namespace})
         change_policy(plane, namespace, "red", threshold=60)
         until(lambda: copy.said[f"{namespace}/red"] == 60, "the change is seen")
+        assert copy.looks.watched == {namespace}
         watch.follow(())
+        assert copy.looks.watched == frozenset()
         change_policy(plane, namespace, "red", threshold=70)
         watch.follow({f"{namespace}-none"})  # whose list says all policies again
         until(lambda: api.requests["watch", "200"] == 2, "another namespace is watched")
