@@ -37,11 +37,12 @@ class Means(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Whether one of the means works here, and a message for people."""
+    """Whether one of the means works here, a message for people, and whether the configuration wants it."""
 
     means: Means
     works: bool
     text: str
+    wanted: bool = True
 
 
 def offers(
@@ -59,10 +60,18 @@ def choose(found: Iterable[Offer]) -> Offer:
     return next(one for one in found if one.works)
 
 
+def story(found: Iterable[Offer]) -> str:
+    """Say which means was chosen, and why those that are wanted and preferred to it were not."""
+    found = tuple(found)
+    chosen = choose(found)
+    lacking = (one for one in found[: found.index(chosen)] if one.wanted)
+    return "; ".join([f"{chosen.means}: {chosen.text}", *(f"not {one.means}: {one.text}" for one in lacking)])
+
+
 def nri_offer(path: str | None, patience: float) -> Offer:
     """Check the plugin, and wait up to ``patience`` seconds for it to start and connect."""
     if path is None:
-        return Offer(Means.NRI, False, "not configured: kubernetes.nri names the plugin's socket")
+        return Offer(Means.NRI, False, "not configured: kubernetes.nri names the plugin's socket", wanted=False)
     deadline = time.monotonic() + patience
     while True:
         try:
@@ -78,7 +87,7 @@ def nri_offer(path: str | None, patience: float) -> Offer:
 def resize_offer(wanted: bool, api: Api | None, patience: float) -> Offer:
     """Check whether the API server can resize pods and we have the right to; it has ``patience`` seconds to answer."""
     if not wanted:
-        return Offer(Means.RESIZE, False, "not opted in: kubernetes.resize")
+        return Offer(Means.RESIZE, False, "not opted in: kubernetes.resize", wanted=False)
     if api is None:
         return Offer(Means.RESIZE, False, "the API server can't be asked")
     deadline = time.monotonic() + patience

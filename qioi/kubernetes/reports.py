@@ -38,6 +38,8 @@ IDLE = 6.0
 ALIVE = 60.0
 #: Seconds of commits after which the entries of the nodes that see them are of these, not of a pause before.
 SETTLED = 2 * PAUSE
+#: Most characters of a message; the schema accepts no more of a decision's.
+MOST_TEXT = 1024
 #: What a node's actuator begins with where its daemon is a dry run, which neither raises nor puts back.
 DRY_RUN = "dry run: "
 #: And where it has no right to put back the request of a pod that a daemon before it has left changed.
@@ -146,8 +148,12 @@ def frame(sight: Sight, now: float) -> dict[str, Any]:
         status["nodes"] = [node_entry(sight, now)]
         if sight.decision is not None and newer(sight, sight.decision):
             decision = sight.decision
-            status["lastDecision"] = {"time": stamp(decision.time), "node": sight.node,
-                                      "component": decision.component, "message": decision.message[:1024]}  # fmt: skip
+            status["lastDecision"] = {
+                "time": stamp(decision.time),
+                "node": sight.node,
+                "component": decision.component,
+                "message": decision.message[:MOST_TEXT],
+            }
         if speaks(sight, now):
             status |= whole(sight)
     return document(judged, status)
@@ -178,7 +184,7 @@ def condition(judged: Judged, now: float) -> dict[str, Any]:
 
 def node_entry(sight: Sight, now: float) -> dict[str, Any]:
     """Make this node's entry."""
-    entry: dict[str, Any] = {"name": sight.node, "observedAt": stamp(now), "actuator": sight.actuator}
+    entry: dict[str, Any] = {"name": sight.node, "observedAt": stamp(now), "actuator": sight.actuator[:MOST_TEXT]}
     waiting = interference(row.state for row in sight.rows)
     if waiting is not None:
         entry["interference"] = waiting

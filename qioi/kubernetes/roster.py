@@ -13,7 +13,7 @@ from qioi.controller.guard.guard import Guard
 from qioi.controller.other_lever import NO_OTHER_LEVER, OtherLever
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.errors import CgroupError
-from qioi.kubernetes.actuators import Means, Offer, choose
+from qioi.kubernetes.actuators import Means, Offer, choose, story
 from qioi.kubernetes.cluster import Cluster, View
 from qioi.kubernetes.events import Teller
 from qioi.kubernetes.pod_requests import PodRequests
@@ -171,7 +171,7 @@ class ClusterRoster(Roster):
         }
         serves = {one.name: one.channels for one in self._view.components}
         prefix = DRY_RUN if snapshot.dry_run else NO_RIGHT if self._is_powerless() else ""
-        actuator = f"{prefix}{self._actuator()}"
+        actuator = f"{prefix}{story(self._offers)}"
         for judged in self._view.judged:
             channel = channels.get(judged.key) if judged.accepted else None
             rows = tuple(

@@ -38,15 +38,15 @@ class ToldCluster(Cluster):
 class Site:
     """One node; ``now`` is the monotonic time, and ``WALL + now`` the wall clock's."""
 
-    def __init__(self, folder: Path, node: str = "n1") -> None:
+    def __init__(
+        self, folder: Path, node: str = "n1", offers: tuple[Offer, ...] = (Offer(Means.FILES, True, "cpu.shares"),)
+    ) -> None:
         api = Api(Access("http://127.0.0.1:9"))
         self.node, self.logs = node, folder / f"logs-of-{node}"
         self.cluster = ToldCluster(api, node, folder, str(self.logs))
         self.channels = ClusterChannels(self.cluster.reports)
         self.reporter = Reporter(api, node)
-        self.roster = ClusterRoster(
-            self.cluster, self.channels, self.reporter, (Offer(Means.FILES, True, "cpu.shares"),)
-        )
+        self.roster = ClusterRoster(self.cluster, self.channels, self.reporter, offers)
         self.blocks = 0
         self.dry_run = False
 

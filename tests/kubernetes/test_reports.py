@@ -49,6 +49,11 @@ def said(one: Sight, at: float = 0.0) -> Said:
     return Said(body(one, WALL), one.rows, at)
 
 
+def test_a_long_reason_for_a_means_is_cut() -> None:
+    one = dataclasses.replace(sight(), actuator="x" * 5000)
+    assert len(body(one, WALL)["status"]["nodes"][0]["actuator"]) == 1024
+
+
 def test_the_first_word() -> None:
     status = body(sight(), WALL)["status"]
     assert status["throughput"] == 100.0
