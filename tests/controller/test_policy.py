@@ -143,6 +143,18 @@ def test_forgotten_laws_begin_anew() -> None:
     assert (held.shares, anew.shares) == (5120, 1024)
 
 
+@pytest.mark.parametrize(("taken_up", "shares"), [(False, 5120), (True, 1024)])
+def test_laws_of_a_component_that_is_taken_up_begin_anew(taken_up: bool, shares: int) -> None:
+    controller = Controller({"red": PROPORTIONAL["red"]})
+    one = component("a", Role.PEER, "red")
+    decide(controller, one, red=0)
+    force = InForce(1024, 1024, Placement((one.cgroup,), ""), taken_up=taken_up)
+    owed, channels = {"red": Threshold(100.0, "configuration")}, {"red": ChannelReading("red", 100.0, 0.1)}
+    period = Period(1.0, (one,), channels, owed=owed, forces={"a": force})
+    (want,) = controller.decide_all(period, Findings({}, {}))
+    assert want.decision.shares == shares
+
+
 def test_bounds_and_default_come_from_the_share_found_unless_given() -> None:
     found = Policy("red", "proportional", 100.0).start(512)
     assert isinstance(found, Proportional)
