@@ -263,7 +263,9 @@ func (n *Node) submit(p consensus.Proposal) {
 			p.Settle(nil)
 		} else {
 			for _, r := range n.take(bft.Submit{Tx: p.Tx}).Refused {
-				p.Settle(refusal(r.Reason))
+				if r.Tx == digest { // a step may refuse others that wait, too
+					p.Settle(refusal(r.Reason))
+				}
 			}
 		}
 		if taken == batched {

@@ -1,0 +1,53 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
+
+// refusing is a core that refuses the same transactions in every step.
+type refusing struct {
+	bft.Core
+	refused []bft.Refusal
+}
+
+func (c refusing) Step(bft.Time, bft.Input) bft.Effects { return bft.Effects{Refused: c.refused} }
+
+// refusals keeps which transactions' clients a replica has answered.
+type refusals struct {
+	consensus.Host
+	txs [][32]byte
+}
+
+func (r *refusals) Refuse(tx [32]byte, _ error) { r.txs = append(r.txs, tx) }
+
+// TestARefusalAnswersItsOwnClients: a step also refuses what waits from before and no longer holds.
+func TestARefusalAnswersItsOwnClients(t *testing.T) {
+	tx, other := []byte("tx"), bft.TxDigest([]byte("other"))
+	for name, of := range map[string]struct {
+		refused bft.Refusal
+		settled []error
+		told    [][32]byte
+	}{
+		"its own":   {bft.Refusal{Tx: bft.TxDigest(tx), Reason: bft.ErrOverload}, []error{consensus.ErrOverload}, nil},
+		"another's": {bft.Refusal{Tx: other, Reason: bft.ErrOutdated}, nil, [][32]byte{other}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := &refusals{}
+			n := &Node{
+				host: host, core: refusing{refused: []bft.Refusal{of.refused}}, compactAt: 1,
+				intake: consensus.NewIntake(), oracle: newOracle(consensus.Settings{}, host), disk: newQueue[bft.Effects](),
+			}
+			var settled []error
+			p := consensus.Proposal{Tx: tx, Settle: func(err error) { settled = append(settled, err) }}
+			assert.NoError(t, n.Submit(p))
+			n.submit(<-n.intake.C())
+			assert.Equal(t, of.settled, settled)
+			assert.Equal(t, of.told, host.txs)
+		})
+	}
+}
