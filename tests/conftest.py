@@ -27,7 +27,7 @@ os.environ["QIOI_HOST_LOCK"] = ""
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, lambda *_: None)  # the tests themselves go on; exec(2) resets it for what they start
 
 # A run that is ended, as by timeout(1), takes down what it has started, as one that is interrupted does.
 signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -86,11 +86,11 @@ def test_what_was_seen_before_an_engine_stops_answering_stays(engine: Engine) ->
     assert not found.complete
 
 
-@pytest.mark.usefixtures("impatient")
 def test_a_stuck_container_is_no_reason_not_to_start(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qioi.daemon.discoveries.ENGINE_PATIENCE", 0.9)
+    # The container answers later than the daemon has patience for at its start.
+    monkeypatch.setattr("qioi.discovery.docker.Engine", lambda socket, kind: engine_client.Engine(socket, 60, kind))
     engine.silent = {"broken"}
     config = tmp_path / "qioi.yaml"
     config.write_text(
