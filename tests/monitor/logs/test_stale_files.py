@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from descriptors import open_files
+from followed_log import append
 
 from qioi.monitor import FileTail
 
@@ -50,18 +51,6 @@ def stale(monkeypatch: pytest.MonkeyPatch) -> Stale:
         inodes.add((found.st_dev, found.st_ino))
 
     return make
-
-
-def append(path: Path, text: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(text)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    path = tmp_path / "peer.log"
-    path.write_bytes(b"before\n")
-    return path
 
 
 def test_it_is_a_problem_until_the_name_is_another_files(log: Path, stale: Stale) -> None:

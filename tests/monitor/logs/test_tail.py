@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from descriptors import open_files
+from followed_log import append
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,18 +21,6 @@ from qioi.monitor.logs.line_cutter import LineCutter
 def lines_of(blocks: list[bytes]) -> list[bytes]:
     assert all(block.endswith(b"\n") for block in blocks)
     return b"".join(blocks).splitlines()
-
-
-def append(path: Path, text: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(text)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    path = tmp_path / "peer.log"
-    path.write_bytes(b"before\n")
-    return path
 
 
 def test_starts_at_the_end_and_hands_out_each_line_once(log: Path) -> None:
