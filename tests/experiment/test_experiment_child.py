@@ -16,6 +16,8 @@ from qioi.experiment import child
 from qioi.experiment.replicas import run
 from qioi.processes.errors import LabError
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 #: It takes longer to clean up than Python leaves a child whose parent is interrupted.
 CLEANS_UP = """
