@@ -32,16 +32,22 @@ func (h *hanging) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error 
 	return nil
 }
 
-// TestCatchingUpLeavesAnOrdererThatSendsNothing for another one.
-func TestCatchingUpLeavesAnOrdererThatSendsNothing(t *testing.T) {
+// clusterWith has so many blocks at its first orderer. The second, which has them too, has ended, and the third has none.
+func clusterWith(t *testing.T, blocks int) *testCluster {
 	c := newCluster(t, func(o *setup.Options) { o.Mode, o.MaxMessageCount = "block", 1 })
 	c.start(0)
 	stop := c.start(1)
-	const blocks = 30
 	for i := range blocks {
 		c.orderAt(0, fmt.Sprint("tx", i))
 	}
 	stop()
+	return c
+}
+
+// TestCatchingUpLeavesAnOrdererThatSendsNothing for another one.
+func TestCatchingUpLeavesAnOrdererThatSendsNothing(t *testing.T) {
+	const blocks = 30
+	c := clusterWith(t, blocks)
 	h := &hanging{}
 	c.impersonate(1, h)
 
@@ -84,14 +90,8 @@ func (s *trickling) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) erro
 
 // TestCatchingUpLeavesAnOrdererThatTrickles its blocks: the next one goes on from there.
 func TestCatchingUpLeavesAnOrdererThatTrickles(t *testing.T) {
-	c := newCluster(t, func(o *setup.Options) { o.Mode, o.MaxMessageCount = "block", 1 })
-	c.start(0)
-	stop := c.start(1)
 	const blocks = 20
-	for i := range blocks {
-		c.orderAt(0, fmt.Sprint("tx", i))
-	}
-	stop()
+	c := clusterWith(t, blocks)
 	c.impersonate(1, &trickling{c: c})
 
 	node := c.open(2)
