@@ -222,7 +222,7 @@ def main_container(labels: Mapping[str, str], role: Role | None, names: list[str
 
 
 def told_container(one: Object) -> str | None:
-    """Name the container that is a pod's component, or was before its labels changed; ``None`` if nothing tells."""
+    """Name a pod's main container, also where the labels that named it are gone; ``None`` if nothing else names it."""
     labels, declared = one["metadata"].get("labels") or {}, one.get("spec", {}).get("containers", [])
     role, names = role_of(labels, declared)[0], [str(c["name"]) for c in declared]
     told = role is not None or labels.get(CONTAINER_LABEL) in names or len(names) == 1

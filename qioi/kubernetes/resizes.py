@@ -31,7 +31,7 @@ class Do(StrEnum):
     RESIZE = "resize"
     ERASE = "erase"  # the request is restored: remove the annotation
     GIVE_UP = "give up"  # somebody else changed the request: remove the annotation, leave the request alone
-    FORGET = "forget"  # the pod is gone: one that only is no component any more is restored
+    FORGET = "forget"  # the pod is gone; a pod that is a component no longer is restored
 
 
 @dataclass(frozen=True, slots=True)

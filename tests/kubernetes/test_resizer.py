@@ -357,7 +357,7 @@ def test_of_a_pod_that_is_no_component_any_more_the_request_comes_back(
     until(lambda: site.seen("peer0") is None, "it is no component")
     site.resizer.keep_only(set())  # as in each period
     until(lambda: (site.request(), site.original()) == ("100m", None), "it is back")
-    until(lambda: not site.journal.exists(), "nothing of ours is left")
+    until(lambda: not site.journal.exists(), "the journal is removed")
 
 
 def test_the_end_puts_back_what_is_no_component_any_more(site: Site) -> None:
