@@ -101,6 +101,7 @@ def test_recovered_is_when_two_seconds_together_have_enough() -> None:
     assert recovery(throughput, 0.0, 3.0, 490.0) is None
 
 
+@pytest.mark.slow
 def test_what_runs_outside_of_the_lab_is_told_by_whole_seconds() -> None:
     begun = time.monotonic()
     others = Others(lambda: 0.0)

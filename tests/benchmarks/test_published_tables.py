@@ -80,6 +80,7 @@ def test_growth_is_told_by_ratios_and_an_exponent_of_each_repeat(tmp_path: Path)
     assert found["threads-16"].values["cpu_exponent"] == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [DAEMON, LEDGER, LENGTH, KUBERNETES], ids=["daemon", "ledger", "length", "kubernetes"])
 def test_curves_show_each_kind_of_growth_with_its_exponent(of: Growth, tmp_path: Path) -> None:
     costs = {size: {cost.field: int(size) / cost.unit for cost in of.costs} for size in ("4", "16", "64")}

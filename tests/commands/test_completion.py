@@ -109,6 +109,7 @@ def test_zsh_completes_at_its_prompt(site: Site, installed: bool) -> None:
         os.close(controller)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_installing_puts_the_same_script_where_the_shell_looks(site: Site, shell: str) -> None:
     environment = command_file(site)

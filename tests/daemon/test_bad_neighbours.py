@@ -60,6 +60,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qioi.discovery.docker.container_group", lambda pid, container, version: f"docker/{container}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_a_container_that_is_stuck_in_its_engine_hides_no_other_and_stays_as_it_was(engine: Engine) -> None:
     engine.silent = {"broken"}
@@ -75,6 +76,7 @@ def test_a_container_that_is_stuck_in_its_engine_hides_no_other_and_stays_as_it_
     assert second.components == first.components
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_what_was_seen_before_an_engine_stops_answering_stays(engine: Engine) -> None:
     engine.silent = {"stuck", "_ping"}
@@ -86,6 +88,7 @@ def test_what_was_seen_before_an_engine_stops_answering_stays(engine: Engine) ->
     assert not found.complete
 
 
+@pytest.mark.slow
 def test_a_stuck_container_is_no_reason_not_to_start(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def come_and_go(site: ToySite, number: int) -> None:
     site.run(1)
 
 
+@pytest.mark.slow
 def test_components_that_come_and_go_leave_nothing_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "qioi")  # what is logged is kept, by pytest
     site = ToySite(tmp_path, [peer("stays", "docker/p")], channels={"red": {"threshold": 100}})

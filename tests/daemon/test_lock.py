@@ -107,6 +107,7 @@ def test_a_second_daemon_is_refused_whatever_its_state_folder(site: Site, monkey
     assert int(share.read_text()) == 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", ["state_dir", "metrics", "socket"])
 def test_a_dry_run_beside_a_daemon_needs_places_of_its_own(site: Site, shared: str) -> None:
     site.component("peer0")

@@ -60,6 +60,7 @@ def test_a_program_that_is_missing_is_said_before_anything_starts() -> None:
         require(NeighbourSpec(programs=1, command="nosuch-program --fast"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [{"programs": 2, "command": BUSY}, {"sysbench": 2}], ids=["program", "sysbench"])
 def test_in_bouts_all_are_stopped_and_go_on_by_turns(tree: Tree, tmp_path: Path, kind: dict[str, object]) -> None:
     neighbours = make_neighbours(NeighbourSpec.model_validate({**kind, "bouts": 0.2}), tree, tmp_path)

@@ -19,6 +19,8 @@ from qioi.experiment.page import write_report
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.store import Store
 
+pytestmark = pytest.mark.slow  # each draws a report with all of its pictures
+
 
 class Page(HTMLParser):
     """Gathers what a page refers to, and what it says."""

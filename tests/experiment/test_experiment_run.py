@@ -108,6 +108,7 @@ def test_every_experiment_runs(started: list[Running], base_port: int, tmp_path:
     run_side_by_side(names, started, base_port, tmp_path)
 
 
+@pytest.mark.slow
 def test_replicas_without_a_ledger_are_measured(started: list[Running], base_port: int, tmp_path: Path) -> None:
     run_side_by_side(REPLICAS, started, base_port, tmp_path)
 

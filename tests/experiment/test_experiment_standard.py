@@ -121,6 +121,7 @@ def test_an_excerpt_has_every_value_and_the_page_but_no_samples(run: Path, tmp_p
     assert not list(page.parent.rglob("samples.csv"))
 
 
+@pytest.mark.slow
 def test_an_excerpt_replaces_the_one_before_and_nothing_else(run: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     write_excerpt(run, kept)
@@ -134,6 +135,7 @@ def test_an_excerpt_replaces_the_one_before_and_nothing_else(run: Path, tmp_path
     assert (tmp_path / "work" / "file").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_an_excerpt_that_is_too_large_is_refused_and_leaves_the_one_before(run: Path, tmp_path: Path) -> None:
     before = write_excerpt(run, tmp_path / "kept").read_text()
     with pytest.raises(LabError, match=r"would take 0\.\d MB: at most 0\.01 MB are accepted"):

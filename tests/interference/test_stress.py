@@ -15,6 +15,7 @@ from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["memory", "io"])
 def test_it_works_in_a_group_of_its_own_and_says_what_it_did(tree: Tree, tmp_path: Path, kind: Kind) -> None:
     assert shutil.which("stress-ng"), "stress-ng is not installed: `apt-get install stress-ng` brings it"

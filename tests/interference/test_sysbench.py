@@ -15,6 +15,7 @@ from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
 
 
+@pytest.mark.slow
 def test_two_instances_report_from_groups_of_their_own(tree: Tree, tmp_path: Path) -> None:
     with Sysbench(tree, 2, tmp_path) as sysbench:
         assert [group.shares() for group in sysbench.groups] == [1024, 1024]
@@ -31,6 +32,7 @@ def test_two_instances_report_from_groups_of_their_own(tree: Tree, tmp_path: Pat
     assert sysbench.reports()
 
 
+@pytest.mark.slow
 def test_one_that_was_killed_is_noticed(tree: Tree, tmp_path: Path) -> None:
     with Sysbench(tree, 1, tmp_path) as sysbench:
         until(lambda: sysbench.groups[0].pids() and sysbench.reports())

@@ -39,6 +39,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.slow
 def test_every_node_serves_from_a_group_of_its_own(lab: Lab, base_port: int) -> None:
     network = lab.up(LabOptions(base_port=base_port))
     assert [len(network.named(role)) for role in (Role.PEER, Role.ORDERER, Role.CHAINCODE)] == [4, 3, 4]
@@ -98,6 +99,7 @@ def test_a_node_that_fails_shows_its_log_and_takes_all_down(
     assert gone(lab)
 
 
+@pytest.mark.slow
 def test_a_node_that_never_serves_is_named(
     lab: Lab, base_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +162,7 @@ def test_down_finds_the_processes_of_a_lab_whose_folder_is_gone(lab: Lab, base_p
     assert gone(lab)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_up_leaves_nothing(lab: Lab, base_port: int, number: signal.Signals) -> None:
     process = start_up(lab, base_port)
@@ -179,6 +182,7 @@ def test_after_a_killed_up_both_down_and_up_work(lab: Lab, base_port: int) -> No
     assert gone(lab)
 
 
+@pytest.mark.slow
 def test_two_commands_at_once_do_not_mix(lab: Lab, base_port: int) -> None:
     process = start_up(lab, base_port)
     process.send_signal(signal.SIGSTOP)
@@ -209,6 +213,7 @@ def test_the_command_line_walks_through_a_whole_life(lab: Lab, base_port: int) -
     assert "nothing to do" in run("down", *where)[1]
 
 
+@pytest.mark.slow
 def test_the_load_client_has_a_group_and_a_high_share(lab: Lab, base_port: int, tmp_path: Path) -> None:
     lab.up(small(base_port))
     committed = tmp_path / "committed"

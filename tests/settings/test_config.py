@@ -322,6 +322,7 @@ def places(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 EXAMPLE = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "systemd" / "qioi.example.yaml").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [{"a": {"b": []}}, [[]], {1: 2}, "\0", 1e999, date(2026, 1, 1), b"x", {"a": {1}}])
 @pytest.mark.parametrize("place", list(places(EXAMPLE)), ids=lambda place: ".".join(map(str, place)))
 def test_no_key_takes_just_anything(tmp_path: Path, place: tuple[Any, ...], value: object) -> None:

@@ -39,6 +39,7 @@ def serving() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "status"]
 
 
+@pytest.mark.slow
 def test_a_server_that_nobody_asks_sleeps_and_one_that_is_closed_ends(tmp_path: Path) -> None:
     service = serve_unix(tmp_path / "sock", {"GET /status": ("application/json", lambda _: b'{"period": 1}')})
     until(lambda: len(serving()) == 1)

@@ -79,6 +79,7 @@ def test_thirty_clients_that_ask_and_do_not_read_do_not_delay_the_health_check(s
         assert is_healthy(service)
 
 
+@pytest.mark.slow
 def test_more_clients_than_there_is_room_for_do_not_keep_the_health_check_out(service: Service) -> None:
     with ExitStack() as stack:
         clients = [stack.enter_context(connect(service)) for _ in range(3 * CONNECTIONS)]

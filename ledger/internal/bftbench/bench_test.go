@@ -73,6 +73,9 @@ func sound(t *testing.T, found *Result) {
 }
 
 func TestReplicasAnswerInEverySetting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	settings := map[string]func(*plan.Run){
 		"the worker does everything": func(r *plan.Run) { r.Stages = plan.Stages{} },
 		"no output threads":          func(r *plan.Run) { r.Stages.Output = 0 },

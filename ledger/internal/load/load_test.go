@@ -62,6 +62,9 @@ func TestOpenLoopChargesAStallToTheLedger(t *testing.T) {
 }
 
 func TestOpenLoopSaysWhatItCouldNotSend(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	g := &fakeGateway{delay: func() time.Duration { return 2500 * time.Millisecond }}
 	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--rate", "20", "--max-in-flight", "1",
 		"--warmup", "0s", "--duration", "2s")

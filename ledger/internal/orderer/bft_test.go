@@ -37,6 +37,9 @@ func agreeingBy(consenter string, orderers int) func(*setup.Options) {
 
 // TestReplicasSealTheSameBlocks: whichever orderer a client asks, and each block carries the signatures of a quorum.
 func TestReplicasSealTheSameBlocks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, mode := range []string{"block", "stream"} {
 		for _, group := range []struct {
 			consenter string
@@ -170,6 +173,9 @@ func TestABlockNeedsAQuorum(t *testing.T) {
 // TestReplicasGoOnWithoutTheirLeader: killed, or frozen. None of what clients were told is lost, and the one that was
 // away has the same blocks in the end.
 func TestReplicasGoOnWithoutTheirLeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, consenter := range []string{"bft", "zyzzyva"} {
 		t.Run(consenter, func(t *testing.T) { goOnWithoutLeader(t, consenter) })
 	}
@@ -193,6 +199,9 @@ func TestAReplicaThatHearsNobodySaysSo(t *testing.T) {
 
 // TestWhatWaitsOutlivesTheLeader: a client need not send it again. One that does is answered too.
 func TestWhatWaitsOutlivesTheLeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, consenter := range []string{"bft", "zyzzyva"} {
 		t.Run(consenter, func(t *testing.T) {
 			c := newCluster(t, agreeingBy(consenter, 4))

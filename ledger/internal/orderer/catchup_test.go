@@ -46,6 +46,9 @@ func clusterWith(t *testing.T, blocks int) *testCluster {
 
 // TestCatchingUpLeavesAnOrdererThatSendsNothing for another one.
 func TestCatchingUpLeavesAnOrdererThatSendsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const blocks = 30
 	c := clusterWith(t, blocks)
 	h := &hanging{}
@@ -90,6 +93,9 @@ func (s *trickling) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) erro
 
 // TestCatchingUpLeavesAnOrdererThatTrickles its blocks: the next one goes on from there.
 func TestCatchingUpLeavesAnOrdererThatTrickles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const blocks = 20
 	c := clusterWith(t, blocks)
 	c.impersonate(1, &trickling{c: c})

@@ -60,6 +60,9 @@ func (k *compacting) stable(t *testing.T, id uint64) (seq uint64, records int) {
 
 // TestALogOfVotesThatIsBegunAnewHasAllOfThem: a replica is where it was after a restart, in the view that it was in.
 func TestALogOfVotesThatIsBegunAnewHasAllOfThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, test := range []struct {
 		consenter, consensusType string
 		protocol                 func(consensus.Settings) replica.Protocol

@@ -105,6 +105,9 @@ func TestKafkaOrdersForAllAlike(t *testing.T) {
 // TestKafkaEndedOrderersGoOnExactly ends every orderer in the middle of a block, by turns: some have all
 // of it on disk, and some nothing.
 func TestKafkaEndedOrderersGoOnExactly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	c, _ := newKafkaCluster(t, func(o *setup.Options) { o.VirtualBlockTxs, o.VirtualBlockInterval = 7, time.Hour })
 	var ends []func(os.Signal)
 	for i := range 3 {

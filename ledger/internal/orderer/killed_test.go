@@ -106,6 +106,9 @@ func level(t *testing.T, c *testCluster) (end string) {
 }
 
 func TestKilledOrderersLoseNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	c := newCluster(t, func(o *setup.Options) { o.VirtualBlockTxs, o.SnapshotBytes = 7, 64<<10 })
 	end := make([]func(os.Signal), 3)
 	for i := range 3 {
@@ -136,6 +139,9 @@ func TestKilledOrderersLoseNothing(t *testing.T) {
 }
 
 func TestAnOrdererThatWasAwayCatchesUpFromASnapshot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	c := newCluster(t, func(o *setup.Options) { o.VirtualBlockTxs, o.SnapshotBytes = 10, 32<<10 })
 	end := make([]func(os.Signal), 3)
 	for i := range 3 {

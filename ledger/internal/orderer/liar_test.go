@@ -106,6 +106,9 @@ func (l *lyingCore) Step(now bft.Time, in bft.Input) bft.Effects {
 // TestOneOfFourLies: real processes, of which one equivocates, withholds, forges, repeats, floods and asks for ever new
 // views. The others order what clients give them, and have the same blocks; the liar is killed and lies again.
 func TestOneOfFourLies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for liar := range 2 { // the leader of the first view, and of the second
 		t.Run(fmt.Sprintf("orderer %d", liar+1), func(t *testing.T) {
 			c := newCluster(t, bftOf(4))

@@ -59,6 +59,9 @@ func (c *testCluster) spawnSequencer(i int) (end func(os.Signal)) {
 
 // TestTheSequencerOrdersForAllAlike, while it and its facades are killed by turns in the middle of blocks.
 func TestTheSequencerOrdersForAllAlike(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for mode, change := range map[string]func(*setup.Options){
 		"stream":  func(o *setup.Options) { o.VirtualBlockTxs = 4 },
 		"block":   func(o *setup.Options) { o.Mode, o.MaxMessageCount, o.BatchTimeout = "block", 4, 100*time.Millisecond },

@@ -73,6 +73,9 @@ func serve(t *testing.T) (*frozen, *grpc.ClientConn) {
 func always() bool { return true }
 
 func TestAFrozenNodeIsNoticed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	node, conn := serve(t)
 	var w probe.Watch
 	ended := make(chan error, 1)
@@ -87,6 +90,9 @@ func TestAFrozenNodeIsNoticed(t *testing.T) {
 }
 
 func TestSilenceIsNoMatterWhereNothingIsExpected(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	node, conn := serve(t)
 	node.freeze(true)
 	ctx, cancel := context.WithCancel(context.Background())

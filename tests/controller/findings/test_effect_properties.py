@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_trial import LOOK, MOST, REST, WHOLE, Site, World
@@ -16,6 +17,7 @@ DEMANDS = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=4).map(tuple)
 WORLDS = st.builds(World, REAL_TIMES, st.sampled_from([0, 256, 1024, 4096, 16_384, 65_536, 262_144]), DEMANDS)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(WORLDS, st.booleans())
 def test_who_is_helped_has_less_for_no_longer_than_a_trial(world: World, known: bool) -> None:

@@ -202,6 +202,7 @@ def test_less_time_for_less_work_is_no_gain() -> None:
     assert host.trial.verdict is False
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

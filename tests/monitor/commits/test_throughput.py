@@ -184,6 +184,7 @@ def test_a_window_of_nothing_is_refused() -> None:
         Throughput(window=0)
 
 
+@pytest.mark.slow
 def test_a_flood_is_bounded_in_memory_and_keeps_its_sum() -> None:
     meter = Throughput()
     for block in range(120_000):

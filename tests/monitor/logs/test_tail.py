@@ -243,6 +243,7 @@ def copy_and_truncate(log: Path) -> None:
     os.truncate(log, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rotate", [rename_on, copy_and_truncate])
 @given(st.lists(st.sampled_from(["line", "half", "rotate", "look", "many"]), max_size=40))
 def test_no_sequence_of_events_loses_or_repeats_a_line(

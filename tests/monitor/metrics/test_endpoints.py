@@ -110,6 +110,7 @@ def test_numbers_without_end_do_not_end_the_loop() -> None:
         assert metered.states()[0].commits == 0
 
 
+@pytest.mark.slow
 def test_who_dribbles_is_hung_up_on_and_that_is_said() -> None:
     ended = threading.Event()
 

@@ -301,6 +301,7 @@ def test_tracefs_mounted_by_somebody_else_meanwhile_is_no_error(tmp_path: Path) 
     assert "sched_switch" in done.stdout.split(), done.stderr
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.component("peer0")
     here = f"a={site.parent}/peer0"

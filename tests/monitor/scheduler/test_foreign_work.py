@@ -99,6 +99,7 @@ def test_what_short_lived_processes_of_a_component_use_is_its_own(site: Site) ->
     assert reading.cores == pytest.approx(reading.used / reading.interval)
 
 
+@pytest.mark.slow
 def test_two_that_are_pinned_beside_a_pinned_component_are_all_of_its_neighbours(site: Site) -> None:
     """On a host of many CPUs they are a few per cent of it: where the component can run there is nothing else."""
     component = site.component()
@@ -149,6 +150,7 @@ def named(site: Site, component: Component, path: str) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_the_groups_that_take_the_most_are_named(site: Site) -> None:
     component = site.component()
     site.run("peer")
@@ -160,6 +162,7 @@ def test_the_groups_that_take_the_most_are_named(site: Site) -> None:
     assert all(cores <= (os.cpu_count() or 1) for cores in found.values())
 
 
+@pytest.mark.slow
 def test_processes_in_a_group_above_components_go_by_its_name(site: Site) -> None:
     if site.hierarchy.version == 2:
         pytest.skip("cgroup v2 has no processes in a group that has groups below it")
@@ -168,6 +171,7 @@ def test_processes_in_a_group_above_components_go_by_its_name(site: Site) -> Non
     assert named(site, component, site.path("."))[site.path(".")] >= LEAST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code", ["import os\nos.nice(19)\n", "import os\nos.sched_setscheduler(0,os.SCHED_IDLE,os.sched_param(0))\n"]
 )
@@ -183,6 +187,7 @@ def test_a_nice_neighbour_in_a_group_of_its_own_takes_as_much_as_any(site: Site,
     assert soaker > 0.5 * peer
 
 
+@pytest.mark.slow
 def test_a_group_that_leaves_room_is_no_foreign_work(site: Site) -> None:
     component = site.component()
     soaker = site.run("soaker")

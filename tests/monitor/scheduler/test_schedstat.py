@@ -61,6 +61,7 @@ def asleep(process: subprocess.Popen[bytes], where: str) -> int:
     return sum(where in file.read_text() for file in Path(f"/proc/{process.pid}/task").glob("*/wchan"))
 
 
+@pytest.mark.slow
 def test_two_busy_groups_on_one_cpu_wait_for_each_other(groups: Groups, reader: SchedstatReader) -> None:
     group, rival = groups.make(), groups.make()
     process = groups.run(group, BUSY)
@@ -83,6 +84,7 @@ def test_two_busy_groups_on_one_cpu_wait_for_each_other(groups: Groups, reader: 
     reader.close()
 
 
+@pytest.mark.slow
 def test_a_reading_that_comes_late_counts_in_full(groups: Groups, reader: SchedstatReader) -> None:
     # The reader itself may wait for a CPU between the instant that it is told and its reading: no thread is then new.
     group = groups.make()
@@ -124,6 +126,7 @@ def test_threads_that_come_are_counted_and_those_that_go_are_dropped(groups: Gro
     reader.close()
 
 
+@pytest.mark.slow
 def test_what_a_thread_did_before_it_came_into_the_group_does_not_count(
     groups: Groups, reader: SchedstatReader
 ) -> None:
@@ -220,6 +223,7 @@ def test_a_thread_that_uses_little_in_each_period_is_found_by_the_sum_of_it(grou
     reader.close()
 
 
+@pytest.mark.slow
 def test_what_a_thread_did_before_the_interval_is_not_all_of_this_interval(
     groups: Groups, reader: SchedstatReader
 ) -> None:

@@ -317,6 +317,9 @@ func (u *unnamed) Bundle() *channelconfig.Bundle {
 
 // TestNoOrdererIsNamed: the peer has other channels, and goes on.
 func TestNoOrdererIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	o := &orderer{t: t, serve: 100}
 	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{listen(t, o)}})
 	ids, items := order(w, 1)

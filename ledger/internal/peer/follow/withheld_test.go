@@ -85,6 +85,9 @@ func hears(t *testing.T, w *peertest.World, ids []string, patience time.Duration
 
 // TestAnOrdererThatWithholdsIsLeft, and not followed again when the others name it as the leader. It answers all probes.
 func TestAnOrdererThatWithholdsIsLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for name, c := range map[string]struct {
 		gives    int  // items of block 1
 		asked    bool // the honest one says what it has sealed

@@ -217,6 +217,9 @@ func TestThePolicyOfEveryChaincodeTouchedCounts(t *testing.T) {
 }
 
 func TestEndorsementHasALimitOfTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const first = "DeadlineExceeded: endorsement timeout expired while collecting first endorsement"
 	var f *fixture
 	for limit := time.Second; ; limit *= 2 { // the own peer needs less, on a host however slow

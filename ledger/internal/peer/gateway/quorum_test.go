@@ -122,6 +122,9 @@ func TestTheLeaderIsAskedFirstWhereAllNameIt(t *testing.T) {
 
 // TestTooManySilentIsNoSuccess: the client's own time ends it.
 func TestTooManySilentIsNoSuccess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	f := startLiars(t)
 	for _, o := range f.orderers[1:] {
 		o.silent()

@@ -181,6 +181,9 @@ func TestWhatABrokenStreamLeftOpenIsTakenToTheNext(t *testing.T) {
 }
 
 func TestASilentOrdererIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	f := start(t, func(c *gateway.Config) { c.BroadcastTimeout = 2 * time.Second })
 	f.orderers[0].serve = func(st ordererpb.AtomicBroadcast_BroadcastServer) error {
 		<-st.Context().Done()
