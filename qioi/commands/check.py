@@ -90,7 +90,7 @@ def meaning(config: Config, hierarchy: Hierarchy, problems: list[str]) -> dict[s
     if config.kubernetes is not None:
         facts |= cluster_facts(config.kubernetes, hierarchy, problems)
     elif config.discovers and not problems:
-        facts |= found_facts(config, hierarchy)
+        facts |= found_facts(config, hierarchy, problems)
     return facts
 
 
@@ -207,12 +207,13 @@ def config_facts(config: Config) -> dict[str, Any]:
     return facts
 
 
-def found_facts(config: Config, hierarchy: Hierarchy) -> dict[str, Any]:
-    """Say what would be found now. What cannot be found yet is no reason not to start."""
+def found_facts(config: Config, hierarchy: Hierarchy, problems: list[str]) -> dict[str, Any]:
+    """Say what would be found now. What cannot be found yet is no reason not to start; an engine that has to be is."""
     try:
         found = look(config, hierarchy, PATIENCE)
     except UnwatchableError as error:
-        return {"found": str(error)}
+        problems.append(str(error))
+        return {}
     names = few((f"{one.name} ({one.role.value}) at {one.cgroup}" for one in found.components), NAMED)
     return {"found": names or "nothing yet"} | {f"found, {about}": text for about, text in found.problems.items()}
 
