@@ -68,8 +68,13 @@ class ToldFiles:
             log.warning("%s: %s: it stays, and is looked at again at the next start", self._file(owner), error.strerror)
 
     def any(self) -> bool:
-        """Whether anything is to be looked at."""
-        return self.folder.is_dir() and any(self.folder.iterdir())
+        """Whether anything is to be looked at; what may not be looked into counts."""
+        try:
+            return any(self.folder.iterdir())
+        except PermissionError:
+            return True
+        except OSError:
+            return False
 
     def load(self) -> tuple[list[Entry], list[str]]:
         """Read all, before anything is told: damaged ones are set aside, and named in the second list, one line each.

@@ -16,6 +16,7 @@ from running import Site, end
 
 from qioi.commands.check import config_facts, obstacles
 from qioi.daemon.site import absent, means
+from qioi.discovery.told import ToldFiles
 from qioi.settings.config import load_config
 
 #: Throughput is known after a window of 6 s, so most of these take that long.
@@ -90,6 +91,16 @@ def test_check_names_what_is_wrong_with_the_file_and_with_the_host_at_once(site:
     assert "cpu.idle: " in done.stdout
 
 
+def test_check_names_the_engine_without_which_the_daemon_does_not_start(site: Site) -> None:
+    nowhere = {"socket": str(site.folder / "docker.sock")}
+    site.changes = {"components": [], "docker": nowhere, "actuator": "docker"}
+    refused = site.qioi("check", "-c", str(site.config()))
+    assert refused.returncode == 1
+    assert "actuator docker: " in refused.stderr
+    site.changes = {"components": [], "docker": nowhere}
+    assert site.qioi("check", "-c", str(site.config())).returncode == 0
+
+
 def test_check_names_a_metrics_address_that_can_be_opened(site: Site) -> None:
     site.component("peer0")
     site.changes = {"metrics": {"listen": "::1", "port": 9464}}
@@ -118,3 +129,17 @@ def test_restore_where_nothing_ever_ran(site: Site) -> None:
     done = site.qioi("restore", "--state-dir", str(site.folder / "never"))
     assert done.returncode == 0
     assert "nothing is to be restored" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_restore_by_somebody_who_may_not_look_whether_there_is_anything(site: Site) -> None:
+    """After a boot the state folder is gone, and the records are root's."""
+    records = site.folder / "hidden"
+    records.mkdir(mode=0o700)
+    (records / "records").mkdir()
+    os.setresuid(65534, 65534, 0)
+    try:
+        assert ToldFiles(records).any()
+    finally:
+        os.setresuid(0, 0, 0)
+    assert not ToldFiles(records).any()
