@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from qioi.commands.failing import fail
 from qioi.commands.options import places
 from qioi.settings.documents import ConfigError
 from qioi.show.http import UnreachableError, get_json
@@ -38,8 +39,11 @@ def command(context: click.Context, shell: str, install: bool) -> None:
         click.echo(text)
         return
     file = Path.home() / PLACES[shell]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text + "\n")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n")
+    except OSError as error:
+        fail(f"{file}: {error.strerror}")
     click.echo(f"written: {file}; new shells have it")
     if shell == "zsh":
         click.echo("zsh looks there if ~/.zshrc says, before compinit: fpath+=~/.zfunc")

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from qioi.commands.lab import one_line_errors, runtime_option
+from qioi.commands.lab import runtime_option
+from qioi.commands.lab_errors import one_line_errors
 from qioi.lab.demo import (
     DURATION,
     MODE,

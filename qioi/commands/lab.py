@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,15 +14,15 @@ from rich.console import Console
 from rich.table import Table
 
 from qioi.commands.lab_caliper import command as caliper
+from qioi.commands.lab_errors import one_line_errors
 from qioi.lab.containers import ContainerRun, Containers
 from qioi.lab.engine import LabEngine
 from qioi.lab.kubernetes_secrets import as_yaml, network_secrets
 from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, Lab, NodeStatus
 from qioi.lab.options import RUNTIMES, LabOptions, Runtime
-from qioi.lab.signals import ending_signals_interrupt, uninterrupted
+from qioi.lab.signals import uninterrupted
 from qioi.lab.site import PATIENCE
 from qioi.lab.systems import SYSTEMS
-from qioi.processes.errors import LabError
 
 directory_option = click.option(
     "--dir",
@@ -43,24 +42,6 @@ runtime_option = click.option(
 )
 #: Flags of `qioi-ledger load` that name files it writes.
 FILE_FLAGS = ("--json", "--record", "--timeseries")
-
-
-@contextlib.contextmanager
-def one_line_errors(*folders: Path) -> Iterator[None]:
-    """Turn the lab's and the system's errors into the command's, and let every ending signal unwind.
-
-    ``folders`` are where files go: of a full disk Linux does not say which.
-    """
-    try:
-        with ending_signals_interrupt():
-            yield
-    except BrokenPipeError:  # click ends without a word
-        raise
-    except LabError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        places = f" (files go to {', '.join(map(str, folders))})" if folders and error.filename is None else ""
-        raise click.ClickException(f"{error}{places}") from error
 
 
 @click.group()

@@ -9,11 +9,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from qioi.commands.lab_errors import one_line_errors
 from qioi.lab.caliper import Run, file_target, lab_target, run
 from qioi.lab.caliper_files import Overrides, find_configs
 from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
-from qioi.lab.signals import ending_signals_interrupt
-from qioi.processes.errors import LabError
 
 
 @click.command("caliper")
@@ -63,13 +62,10 @@ def command(
     labels = tuple(label.strip() for text in rounds for label in text.split(",") if label.strip())
     overrides = Overrides(labels, workers, duration, transactions, rate, load)
     output = output or Path("results", f"caliper-{Path(benchmark).stem}-{datetime.now():%Y%m%d-%H%M%S}")
-    try:
-        with ending_signals_interrupt():
-            configs = find_configs()
-            target = lab_target(Lab(directory), configs) if network is None else file_target(network, configs)
-            finished = run(benchmark, target, overrides, output, say=click.echo)
-    except LabError as error:
-        raise click.ClickException(str(error)) from error
+    with one_line_errors(output):
+        configs = find_configs()
+        target = lab_target(Lab(directory), configs) if network is None else file_target(network, configs)
+        finished = run(benchmark, target, overrides, output, say=click.echo)
     Console().print(as_table(finished))
     for entry in finished.rounds:
         for kind in entry.errors:

@@ -121,3 +121,13 @@ def test_installing_puts_the_same_script_where_the_shell_looks(site: Site, shell
     assert file.read_text() == text
     if shutil.which(shell):
         assert subprocess.run([shell, "-n", str(file)], check=False).returncode == 0
+
+
+def test_a_place_that_cannot_be_written_is_said_in_one_line(site: Site) -> None:
+    environment = command_file(site)
+    (site.folder / ".zfunc").write_text("a file, not a folder")
+    done = subprocess.run(
+        ["qioi", "completion", "zsh", "--install"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"Error: {site.folder}/.zfunc/_qioi: File exists"

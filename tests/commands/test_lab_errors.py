@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from qioi.commands import demo, lab
+from qioi.commands import demo, lab, lab_caliper
 from qioi.daemon.lock import HOST_LOCK, TreeLock
 from qioi.lab.lab import MARKER
 
@@ -50,6 +51,18 @@ def test_a_folder_of_root_s_is_refused_to_others_in_one_line(roots: Path) -> Non
     assert "Permission denied" in said(lab.command, ["up", "--dir", str(roots.parent / "new")])
     assert "Permission denied" in said(lab.command, ["down", "--dir", str(roots)])
     assert "Permission denied" in said(demo.command, ["--output", str(roots / "results")])
+
+
+def test_a_disk_that_is_full_after_all_rounds_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(lab_caliper, "run", fill)
+    network = tmp_path / "fabric.yaml"
+    network.write_text("version: '2.0.0'\ncaliper: {blockchain: fabric}\nchannels: []\norganizations: []\n")
+    output = tmp_path / "results"
+    words = ["simple", "--network", str(network), "--output", str(output)]
+    assert f"No space left on device (files go to {output})" in said(lab_caliper.command, words)
 
 
 def test_a_demo_beside_a_daemon_is_refused_before_anything_is_made(

@@ -17,7 +17,7 @@ from demo_k8s.images import daemon_image, ledger_image, sysbench_image
 from demo_k8s.node import Node
 from demo_k8s.tools import TOOLS, path
 from qioi.commands.demo import measure, tell
-from qioi.commands.lab import one_line_errors
+from qioi.commands.lab_errors import one_line_errors
 from qioi.lab.demo import DURATION, MODE, WARMUP, DemoOptions, write_results
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import uninterrupted
