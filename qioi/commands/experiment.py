@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from qioi.commands.lab import one_line_errors
+from qioi.commands.lab_errors import one_line_errors
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.places import DISK, MEMORY
@@ -33,7 +33,6 @@ from qioi.processes.errors import LabError
 
 #: Where runs go by default, each into a folder of its own, with an index over all.
 RESULTS = Path("results", "experiments")
-ALL = "all"
 
 
 @click.group()
@@ -48,7 +47,7 @@ def command() -> None:
 def list_(output: str, standard: bool, paper_size: bool) -> None:
     """List the experiments, and how long each takes."""
     with one_line_errors():
-        found = [at_standard(spec) if standard else (spec, spec.timing) for spec in specs((ALL,))]
+        found = [at_standard(spec) if standard else (spec, spec.timing) for spec in catalogue.find_all([catalogue.ALL])]
         plans = [make_plan(spec, machine().cores, paper_size=paper_size, timing=timing) for spec, timing in found]
     if output == "json":
         click.echo(json.dumps([as_json(plan) for plan in plans], indent=2))
@@ -194,7 +193,7 @@ def run(
     console = Console()
     with one_line_errors():
         needs_plots()
-        plans = [plan_of(spec, asked) for spec in specs(names)]
+        plans = [plan_of(spec, asked) for spec in catalogue.find_all(names)]
         check_folders(plans, asked)
         check_host(plans)
         try:
@@ -203,21 +202,6 @@ def run(
             report_after(error, directory, console)
             raise
         report_of(directory, console)
-
-
-def specs(names: tuple[str, ...]) -> list[ExperimentSpec]:
-    """Read all that are named, in that order; `all` are those not named before. The problems of all of them at once."""
-    found: list[ExperimentSpec] = []
-    problems: list[str] = []
-    wanted = itertools.chain.from_iterable(catalogue.names() if name == ALL else [name] for name in names)
-    for name in dict.fromkeys(wanted):
-        try:
-            found.append(catalogue.find(name))
-        except SpecError as error:
-            problems += error.problems
-    if problems:
-        raise SpecError(problems)
-    return found
 
 
 def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from qioi.processes.errors import LabError
 from qioi.settings import documents
 from qioi.settings.config import FileConfig
 
+#: The word for all bundled experiments.
+ALL = "all"
 DIRECTORY = Path(__file__).parent / "catalogue"
 #: Least repeats, so that the spread of a ratio can be seen.
 LEAST_REPEATS = 3
@@ -41,6 +45,24 @@ def find(name: str) -> ExperimentSpec:
     if name not in bundled():
         raise SpecError([f"there is no experiment {name!r}: accepted are {', '.join(bundled())}, all, or a .yaml file"])
     return bundled()[name]
+
+
+def find_all(words: Iterable[str]) -> list[ExperimentSpec]:
+    """Read all that are named, in that order; `all` are those not named before. SpecError has all of their problems."""
+    found: list[ExperimentSpec] = []
+    problems: list[str] = []
+    for word in dict.fromkeys(itertools.chain.from_iterable(names() if one == ALL else [one] for one in words)):
+        try:
+            found.append(find(word))
+        except SpecError as error:
+            problems += error.problems
+    named = Counter(spec.name for spec in found)
+    problems += [
+        f"{name}: two experiments have this name: give one of them another" for name in named if named[name] > 1
+    ]
+    if problems:
+        raise SpecError(problems)
+    return found
 
 
 def load(path: Path) -> ExperimentSpec:

@@ -17,6 +17,7 @@ from toy_experiment import load
 from waiting import PATIENCE, until
 
 from qioi.experiment import catalogue
+from qioi.experiment.errors import SpecError
 from qioi.experiment.store import Store
 from qioi.experiment.system import BENCHED
 from qioi.lab.lab import Lab
@@ -190,6 +191,15 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(
     assert {"kernel", "cores", "pressure", "versions", "cgroup_hierarchies", "load_average", "seed"} <= host.keys()
 
 
+def test_nothing_starts_when_two_experiments_have_one_name(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text((Path(catalogue.__file__).parent / "catalogue" / "05-fig-8.yaml").read_text())
+    with pytest.raises(SpecError, match="fig_8: two experiments have this name"):
+        catalogue.find_all(("fig_9", "fig_8", str(own)))
+    assert [spec.name for spec in catalogue.find_all(("fig_8", "fig_8"))] == ["fig_8"]
+
+
+@pytest.mark.slow
 def test_nothing_starts_when_a_name_is_wrong(started: list[Running], tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("name: x\nrepeats: 0\n")
     output = tmp_path / "run"

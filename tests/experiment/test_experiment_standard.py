@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from toy_experiment import filled, load, row
 
-from qioi.commands.experiment import command, seconds_of, specs
+from qioi.commands.experiment import command, seconds_of
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.excerpt import write_excerpt
@@ -71,7 +71,7 @@ def test_a_standard_of_unknown_points_or_too_short_is_refused(document: dict[str
 
 
 def test_those_that_are_named_come_before_all_others() -> None:
-    found = [spec.name for spec in specs(("fig_8", "all"))]
+    found = [spec.name for spec in catalogue.find_all(("fig_8", "all"))]
     assert found[0] == "fig_8"
     assert sorted(found) == sorted(catalogue.names())
 
