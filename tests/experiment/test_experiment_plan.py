@@ -147,6 +147,15 @@ def test_some_of_the_loads_bring_their_figures_and_sentences_alone() -> None:
         only(fig_8, ["fast"])
 
 
+def test_a_sentence_that_names_no_load_goes_with_the_first() -> None:
+    """It is about the first, and would be judged by another if that is left out."""
+    tables = catalogue.find("tables_2_3")
+    first, second = tables.loads
+    assert {sentence.load for sentence in tables.papers} == {None, first}
+    assert only(tables, [first]).papers == [sentence for sentence in tables.papers if sentence.load is None]
+    assert only(tables, [second]).papers == []
+
+
 def test_some_of_the_arms_bring_those_that_they_are_held_against_and_the_first() -> None:
     fig_8 = catalogue.find("fig_8")
     adaptive = only(fig_8, ["saturating"], ["adaptive"])
