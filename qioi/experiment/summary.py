@@ -200,14 +200,14 @@ class Summary:
         """Find the two cells that a sentence is about: this one, and the one that it is compared with."""
         network = one.network or next(iter(self.spec.networks))
         load = one.load or next(iter(self.spec.loads))
-        arm = self.plan.same.get(one.arm, one.arm)
-        cell = self._at(f"{network}.{load}.{arm}")
+        cell = self._at(f"{network}.{load}.{self._measured(one.arm)}")
         base = cell.base if cell else None
-        if one.of is not None:
-            base = f"{network}.{load}.{self.plan.same.get(one.of, one.of)}"
-        elif one.of_network is not None or one.of_load is not None:
-            base = f"{one.of_network or network}.{one.of_load or load}.{arm}"
+        if (one.of, one.of_network, one.of_load) != (None, None, None):
+            base = f"{one.of_network or network}.{one.of_load or load}.{self._measured(one.of or one.arm)}"
         return cell, self._at(base) if base is not None else None
+
+    def _measured(self, arm: str) -> str:
+        return self.plan.same.get(arm, arm)
 
     def _at(self, key: str) -> Cell | None:
         return next((cell for cell in self.plan.cells if cell.key == key), None)

@@ -131,6 +131,26 @@ def test_a_sentence_names_what_its_ratio_is_of(plan: Plan, tmp_path: Path) -> No
     assert verdict.values == (45, 90)
 
 
+def test_a_sentence_may_compare_two_arms_of_two_networks(document: dict[str, Any], tmp_path: Path) -> None:
+    document["networks"]["second"] = document["networks"]["tiny"]
+    document["figures"] = document["figures"][:1]
+    document["papers"] = [
+        {
+            "what": "more",
+            "metric": "throughput",
+            "arm": "qioi",
+            "network": "second",
+            "of": "alone",
+            "of_network": "tiny",
+            "value": 2,
+        }
+    ]
+    cells = row(100, 50, 200)
+    cells |= {key.replace("tiny", "second"): cell for key, cell in row(400, 50, 300).items()}
+    (verdict,) = summarise(tmp_path, make_plan(load(document, tmp_path), 2), cells).verdicts()
+    assert verdict.values == (100, 300)
+
+
 def test_claims_about_arms_that_others_stand_for_find_them(tmp_path: Path) -> None:
     plan = make_plan(catalogue.find("fig_3"), cores=2)
     store = Store(tmp_path / "x")
