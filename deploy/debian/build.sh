@@ -63,7 +63,12 @@ sed 's|/usr/local/bin/qioi|/usr/bin/qioi|g; s|^# QiOi.s daemon under systemd\..*
     "$source/deploy/systemd/qioi.service" >"$root/lib/systemd/system/qioi.service"
 cp "$here/qioi.yaml" "$root/etc/qioi/qioi.yaml"
 cp "$source/deploy/systemd/qioi.example.yaml" "$source"/deploy/grafana/* "$root/usr/share/doc/qioi/examples/"
-cp "$source/docs/operating.md" "$here/copyright" "$root/usr/share/doc/qioi/"
+cp "$here/copyright" "$root/usr/share/doc/qioi/"
+# Of the other pages, which are not in the package, the name alone stays.
+sed -E 's|\]\(\.\./deploy/systemd/qioi\.example\.yaml\)|](examples/qioi.example.yaml)|g
+        s|\]\(\.\./deploy/systemd/qioi\.service\)|](/lib/systemd/system/qioi.service)|g
+        s|\]\(\.\./deploy/grafana/\)|](examples/)|g
+        s|\[([^]]*)\]\([^)]*\.md(#[^)]*)?\)|\1|g' "$source/docs/operating.md" >"$root/usr/share/doc/qioi/operating.md"
 "$python" -m qioi.cli completion bash >"$root/usr/share/bash-completion/completions/qioi"
 
 cp "$here/postinst" "$here/prerm" "$here/postrm" "$root/DEBIAN/"
