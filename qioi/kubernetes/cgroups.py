@@ -11,6 +11,7 @@ every minute.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -70,10 +71,14 @@ class Layout:
         return "/".join("-".join(parts[: depth + 1]) + ".slice" for depth in range(len(parts)))
 
 
-def find_layout(mount: Path, root: str = "") -> Layout | None:
-    """Find the layout by the group of all pods; ``None`` before the kubelet has made that group."""
-    for driver in Driver:
-        layout = Layout(driver, root)
-        if (mount / layout.pods()).is_dir():
-            return layout
-    return None
+def find_layout(mount: Path, root: str = "", containers: Iterable[tuple[str, Qos, str]] = ()) -> Layout | None:
+    """Find the layout by the group of all pods; ``None`` before the kubelet has made that group.
+
+    A driver that the kubelet had before, since the last boot, has left its group. Where both are there, the one counts
+    that has the group of one of ``containers``: the pod's uid, its class, and the container's id, of those that run.
+    """
+    made = [layout for driver in Driver if (mount / (layout := Layout(driver, root)).pods()).is_dir()]
+    if len(made) == 1:
+        return made[0]
+    running = [*containers]
+    return next((one for one in made if any((mount / one.container(*it)).is_dir() for it in running)), None)

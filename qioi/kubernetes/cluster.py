@@ -143,7 +143,8 @@ class Cluster:
     def _refresh(self) -> None:
         """Make a new view, and keep the old one if they are equal."""
         if self._layout is None:
-            self._layout = find_layout(self._mount, self._root)
+            running = ((pod.group_uid, pod.qos, one.identity) for pod in self._pods for one in pod.containers)
+            self._layout = find_layout(self._mount, self._root, running)
         view = look(self._pods, self._judged, self._layout, self._logs, self._naming)
         followed = {"kubernetes pods": self.pods.problem, "kubernetes policies": self.policies.problem}
         looks = None if any(followed.values()) else self._looks

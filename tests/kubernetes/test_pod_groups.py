@@ -65,6 +65,17 @@ def test_the_driver_is_seen_by_the_group_that_it_made(tmp_path: Path, driver: Dr
     assert find_layout(tmp_path, root) == Layout(driver, root)
 
 
+@pytest.mark.parametrize("driver", Driver)
+def test_a_driver_of_before_has_left_its_groups(tmp_path: Path, driver: Driver) -> None:
+    """A pod keeps its uid when the kubelet's driver is changed; its containers are made anew."""
+    for one in Driver:
+        (tmp_path / Layout(one).container(UID, Qos.BURSTABLE, f"containerd://{one}")).mkdir(parents=True)
+    assert find_layout(tmp_path, "") is None
+    assert find_layout(tmp_path, "", [(UID, Qos.BURSTABLE, "containerd://other")]) is None
+    running = [(UID, Qos.BURSTABLE, "containerd://other"), (UID, Qos.BURSTABLE, f"containerd://{driver}")]
+    assert find_layout(tmp_path, "", running) == Layout(driver)
+
+
 @pytest.mark.parametrize("root", ["", "/kubelet"])
 @pytest.mark.parametrize("driver", Driver)
 @pytest.mark.parametrize("qos", Qos)
