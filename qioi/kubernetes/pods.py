@@ -250,7 +250,10 @@ def component(
     request = pod.cpu.actual or dict(pod.requests).get(main.name, "")  # the request that its group's shares come from
     owner = naming(main.identity, group, request) if naming else None
     followed = log if pod.role in _LOGGED else None
-    return Component(pod.path, pod.role, group, serves, followed, "cri", owner=owner, organisation=its)
+    written = (
+        "docker-json" if main.identity.startswith("docker://") else "cri"
+    )  # the kubelet links to the engine's file
+    return Component(pod.path, pod.role, group, serves, followed, written, owner=owner, organisation=its)
 
 
 def sidecars(pod: Pod, serves: tuple[str, ...], layout: Layout) -> tuple[Component, ...]:

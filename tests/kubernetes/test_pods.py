@@ -74,6 +74,18 @@ def test_a_component_has_its_containers_group_and_log() -> None:
     assert (made.log_format, made.channels) == ("cri", ("fab/payments",))
 
 
+def test_dockers_logs_are_read_as_docker_writes_them() -> None:
+    """cri-dockerd links a container's log to the engine's own file."""
+    written = pod_object(labels={"app": "hlf-peer"})
+    for one in written["status"]["containerStatuses"]:
+        one["containerID"] = f"docker://{ID}"
+    pod = read_pod(slim(written))
+    assert pod is not None
+    made = component(pod, ("fab/payments",), LAYOUT, "/var/log/pods")
+    assert made is not None
+    assert made.log_format == "docker-json"
+
+
 @pytest.mark.parametrize(("role", "expected"), [("peer", [Role.SUPPORT]), ("orderer", [Role.SUPPORT]), ("client", [])])
 def test_the_containers_beside_the_main_one_are_no_neighbours(role: str, expected: list[Role]) -> None:
     labels = {"qioi.io/role": role, "qioi.io/organisation": "Org1MSP"}
