@@ -24,6 +24,8 @@ from qioi.settings.kubernetes import KubernetesConfig
 #: Seconds that the plugin has to start and connect: its container starts at the same time as the daemon's.
 #: The API server has as many to answer: it may be away while it is upgraded.
 PATIENCE = 5.0
+#: The runtime that has a record of shares which the plugin can change, and the scheme of its containers' ids.
+RECORDING = "containerd"
 JSON = "application/json"
 
 
@@ -81,6 +83,8 @@ def nri_offer(path: str | None, patience: float) -> Offer:
                 return Offer(Means.NRI, False, str(error))
             time.sleep(0.2)
             continue
+        if not runtime.name.startswith(RECORDING):
+            return Offer(Means.NRI, False, f"{runtime.name}: the records of {RECORDING} alone are told")
         return Offer(Means.NRI, True, f"{runtime.name} by the plugin at {path}; pods' own groups by their files")
 
 
@@ -140,7 +144,7 @@ class NriNames:
         ``None`` where it is not known how the runtime converts shares to weights.
         """
         scheme, _, number = identity.partition("://")
-        if scheme != "containerd":
+        if scheme != RECORDING:
             return None
         if identity not in self._names and self._untold.get(identity) != request:
             try:
