@@ -47,6 +47,7 @@ class Judged:
     resize: bool = False
     selectors: Mapping[str, Mapping[str, Any]] | None = None
     status: Mapping[str, Any] | None = None
+    uid: str = ""
 
     @property
     def key(self) -> str:
@@ -135,6 +136,7 @@ def refuse(one: Object, reason: str, message: str) -> Judged:
         reason,
         message,
         status=one.get("status") or {},
+        uid=str(metadata.get("uid", "")),
     )
 
 
@@ -169,6 +171,7 @@ def read_policy(one: Object) -> Judged:
         spec.get("resize") is True,
         spec.get("selectors") or {},
         one.get("status") or {},
+        str(metadata.get("uid", "")),
     )
 
 

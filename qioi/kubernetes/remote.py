@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from qioi.kubernetes.policies import Judged
-from qioi.kubernetes.reports import IDLE, RENEW
+from qioi.kubernetes.reports import ALIVE, IDLE, RENEW
 from qioi.model import ChannelReading, Component, LeaderChange, Role
 from qioi.monitor.commits.sources import Channels, SourceState
 from qioi.monitor.logs.component_logs import LogChannels
@@ -73,6 +73,10 @@ class Reports:
             same = known is not None and known.stamp == report.stamp
             after[report.node] = known if known is not None and same else report
         return after
+
+    def alive(self, key: str, now: float) -> frozenset[str]:
+        """Name the nodes whose reports of a policy's channel have come within :data:`ALIVE` seconds, by our clock."""
+        return frozenset(node for node, one in self._reports.get(key, {}).items() if now - one.came < ALIVE)
 
     def reading(self, key: str, now: float, after: float = float("-inf")) -> ChannelReading | None:
         """Make a reading of the report of a policy's channel that has the least age, of those that are not too old.

@@ -82,13 +82,15 @@ class Reporter:
     def _round(self) -> None:
         now, wall = self._clock(), time.time()
         sights = self._sights
-        for path in [path for path in self._said if path not in sights]:
-            del self._said[path]  # the policy is gone together with its status
+        for path in [
+            path for path, said in self._said.items() if path not in sights or sights[path].judged.uid != said.uid
+        ]:
+            del self._said[path]  # the policy is gone together with its status, even if another has its name
         for path, sight in sights.items():
             new = due(sight, self._said.get(path), now, wall)
             if new is None:
                 continue
-            said = self._said.setdefault(path, Said())
+            said = self._said.setdefault(path, Said(uid=sight.judged.uid))
             self._judged[path] = sight.judged
             if self._try(partial(self._apply, path, new)):
                 said.body, said.rows, said.at = new, sight.rows, now

@@ -73,6 +73,7 @@ class Sight:
 
     ``committing``: it sees the channel's commits itself. ``active_for``: for how many seconds the channel is active.
     ``looked``: when the policy was last looked at, a monotonic time; ``None`` while what is known may be outdated.
+    ``alive``: the other nodes whose reports of the channel's rate have come within :data:`ALIVE` seconds.
     """
 
     node: str
@@ -85,6 +86,7 @@ class Sight:
     decision: LastDecision | None = None
     problem: str | None = None
     looked: float | None = None
+    alive: frozenset[str] = frozenset()
 
     @property
     def concerned(self) -> bool:
@@ -98,8 +100,8 @@ def interference(states: Iterable[ComponentState]) -> int | None:
     return round(100 * max(shares)) if shares else None
 
 
-def rank(sight: Sight, now: float) -> int:
-    """Count the nodes that report this channel's rate and come first (``now`` in seconds since the epoch).
+def rank(sight: Sight) -> int:
+    """Count the nodes that report this channel's rate and come first.
 
     While the channel is idle nobody renews its report, so old ones count too: no other node is to take over. Once it
     has committed for :data:`SETTLED` seconds, a node that still reports 0 has a peer that stalls, one whose report is
@@ -108,7 +110,7 @@ def rank(sight: Sight, now: float) -> int:
     nodes = (sight.judged.status or {}).get("nodes") or ()
     before = [one for one in nodes if "throughput" in one and str(one.get("name")) < sight.node]
     if sight.active_for >= SETTLED:
-        before = [one for one in before if one["throughput"] and now - seconds(one.get("observedAt")) < ALIVE]
+        before = [one for one in before if one["throughput"] and one.get("name") in sight.alive]
     return len(before)
 
 
@@ -117,14 +119,14 @@ def is_active(channel: ChannelState | None) -> bool:
     return channel is not None and (channel.age or 0.0) < IDLE
 
 
-def speaks(sight: Sight, now: float) -> bool:
+def speaks(sight: Sight) -> bool:
     """Whether this node reports about the channel as a whole."""
-    return sight.committing and rank(sight, now) == 0
+    return sight.committing and rank(sight) == 0
 
 
-def reports_rate(sight: Sight, now: float) -> bool:
+def reports_rate(sight: Sight) -> bool:
     """Whether this node reports the channel's rate."""
-    return sight.committing and rank(sight, now) < REPORTING
+    return sight.committing and rank(sight) < REPORTING
 
 
 def body(sight: Sight, now: float) -> dict[str, Any]:
@@ -154,7 +156,7 @@ def frame(sight: Sight, now: float) -> dict[str, Any]:
                 "component": decision.component,
                 "message": decision.message[:MOST_TEXT],
             }
-        if speaks(sight, now):
+        if speaks(sight):
             status |= whole(sight)
     return document(judged, status)
 
@@ -191,7 +193,7 @@ def node_entry(sight: Sight, now: float) -> dict[str, Any]:
     if sight.problem:
         entry["problem"] = sight.problem
     channel = sight.channel
-    if channel is not None and channel.throughput is not None and channel.age is not None and reports_rate(sight, now):
+    if channel is not None and channel.throughput is not None and channel.age is not None and reports_rate(sight):
         entry |= {"throughput": round(channel.throughput, 1), "commitAgeSeconds": round(channel.age, 1)}
     return entry
 
@@ -246,12 +248,13 @@ def newer(sight: Sight, decision: LastDecision) -> bool:
 
 @dataclass(slots=True)
 class Said:
-    """The status last applied to one policy; ``at`` and ``failed_at`` are monotonic times."""
+    """The status last applied to one policy of this uid; ``at`` and ``failed_at`` are monotonic times."""
 
     body: Mapping[str, Any] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
     at: float = float("-inf")
     failed_at: float = float("-inf")
+    uid: str = ""
 
 
 def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, Any] | None:
@@ -262,7 +265,7 @@ def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, A
         return body(sight, wall) if sight.concerned or not settled(sight.judged) else None
     new = frame(sight, wall)  # the components, which are most of it, are added only for a write
     changed = moved(said.rows) != moved(sight.rows) or differs(without_components(said.body["status"]), new["status"])
-    every = RENEW if is_active(sight.channel) and reports_rate(sight, wall) else HEARTBEAT
+    every = RENEW if is_active(sight.channel) and reports_rate(sight) else HEARTBEAT
     renew = sight.concerned and now - said.at >= every
     return with_components(new, sight) if changed or renew else None
 

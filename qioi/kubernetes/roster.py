@@ -185,7 +185,8 @@ class ClusterRoster(Roster):
             looks = self._view.looks
             looked = None if looks is None else looks.last(judged.namespace, now)
             node = self._cluster.node
-            yield Sight(node, actuator, judged, channel, rows, committing, active_for, last, looked=looked)
+            alive = self._cluster.reports.alive(judged.key, now)
+            yield Sight(node, actuator, judged, channel, rows, committing, active_for, last, looked=looked, alive=alive)
 
     def _is_powerless(self) -> bool:
         """Whether a pod's request is left changed that only somebody with more rights can put back."""

@@ -156,7 +156,9 @@ def sight(plane: ControlPlane, namespace: str, node: str, tps: float) -> Sight:
     key = f"{namespace}/red"
     state = ComponentState(f"{namespace}/peer-{node}", "peer", "g", share=2048, original=1024, waiting_share=0.25)
     rows = (Row(f"peer-{node}", "peer", "Burstable", "pod", state),)
-    return Sight(node, "files", judge([raw])[0], ChannelState(key, "adaptive", 80.0, tps, 0.3, 5), rows, True, SETTLED)
+    alive = frozenset(one["name"] for one in raw.get("status", {}).get("nodes", ()))
+    channel = ChannelState(key, "adaptive", 80.0, tps, 0.3, 5)
+    return Sight(node, "files", judge([raw])[0], channel, rows, True, SETTLED, alive=alive)
 
 
 def test_two_nodes_speak_in_one_status_and_take_their_words_back(
@@ -192,6 +194,24 @@ def test_two_nodes_speak_in_one_status_and_take_their_words_back(
         first.close()
         assert status() == {}
         assert first_api.requests["apply", "200"] == 2  # its word, and taking it back
+
+
+def test_a_policy_that_is_made_again_hears_at_once_what_its_predecessor_has(
+    plane: ControlPlane, namespace: str, access: Access
+) -> None:
+    """`kubectl replace --force`: another object of the same name, spec and generation, whose status is empty."""
+    path = policy_path(namespace, "red")
+
+    def said_by() -> set[str]:
+        return {one["name"] for one in plane.call("GET", path).get("status", {}).get("nodes", ())}
+
+    with closing(Api(access)) as api, closing(Reporter(api, "node-a", lambda: 0.0)) as reporter:
+        reporter.start()
+        for _ in range(2):
+            add_policy(plane, namespace, "red")
+            reporter.offer({path: sight(plane, namespace, "node-a", 70.0)})
+            until(lambda: said_by() == {"node-a"}, "it has spoken")
+            plane.call("DELETE", path)
 
 
 def test_what_a_lost_node_has_said_is_taken_back_by_another(

@@ -38,11 +38,13 @@ def judged(status: dict[str, Any] | None = None, **spec: Any) -> Judged:
 
 def sight(node: str = "n1", *, tps: float = 100.0, shares: int = 1024, age: float = 0.5, waiting: float = 0.1,
           status: dict[str, Any] | None = None, committing: bool = True,
-          active_for: float = SETTLED) -> Sight:  # fmt: skip
+          active_for: float = SETTLED, lost: bool = False) -> Sight:  # fmt: skip
     state = ComponentState("fab/peer0", "peer", "g", share=shares, original=1024, delay=0.001, waiting_share=waiting)
     channel = ChannelState("fab/payments", "adaptive", 120.0, tps, age, 7)
     rows = (Row("peer0", "peer", "Burstable", "pod", state),)
-    return Sight(node, "files", judged(status), channel, rows, committing, active_for if age < IDLE else 0.0)
+    alive = frozenset(() if lost else (one["name"] for one in (status or {}).get("nodes", ())))
+    active_for = active_for if age < IDLE else 0.0
+    return Sight(node, "files", judged(status), channel, rows, committing, active_for, alive=alive)
 
 
 def said(one: Sight, at: float = 0.0) -> Said:
@@ -124,7 +126,7 @@ def test_a_verdict_that_stays_keeps_its_time() -> None:
 def test_one_of_the_nodes_that_see_commits_speaks_for_the_channel() -> None:
     other = {"nodes": [{"name": "n0", "throughput": 90.0, "observedAt": stamp(WALL - 5)}]}
     assert "throughput" not in body(sight("n1", status=other), WALL)["status"]
-    assert "throughput" in body(sight("n1", status=other), WALL + 120)["status"]  # n0 has fallen silent
+    assert "throughput" in body(sight("n1", status=other, lost=True), WALL)["status"]
     assert "throughput" in body(sight("m", status=other), WALL)["status"]
     assert "throughput" not in body(sight(committing=False), WALL)["status"]
 
@@ -151,8 +153,8 @@ def test_a_node_that_does_not_report_the_rate_renews_its_entry_rarely() -> None:
 def test_the_next_node_reports_the_rate_once_one_of_the_two_is_lost() -> None:
     status = reported("n1", "n2")
     before = Said(body(sight("n3", status=status), WALL), sight().rows, 0.0)
-    assert due(sight("n3", status=status), before, PAUSE, WALL + ALIVE - 1) is None
-    new = due(sight("n3", status=status), before, PAUSE, WALL + ALIVE)
+    assert due(sight("n3", status=status), before, PAUSE, WALL) is None
+    new = due(sight("n3", status=status, lost=True), before, PAUSE, WALL)
     assert new is not None
     assert new["status"]["nodes"][0]["throughput"] == 100.0
 
@@ -180,9 +182,9 @@ def test_nobody_takes_over_where_commits_begin_again(rate: float, pause: float) 
     before = Said(body(sight("n3", status=status, age=IDLE), WALL), sight().rows, 0.0)
     assert "throughput" not in before.body["status"]["nodes"][0]
     for seconds in (0.0, 1.0, SETTLED - 0.1):
-        resumed = sight("n3", status=status, active_for=seconds)
+        resumed = sight("n3", status=status, active_for=seconds, lost=True)
         assert due(resumed, before, pause - 1, WALL + pause) is None
-    resumed = sight("n3", status=status, active_for=SETTLED)
+    resumed = sight("n3", status=status, active_for=SETTLED, lost=True)
     assert due(resumed, before, pause - 1, WALL + pause) is not None
 
 
@@ -202,6 +204,16 @@ def test_the_last_decision_is_the_newest_of_all_nodes() -> None:
 
 def heard(at: float, status: dict[str, Any], reports: Reports) -> None:
     reports.take([judged(status)], at)
+
+
+@pytest.mark.parametrize("ahead", [0.0, -3600.0, 3600.0])
+def test_a_node_is_alive_by_when_its_report_came_whatever_its_clock_says(ahead: float) -> None:
+    reports = Reports("n3")
+    for now in (100.0, 100.0 + RENEW):
+        reports.take([judged(reported("n1", at=WALL + ahead + now))], now)
+    assert reports.alive("fab/payments", 100.0 + RENEW + ALIVE - 1) == {"n1"}
+    assert reports.alive("fab/payments", 100.0 + RENEW + ALIVE) == set()
+    assert reports.alive("fab/other", 0.0) == set()
 
 
 def test_what_another_node_reports_ages_from_when_it_came() -> None:
