@@ -30,6 +30,9 @@ func inNamespace(t *testing.T) bool {
 			t.Skip(err)
 		}
 	}
+	if out, err := exec.Command("unshare", "--net", "--mount", "true").CombinedOutput(); err != nil {
+		t.Skipf("no namespaces here: %s", out)
+	}
 	cmd := exec.Command("unshare", "--net", "--mount", "--propagation", "private", os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "10m")
 	cmd.Env = append(os.Environ(), namespaceEnv+"=1", binaryEnv+"="+binary)
 	cmd.SysProcAttr = mortal()

@@ -56,8 +56,6 @@ def work(site: Site, accounts: Path, name: str) -> list[psutil.Process]:
 
 def test_a_component_beside_the_heaviest_neighbour_there_is_gets_its_cpu(site: Site) -> None:
     share = site.component("peer0")
-    if site.hierarchy.version != 1:
-        pytest.skip("the shares here are those of cgroup v1")
     site.weigh(8192)
     site.changes = {"channels": {"red": {"law": "adaptive"}}}
     with accounted(site) as accounts:

@@ -39,7 +39,8 @@ def allowed(group: Group) -> list[set[int]]:
 def test_threads_of_a_pinned_group_have_one_cpu_until_it_is_released(tree: Tree) -> None:
     group = tree.group("orderer4").create()
     everywhere = os.sched_getaffinity(0)
-    assert len(everywhere) > 1, "on one CPU there is nothing to pin"
+    if len(everywhere) == 1:
+        pytest.skip("on one CPU there is nothing to pin")
     with subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdin is not None
         assert program.stdout is not None

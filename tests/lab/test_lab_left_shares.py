@@ -56,8 +56,8 @@ def test_what_somebody_else_has_changed_since_stays(lab: Lab, left: Left) -> Non
 
 
 def test_the_folder_stays_where_not_all_can_be_put_back(lab: Lab, left: Left) -> None:
-    whole = left.journal.file.read_bytes()
-    left.journal.file.write_bytes(whole.replace(b"cpu.shares", b"cpu.sharez"))
+    whole, name = left.journal.file.read_bytes(), left.share.name.encode()
+    left.journal.file.write_bytes(whole.replace(name, name[:-1] + b"z"))
     with pytest.raises(LabError, match=rf"(?s)journal: line 2.*`qioi lab down --dir {lab.directory}`"):
         lab.down()
     assert left.journal.file.with_name("journal.damaged").exists()

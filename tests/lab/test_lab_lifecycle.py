@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -165,17 +167,16 @@ def test_down_finds_the_processes_of_a_lab_whose_folder_is_gone(lab: Lab, base_p
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_up_leaves_nothing(lab: Lab, base_port: int, number: signal.Signals) -> None:
-    process = start_up(lab, base_port)
-    process.send_signal(number)
-    assert process.wait(timeout=PATIENCE) != 0
+    with coming_up(lab, base_port) as process:
+        process.send_signal(number)
+        assert process.wait(timeout=PATIENCE) != 0
     assert gone(lab)
 
 
 def test_after_a_killed_up_both_down_and_up_work(lab: Lab, base_port: int) -> None:
     for repair in (lambda: lab.down(), lambda: lab.up(small(base_port))):
-        process = start_up(lab, base_port)
-        process.kill()
-        process.wait()
+        with coming_up(lab, base_port):
+            pass  # its end is SIGKILL
         repair()
     assert all(entry.ready for entry in lab.status())
     lab.down()
@@ -184,12 +185,10 @@ def test_after_a_killed_up_both_down_and_up_work(lab: Lab, base_port: int) -> No
 
 @pytest.mark.slow
 def test_two_commands_at_once_do_not_mix(lab: Lab, base_port: int) -> None:
-    process = start_up(lab, base_port)
-    process.send_signal(signal.SIGSTOP)
-    try:
+    with coming_up(lab, base_port) as process:
+        process.send_signal(signal.SIGSTOP)
         with pytest.raises(LabError, match="at work"):
             lab.down()
-    finally:
         process.send_signal(signal.SIGCONT)
         process.terminate()
         process.wait(timeout=PATIENCE)
@@ -243,16 +242,21 @@ def test_a_load_on_a_lab_that_a_reboot_has_ended_says_so(lab: Lab, tmp_path: Pat
     )
 
 
-def start_up(lab: Lab, base_port: int) -> subprocess.Popen[bytes]:
-    """Start `qioi lab up` as a process and return once its first node runs; it does not come to its end by itself."""
+@contextlib.contextmanager
+def coming_up(lab: Lab, base_port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `qioi lab up`, from when its first node runs; it does not come to its end by itself."""
     command_line = [sys.executable, "-m", "qioi.cli", "lab", "up", "--dir", str(lab.directory), "--timeout", "1000"]
     environment = {**os.environ, "QIOI_LEDGER": str(stuck_ledger(lab.directory.parent, NO_ORDERER))}
     process = subprocess.Popen(
         [*command_line, "--base-port", str(base_port)], env=environment, stdout=subprocess.DEVNULL
     )
-    until(lambda: lab.tree.pids() or process.poll() is not None)
-    assert process.poll() is None
-    return process
+    try:
+        until(lambda: lab.tree.pids() or process.poll() is not None)
+        assert process.poll() is None
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def serving(pid: int) -> bool:

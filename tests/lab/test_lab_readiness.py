@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from waiting import DIES_WITH_TEST
 
 from qioi.lab.network import Network, Node
 from qioi.lab.site import Manner, Site
@@ -51,7 +52,7 @@ def network(folder: Path, *operations: str) -> Network:
 
 
 def test_a_node_that_ends_is_noticed_before_the_next_one_is_asked(tmp_path: Path) -> None:
-    process = subprocess.Popen(["sleep", "600"])
+    process = subprocess.Popen([*DIES_WITH_TEST, "sleep", "600"])
     second: list[bool] = []
 
     def end() -> None:

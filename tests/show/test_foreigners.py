@@ -173,7 +173,5 @@ def test_a_neighbour_is_named_until_it_is_called_mine(site: Site, work: Callable
     assert site.qioi("mine", group, "-c", str(config)).returncode == 0
     until(lambda: group in [one["cgroup"] for one in (site.status() or {})["components"]])
     site.commit_until(lambda: group not in named())
-    for _ in range(20):
-        site.commit()
-        assert group not in named()
+    site.stays(lambda: group not in named())
     assert end(daemon)[0] == 0

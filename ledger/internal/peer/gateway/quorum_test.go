@@ -125,13 +125,18 @@ func TestTooManySilentIsNoSuccess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	f := startLiars(t)
-	for _, o := range f.orderers[1:] {
-		o.silent()
+	all := [4]int{1, 1, 1, 1}
+	var asked [4]int
+	for patience := 3 * time.Second; asked != all && patience < time.Minute; patience *= 4 { // a busy host asks later
+		f := startLiars(t)
+		for _, o := range f.orderers[1:] {
+			o.silent()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		_, err := f.client.Submit(ctx, submit("a"))
+		cancel()
+		assert.Equal(t, codes.DeadlineExceeded, status.Code(err))
+		asked = f.counts()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-	defer cancel()
-	_, err := f.client.Submit(ctx, submit("a"))
-	assert.Equal(t, codes.DeadlineExceeded, status.Code(err))
-	assert.Equal(t, [4]int{1, 1, 1, 1}, f.counts(), "all have been asked meanwhile")
+	assert.Equal(t, all, asked, "all have been asked meanwhile")
 }
