@@ -30,6 +30,10 @@ func (b *Bundle) Next(msg *protoutil.Message) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What a peer asks of every transaction: without it the orderers would be at a configuration that no peer takes.
+	if !msg.HasNonce() || msg.Channel.ChannelId != b.ChannelID {
+		return nil, fmt.Errorf("%w: for channel %q, or without nonce: this is %q", ErrInvalid, msg.Channel.ChannelId, b.ChannelID)
+	}
 	at := msg.Channel.GetTimestamp().AsTime()
 	orderer, err := b.MSP.DeserializeAt(msg.Signature.Creator, at)
 	if err == nil {

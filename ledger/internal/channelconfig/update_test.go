@@ -251,6 +251,30 @@ func TestNextTrustsNobody(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestNextAsksWhatPeersAskOfEveryTransaction: peers would leave out what orderers have put in force.
+func TestNextAsksWhatPeersAskOfEveryTransaction(t *testing.T) {
+	c := newChannel(t)
+	update := c.update(upgrade, c.admins("Org1MSP", "Org2MSP")...)
+	config, err := c.bundle.Updated(update, time.Now())
+	require.NoError(t, err)
+	orderer := c.signer("OrdererMSP", "orderer")
+	elsewhere, err := NewConfigTransaction(config, update.Envelope, "other", orderer)
+	require.NoError(t, err)
+	bare := c.transaction(config, update)
+	var payload commonpb.Payload
+	require.NoError(t, proto.Unmarshal(bare.Envelope.Payload, &payload))
+	payload.Header.SignatureHeader = mustMarshal(&commonpb.SignatureHeader{Creator: bare.Signature.Creator})
+	raw := mustMarshal(&payload)
+	signature, err := orderer.Sign(raw)
+	require.NoError(t, err)
+	for name, env := range map[string]*commonpb.Envelope{"of another channel": elsewhere, "without nonce": {Payload: raw, Signature: signature}} {
+		msg, err := protoutil.OpenEnvelope(env)
+		require.NoError(t, err, name)
+		_, err = c.bundle.Next(msg)
+		assert.ErrorIs(t, err, ErrInvalid, name)
+	}
+}
+
 func FuzzUpdated(f *testing.F) {
 	_, g := newWorld(f)
 	block, err := NewGenesis(g)
