@@ -61,8 +61,8 @@ func ProtocolOfZyzzyva(s consensus.Settings) Protocol {
 // fastShare is which part of the time that a leader has the replicas wait for all, before a quorum's certificate will do.
 const fastShare = 40
 
-// interval and window bound what a replica keeps: a window of the largest entries is half a gigabyte, one of the usual
-// ones a few megabytes.
+// interval and window bound what a replica keeps: a window of usual entries is a few megabytes, one of transactions as large
+// as AbsoluteMaxBytes allows (10 MiB unless configured) five gigabytes.
 const (
 	interval = 128
 	window   = 512

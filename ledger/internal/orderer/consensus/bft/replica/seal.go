@@ -45,6 +45,9 @@ const (
 	askAgain = 500 * time.Millisecond
 	// earlyBlocks is how many blocks ahead of this replica a member's signatures are kept for.
 	earlyBlocks = 1024
+	// maxEarly bounds what is kept of a signature before it can be checked: an identity is 16 KiB at most, and the messages
+	// that a liar fills are of megabytes.
+	maxEarly = 32 << 10
 )
 
 func newSeals(n *Node) *seals {
@@ -161,11 +164,11 @@ func (s *seals) receive(from uint64, raw []byte) {
 		}
 	case number < s.sealed && len(signatures) == 1:
 		s.answer(from, number)
-	case number >= s.sealed && number < s.sealed+earlyBlocks && len(signatures) == 1:
+	case number >= s.sealed && number < s.sealed+earlyBlocks && len(signatures) == 1 && proto.Size(signatures[0]) <= maxEarly:
 		if s.early[number] == nil {
 			s.early[number] = map[uint64]*commonpb.MetadataSignature{}
 		}
-		s.early[number][from] = signatures[0]
+		s.early[number][from] = proto.Clone(signatures[0]).(*commonpb.MetadataSignature) // not the whole message with it
 	}
 }
 
