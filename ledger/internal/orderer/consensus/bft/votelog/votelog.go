@@ -19,7 +19,10 @@ const (
 	name = "votes"
 	// frameHead is the length of what follows it, its checksum, and the number of the frame in its file.
 	frameHead = 4 + 4 + 4
-	// ahead is how much of the file is allocated at a time: a sync need not touch the file's own metadata then.
+	// goesOn, in a frame's number, says that its records count together with those of the next frame only.
+	goesOn = 1 << 31
+	// ahead is how much of the file is allocated at a time: a sync need not touch the file's own metadata then. No more goes
+	// into a frame, but for a record that is larger.
 	ahead = 16 << 20
 	// most bounds a frame when it is read.
 	most = 1 << 30
@@ -111,8 +114,9 @@ func (f osFile) Allocate(size int64) error { return unix.Fallocate(int(f.Fd()), 
 func (f osFile) Sync() error { return unix.Fdatasync(int(f.Fd())) }
 
 func (l *Log) read(raw []byte) (records [][]byte, err error) {
+	end, frames, count := l.end, l.frames, 0 // count: of the records up to the last frame that does not go on
 	for {
-		body, size := frameAt(raw[l.end:], l.frames)
+		body, size, last := frameAt(raw[end:], frames)
 		if body == nil {
 			break
 		}
@@ -124,35 +128,49 @@ func (l *Log) read(raw []byte) (records [][]byte, err error) {
 			records = append(records, body[used:used+int(n):used+int(n)])
 			body = body[used+int(n):]
 		}
-		l.end += size
-		l.frames++
+		end += size
+		frames++
+		if last {
+			l.end, l.frames, count = end, frames, len(records)
+		}
 	}
 	// The frame that a crash cut short is the last: a later one would have been written after it was durable.
-	for at := l.end + 1; at+frameHead < int64(len(raw)); at++ {
-		if binary.LittleEndian.Uint32(raw[at+8:]) != l.frames+1 {
+	for at := end + 1; at+frameHead < int64(len(raw)); at++ {
+		if binary.LittleEndian.Uint32(raw[at+8:])&^goesOn != frames+1 {
 			continue
 		}
-		if body, _ := frameAt(raw[at:], l.frames+1); body != nil {
-			return nil, fmt.Errorf("%w: frame %d is unreadable, the one after it is not", ErrDamaged, l.frames)
+		if body, _, _ := frameAt(raw[at:], frames+1); body != nil {
+			return nil, fmt.Errorf("%w: frame %d is unreadable, the one after it is not", ErrDamaged, frames)
 		}
 	}
-	return records, nil
+	return records[:count:count], nil
 }
 
-// frameAt is the frame of that number at the beginning of raw, and its size; nil: there is none, or not all of it.
-func frameAt(raw []byte, number uint32) (body []byte, size int64) {
+// frameAt is the frame of that number at the beginning of raw, its size, and whether its records need no other frame's; nil:
+// there is none, or not all of it.
+func frameAt(raw []byte, number uint32) (body []byte, size int64, last bool) {
 	if len(raw) < frameHead {
-		return nil, 0
+		return nil, 0, false
 	}
-	length := binary.LittleEndian.Uint32(raw)
-	if length == 0 || length > most || int(length) > len(raw)-frameHead || binary.LittleEndian.Uint32(raw[8:]) != number {
-		return nil, 0
+	length, found := binary.LittleEndian.Uint32(raw), binary.LittleEndian.Uint32(raw[8:])
+	if length == 0 || length > most || int(length) > len(raw)-frameHead || found&^goesOn != number {
+		return nil, 0, false
 	}
 	body = raw[frameHead : frameHead+int(length)]
 	if crc32.Update(crc32.Checksum(raw[8:frameHead], castagnoli), castagnoli, body) != binary.LittleEndian.Uint32(raw[4:]) {
-		return nil, 0
+		return nil, 0, false
 	}
-	return body, frameHead + int64(length)
+	return body, frameHead + int64(length), found&goesOn == 0
+}
+
+// inFrame is how many of the records go into one frame.
+func inFrame(records [][]byte) int {
+	n, size := 0, 0
+	for n < len(records) && (n == 0 || size+len(records[n]) <= ahead) {
+		size += len(records[n])
+		n++
+	}
+	return n
 }
 
 func appendFrame(buf []byte, number uint32, records [][]byte) []byte {
@@ -171,10 +189,22 @@ func appendFrame(buf []byte, number uint32, records [][]byte) []byte {
 
 // Append makes records durable, all of them or none.
 func (l *Log) Append(records [][]byte) error {
-	if len(records) == 0 {
-		return nil
+	for len(records) > 0 {
+		n, number := inFrame(records), l.frames
+		if n < len(records) {
+			number |= goesOn
+		}
+		if err := l.append(number, records[:n]); err != nil {
+			return err
+		}
+		records = records[n:]
 	}
-	l.buf = appendFrame(l.buf[:0], l.frames, records)
+	return nil
+}
+
+// append writes a frame, which is durable before the next is begun: none is ever there without the one before it.
+func (l *Log) append(number uint32, records [][]byte) error {
+	l.buf = appendFrame(l.buf[:0], number, records)
 	if need := l.end + int64(len(l.buf)); need > l.allocated {
 		l.allocated = need + ahead
 		// Where the file system cannot, the file grows with each write.
@@ -198,11 +228,7 @@ func (l *Log) Replace(records [][]byte) error {
 	l.end, l.frames = 0, 0
 	err := durable.Replace(l.dir, name, nil, func(w *durable.Writer) error {
 		for len(records) > 0 {
-			n, size := 0, 0
-			for n < len(records) && (n == 0 || size < ahead) {
-				size += len(records[n])
-				n++
-			}
+			n := inFrame(records)
 			frame := appendFrame(nil, l.frames, records[:n])
 			records = records[n:]
 			l.frames++

@@ -57,6 +57,42 @@ func TestRecordsOutliveAKill(t *testing.T) {
 	require.Empty(t, got)
 }
 
+// TestNoFrameIsTooLargeToBeRead: as many entries as a view change accepts at once may be gigabytes. A replica that finds some
+// of its votes for them alone would be free to vote otherwise.
+func TestNoFrameIsTooLargeToBeRead(t *testing.T) {
+	dir := t.TempDir()
+	var file *disk
+	l, _, err := Open(dir, Options{Wrap: func(f File) File {
+		file = &disk{File: f}
+		return file
+	}})
+	require.NoError(t, err)
+	defer l.Close()
+	require.NoError(t, l.Append(texts("first")))
+	var ends []int64
+	file.synced = func() { ends = append(ends, l.Size()) } // of the frame before
+	records := [][]byte{make([]byte, ahead/2), make([]byte, ahead/2), {1}, make([]byte, 2*ahead), {}, {2, 3}}
+	require.NoError(t, l.Append(records))
+	require.Len(t, ends, 4)
+	assert.Equal(t, []string{"write", "sync", "write", "sync", "write", "sync", "write", "sync"}, file.done[2:])
+	_, got := open(t, dir)
+	require.Len(t, got, 1+len(records))
+	for i, record := range records {
+		require.Equal(t, string(record), got[1+i])
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	for _, end := range ends {
+		at := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(at, name), append(whole[:end:end], make([]byte, 100)...), 0o600))
+		l, got := open(t, at)
+		require.Equal(t, []string{"first"}, got)
+		require.NoError(t, l.Append(texts("second")))
+		_, got = open(t, at)
+		require.Equal(t, []string{"first", "second"}, got)
+	}
+}
+
 // TestTornWrites: wherever a crash has cut the last write off, what was durable before it is there, and the log goes on.
 func TestTornWrites(t *testing.T) {
 	dir := t.TempDir()
@@ -98,8 +134,9 @@ func TestDamageIsNotTakenForACrash(t *testing.T) {
 // disk tells what is done to a file, and fails on demand.
 type disk struct {
 	File
-	done []string
-	sync error
+	done   []string
+	sync   error
+	synced func()
 }
 
 func (d *disk) WriteAt(p []byte, off int64) (int, error) {
@@ -109,6 +146,9 @@ func (d *disk) WriteAt(p []byte, off int64) (int, error) {
 
 func (d *disk) Sync() error {
 	d.done = append(d.done, "sync")
+	if d.synced != nil {
+		d.synced()
+	}
 	return errors.Join(d.sync, d.File.Sync())
 }
 
