@@ -118,9 +118,12 @@ func letAnswer() {
 
 // publish tells all waiters that the group is durable.
 func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Duration) []validate.TxKey {
-	c := p.chain
+	c, over := p.chain, 0
 	for i := range group {
 		d := &group[i]
+		if d.distrust != nil {
+			over++
+		}
 		if d.header != nil || d.distrust != nil {
 			c.open = c.open[:0]
 			continue
@@ -138,7 +141,7 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 	case last.distrust != nil:
 		upTo = last.at
 	}
-	c.ledger.index.publish(upTo, keys)
+	c.ledger.index.publish(upTo, over, keys)
 	now := time.Now()
 	for i := range group {
 		if group[i].distrust != nil {

@@ -49,6 +49,9 @@ type index struct {
 	recent  map[validate.TxKey]place
 	fresh   []txids.ID // the same, in order
 	durable Position   // of the first transaction that is not
+	// rewound are the places from which stage 2 has taken ids back, while stage 3 has not come to that: what it publishes
+	// meanwhile beyond them is gone, and other transactions may have these places.
+	rewound []Position
 	waiting map[validate.TxKey][]chan Status
 	waiters int
 }
@@ -133,10 +136,14 @@ func (x *index) spill(block uint64, hash []byte) error {
 	return nil
 }
 
-// rewind gives back all ids from that block on, which are in memory.
+// rewind gives back all ids from that block on, which are in memory. None there is durable before a publish says that the
+// rewinding is over.
 func (x *index) rewind(block uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	at := Position{Block: block}
+	x.rewound = append(x.rewound, at)
+	x.durable = earlier(x.durable, at)
 	n := x.upTo(block)
 	for i := range x.fresh[n:] {
 		delete(x.recent, x.fresh[n:][i].Key)
@@ -156,10 +163,22 @@ func (x *index) lookup(key validate.TxKey) (Status, bool, error) {
 	return x.find(key)
 }
 
-// publish says that everything before upTo is durable, and answers the calls that wait for keys.
-func (x *index) publish(upTo Position, keys []validate.TxKey) {
+func earlier(a, b Position) Position {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// publish says that everything before upTo is durable and how many rewindings are over, and answers the calls that wait
+// for keys.
+func (x *index) publish(upTo Position, over int, keys []validate.TxKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.rewound = x.rewound[over:]
+	for _, at := range x.rewound {
+		upTo = earlier(upTo, at)
+	}
 	x.durable = upTo
 	if len(x.waiting) == 0 {
 		return
