@@ -18,6 +18,7 @@ from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.need import IDLE, weight
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
+from qioi.model import HostLoad
 
 #: Time constants in s: of what neighbours use, and of forgetting that they have used more.
 SMOOTH, FORGET = 3.0, 300.0
@@ -54,20 +55,22 @@ class Minimum:
             self._forget()
         elif host is not None and host.idle < IDLE:
             self._full_at = period.now
-            self._learn(period, host.foreign)
+            self._learn(period, host)
         elif host is not None and (period.now - self._full_at >= ROOM_FOR or not any(raised(period))):
             self._forget()
         self._most = {name: most for name, most in self._most.items() if name in period.forces}
         text = f"neighbours keep {self.part:.0%} of the CPUs"
         return {name: Limit(Reason.MINIMUM, text, round(most)) for name, most in self._most.items()}
 
-    def _learn(self, period: Period, foreign: float) -> None:
-        """Learn from a full host, of whose CPUs neighbours use the part ``foreign``."""
+    def _learn(self, period: Period, host: HostLoad) -> None:
+        """Learn from a full host."""
         seconds = max((one.interval for one in period.delays.values()), default=0.0)
         if self._used is None:
-            # Beside shares that are raised already, as after a restart, nobody sees what neighbours would use.
-            self._used, self._wanted = foreign, PLENTY * self.part if any(raised(period)) else 0.0
-        self._used += weight(seconds, SMOOTH) * (foreign - self._used)
+            # Beside shares that are raised already, as after a restart, nobody sees what neighbours would use. Beside
+            # those of pinned components alone it is seen: the other CPUs had room.
+            squeezed = any(name not in host.pinned for name, _ in raised(period))
+            self._used, self._wanted = host.foreign, PLENTY * self.part if squeezed else 0.0
+        self._used += weight(seconds, SMOOTH) * (host.foreign - self._used)
         self._wanted = max(self._used, self._wanted * (1 - weight(seconds, FORGET)))
         if self._wanted >= HARDLY * self.part:
             self._move(period, seconds, self._used)
