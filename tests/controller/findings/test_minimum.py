@@ -101,7 +101,7 @@ def test_neighbours_that_are_met_beside_raised_shares_count_as_wanting_their_par
 
 
 def test_what_a_pinned_component_is_raised_against_is_seen_while_the_other_cpus_have_room() -> None:
-    """A neighbour of a sixteenth of the host on its CPUs, which are full all the time; then the ledger fills the host."""
+    """A neighbour has a sixteenth of the host, on its CPUs alone; then the ledger fills the host."""
     beside = Beside(0.1, share=8000)
     pinned = {"a": HostLoad(0.0, 0.5)}
     assert not beside.run(HostLoad(0.5, 0.06, pinned=pinned))
