@@ -109,10 +109,11 @@ k8s-server: setup $(STAMPS)/apt-test
 k8s-tools: setup $(STAMPS)/apt-k8s
 	PYTHONPATH=deploy/k8s nice -n 10 $(PY) -m demo_k8s.tools
 
-# Half of the unit tests are Go's: on two cores both halves run at once. Python's output appears at its end.
-check: setup lint
-	@echo '== unit tests'
-	@$(MAKE) --no-print-directory -j 2 unit-python unit-go
+# Half of the unit tests are Go's: on two cores both halves run at once, and lint beside them. The output of Python's appears
+# at its end.
+check: setup
+	@echo '== lint, types and unit tests'
+	@$(MAKE) --no-print-directory -j 3 lint unit-python unit-go
 
 lint: setup $(STAMPS)/modules-test
 	@echo '== lint and types'
