@@ -215,12 +215,13 @@ def _of(
     return kept or [FigureSpec(kind="table", title="In figures", metrics=["throughput"])]
 
 
-def _about(spec: ExperimentSpec, one: SentenceSpec, *left: Container[str]) -> bool:
-    """Whether these networks, loads and arms suffice to judge a sentence; one that names none is about the first."""
-    networks, loads, arms = left
+def _about(
+    spec: ExperimentSpec, one: SentenceSpec, networks: Container[str], loads: Container[str], arms: Container[str]
+) -> bool:
+    """Whether what is left suffices to judge a sentence; one that names no network or load is about the first."""
     network, load = one.network or next(iter(spec.networks)), one.load or next(iter(spec.loads))
     named = ((network, networks), (one.of_network, networks), (load, loads), (one.of_load, loads))
-    return all(name is None or name in kept for name, kept in (*named, (one.arm, arms), (one.of, arms)))
+    return all(name is None or name in left for name, left in (*named, (one.arm, arms), (one.of, arms)))
 
 
 #: The smoke version is real, but too short for its figures to mean anything.

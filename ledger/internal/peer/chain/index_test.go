@@ -9,7 +9,8 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 )
 
-// TestWhatTakesARewoundPlaceIsNotDurable until the disk has come to the rewinding, however far it was before.
+// TestWhatTakesARewoundPlaceIsNotDurable: a transaction in a place that was taken back is durable only after stage 3, which
+// writes to the disk, has taken that place back too.
 func TestWhatTakesARewoundPlaceIsNotDurable(t *testing.T) {
 	x := newIndex()
 	durable := func(key validate.TxKey) bool {
