@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 import qioi
+from qioi.lab import caliper_shapes
 from qioi.processes.errors import LabError
 
 Document = dict[str, Any]
@@ -120,9 +121,10 @@ def _filled(value: Any, values: dict[str, str]) -> Any:
 def user_network(path: Path, configs: Path) -> Document:
     """Read a Caliper network file of the user's own and make its paths absolute."""
     document = load_mapping(path)
-    for key in ("version", "caliper", "channels", "organizations"):
-        if key not in document:
-            raise LabError(f"{path}: {key} is missing; see {configs / 'networks' / 'fabric.yaml'}")
+    try:
+        caliper_shapes.check(caliper_shapes.Network, document, path)
+    except LabError as error:
+        raise LabError(f"{error}; see {configs / 'networks' / 'fabric.yaml'}") from error
     _absolute_paths(document["organizations"], (path.resolve().parent, configs), f"{path}: organizations")
     return document
 
@@ -171,13 +173,11 @@ def find_benchmark(name: str, configs: Path) -> Path:
 def benchmark(path: Path, configs: Path, network: Document, overrides: Overrides) -> Document:
     """Read a benchmark file, choose its rounds, apply the command line and check it against the network."""
     document = load_mapping(path)
-    try:
-        test = document["test"]
-        # Rounds may share parts by YAML's anchors, so each is copied.
-        rounds = [copy.deepcopy(entry) for entry in test["rounds"]]
-        labels = [str(entry["label"]) for entry in rounds]
-    except (KeyError, TypeError) as error:
-        raise LabError(f"{path}: test.rounds must be a list of rounds with a label each ({error})") from error
+    caliper_shapes.check(caliper_shapes.Benchmark, document, path)
+    test = document["test"]
+    # Rounds may share parts by YAML's anchors, so each is copied.
+    rounds = [copy.deepcopy(entry) for entry in test["rounds"]]
+    labels = [str(entry["label"]) for entry in rounds]
     unknown = [label for label in overrides.rounds if label not in labels]
     if unknown:
         raise LabError(f"{path}: no round {', '.join(unknown)}; {', '.join(labels)} are accepted")
@@ -203,8 +203,8 @@ def _apply(path: Path, rounds: list[Document], overrides: Overrides) -> None:
         elif overrides.duration is not None:
             entry.pop("txNumber", None)
             entry["txDuration"] = overrides.duration
-        control = entry.get("rateControl") or {}
-        kind = str(control.get("type"))
+        control = entry["rateControl"]
+        kind = str(control["type"])
         key, value, _ = controls.get(kind, ("", None, ""))
         if value is not None:
             control["opts"] = {**(control.get("opts") or {}), key: value}
@@ -216,11 +216,8 @@ def _apply(path: Path, rounds: list[Document], overrides: Overrides) -> None:
 
 def _resolve_workload(entry: Document, path: Path, configs: Path, network: Document) -> None:
     where = f"{path}: round {entry['label']}"
-    try:
-        workload = entry["workload"]
-        module = _locate(str(workload["module"]), (path.resolve().parent, configs), f"{where}: workload.module")
-    except (KeyError, TypeError) as error:
-        raise LabError(f"{where}: workload.module is missing") from error
+    workload = entry["workload"]
+    module = _locate(str(workload["module"]), (path.resolve().parent, configs), f"{where}: workload.module")
     workload["module"] = str(module)
     arguments = workload["arguments"] = dict(workload.get("arguments") or {})
     contract = arguments.get("contractId")

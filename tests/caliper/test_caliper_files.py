@@ -113,7 +113,21 @@ def test_the_users_own_network(configs: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("a: [", "is not YAML"), ("- 1", "a mapping is accepted, not list"), ("version: 2", "caliper is missing")],
+    [
+        ("a: [", "is not YAML"),
+        ("- 1", "a mapping is accepted, not list"),
+        ("version: 2", r"caliper: missing"),
+        ("{version: 2, caliper: {}, channels: [], organizations: }", "organizations: null: accepted is a valid list"),
+        ("{version: 2, caliper: {}, channels: [], organizations: [{mspId: A}]}", r"organizations\.0\.mspid: missing"),
+        (
+            "{version: 2, caliper: {}, channels: [{channelName: c, contracts: [a]}], organizations: [{mspid: A}]}",
+            r"channels\.0\.contracts\.0: \"a\": accepted is a mapping",
+        ),
+        (
+            "{version: 2, caliper: {}, channels: [{channelName: c, contracts: [{}]}], organizations: [{mspid: A}]}",
+            r"channels\.0\.contracts\.0\.id: missing",
+        ),
+    ],
 )
 def test_a_bad_network_file(configs: Path, tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "bad.yaml"
@@ -183,3 +197,31 @@ def test_a_benchmark_of_the_users_own(configs: Path, tmp_path: Path) -> None:
     assert test["rounds"][0]["workload"] == {"module": str((tmp_path / "load.js").resolve()), "arguments": {}}
     with pytest.raises(LabError, match="marbles, simple, smallbank, or a Caliper benchmark file is accepted"):
         find_benchmark("nix", configs)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"rounds": None}, r"test\.rounds: null: accepted is a valid list"),
+        ({"rounds": []}, r"test\.rounds: \[\]"),
+        ({"rounds": [{}]}, r"test\.rounds\.0\.label: missing"),
+        ({"workers": 3}, r"test\.workers: 3: accepted is a "),
+        ({"rateControl": "fixed-rate"}, r"test\.rounds\.0\.rateControl: \"fixed-rate\": accepted is a mapping"),
+        ({"workload": {}}, r"test\.rounds\.0\.workload\.module: missing"),
+        ({"twice": True}, r"test\.rounds: .*accepted are rounds with a label each: 2 are named a"),
+    ],
+)
+def test_a_bad_benchmark_file(configs: Path, tmp_path: Path, wrong: dict[str, Any], says: str) -> None:
+    """Above all two rounds of one label: Caliper's report and our observer would count them as one round."""
+    control = {"rateControl": {"type": "fixed-rate"}, "workload": {"module": "load.js"}}
+    entry = {"label": "a", "txNumber": 5, **{key: wrong.get(key, value) for key, value in control.items()}}
+    test = {
+        "rounds": [entry] * (2 if "twice" in wrong else 1),
+        **{k: v for k, v in wrong.items() if k in ("rounds", "workers")},
+    }
+    (tmp_path / "load.js").touch()
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(yaml.safe_dump({"test": test}))
+    network = filled(configs, description(tmp_path))
+    with pytest.raises(LabError, match=rf"mine\.yaml: {says}"):
+        benchmark(mine, configs, network, Overrides())
