@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -80,7 +81,9 @@ type testCluster struct {
 	dir    string
 	file   *network.File
 	client *identity.SigningIdentity
-	conns  map[string]*grpc.ClientConn
+
+	mu    sync.Mutex // clients broadcast side by side
+	conns map[string]*grpc.ClientConn
 }
 
 func newCluster(t testing.TB, change func(*setup.Options)) *testCluster {
@@ -179,6 +182,8 @@ func (c *testCluster) logFile(i int) *os.File {
 
 func (c *testCluster) conn(i int) *grpc.ClientConn {
 	address := c.node(i).Address
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if conn := c.conns[address]; conn != nil {
 		return conn
 	}
