@@ -40,8 +40,9 @@ class Host(BaseModel):
 class RunDocument(Strict):
     """run.json: the plan, the machine, and notes of the run.
 
-    ``resumed`` are the machine's states at each resumption, ``lost`` the reasons why repeats could not be measured,
-    ``probe_noise`` what disturbed the search for each network's maximum.
+    ``benchmarks`` has a digest of what Caliper reads, by load. ``resumed`` are the machine's states at each resumption,
+    ``lost`` the reasons why repeats could not be measured, ``probe_noise`` what disturbed the search for each network's
+    maximum.
     """
 
     format: Literal[1]
@@ -54,6 +55,7 @@ class RunDocument(Strict):
     cores: Annotated[int, Field(ge=1)]
     paper_size: bool
     smoke: bool
+    benchmarks: dict[str, str] = Field(default_factory=dict)
     host: Host
     maxima: dict[str, float]
     resumed: list[Host] = Field(default_factory=list)

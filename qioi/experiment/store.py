@@ -24,6 +24,8 @@ from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan
 from qioi.experiment.run_files import ALWAYS, FORMAT, Repeat, RunDocument
+from qioi.experiment.system import LoadSpec
+from qioi.lab.caliper_files import digest, find_benchmark, find_configs
 from qioi.settings import documents
 
 _NEW = "run.json.new"
@@ -72,7 +74,8 @@ class Store:
             return
         document = self.document
         ours = RunDocument.model_validate({**document.model_dump(), **asked(plan)})
-        different = [key for key in asked(plan) if getattr(document, key) != getattr(ours, key)]
+        # Runs of earlier versions did not note their benchmarks.
+        different = [key for key in asked(plan) if key in self._read() and getattr(document, key) != getattr(ours, key)]
         if different:
             raise SpecError(
                 [f"{self.directory} is a run of something else ({', '.join(different)} differ): name its own options"]
@@ -157,4 +160,11 @@ def asked(plan: Plan) -> dict[str, Any]:
         "cores": plan.cores,
         "paper_size": plan.paper_size,
         "smoke": plan.smoke,
+        "benchmarks": {cell.load_name: _digest(cell.load) for cell in plan.cells if cell.load.driver == "caliper"},
     }
+
+
+def _digest(load: LoadSpec) -> str:
+    """Name what Caliper would read: repeats of two loads have no median."""
+    configs = find_configs()
+    return digest(find_benchmark(str(load.benchmark), configs), configs, str(load.round))

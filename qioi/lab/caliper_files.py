@@ -6,6 +6,7 @@ Both are complete and have absolute paths, so that a run's folder documents what
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -190,6 +191,17 @@ def benchmark(path: Path, configs: Path, network: Document, overrides: Overrides
     return document
 
 
+def digest(path: Path, configs: Path, label: str) -> str:
+    """Give the SHA-256 of what a round of a benchmark file says, and of its workload module."""
+    document = load_mapping(path)
+    caliper_shapes.check(caliper_shapes.Benchmark, document, path)
+    found = hashlib.sha256(path.read_bytes())
+    for entry in document["test"]["rounds"]:
+        if str(entry["label"]) == label:
+            found.update(_module(entry, path, configs).read_bytes())
+    return found.hexdigest()
+
+
 def _apply(path: Path, rounds: list[Document], overrides: Overrides) -> None:
     controls = {
         "fixed-rate": ("tps", overrides.rate, "--rate"),
@@ -214,10 +226,15 @@ def _apply(path: Path, rounds: list[Document], overrides: Overrides) -> None:
             raise LabError(f"{path}: {option} changes {kind} rounds, and none of the chosen ones is such a round")
 
 
+def _module(entry: Document, path: Path, configs: Path) -> Path:
+    where = f"{path}: round {entry['label']}: workload.module"
+    return _locate(str(entry["workload"]["module"]), (path.resolve().parent, configs), where)
+
+
 def _resolve_workload(entry: Document, path: Path, configs: Path, network: Document) -> None:
     where = f"{path}: round {entry['label']}"
     workload = entry["workload"]
-    module = _locate(str(workload["module"]), (path.resolve().parent, configs), f"{where}: workload.module")
+    module = _module(entry, path, configs)
     workload["module"] = str(module)
     arguments = workload["arguments"] = dict(workload.get("arguments") or {})
     contract = arguments.get("contractId")

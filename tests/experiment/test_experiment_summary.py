@@ -211,6 +211,27 @@ def test_a_run_of_something_else_is_not_gone_on_with(plan: Plan, tmp_path: Path)
         store.resume(plan, HOST)
 
 
+def test_a_run_with_another_benchmark_file_is_not_gone_on_with(document: dict[str, Any], tmp_path: Path) -> None:
+    """The experiment names the file alone, and every repeat reads it anew."""
+    bench, module = tmp_path / "bench.yaml", tmp_path / "load.js"
+    module.write_text("// a workload")
+    entry = {"label": "mix", "rateControl": {"type": "fixed-load"}, "workload": {"module": "load.js"}}
+    bench.write_text(json.dumps({"test": {"rounds": [entry]}}))
+    document["loads"] = {"slow": {"driver": "caliper", "benchmark": str(bench), "round": "mix", "clients": 2}}
+    document["arms"][2]["protection"] = {"shares": 4096}
+    plan = make_plan(load(document, tmp_path), cores=2)
+    store = Store(tmp_path / "toy")
+    store.begin(plan, HOST)
+    store.resume(plan, HOST)
+    for file in (bench, module):
+        before = file.read_text()
+        file.write_text(before + "\n")
+        with pytest.raises(SpecError, match="benchmarks differ"):
+            store.resume(plan, HOST)
+        file.write_text(before)
+    store.resume(plan, HOST)
+
+
 class Starved(Session):
     """A session on a machine that has time for every second repeat only, or for none."""
 
