@@ -247,8 +247,8 @@ def verdict(said: Mapping[str, Any]) -> str:
 
 #: What a policy in force without a component lacks.
 UNSERVED = (
-    "no daemon sees a pod of it: pods of its namespace are known by the labels qioi.io/role and qioi.io/channel (spec.selectors "
-    "choose among pods whose role is known), where a daemon runs on their node"
+    "no daemon sees a pod of it: pods of its namespace are known by the labels qioi.io/role and qioi.io/channel "
+    "(spec.selectors choose among pods whose role is known), where a daemon runs on their node"
 )
 
 
