@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -60,13 +61,14 @@ class KnownShares:
             abs(factor / self._stored[name] - 1) <= NEWS for name, factor in known.items()
         ):
             return
-        self._stored = dict(known)
         temporary = self._file.with_name(f"{NAME}.new")
         try:
-            temporary.write_bytes(msgspec.json.encode(Document(VERSION, self._stored)))
+            temporary.write_bytes(msgspec.json.encode(Document(VERSION, dict(known))))
             temporary.replace(self._file)
-            self._failed = False
+            self._stored, self._failed = dict(known), False
         except OSError as error:
+            with suppress(OSError):
+                temporary.unlink()
             if not self._failed:
                 log.warning("%s: %s: a restart will not know what is enough now", self._file, error.strerror)
             self._failed = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def test_it_is_written_when_something_is_new(tmp_path: Path) -> None:
     assert (tmp_path / NAME).stat().st_mtime_ns == before
     file.store({"peer0": 16.0, "peer1": 2.0})
     assert KnownShares(tmp_path).load() == {"peer0": 16.0, "peer1": 2.0}
+
+
+def test_what_could_not_be_written_is_written_once_it_can_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = KnownShares(tmp_path)
+    file.store({"peer0": 2.0})
+    (tmp_path / NAME).unlink()
+    (tmp_path / NAME / "in the way").mkdir(parents=True)
+    for _ in range(3):
+        file.store({"peer0": 8.0})
+    assert len(caplog.records) == 1
+    assert [one.name for one in tmp_path.iterdir()] == [NAME]
+    shutil.rmtree(tmp_path / NAME)
+    file.store({"peer0": 8.0})
+    assert KnownShares(tmp_path).load() == {"peer0": 8.0}
 
 
 @pytest.mark.parametrize(
