@@ -87,7 +87,7 @@ class BestEffort:
 
     def _tell(self, outcomes: Iterable[Outcome]) -> None:
         for one in outcomes:
-            if one.result is Result.OK:
+            if one.result in (Result.OK, Result.GONE):  # a job that ends while it is idle is no problem
                 log.info("best effort: %s: %s", one.path, one.message)
                 self._said = {said for said in self._said if not said.startswith(f"best effort: {one.path}: ")}
             else:

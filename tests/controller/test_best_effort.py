@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def test_idle_while_components_wait(tmp_path: Path, caplog: pytest.LogCaptureFix
         site.run(30)
     assert idle(site) == set()
     assert sum("batch/one: failed" in one.message for one in caplog.records) == 1
+
+
+def test_a_job_that_ends_while_it_is_idle_is_no_problem(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    site = make(tmp_path, ["batch/*"])
+    site.toy.waits = {"peer0": (0.1, 0.9)}
+    site.run(2)
+    shutil.rmtree(site.hierarchy.mount / "batch/one")
+    site.toy.waits, site.toy.host = {"peer0": (0.1, 0.0)}, HostLoad(0.9, 0.0)
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.run(30)
+    (said,) = [one for one in caplog.records if "batch/one" in one.message]
+    assert said.levelname == "INFO"
+    assert said.message.endswith("no such control group")
 
 
 def test_those_that_their_owners_have_labelled_are_idle_too(tmp_path: Path) -> None:
