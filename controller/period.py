@@ -17,8 +17,8 @@ class Period(Struct, frozen=True):
     """All that was observed of the period that ended at the monotonic time ``now``, in seconds.
 
     Channels are named as their policies are, components by their names. ``delays`` lacks components that could not be
-    read. ``host`` is ``None`` where the clock has not ticked. ``owed`` has every channel that has a policy. ``seen``
-    names channels that commits were seen of, those without a policy too. ``elections`` were logged since the period
+    read. ``host`` is ``None`` where the clock has not ticked. ``owed`` has every channel that has a policy. ``heard``
+    names channels that commits came of lately, those without a policy too. ``elections`` were logged since the period
     before. ``forces`` has the shares in force; a component whose control group can't be read is in ``absent``
     instead, with the reason, and in ``gone`` if that group was removed. ``siblings`` are the foreign groups beside
     components that have run lately, by the group above them, each with its weight in the unit of its file; where
@@ -31,7 +31,7 @@ class Period(Struct, frozen=True):
     delays: Mapping[str, DelayReading] = field(default_factory=dict)
     host: HostLoad | None = None
     owed: Mapping[str, Threshold] = field(default_factory=dict)
-    seen: tuple[str, ...] = ()
+    heard: tuple[str, ...] = ()
     elections: tuple[LeaderChange, ...] = ()
     stalls: Stalls = NOT_LOOKED_AT
     forces: Mapping[str, InForce] = field(default_factory=dict)

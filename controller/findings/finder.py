@@ -83,7 +83,7 @@ class Finder:
         now, components, channels = period.now, period.components, period.channels
         found = self._diagnoses.step(period)
         leaders = self._leaders.step(now, period.owed, components, period.elections, period.host, period.forces)
-        presumed = self._unheard.step(now, components, channels, period.seen, period.delays, period.host)
+        presumed = self._unheard.step(now, components, channels, period.heard, period.delays, period.host)
         burning = self._burners.step(period)
         rivals = self._contention.step(period, burning)
         enough = self._enough.step(period)

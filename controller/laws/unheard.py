@@ -169,23 +169,22 @@ class AllUnheard:
         now: float,
         components: Iterable[Component],
         channels: Mapping[str, ChannelReading],
-        seen: Iterable[str],
+        heard: Iterable[str],
         delays: Mapping[str, DelayReading],
         host: HostLoad | None,
     ) -> frozenset[str]:
         """Take one period in; name the channels that make no commits, but are taken to be sent to.
 
-        ``seen`` names channels that commits were seen of, those without a policy too. What a component does may be for
-        any channel that it serves, so its work says something of a silent one only while all of them are silent.
+        ``heard`` names channels that commits came of lately, those without a policy too. What a component does may be
+        for any channel that it serves, so its work says something of a silent one only while all of them are silent.
         """
         silent = {name for name, one in channels.items() if one.silence is None or one.silence > ACTIVE}
         if not silent:  # as it nearly always is
             self._known.clear()
             return frozenset()
-        # An endpoint names channels that have committed before the start too.
-        heard = {name for name in seen if name not in channels} | (channels.keys() - silent)
+        working = {name for name in heard if name not in channels} | (channels.keys() - silent)
         its = [one for one in components if one.role is not Role.CLIENT and one.name in delays]
-        its = [one for one in its if heard.isdisjoint(one.channels or heard)]
+        its = [one for one in its if working.isdisjoint(one.channels or working)]
         before, self._known = self._known, {}
         for name in sorted(silent):
             if self._is_literal(name):

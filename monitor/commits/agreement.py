@@ -38,6 +38,8 @@ class _Witnesses:
     #: Transactions that were agreed on so far.
     agreed: int = 0
     rank: int = 0
+    #: Whether no peer is watched that has reported it.
+    orphaned: bool = False
 
 
 class AgreedThroughput:
@@ -52,24 +54,36 @@ class AgreedThroughput:
 
     def organise(self, organisations: Mapping[str, str]) -> None:
         """Watch these peers from now on, each with its organisation. A peer without one is its own."""
-        for peer in self._organisations.keys() - organisations.keys():
+        leaving = self._organisations.keys() - organisations.keys()
+        for peer in leaving:
             meter = self._meters.get(self._organisations[peer])
             if meter is not None:
                 meter.forget(peer)
+        for name, channel in self._channels.items() if leaving else ():
+            channel.orphaned = not any(self._meters[its].is_reported(name) for its in channel.heard)
         self._organisations = dict(organisations)
         self._watched = frozenset(organisations.values())
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels that commits were seen of, each peer's first ones first: so none crowds others out."""
-        return tuple(sorted(self._channels, key=lambda name: self._channels[name].rank))
+        """The channels that commits were seen of, each peer's first ones first: so none crowds others out.
+
+        Last come those whose peers have all left: where networks come and go, what is gone crowds nothing out.
+        """
+        return tuple(
+            sorted(self._channels, key=lambda name: (self._channels[name].orphaned, self._channels[name].rank))
+        )
+
+    def heard(self, since: float) -> tuple[str, ...]:
+        """Name the channels that a commit came of at that instant or later."""
+        return tuple(name for name, one in self._channels.items() if max(one.heard.values()) >= since)
 
     def observe(self, commit: Commit, instant: float) -> None:
         """Take one peer's report of one block."""
         channel, name = self._channels.get(commit.channel), commit.channel
         its = self._organisations.get(commit.peer, commit.peer)
         if channel is None:
-            if len(self._channels) >= MAX_CHANNELS:
+            if len(self._channels) >= MAX_CHANNELS and not self._make_room():
                 return
             channel = _Witnesses()
         if its not in channel.heard and not self._admit(channel, name, instant):
@@ -89,6 +103,21 @@ class AgreedThroughput:
             channel.heard[its] = instant
         elif instant > channel.heard[its]:
             channel.heard[its] = instant
+        channel.orphaned = False
+
+    def _make_room(self) -> bool:
+        """Forget a channel that no watched peer has reported, if there is one."""
+        orphan = next((name for name, one in self._channels.items() if one.orphaned), None)
+        if orphan is None:
+            return False
+        for its in self._channels.pop(orphan).heard:
+            self._drop(its, orphan)
+        return True
+
+    def _drop(self, its: str, name: str) -> None:
+        self._meters[its].drop(name)
+        if not self._meters[its].channels:
+            del self._meters[its]
 
     def _admit(self, channel: _Witnesses, name: str, instant: float) -> bool:
         """Make room for one more organisation, if one that was counted is silent or watched no more.
@@ -105,9 +134,7 @@ class AgreedThroughput:
         else:
             return False
         del channel.heard[leaving], channel.before[leaving]
-        self._meters[leaving].drop(name)
-        if not self._meters[leaving].channels:
-            del self._meters[leaving]
+        self._drop(leaving, name)
         return True
 
     def skipped(self, peer: str, size: int) -> None:

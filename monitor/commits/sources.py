@@ -53,6 +53,10 @@ class Channels(Protocol):
         """Name the channels that commits were seen of."""
         ...
 
+    def heard(self, since: float) -> tuple[str, ...]:
+        """Name the channels that a commit came of at that monotonic time or later."""
+        ...
+
     def watch(self, components: Iterable[Component], channels: Iterable[str]) -> None:
         """Watch these components and channels from now on; those that stay keep their state."""
         ...

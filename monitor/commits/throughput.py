@@ -131,6 +131,11 @@ class Throughput:
         known = self._channels.get(channel)
         return known.interval.window if known else self.window
 
+    def is_reported(self, channel: str) -> bool:
+        """Whether a peer has reported it that was not forgotten since."""
+        known = self._channels.get(channel)
+        return known is not None and bool(known.chains)
+
     def drop(self, channel: str) -> None:
         """Forget a channel."""
         self._channels.pop(channel, None)

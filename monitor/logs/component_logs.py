@@ -69,6 +69,10 @@ class LogChannels:
         """Name the channels that commits were seen of, also those that have no policy."""
         return self._throughput.channels
 
+    def heard(self, since: float) -> tuple[str, ...]:
+        """Name the channels that a commit came of at that monotonic time or later."""
+        return self._throughput.heard(since)
+
     def states(self) -> list[SourceState]:
         """Say how each log is doing."""
         return [

@@ -62,6 +62,10 @@ class CountedThroughput:
         """The channels that any page has counted."""
         return tuple(self._channels)
 
+    def heard(self, since: float) -> tuple[str, ...]:
+        """Name the channels whose counter has grown since then."""
+        return tuple(name for name, one in self._channels.items() if one.moved is not None and one.moved >= since)
+
     def observe(self, component: str, values: Mapping[str, float], now: float) -> None:
         """Take in one component's counters, by channel."""
         for name, value in values.items():

@@ -244,6 +244,10 @@ class MeteredChannels:
         """Name the channels that commits were seen of, by either."""
         return tuple(dict.fromkeys([*self._counted.channels, *self._pages.channels, *self._logs.seen()]))
 
+    def heard(self, since: float) -> tuple[str, ...]:
+        """Name the channels that a commit came of at that monotonic time or later, by either."""
+        return tuple(dict.fromkeys([*self._counted.heard(since), *self._pages.heard(since), *self._logs.heard(since)]))
+
     def states(self) -> list[SourceState]:
         """Say how each log and each endpoint is doing."""
         return [*self._logs.states(), *self._states.values()]

@@ -44,8 +44,12 @@ class PageThroughput:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels that any peer has shown."""
-        return tuple(self._channels)
+        """The channels that any peer has shown; last come those that none shows any more."""
+        return tuple(sorted(self._channels, key=lambda name: not any(self._channels[name].looks.values())))
+
+    def heard(self, since: float) -> tuple[str, ...]:
+        """Name the channels whose front has moved since then."""
+        return tuple(name for name, one in self._channels.items() if one.moved is not None and one.moved >= since)
 
     def observe(self, peer: str, page: Page, now: float) -> None:
         """Take in what one peer shows. An orderer's page has heights only, and shows no commits."""

@@ -14,6 +14,9 @@ from qioi.model import Component, Foreigner
 from qioi.model.groups import chain
 from qioi.monitor.commits.sources import SourceState
 
+#: Seconds after a commit of a channel without a policy for which its components' work may be for it.
+ELSEWHERE = 60.0
+
 
 class Observer:
     """Reads all instruments once a period."""
@@ -51,7 +54,7 @@ class Observer:
             delays,
             host,
             owed,
-            to_read.channels.seen(),
+            to_read.channels.heard(now - ELSEWHERE),
             tuple(to_read.channels.elections()),
             stalls,
             forces,

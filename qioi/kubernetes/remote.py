@@ -178,6 +178,10 @@ class ClusterChannels:
         """Name the channels whose commits were seen."""
         return tuple(f"{space}/{name}" for space, channels in self._namespaces.items() for name in channels.seen())
 
+    def heard(self, since: float) -> tuple[str, ...]:
+        """Name the channels that a commit came of on this node at that monotonic time or later."""
+        return tuple(f"{space}/{name}" for space, one in self._namespaces.items() for name in one.heard(since))
+
     def close(self) -> None:
         """Close every log."""
         for channels in self._namespaces.values():

@@ -14,14 +14,15 @@ from toy_daemon import ToySite, peer
 from waiting import until
 
 from qioi.controller.laws.unheard import LASTS, TRIAL, AllUnheard
+from qioi.daemon.observer import ELSEWHERE
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
 STARVED, IDLE = (0.1, 0.9), (0.004, 0.8)  # CPUs that a component uses, and threads that wait
 
 
-def make(folder: Path) -> ToySite:
-    """Two peers, of which one starves, and a ledger that made no commit."""
-    site = ToySite(folder, [peer("peer0", "g/p"), peer("peer1", "g/q")], channels={"red": {}})
+def make(folder: Path, **keys: object) -> ToySite:
+    """Two peers, of which one starves, and a ledger that made no commit. ``keys`` are of both peers."""
+    site = ToySite(folder, [{**peer("peer0", "g/p"), **keys}, {**peer("peer1", "g/q"), **keys}], channels={"red": {}})
     site.toy.tps, site.toy.ages = {"red": 0.0}, {"red": None}  # type: ignore[dict-item]
     site.toy.waits = {"peer0": STARVED, "peer1": IDLE}
     return site
@@ -57,6 +58,17 @@ def test_a_trial_that_brings_no_commit_ends_and_all_goes_back(tmp_path: Path, ca
     assert "channel red: the trial has brought no commit: nobody sends, or no share helps" in caplog.text
     site.run(60)
     assert (site.weight("g/p"), site.weight("g/q")) == (100, 100)
+
+
+def test_a_channel_without_a_policy_counts_as_long_as_it_commits(tmp_path: Path) -> None:
+    """The components may be working for it. One that committed months ago has no say."""
+    site = make(tmp_path, channels=[])
+    site.toy.elsewhere = {"old": site.now - 2 * ELSEWHERE, "blue": site.now}
+    for _ in range(int(ELSEWHERE) - 5):
+        site.run(1)
+        assert site.weight("g/p") == 100
+    site.run(int(LASTS) + 10)
+    assert site.weight("g/p") > 300
 
 
 def test_an_idle_ledger_is_left_alone(tmp_path: Path) -> None:

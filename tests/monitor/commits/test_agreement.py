@@ -152,6 +152,19 @@ def test_channels_are_bounded_and_each_peers_first_ones_come_first() -> None:
     assert agreed.reading("none", 1.0).throughput is None
 
 
+def test_channels_whose_peers_have_left_crowd_out_no_other() -> None:
+    """Where test networks come and go, each has a channel of its own, and peers of the same organisations."""
+    agreed = AgreedThroughput()
+    for number in range(MAX_CHANNELS + 1):
+        agreed.organise({f"peer{number}": "A", f"other{number}": "B"})
+        agreed.observe(commit(1, f"peer{number}", channel=f"run{number}"), float(number))
+        assert agreed.channels[0] == f"run{number}"
+    assert len(agreed.channels) == MAX_CHANNELS
+    agreed.observe(commit(2, f"peer{number}", channel="run5"), 2000.0)  # a name that is used again
+    assert set(agreed.channels[:2]) == {"run5", f"run{number}"}
+    assert agreed.heard(MAX_CHANNELS) == ("run5", f"run{MAX_CHANNELS}")
+
+
 @given(st.lists(st.tuples(st.sampled_from(["a0", "b0", "c0", "x"]), st.integers(0, 30), st.floats(0, 3)), max_size=60))
 def test_whatever_is_reported_the_count_only_grows(reports: list[tuple[str, int, float]]) -> None:
     agreed, now, before = meter(), 0.0, 0

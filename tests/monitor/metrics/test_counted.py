@@ -135,6 +135,7 @@ def test_silence_is_seen() -> None:
     reading = counted.reading("db", 25.0)
     assert reading.throughput == 0
     assert reading.age == pytest.approx(15)
+    assert (counted.heard(10.0), counted.heard(11.0)) == (("db",), ())
 
 
 def test_a_page_that_is_late_is_no_silence_until_its_node_is_away() -> None:

@@ -64,6 +64,18 @@ def test_two_peers_of_one_channel_count_once() -> None:
     assert reading.age == pytest.approx(0.5)
 
 
+def test_channels_that_no_peer_shows_any_more_come_last_and_only_one_that_moves_is_heard() -> None:
+    pages = PageThroughput()
+    for second, (old, new) in enumerate(((1, 1), (2, 1), (2, 2))):
+        pages.observe("peer0", Page({"old": 1.0 * old, "still": 9.0}, {"old": old, "still": 4}), float(second))
+        pages.observe("peer1", Page({"new": 1.0 * new}, {"new": new}), float(second))
+    assert pages.channels == ("old", "still", "new")
+    assert pages.heard(1.0) == ("old", "new")
+    assert pages.heard(2.0) == ("new",)
+    pages.forget("peer0")
+    assert pages.channels == ("new", "old", "still")
+
+
 def test_a_peer_that_catches_up_adds_nothing() -> None:
     pages = PageThroughput()
     for second in range(12):
