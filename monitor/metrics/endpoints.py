@@ -101,7 +101,7 @@ class Endpoint:
             if len(text) > MAX_PAGE:
                 problem = f"{self.url}: a page of more than {MAX_PAGE} bytes"
             else:
-                page = parse_page(text.decode("utf-8", errors="replace"), self._counted)
+                page = parse_page(text, self._counted)
         except Exception as error:  # unexpected errors too: this thread has no caller that would report them
             self._context = None
             late = time.monotonic() - asked > LONGEST

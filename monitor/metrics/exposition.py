@@ -7,7 +7,7 @@ metric tells them apart. A channel may have another counter, by a :class:`~qioi.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,6 +19,8 @@ COUNT = "ledger_transaction_count"
 HEIGHT = "ledger_blockchain_height"
 #: A count or a height at or above it is ignored, so that sums stay finite.
 MOST = 2.0**63
+#: Lines of the metrics that count, and bytes of them. A thousand channels have a quarter of it; a page may be made up.
+MOST_LINES, MOST_BYTES = 20_000, 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,11 @@ class Page:
     counts: Mapping[str, float] = field(default_factory=dict)
 
 
-def parse_page(text: str, counted: Mapping[str, Count] | None = None) -> Page:
-    """Read a page; only the lines of the metrics that count are looked at. ValueError: it is none."""
+def parse_page(page: bytes, counted: Mapping[str, Count] | None = None) -> Page:
+    """Read a page; only the lines of the metrics that count are looked at. ValueError: it is none, or has too many."""
     counted = counted or {}
     wanted = lines_of(
-        text, (COUNT + "{", HEIGHT + "{", *(one.metric + end for one in counted.values() for end in "{ "))
+        page, (COUNT + "{", HEIGHT + "{", *(one.metric + end for one in counted.values() for end in "{ "))
     )
     counts: dict[str, float] = {}
     transactions: dict[str, float] = {}
@@ -64,7 +66,23 @@ def parse_page(text: str, counted: Mapping[str, Count] | None = None) -> Page:
     return Page(transactions, heights, counts)
 
 
-def lines_of(text: str, beginnings: tuple[str, ...]) -> str:
-    """Cut out the lines that begin so."""
-    # Not splitlines(): what else that takes for a line's end may stand inside a label's value.
-    return "\n".join(line for line in text.split("\n") if line.startswith(beginnings)) + "\n"
+def lines_of(page: bytes, beginnings: Iterable[str]) -> str:
+    """Cut out the lines that begin so. ValueError: there are more than are looked at."""
+    found: list[bytes] = []
+    page, room = b"\n" + page, MOST_BYTES
+    for beginning in dict.fromkeys(beginnings):  # channels may share a counter
+        for line in _lines(page, b"\n" + beginning.encode()):
+            found.append(line)
+            room -= len(line)
+            if room < 0 or len(found) > MOST_LINES:
+                raise ValueError(f"more than {MOST_LINES} lines, or {MOST_BYTES} bytes, of the metrics that count")
+    return b"\n".join(found).decode("utf-8", errors="replace") + "\n"
+
+
+def _lines(page: bytes, beginning: bytes) -> Iterator[bytes]:
+    # All others are never taken apart: a page of short lines would be a hundred times its size.
+    at = page.find(beginning)
+    while at >= 0:
+        end = page.find(b"\n", at + 1)
+        yield page[at + 1 : end if end >= 0 else None]
+        at = page.find(beginning, end) if end >= 0 else -1

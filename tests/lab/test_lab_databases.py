@@ -85,7 +85,7 @@ def commits(network: Network) -> float:
     about = COUNTS[network.mode]
     labels = {name: tuple(values) for name, values in about["labels"].items()}  # type: ignore[attr-defined]
     count = Count(str(about["metric"]), labels)
-    pages = [urllib.request.urlopen(node.metrics).read().decode() for node in network.nodes if node.metrics]
+    pages = [urllib.request.urlopen(node.metrics).read() for node in network.nodes if node.metrics]
     return sum(parse_page(page, {"db": count}).counts["db"] for page in pages)
 
 

@@ -47,15 +47,15 @@ def together(
 
 
 def test_a_page_is_read_by_metric_and_labels() -> None:
-    page = parse_page(PAGE, {"db": INSERTS, "plain": Count("plain_total"), "none": Count("nothing")})
+    page = parse_page(PAGE.encode(), {"db": INSERTS, "plain": Count("plain_total"), "none": Count("nothing")})
     assert page.counts == {"db": 42, "plain": 7}
     assert page.transactions == {}
-    assert parse_page(PAGE).counts == {}
+    assert parse_page(PAGE.encode()).counts == {}
 
 
 @pytest.mark.parametrize("value", ["NaN", "-1", "1e300"])
 def test_impossible_values_do_not_count(value: str) -> None:
-    assert parse_page(f"plain_total {value}\n", {"db": Count("plain_total")}).counts == {}
+    assert parse_page(f"plain_total {value}\n".encode(), {"db": Count("plain_total")}).counts == {}
 
 
 def test_nodes_that_each_count_their_own_are_added_up() -> None:

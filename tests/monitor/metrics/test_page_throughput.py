@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -16,13 +18,13 @@ DATA = Path(__file__).resolve().parents[2] / "data" / "fabric-logs"
 
 
 def test_a_real_peers_page() -> None:
-    page = parse_page((DATA / "fabric-2.5.16-peer-metrics.txt").read_text())
+    page = parse_page((DATA / "fabric-2.5.16-peer-metrics.txt").read_bytes())
     assert page.transactions == {"mychannel": 77907 + 3 + 1}
     assert page.heights == {"mychannel": 7825}
 
 
 def test_a_real_orderers_page_shows_no_commits() -> None:
-    page = parse_page((DATA / "fabric-2.5.16-orderer-metrics.txt").read_text())
+    page = parse_page((DATA / "fabric-2.5.16-orderer-metrics.txt").read_bytes())
     assert page.transactions == {}
     pages = PageThroughput()
     pages.observe("orderer1", page, 0.0)
@@ -32,21 +34,41 @@ def test_a_real_orderers_page_shows_no_commits() -> None:
 def test_only_valid_transactions_count() -> None:
     lines = "".join(f'{COUNT}{{channel="red",validation_code="{code}"}} {n}\n' for code, n in
                     [("VALID", 5), ("MVCC_READ_CONFLICT", 7), ("ENDORSEMENT_POLICY_FAILURE", 9)])  # fmt: skip
-    assert parse_page(lines).transactions == {"red": 5}
+    assert parse_page(lines.encode()).transactions == {"red": 5}
 
 
 @pytest.mark.parametrize("line", [f"{COUNT}{{channel=", f'{COUNT}{{channel="red"}} many', f"{COUNT}{{}}"])
 def test_a_broken_line_is_no_page(line: str) -> None:
     with pytest.raises(ValueError, match="no Prometheus page"):
-        parse_page(line)
+        parse_page(line.encode())
 
 
 @given(st.text(max_size=60), st.sampled_from([COUNT + "{", 'ledger_blockchain_height{channel="red"', ""]))
 def test_whatever_stands_there_nothing_but_a_value_error_comes_out(text: str, start: str) -> None:
     try:
-        parse_page(start + text)
+        parse_page((start + text).encode(errors="replace"))
     except ValueError as error:
         assert "no Prometheus page" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("line", "times", "problem"),
+    [
+        ("ab", 5_000_000, None),
+        (f'{COUNT}{{channel="red",validation_code="VALID"}} 5', 200_000, "more than 20000 lines"),
+        (f'{HEIGHT}{{channel="{"r" * 5_000_000}"}} 5', 1, "or 4194304 bytes"),
+    ],
+)
+def test_a_page_that_is_made_up_takes_little_memory(line: str, times: int, problem: str | None) -> None:
+    """The daemon's own bound is 256 MB, and a component may be anybody's."""
+    page = (line + "\n").encode() * times
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=problem) if problem else contextlib.nullcontext():
+            assert parse_page(page) == Page()
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(page)
+    finally:
+        tracemalloc.stop()
 
 
 def page(height: int, per_block: int = 10) -> Page:
@@ -140,12 +162,12 @@ def test_transactions_are_counted_once_and_a_peer_that_begins_anew_takes_none_aw
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "1.8e19"])
 def test_a_number_that_no_peer_counts_up_to_is_none(value: str) -> None:
     lines = [f'{HEIGHT}{{channel="red"}} {value}', f'{COUNT}{{channel="red",validation_code="VALID"}} {value}']
-    assert parse_page("\n".join(lines)) == Page()
+    assert parse_page("\n".join(lines).encode()) == Page()
 
 
 def test_no_page_has_more_channels_than_are_looked_at() -> None:
     lines = [f'{COUNT}{{channel="c{number}",validation_code="VALID"}} 1' for number in range(MAX_CHANNELS + 5)]
-    assert len(parse_page("\n".join(lines)).transactions) == MAX_CHANNELS
+    assert len(parse_page("\n".join(lines).encode()).transactions) == MAX_CHANNELS
 
 
 def test_channels_that_are_made_up_look_after_look_stay_within_bounds() -> None:
@@ -167,12 +189,14 @@ def test_no_label_can_begin_a_line(end: str) -> None:
     forged = f'{COUNT}{{channel="red",validation_code="VALID"}} 9e9'
     honest = f'{COUNT}{{channel="red",validation_code="VALID"}} 5'
     text = f'endorser_proposals{{chaincode="x{end}{forged}"}} 1\n{honest}\n'
-    assert parse_page(text).transactions == {"red": 5}
+    assert parse_page(text.encode()).transactions == {"red": 5}
 
 
 @pytest.mark.parametrize("name", ["", "\x1b[31mred", "r" * 250, "a b", "1", "réd"])
 def test_what_cannot_be_a_channel_is_none(name: str) -> None:
-    page = parse_page(f'{COUNT}{{channel="{name}",validation_code="VALID"}} 5\n{HEIGHT}{{channel="{name}"}} 5\n')
+    page = parse_page(
+        f'{COUNT}{{channel="{name}",validation_code="VALID"}} 5\n{HEIGHT}{{channel="{name}"}} 5\n'.encode()
+    )
     assert page == Page()
 
 
