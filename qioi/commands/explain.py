@@ -12,7 +12,7 @@ import click
 from qioi.commands.completion import components
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, evidence, socket_of, socket_option
-from qioi.model.names import few
+from qioi.model.names import few, printable
 from qioi.show.http import RefusedError, UnreachableError, get_json
 
 
@@ -36,6 +36,7 @@ def command(component: str, config: Path | None, socket: Path | None, output: st
 
 def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Say everything in one line each, the way of the decision from top to bottom."""
+    document = printable(document)
     result = document["result"]
     early = f"; decided before its turn: {document['early']}" if document.get("early") else ""
     yield "component", f"{document['component']} ({document['role']}){early}"

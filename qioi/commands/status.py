@@ -11,7 +11,7 @@ import click
 
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, evidence, right, socket_of, socket_option
-from qioi.model.names import few
+from qioi.model.names import few, printable
 from qioi.show.footnotes import footnotes, raised_above
 from qioi.show.http import UnreachableError, get_json
 
@@ -48,6 +48,7 @@ def show(document: dict[str, Any]) -> None:
 
     from qioi.show import top
 
+    document = printable(document)
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, emoji=False, width=140)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 #: A channel's name (Fabric: configtx.validateChannelID, and what older networks have).
 CHANNEL = "[A-Za-z][A-Za-z0-9._-]{0,248}"
@@ -39,6 +40,22 @@ def shortened(name: str, most: int) -> str:
         return name
     kept = max(2, most - 2)
     return f"{name[: (kept + 1) // 2]}..{name[len(name) - kept // 2 :]}"
+
+
+def printable(value: Any) -> Any:
+    """Make a document fit for a terminal: control characters in keys and texts become spaces.
+
+    A control group's name is its maker's, who may be any user, and the kernel takes escape sequences in it.
+    """
+    match value:
+        case str():
+            return value if value.isprintable() else "".join(one if one.isprintable() else " " for one in value)
+        case dict():
+            return {printable(key): printable(one) for key, one in value.items()}
+        case list() | tuple():
+            return [printable(one) for one in value]
+        case _:
+            return value
 
 
 def in_one_line(words: str) -> str:

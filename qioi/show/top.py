@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from qioi.model.names import counted, shortened
+from qioi.model.names import counted, printable, shortened
 from qioi.show.footnotes import footnotes, raised_above
 
 #: Values that one sparkline shows.
@@ -76,6 +76,7 @@ def bar(part: float, bars: str = BARS) -> str:
 
 def view(document: dict[str, Any], history: History, width: int = 200, height: int | None = None) -> RenderableType:
     """Draw one status for a terminal of so many columns and lines."""
+    document = printable(document)
     first, below = head(document), notes(document)
     if width < WIDE:  # the columns that show them are missing or cut
         below += [problem(one) for one in document["components"] if one["problem"]]

@@ -63,6 +63,24 @@ def test_status_top_and_explain_name_them(toy: ToySite, capsys: pytest.CaptureFi
     assert ("", "foreign: batch uses 1.25 CPUs: none seen") in list(lines(json.loads(json.dumps(explained))))
 
 
+def test_what_a_groups_maker_has_called_it_is_no_order_to_the_terminal(
+    toy: ToySite, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Any user may make groups below his own, and the kernel takes escape sequences in their names."""
+    group = "batch/\x1b[2K\x1b]52;c;ZXZpbA==\x1b\\"
+    toy.group(group)
+    toy.snapshot = replace(toy.snapshot, foreigners=(Foreigner(group, 1.25),))
+    document = toy.snapshot.document()
+    show(document)
+    shown = capsys.readouterr().out
+    console = Console(width=140, record=True, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
+    console.print(view(document, History(), 140))
+    shown += console.export_text(styles=False)
+    shown += str(list(lines(json.loads(json.dumps(explain(toy.snapshot, "peer0", toy.hierarchy))))))
+    assert shown.count("batch/ [2K ]52;c;ZXZpbA== ") == 3
+    assert "\x1b" not in shown
+
+
 def test_programs_are_named_by_the_cpu_time_that_they_used(toy: ToySite, pids: list[int]) -> None:
     folder = toy.hierarchy.mount / "batch"
     (folder / "cgroup.procs").write_text("0\n")  # one of another PID namespace
