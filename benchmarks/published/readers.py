@@ -69,6 +69,7 @@ PROTECTION = (
     Column("p50", "p50", Form.MILLISECONDS),
     Column("p95", "p95", Form.MILLISECONDS),
     Column("slower", "p95 to alone", Form.TIMES),
+    Column("unsent", "due, but failed or never sent", Form.PERCENT),  # these have no latency
     Column("due", "sysbench, of its due by CPU", Form.PERCENT),
     Column("work", "by work", Form.PERCENT),
 )
@@ -125,14 +126,16 @@ def law_values(
             measured: dict[str, float | None] = {}
         else:
             free = due(alone, cores)
+            rate = offered.get(repeat) if row.load == "fixed" else None
             measured = {
-                "offered": offered.get(repeat) if row.load == "fixed" else None,
+                "offered": rate,
                 "cpus": (row.ledger_cores + row.client_cores) / cores,
                 "tps": row.tps,
                 "throughput": quotient(row.tps, alone.tps),
                 "p50": row.p50,
                 "p95": row.p95,
                 "slower": ratio(row.p95, alone.p95),
+                "unsent": quotient(row.failed, row.seconds * rate) if rate else None,
                 "due": part_of(free, row),
                 "work": work_of(free, row),
             }
