@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from laws_figures import ALONE, load_rows
+from laws_figures import Row as LawRow
 from msgspec.structs import replace
 
-from published.readers import PROTECTION, Figures, OneFolder, law_key, laws
+from published.readers import PROTECTION, Figures, law_key, laws
 from published.record import Calibration, Column, Form
 
 #: What bench_laws.py's figures lack, because elsewhere all conditions have as many neighbours.
@@ -18,15 +19,18 @@ EVENTS = (
 )
 
 
-@OneFolder
-def neighbours(folder: Path, speed: Sequence[Calibration]) -> Figures:
-    """Read bench_laws.py's rows of one run, with the neighbours' events."""
-    found = {(law_key(row), row.repeat): row for row in load_rows(folder) if row.condition != ALONE}
-    figures = laws([folder], speed)
-    repeats = {repeat for _, repeat in found}
+def neighbours(folders: Sequence[Path], speed: Sequence[Calibration]) -> Figures:
+    """Read bench_laws.py's rows with the neighbours' events: every folder has repeats of its own, numbered on."""
+    found: dict[tuple[str, int], LawRow] = {}
+    repeats = 0
+    for folder in folders:
+        rows_there = load_rows(folder)
+        found |= {(law_key(row), repeats + row.repeat): row for row in rows_there if row.condition != ALONE}
+        repeats += max(row.repeat for row in rows_there)
+    figures = laws(folders, speed)
     rows = []
     for row in figures.rows:
-        its = [found.get((row.key, repeat)) for repeat in sorted(repeats)]
+        its = [found.get((row.key, repeat)) for repeat in range(1, repeats + 1)]
         values = {
             "events": tuple(one and one.events for one in its),
             "each": tuple(one and one.events / one.sysbench for one in its),
