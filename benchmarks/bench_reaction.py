@@ -14,6 +14,7 @@ neighbours' end on is measured with it, since shares that are raised for it are 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -36,6 +37,7 @@ from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.machine import snapshot
 from qioi.lab.network import Network
 from qioi.model import DEFAULT_SHARES
+from qioi.processes.errors import LabError
 from qioi.show.http import get_json
 
 PERIODS = (1.0, 0.1)
@@ -158,6 +160,11 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
         look(lab, ALONE, lambda: False)
         socket = lab.directory / "daemon" / "qioi.sock"
         early = wait_for_phase(socket, period, phase)
+        tries = itertools.count()
+        while max(shares_of(lab, network)) > DEFAULT_SHARES:  # raised before they come: that is no reaction
+            if next(tries) * period > BESIDE:
+                raise LabError(f"a share stays above {DEFAULT_SHARES} beside nobody")
+            early = wait_for_phase(socket, period, phase)
         with ThreadPoolExecutor(2, initializer=be_prompt) as pool:  # starting them is not to wait behind the first
             try:
                 came = time.time()

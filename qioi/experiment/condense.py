@@ -193,17 +193,18 @@ def a_second(looks: Sequence[Look]) -> tuple[float, float, float]:
 def speed_of_reaction(samples: Sequence[Sample], roles: Mapping[str, Role], traces: Traces) -> dict[str, float]:
     """Give the time from the neighbours' start to the first raised share, and from their end to the last one gone.
 
-    Both are good to one sampling period, and left out where they did not happen.
+    Both are good to one sampling period, and left out where they did not happen, or a share was raised before.
     """
     raised = [
         (sample.time, any(sample.shares[name] > DEFAULT_SHARES for name in roles if name in sample.shares))
         for sample in samples
     ]
     metrics: dict[str, float] = {}
-    if traces.came is not None:
-        first = next((at for at, up in raised if up and at >= traces.came), None)
-        if first is not None:
-            metrics["reaction"] = first - traces.came
+    if (came := traces.came) is not None:
+        before = [up for at, up in raised if at < came]
+        first = next((at for at, up in raised if up and at >= came), None)
+        if first is not None and not (before and before[-1]):
+            metrics["reaction"] = first - came
     if traces.gone is not None and "reaction" in metrics and not raised[-1][1]:
         last = max(at for at, up in raised if up)
         metrics["release"] = max(0.0, last - traces.gone)

@@ -49,7 +49,7 @@ class Verdict:
     ours: Spread | None
     agrees: bool | None
     word: str
-    #: What ours is the ratio of: this to that, medians in the metric's unit.
+    #: The two cells' own medians, in the metric's unit. Ours is taken within each repeat, so it need not be theirs.
     values: tuple[float, float] | None = None
 
 

@@ -151,6 +151,7 @@ def test_reaction_and_release_are_read_off_the_shares() -> None:
     assert speed_of_reaction(samples, roles, Traces(came=10.5, gone=20.0)) == {"reaction": 1.5, "release": 6.0}
     assert speed_of_reaction(samples[:25], roles, Traces(came=10.5, gone=20.0)) == {"reaction": 1.5}
     assert speed_of_reaction(samples[:5], roles, Traces(came=1.0, gone=2.0)) == {}
+    assert speed_of_reaction(samples, roles, Traces(came=14.5, gone=20.0)) == {}  # raised before they came
 
 
 class Gone(Nobody):
