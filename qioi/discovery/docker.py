@@ -22,10 +22,10 @@ from qioi.discovery.engine import (
     EVENTS,
     Engine,
     EngineError,
+    EngineRefusedError,
     Events,
     Kind,
     NoContainerError,
-    RefusedError,
     SlowError,
 )
 from qioi.discovery.recognise import (
@@ -193,7 +193,7 @@ class DockerDiscovery:
         except SlowError as error:
             engine.ping()  # one that answers nothing at all is asked again from the beginning
             why = str(error)
-        except RefusedError as error:
+        except EngineRefusedError as error:
             why = str(error)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from qioi.discovery.records import NoRecordError, RecordError
+from qioi.discovery.records import NoRecordError, RecordError, RefusedError
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -48,7 +48,7 @@ class EngineError(RecordError):
     """The engine does not answer, or refuses; the message is one line."""
 
 
-class RefusedError(EngineError):
+class EngineRefusedError(EngineError, RefusedError):
     """The engine answers, but not this one question."""
 
 
@@ -144,7 +144,7 @@ class Engine:
         except docker.errors.APIError as error:
             if error.status_code == 409 and "marked for removal" in str(error.explanation):
                 raise NoContainerError from None
-            raise RefusedError(f"{self.socket}: {first_line(error.explanation or error)}") from None
+            raise EngineRefusedError(f"{self.socket}: {first_line(error.explanation or error)}") from None
         except requests.ReadTimeout:
             raise SlowError(f"{self.socket}: no answer in {self._api.timeout} s") from None
         except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
