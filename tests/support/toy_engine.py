@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.silent: set[str] = set()  # words of the paths that are never answered
         self.runc = "1.1.5"
         self.api = "1.41"  # the only version that it speaks
+        self.event_every: float | None = None  # seconds between two events, of a container that ended long ago
         self.groups: dict[str, Path] = {}  # where the shares of containers are, whose records can be updated
         super().__init__(str(socket), Answers)
         self.broken: list[object] = []  # those who hung up, as a daemon that is killed does
@@ -47,6 +49,10 @@ class Answers(BaseHTTPRequestHandler):
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
+            while self.server.event_every is not None:
+                event = json.dumps({"Type": "container", "Action": "die", "id": "ended"}).encode()
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
+                time.sleep(self.server.event_every)
             threading.Event().wait()
         elif path.endswith("/_ping"):
             self.answer(200, "OK")
