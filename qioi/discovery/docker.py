@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,10 +23,10 @@ from qioi.discovery.engine import (
     EVENTS,
     Engine,
     EngineError,
+    EngineRefusedError,
     Events,
     Kind,
     NoContainerError,
-    RefusedError,
     SlowError,
 )
 from qioi.discovery.recognise import (
@@ -138,18 +139,20 @@ class DockerDiscovery:
             )
             reader.start()
             self._list(engine)  # after the subscription, so that nothing falls between the two
+            next_list = time.monotonic() + RELIST
             while not self._stop.is_set():
                 try:
-                    event = waiting.get(timeout=RELIST)
+                    event = waiting.get(timeout=max(0.0, next_list - time.monotonic()))
                 except queue.Empty:
-                    missed.set()
+                    pass
                 else:
                     if event is None:
                         return
                     self._take(engine, event)
-                if missed.is_set():
+                if missed.is_set() or time.monotonic() >= next_list:
                     missed.clear()
                     self._list(engine)
+                    next_list = time.monotonic() + RELIST
                 elif waiting.empty():
                     self._publish(None)
         finally:
@@ -193,7 +196,7 @@ class DockerDiscovery:
         except SlowError as error:
             engine.ping()  # one that answers nothing at all is asked again from the beginning
             why = str(error)
-        except RefusedError as error:
+        except EngineRefusedError as error:
             why = str(error)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"

@@ -7,12 +7,13 @@ The SDK (package ``docker``, the extra ``qioi[docker]``) is imported when an eng
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from qioi.discovery.records import NoRecordError, RecordError
+from qioi.discovery.records import NoRecordError, RecordError, RefusedError
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -21,6 +22,9 @@ DEFAULT_SOCKET = "/var/run/docker.sock"
 PODMAN_SOCKET = "/run/podman/podman.sock"
 #: Seconds that one call may take. On a host that is short of CPU the engine is, too.
 TIMEOUT = 10
+#: Seconds for which an answer about runc's version is used again: dockerd runs runc for each. An upgraded runc is in
+#: use at the next update, without a restart of the engine.
+RUNC_HOLDS = 1.0
 #: What may change the set of running containers, or a name; the last two are Podman's words.
 EVENTS = ("start", "die", "rename", "destroy", "died", "remove")
 
@@ -48,7 +52,7 @@ class EngineError(RecordError):
     """The engine does not answer, or refuses; the message is one line."""
 
 
-class RefusedError(EngineError):
+class EngineRefusedError(EngineError, RefusedError):
     """The engine answers, but not this one question."""
 
 
@@ -78,7 +82,8 @@ class Engine:
     def __init__(self, socket: str, timeout: int = TIMEOUT, kind: Kind = DOCKER) -> None:
         self.socket = socket
         self._kind = kind
-        self._runc: str | None = None
+        self._runc = ""
+        self._runc_asked = -RUNC_HOLDS  # monotonic seconds
         try:
             import docker
         except ImportError:
@@ -124,11 +129,13 @@ class Engine:
             self._api.update_container(container, cpu_shares=shares)
 
     def runc_version(self) -> str:
-        """Give the version of runc; empty where the engine has none."""
-        if self._runc is None:
+        """Give the version of runc, at most a second old; empty where the engine has none."""
+        if time.monotonic() >= self._runc_asked + RUNC_HOLDS:
+            asked = time.monotonic()
             with self._translated():
                 parts = self._api.version().get("Components") or []
             self._runc = next((str(one["Version"]) for one in parts if one.get("Name") == "runc"), "")
+            self._runc_asked = asked
         return self._runc
 
     @contextmanager
@@ -144,7 +151,10 @@ class Engine:
         except docker.errors.APIError as error:
             if error.status_code == 409 and "marked for removal" in str(error.explanation):
                 raise NoContainerError from None
-            raise RefusedError(f"{self.socket}: {first_line(error.explanation or error)}") from None
+            why = first_line(error.explanation or error)
+            # An engine that has been upgraded refuses all of a connection that was made before.
+            kind = EngineError if why.startswith("client version ") else EngineRefusedError
+            raise kind(f"{self.socket}: {why}") from None
         except requests.ReadTimeout:
             raise SlowError(f"{self.socket}: no answer in {self._api.timeout} s") from None
         except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from qioi.controller.guard.journal import Entry
 from qioi.controller.guard.rule import Whose, whose
-from qioi.discovery.engine import Engine, EngineError, NoContainerError, RefusedError
-from qioi.discovery.records import RecordError
+from qioi.discovery.engine import Engine, EngineError, NoContainerError
+from qioi.discovery.records import RecordError, RefusedError
 from qioi.discovery.told import Told, ToldFiles
 from qioi.discovery.weights import conversion, linear, quadratic, shares_for
 from qioi.model import Owner

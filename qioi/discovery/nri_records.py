@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qioi.controller.guard.journal import Entry
-from qioi.discovery.records import NoRecordError, RecordError
+from qioi.discovery.records import NoRecordError, RecordError, RefusedError
 from qioi.discovery.weights import Conversion, linear, quadratic, shares_for
 from qioi.model import OnRecord, Owner, OwnerKind
 
@@ -73,10 +73,11 @@ class Plugin:
             raise RecordError(f"{self.path}: what answers there is no NRI plugin of QiOi's") from None
         if isinstance(answer, dict) and answer.get("ok") is True:
             return answer
-        why = str(answer.get("error")) if isinstance(answer, dict) else "no answer"
-        if isinstance(answer, dict) and answer.get("gone") is True:
-            raise NoRecordError(why)
-        raise RecordError(f"{self.path}: {why}")
+        if not isinstance(answer, dict):
+            raise RecordError(f"{self.path}: no answer")
+        if answer.get("gone") is True:
+            raise NoRecordError(str(answer.get("error")))
+        raise RefusedError(f"{self.path}: {answer.get('error')}")
 
 
 def nri_owner(path: str, container: str, conversion: str, shares: int) -> Owner:

@@ -25,10 +25,9 @@ from pathlib import Path
 from qioi.controller.guard.journal import Entry
 from qioi.controller.guard.owners import Owners
 from qioi.controller.levers.files import Files
-from qioi.discovery.engine import RefusedError
 from qioi.discovery.engine_records import EngineRecords
 from qioi.discovery.nri_records import NriRecords
-from qioi.discovery.records import Keeper, NoRecordError, RecordError
+from qioi.discovery.records import Keeper, NoRecordError, RecordError, RefusedError
 from qioi.discovery.told import ToldFiles
 from qioi.discovery.unit_records import UnitRecords
 from qioi.kernel.errors import CgroupError

@@ -11,6 +11,10 @@ class RecordError(Exception):
     """Who keeps the record does not answer, or refuses; the message is one line."""
 
 
+class RefusedError(RecordError):
+    """Who keeps the record answers, but refuses this one; others it may not."""
+
+
 class NoRecordError(Exception):
     """There is no such record (any more)."""
 

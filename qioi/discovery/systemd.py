@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from qioi.discovery.records import NoRecordError, RecordError
+from qioi.discovery.records import NoRecordError, RecordError, RefusedError
 
 #: Seconds that one call may take.
 TIMEOUT = 10.0
@@ -29,6 +29,10 @@ _SIGNALS = 256
 
 class SystemdError(RecordError):
     """systemd does not answer, or refuses; the message is one line."""
+
+
+class SystemdRefusedError(SystemdError, RefusedError):
+    """systemd answers, but not this one question."""
 
 
 class NoUnitError(NoRecordError):
@@ -77,9 +81,9 @@ class Systemd:
         return [Unit(str(row[0]), row[3] in ("active", "reloading"), str(row[6])) for row in rows]
 
     def unit(self, name: str) -> Unit:
-        """Find one unit, also one that is not running."""
+        """Find one unit, also one that is not running, or whose properties cannot be set as it is masked."""
         (path,) = self._call(_ROOT, _MANAGER, "LoadUnit", "s", (name,))
-        if self.get(Unit(name, False, str(path)), "LoadState", _UNIT) != "loaded":
+        if self.get(Unit(name, False, str(path)), "LoadState", _UNIT) == "not-found":
             raise NoUnitError
         return Unit(name, self.get(Unit(name, False, str(path)), "ActiveState", _UNIT) == "active", str(path))
 
@@ -153,7 +157,10 @@ class Systemd:
             if name == f"{_NAME}.NoSuchUnit":
                 raise NoUnitError
             text = reply.body[0] if reply.body else name
-            raise SystemdError(f"systemd: {(str(text).splitlines() or [''])[0][:200]}")
+            # The bus itself answers where systemd is away.
+            of_bus = reply.header.fields.get(HeaderFields.sender) == "org.freedesktop.DBus"
+            kind = SystemdError if of_bus else SystemdRefusedError
+            raise kind(f"systemd: {(str(text).splitlines() or [''])[0][:200]}")
         return tuple(reply.body)
 
 

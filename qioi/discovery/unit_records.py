@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from qioi.controller.guard.journal import Entry
-from qioi.discovery.systemd import UNSET, Systemd, SystemdError, Unit
+from qioi.discovery.systemd import UNSET, NoUnitError, Systemd, SystemdError, SystemdRefusedError, Unit
 from qioi.model import OnRecord, Owner, OwnerKind
 
 #: Where set-property --runtime keeps what it is told: of units that are in files, and of those that are in none.
@@ -43,9 +43,30 @@ def is_told(owner: Owner) -> bool:
     return any(is_kept(owner.name, one.name) for one in owner.found)
 
 
+def had_drop_in(owner: Owner) -> set[str]:
+    """Name the properties that a drop-in kept before anything of ours."""
+    return {one.name for one in owner.found if one.kept}
+
+
 def is_kept(unit: str, name: str) -> bool:
     """Whether a drop-in keeps a property."""
     return any(file.exists() for file in drop_ins(unit, name))
+
+
+def take_away(unit: str, name: str) -> None:
+    """Remove the drop-in that keeps a property, as far as this process may."""
+    for file in drop_ins(unit, name):
+        with suppress(OSError):
+            file.unlink()
+            file.parent.rmdir()
+
+
+def kept_value(file: Path) -> str:
+    """Read what a drop-in of systemd's says last; empty where there is none."""
+    try:
+        return file.read_text().rstrip().rpartition("=")[2]
+    except FileNotFoundError:
+        return ""
 
 
 def drop_ins(unit: str, name: str) -> list[Path]:
@@ -73,7 +94,12 @@ class UnitRecords:
                 return {wanted}
             if only_from is not None and self._systemd.get(self._systemd.unit(name), self._key) not in only_from:
                 return set()  # never told, or changed by somebody else since
-            self._put_back(name, originals, wanted, {one.name for one in entry.owner.found if one.kept})
+            self._put_back(name, originals, wanted, had_drop_in(entry.owner))
+        except (NoUnitError, SystemdRefusedError) as error:
+            clean = only_from is not None and self._take_away(entry.owner, originals, only_from)
+            if not clean or isinstance(error, NoUnitError):
+                raise
+            return set()
         except SystemdError:
             self.close()
             raise
@@ -84,7 +110,7 @@ class UnitRecords:
         weight = {WEIGHT: UNSET} if self._key == SHARES and originals[WEIGHT] is not None else {}
         return {**weight, self._key: wanted}
 
-    def _put_back(self, name: str, originals: Originals, wanted: int, had_drop_in: set[str]) -> None:
+    def _put_back(self, name: str, originals: Originals, wanted: int, kept: set[str]) -> None:
         """Set each property that was touched as it was; or, where the group was not at that value, to the group's."""
         assert self._systemd is not None  # update() has seen to it
         values = self._values(originals, wanted)
@@ -92,11 +118,26 @@ class UnitRecords:
             values = {key: or_unset(originals[key]) for key in values}
         self._systemd.set(name, values)
         for key, value in values.items():
-            if key not in had_drop_in and value == or_unset(originals[key]):
-                for file in drop_ins(name, key):
-                    with suppress(OSError):  # not this one; read-only to this process: it says what was there before
-                        file.unlink()
-                        file.parent.rmdir()
+            if key not in kept and value == or_unset(originals[key]):
+                take_away(name, key)  # where it cannot be, it says what was there before
+
+    def _take_away(self, owner: Owner, originals: Originals, only_from: frozenset[int]) -> bool:
+        """Remove what is ours of a unit that takes no properties; say whether nothing of ours is left.
+
+        systemd refuses those of a unit that is masked, has a bad setting, or has lost its file. Once the unit is loaded
+        again, its drop-ins would go before that file.
+        """
+        ours, keys = {str(one) for one in only_from}, self._values(originals, 0).keys()
+        try:
+            if not any(kept_value(file) in ours for file in drop_ins(owner.name, self._key)):
+                return True  # never told, or changed by somebody else since
+        except (OSError, ValueError):
+            return False
+        if had_drop_in(owner) & keys:  # only systemd knows how to write what it said
+            return False
+        for key in keys:
+            take_away(owner.name, key)
+        return not any(is_kept(owner.name, key) for key in keys)
 
     def close(self) -> None:
         """Close the connection."""

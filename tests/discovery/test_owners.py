@@ -11,8 +11,9 @@ from waiting import until
 
 from qioi.controller.guard.journal import Entry
 from qioi.controller.levers.lever import GroupId
-from qioi.discovery.engine import EngineError, RefusedError
+from qioi.discovery.engine import EngineError
 from qioi.discovery.owners import EngineOwners
+from qioi.discovery.records import RefusedError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Owner
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +21,7 @@ from qioi.controller.levers.files import Files
 from qioi.daemon.recover import recover
 from qioi.discovery.nri_records import Plugin, conversion_of, nri_owner, shares_to_tell
 from qioi.discovery.owners import EngineOwners
-from qioi.discovery.records import NoRecordError, RecordError
+from qioi.discovery.records import NoRecordError, RecordError, RefusedError
 from qioi.discovery.weights import Conversion, linear, quadratic
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.kubernetes.actuators import NriNames
@@ -152,6 +154,25 @@ def test_a_container_that_is_gone_is_an_expected_answer(site: NriSite) -> None:
 def test_a_plugin_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"none.sock: No such file or directory$"):
         Plugin(str(tmp_path / "none.sock")).runtime()
+
+
+def test_what_the_plugin_refuses_is_about_one_container(tmp_path: Path) -> None:
+    path = tmp_path / "plugin.sock"
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with closing(connection):
+                connection.recv(4096)
+                connection.sendall(b'{"ok": false, "error": "containerd has not updated 12ab"}\n')
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(RefusedError, match=r"plugin.sock: containerd has not updated 12ab$"):
+            Plugin(str(path)).set_shares("12ab", 2048)
+        thread.join()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def __init__(self, socket: Path, facts: dict[str, dict[str, Any] | None]) -> None:
         self.facts = facts
         self.silent: set[str] = set()  # words of the paths that are never answered
+        self.runc = "1.1.5"
+        self.api = "1.41"  # the only version that it speaks
+        self.event_every: float | None = None  # seconds between two events, of a container that ended long ago
         self.groups: dict[str, Path] = {}  # where the shares of containers are, whose records can be updated
         super().__init__(str(socket), Answers)
         self.broken: list[object] = []  # those who hung up, as a daemon that is killed does
@@ -36,12 +40,19 @@ class Answers(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if self.server.silent.intersection(path.split("/")):
             threading.Event().wait()
-        if path == "/version":
-            self.answer(200, {"ApiVersion": "1.41", "Components": [{"Name": "runc", "Version": "1.1.5"}]})
+        if path != "/version" and not path.startswith(f"/v{self.server.api}/"):
+            self.refuse_version()
+        elif path.endswith("/version"):
+            components = [{"Name": "runc", "Version": self.server.runc}]
+            self.answer(200, {"ApiVersion": self.server.api, "Components": components})
         elif path.endswith("/events"):
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
+            while self.server.event_every is not None:
+                event = json.dumps({"Type": "container", "Action": "die", "id": "ended"}).encode()
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
+                time.sleep(self.server.event_every)
             threading.Event().wait()
         elif path.endswith("/_ping"):
             self.answer(200, "OK")
@@ -54,13 +65,21 @@ class Answers(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Update a container's share: on its record, and in its group."""
         assert isinstance(self.server, Engine)
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.path.startswith(f"/v{self.server.api}/"):
+            self.refuse_version()
+            return
         name = self.path.partition("?")[0].split("/")[-2]
-        shares = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["CpuShares"]
+        shares = asked["CpuShares"]
         facts = self.server.facts[name]
         assert facts is not None
         facts["HostConfig"]["CpuShares"] = shares
         self.server.groups[name].write_text(str(shares))
         self.answer(200, {"Warnings": []})
+
+    def refuse_version(self) -> None:
+        """Say so as Docker does (moby's api/server/middleware/version.go)."""
+        self.answer(400, {"message": "client version 1.41 is too old. Minimum supported API version is 1.44"})
 
     def answer(self, status: int, document: object) -> None:
         body = json.dumps(document).encode()
