@@ -276,3 +276,23 @@ func goOnWithoutLeader(t *testing.T, consenter string) {
 		require.Equal(t, hashes[:n], other[:n], "orderer %d", i)
 	}
 }
+
+// TestAnOrdererWhoseVotesAreGoneDoesNotStart: it would vote again where others have counted its votes.
+func TestAnOrdererWhoseVotesAreGoneDoesNotStart(t *testing.T) {
+	c := newCluster(t, agreeingBy("bft", 4))
+	var stop func()
+	for i := range 4 {
+		stop = c.start(i)
+	}
+	c.orderAt(3, "a vote")
+	require.Eventually(t, func() bool {
+		hashes, _ := c.chainOnDisk(3, ch)
+		return len(hashes) > 1
+	}, patience, 10*time.Millisecond)
+	stop()
+	cfg, err := nodeconfig.Load(c.config(3), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(c.dir, c.node(3).Data, "channels", ch, "bft", "votes")))
+	_, err = Open(cfg)
+	require.ErrorContains(t, err, "votes that are forgotten could be cast again")
+}

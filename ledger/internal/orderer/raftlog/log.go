@@ -150,7 +150,12 @@ func (l *Log) reopen() error {
 	if err := l.Memory.SetHardState(state); err != nil {
 		return err
 	}
-	return l.Memory.Append(entries)
+	if err := l.Memory.Append(entries); err != nil {
+		return err
+	}
+	// A process that was killed may have written without a sync what this one answers for: the leader sends again, and
+	// what is in the log already is acknowledged without another write.
+	return l.wal.Sync()
 }
 
 // MarkCommitted tells the log that index is known to be committed, because the

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -54,6 +55,32 @@ func TestALogIsReadBack(t *testing.T) {
 	assert.Equal(t, uint64(9), state.GetCommit())
 	assert.Equal(t, voters, conf.Voters)
 	require.NoError(t, l.Close())
+}
+
+// TestWhatIsReadBackIsSynced: a process that was killed may have left it to the page cache, and it is acknowledged again
+// without another write.
+func TestWhatIsReadBackIsSynced(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	save(t, l, 2, 3, []byte("x"))
+	require.NoError(t, l.Close())
+	before := syncs(t)
+	l = open(t, dir)
+	assert.Equal(t, before+1, syncs(t))
+	require.NoError(t, l.Close())
+}
+
+// syncs is how often logs were synced in this process.
+func syncs(t *testing.T) uint64 {
+	families, err := prometheus.DefaultGatherer.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() == "etcd_disk_wal_fsync_duration_seconds" {
+			return family.GetMetric()[0].GetHistogram().GetSampleCount()
+		}
+	}
+	t.Fatal("etcd's log counts its syncs no more")
+	return 0
 }
 
 // TestEveryTornTailIsCutOff ends the log within its last entries, at every byte where nothing is behind, and at every sector

@@ -90,6 +90,12 @@ type work struct {
 
 // Open recovers the votes; Run takes part.
 func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, error) {
+	if there, err := votelog.Exists(s.Dir); err != nil {
+		return nil, err
+	} else if height := host.Height(); !there && s.ID <= s.Founders && height > 1 {
+		// One that has become a member later begins with the blocks that it has followed.
+		return nil, fmt.Errorf("%s holds no votes, beside a ledger of %d blocks: votes that are forgotten could be cast again", s.Dir, height)
+	}
 	l, records, err := votelog.Open(s.Dir, votelog.Options{})
 	if err != nil {
 		return nil, err

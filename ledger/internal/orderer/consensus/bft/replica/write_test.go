@@ -22,14 +22,18 @@ type heard struct {
 
 func (h *heard) Send(to uint64, _ consensus.Message) { h.to = append(h.to, to) }
 
-// slowDisk syncs once it is let.
+// slowDisk syncs once it is let, from the moment on when it is slow.
 type slowDisk struct {
 	votelog.File
+	slow    bool
 	syncing chan struct{}
 	ends    chan error
 }
 
-func (d slowDisk) Sync() error {
+func (d *slowDisk) Sync() error {
+	if !d.slow {
+		return d.File.Sync()
+	}
 	d.syncing <- struct{}{}
 	return <-d.ends
 }
@@ -58,12 +62,13 @@ func writing(t *testing.T, dir string, host consensus.Host, opts votelog.Options
 func TestVotesAreDurableBeforeTheyLeave(t *testing.T) {
 	for name, end := range map[string]error{"synced": nil, "failed": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
-			disk := slowDisk{syncing: make(chan struct{}), ends: make(chan error)}
+			disk := &slowDisk{syncing: make(chan struct{}), ends: make(chan error)}
 			host := &heard{}
 			n := writing(t, t.TempDir(), host, votelog.Options{Wrap: func(f votelog.File) votelog.File {
 				disk.File = f
 				return disk
 			}})
+			disk.slow = true
 			wrote := make(chan error, 1)
 			go func() { wrote <- n.write(context.Background()) }()
 			<-disk.syncing

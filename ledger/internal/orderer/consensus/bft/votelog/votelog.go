@@ -66,6 +66,15 @@ type Log struct {
 // votes again makes liars of those that were honest. It is for measurements.
 func (l *Log) Forget() { l.volatile = true }
 
+// Exists reports whether a log was begun in dir.
+func Exists(dir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Open reads the log in dir, or begins one. What a crash has left half written was never reported as durable, and is
 // cut off.
 func Open(dir string, opts Options) (*Log, [][]byte, error) {
@@ -73,7 +82,9 @@ func Open(dir string, opts Options) (*Log, [][]byte, error) {
 		return nil, nil, err
 	}
 	path := filepath.Join(dir, name)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	if there, err := Exists(dir); err != nil {
+		return nil, nil, err
+	} else if !there {
 		if err := durable.Replace(dir, name, nil, func(*durable.Writer) error { return nil }); err != nil {
 			return nil, nil, err
 		}
@@ -87,7 +98,14 @@ func Open(dir string, opts Options) (*Log, [][]byte, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return l, records, l.reopen()
+	if err := l.reopen(); err != nil {
+		return nil, nil, err
+	}
+	// A process that was killed may have written without a sync what this one is going to repeat to others.
+	if err := l.file.Sync(); err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	return l, records, nil
 }
 
 // reopen writes on where the frames end.
@@ -223,23 +241,27 @@ func (l *Log) append(number uint32, records [][]byte) error {
 	return nil
 }
 
-// Replace begins the log anew with these records in place of all before.
+// Replace begins the log anew with these records in place of all before. Where it fails, all before stay.
 func (l *Log) Replace(records [][]byte) error {
-	l.end, l.frames = 0, 0
+	end, frames := int64(0), uint32(0)
 	err := durable.Replace(l.dir, name, nil, func(w *durable.Writer) error {
 		for len(records) > 0 {
 			n := inFrame(records)
-			frame := appendFrame(nil, l.frames, records[:n])
+			frame := appendFrame(nil, frames, records[:n])
 			records = records[n:]
-			l.frames++
-			l.end += int64(len(frame))
+			frames++
+			end += int64(len(frame))
 			if _, err := w.Write(frame); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return errors.Join(err, l.Close(), l.reopen())
+	if err != nil {
+		return err
+	}
+	l.end, l.frames = end, frames
+	return errors.Join(l.Close(), l.reopen())
 }
 
 // Size is how many bytes a restart would read.
