@@ -139,13 +139,53 @@ def test_a_native_sidecar_is_never_the_component(labels: dict[str, str], sidecar
 
 
 def test_a_static_pod_has_its_groups_under_its_hash() -> None:
-    annotations = {"kubernetes.io/config.hash": "0123456789abcdef"}
+    """The kubelet writes the hash twice, beside where the pod comes from and since when."""
+    its = {"hash": "0123456789abcdef", "mirror": "0123456789abcdef", "source": "file", "seen": "2026-01-01T00:00:00Z"}
+    annotations = {f"kubernetes.io/config.{key}": value for key, value in its.items()}
     pod = read_pod(slim(pod_object(labels={"qioi.io/role": "orderer"}, annotations=annotations)))
     assert pod is not None
     made = component(pod, (), LAYOUT, "/l")
     assert made is not None
     assert made.cgroup.split("/")[2] == "pod0123456789abcdef"
     assert made.log == "/l/fab_peer0_0123456789abcdef/main/0.log"
+
+
+@pytest.mark.parametrize("forged", ["0123456789abcdef", "U/../../../system.slice/../kubepods/burstable/podU"])
+def test_a_pods_author_does_not_choose_its_group(forged: str) -> None:
+    annotations = {"kubernetes.io/config.hash": forged, "kubernetes.io/config.source": "file"}
+    pod = read_pod(slim(pod_object(labels={"qioi.io/role": "orderer"}, annotations=annotations)))
+    assert pod is not None
+    made = component(pod, (), LAYOUT, "/l")
+    assert made is not None
+    assert made.cgroup == f"kubepods/burstable/poduid-of-peer0/{ID}"
+    assert made.log == "/l/fab_peer0_uid-of-peer0/main/0.log"
+
+
+@pytest.mark.parametrize("bad", ["a/../../b", "..", "a..b", "../a", "/", "", "a/b", "a\n", "a\0b", "ä"])
+@pytest.mark.parametrize("which", ["uid", "mirror", "name", "namespace", "container", "runtime", "id"])
+def test_what_is_no_single_level_of_a_path_is_refused(which: str, bad: str) -> None:
+    one = pod_object(labels={"qioi.io/role": "peer"})
+    metadata, status = one["metadata"], one["status"]["containerStatuses"][0]
+    match which:
+        case "mirror":
+            metadata["annotations"]["kubernetes.io/config.mirror"] = bad
+        case "container":
+            status["name"] = one["spec"]["containers"][0]["name"] = bad
+        case "runtime":
+            status["containerID"] = f"{bad}://{ID}"
+        case "id":
+            status["containerID"] = f"containerd://{bad}"
+        case _:
+            metadata[which] = bad
+    with pytest.raises(ValueError, match="accepted is one level of a path"):
+        read_pod(slim(one))
+
+
+@pytest.mark.parametrize("name", ["peer0.org1.example.com", "a--b", "0", "peer0-node.internal"])
+def test_names_with_dots_are_levels(name: str) -> None:
+    pod = read_pod(slim(pod_object(name, labels={"qioi.io/role": "peer"}, uid="u")))
+    assert pod is not None
+    assert pod.name == name
 
 
 def test_chaincode_has_no_log_of_commits() -> None:
