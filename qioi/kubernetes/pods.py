@@ -9,6 +9,7 @@ configurable), fabric-builder-k8s ("Chaincode job": `app.kubernetes.io/created-b
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from qioi.kubernetes.requests import (
 )
 from qioi.model import Component, Owner, Role
 
+log = logging.getLogger("qioi")
+
 ROLE_LABEL = "qioi.io/role"
 CHANNEL_LABEL = "qioi.io/channel"
 CONTAINER_LABEL = "qioi.io/container"
@@ -44,6 +47,9 @@ MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 #: What a uid, an id or a name may be, so that it is one level of a path: the names of pods have single dots.
 _PART = re.compile(r"[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]+)*")
 _UID = re.compile(r"[0-9A-Za-z-]+")
+
+#: Most characters, as JSON, that are kept of a pod: twenty times what one with several containers has.
+MAX_KEPT = 64 * 1024
 
 _BEVEL = {"hlf-peer": Role.PEER, "hlf-ordnode": Role.ORDERER}
 _LOGGED = frozenset({Role.PEER, Role.ORDERER})
@@ -86,7 +92,10 @@ class Pod:
 
 
 def slim(one: Object) -> Object:
-    """Keep only those fields of a pod's object that :func:`read_pod` reads."""
+    """Keep only those fields of a pod's object that :func:`read_pod` reads; of one that has too much in them, its name.
+
+    Labels, for one, may be many: without a bound a node's pods, which anyone may make, would take all memory.
+    """
     metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
     annotations = metadata.get("annotations") or {}
     ours = {
@@ -95,7 +104,7 @@ def slim(one: Object) -> Object:
         if key in annotations
     }
     native = native_sidecars(spec)
-    return {
+    kept = {
         "metadata": {
             **{key: metadata[key] for key in ("namespace", "name", "uid", "labels") if key in metadata},
             "annotations": ours,
@@ -116,6 +125,12 @@ def slim(one: Object) -> Object:
             "initContainerStatuses": [_slim_status(c) for c in _statuses(status, native)],
         },
     }  # fmt: skip
+    if (size := len(json.dumps(kept))) <= MAX_KEPT:
+        return kept
+    name = {key: metadata[key] for key in ("namespace", "name", "uid") if key in metadata}
+    log.warning("kubernetes: pod %s/%s: %d characters of labels and containers: accepted are at most %d: left out",
+                name.get("namespace", ""), name["name"], size, MAX_KEPT)  # fmt: skip
+    return {"metadata": name}
 
 
 def native_sidecars(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from k8s_objects import ID, pod_object
 
 from qioi.kubernetes.cgroups import Driver, Layout
-from qioi.kubernetes.pods import Pod, component, is_resized, read_pod, sidecars, slim
+from qioi.kubernetes.pods import MAX_KEPT, Pod, component, is_resized, read_pod, sidecars, slim
+from qioi.kubernetes.reflector import key
 from qioi.model import Role
 
 LAYOUT = Layout(Driver.CGROUPFS)
@@ -247,3 +250,13 @@ def test_only_what_is_looked_at_is_kept() -> None:
     kept = slim(pod_object(annotations={"other": "x"}))
     assert "managedFields" not in kept["metadata"]
     assert kept["metadata"]["annotations"] == {}
+
+
+@pytest.mark.parametrize("many", [10, 5_000])
+def test_of_a_pod_with_too_much_in_its_labels_its_name_is_kept(many: int, caplog: pytest.LogCaptureFixture) -> None:
+    one = pod_object(labels={"qioi.io/role": "peer", **{f"label-{number}": "v" for number in range(many)}})
+    pod = read_pod(slim(one))
+    assert (pod is None) == (many > 10)
+    assert ("pod fab/peer0: " in caplog.text) == (many > 10)
+    assert len(json.dumps(slim(one))) <= MAX_KEPT
+    assert key(slim(one)) == key(one)
