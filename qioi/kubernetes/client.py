@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import socket
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
+
+log = logging.getLogger("qioi")
 
 #: Where the kubelet mounts a pod's own identity (Kubernetes: "Accessing the API from within a Pod").
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -26,11 +29,16 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT = 10.0
 #: Seconds of silence after which a watch is given up; the server sends a bookmark about once a minute.
 WATCH_SILENCE = 100.0
-#: Most bytes that are read of an answer: a page of 250 pods has about 5 MB.
-MAX_ANSWER = 64 * 1024 * 1024
+#: Most bytes that are read of an answer, and of one change. Decoded they take up to twenty times as much until the next
+#: one is read, and the daemon's pod has 192 MB. Objects have at most 1.5 MB in etcd; as JSON most have that, too.
+MAX_ANSWER = 4 * 1024 * 1024
+#: Most objects of a page: 100 pods have about 2 MB.
+PAGE = 100
 
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 STRATEGIC = "application/strategic-merge-patch+json"
+GONE = 410
 
 Object = Mapping[str, Any]
 
@@ -41,6 +49,10 @@ class ApiError(Exception):
     def __init__(self, message: str, status: int = 0) -> None:
         self.status = status
         super().__init__(message)
+
+
+class TooLargeError(ApiError):
+    """An answer has more than MAX_ANSWER bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +91,18 @@ class Api:
     def request(
         self, verb: str, method: str, path: str, query: Mapping[str, str], body: object = None, kind: str = ""
     ) -> Any:
-        """Make one request; give the document of the answer. ApiError."""
+        """Make one request; give the document of the answer. ApiError.
+
+        ``kind`` is the media type of the body, or, without a body, of the answer.
+        """
         where = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else json.dumps(body).encode()
         with self._lock:
             try:
                 answer = self._ask(method, where, data, kind)
-                content = answer.read(MAX_ANSWER)
+                content = answer.read(MAX_ANSWER + 1)
+                if len(content) > MAX_ANSWER:
+                    self._hang_up()  # the rest of the answer is not read
             except (OSError, http.client.HTTPException) as error:
                 self._hang_up()
                 self.requests[verb, "unreachable"] += 1
@@ -93,19 +110,48 @@ class Api:
         self.requests[verb, str(answer.status)] += 1
         if answer.status >= 300:
             raise ApiError(f"{method} {path}: {answer.status} {refusal(content)}", answer.status)
+        if len(content) > MAX_ANSWER:
+            raise TooLargeError(f"{method} {path}: the answer has more than {MAX_ANSWER >> 20} MB")
         return decode(content)
 
-    def list(self, path: str, query: Mapping[str, str]) -> tuple[list[Object], str]:
-        """Read all objects, page by page; give them with the version that a watch can start from. ApiError."""
-        objects: list[Object] = []
-        go_on: dict[str, str] = {}
+    def list(
+        self, path: str, query: Mapping[str, str], slim: Callable[[Object], Object] = lambda one: one
+    ) -> tuple[list[Object], str]:
+        """Read all objects, and give what ``slim`` keeps of each, with the version that a watch can start from.
+
+        They are read page by page, so that only one page at a time is in memory as a whole. What a server has at hand
+        (resourceVersion 0) it sends as one page, whatever the limit: where that is too large, it is asked for pages,
+        which it reads in etcd. An object that is too large by itself is left out. ApiError.
+        """
+        kept: list[Object] = []
+        ask, limit = dict(query), PAGE
         while True:
-            page = self.request("list", "GET", path, {**query, "limit": "250", **go_on})
-            objects += page.get("items") or []
-            token = page.get("metadata", {}).get("continue")
-            if not token:
-                return objects, str(page.get("metadata", {}).get("resourceVersion", ""))
-            go_on = {"continue": token}
+            try:
+                page = self.request("list", "GET", path, {**ask, "limit": str(limit)})
+            except TooLargeError:
+                if ask.pop("resourceVersion", None) is not None:
+                    continue
+                if limit > 1:
+                    limit //= 2
+                    continue
+                page = self._pass_over(path, {**ask, "limit": "1"})
+            kept += [slim(one) for one in page.get("items") or []]
+            metadata = page.get("metadata", {})
+            if not metadata.get("continue"):
+                return kept, str(metadata.get("resourceVersion", ""))
+            ask["continue"] = metadata["continue"]
+            del page  # before the next one is read
+
+    def _pass_over(self, path: str, query: Mapping[str, str]) -> Object:
+        """Give a page without its object, which is too large. ApiError."""
+        page: Object = self.request("list", "GET", path, query, kind=METADATA_ONLY)
+        for one in page.get("items") or ():
+            about = one.get("metadata", {})
+            log.warning(
+                "kubernetes: %s/%s has more than %d MB: left out",
+                about.get("namespace", ""), about.get("name"), MAX_ANSWER >> 20,
+            )  # fmt: skip
+        return {**page, "items": []}
 
     def apply_status(self, path: str, body: Object, manager: str) -> None:
         """Apply a status as ``manager``; the server removes the manager's fields that it lacks. ApiError."""
@@ -116,7 +162,7 @@ class Api:
         where = f"{path}?{urlencode({**query, 'watch': 'true', 'allowWatchBookmarks': 'true'})}"
         connection = self._connection(WATCH_SILENCE)
         try:
-            connection.request("GET", where, headers=self._headers(""))
+            connection.request("GET", where, headers=self._headers())
             answer = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
@@ -141,17 +187,19 @@ class Api:
                 self._hang_up()
                 self._kept, fresh = self._connection(TIMEOUT), True
             try:
-                self._kept.request(method, where, data, self._headers(kind))
+                self._kept.request(
+                    method, where, data, self._headers(kind, "Accept" if data is None else "Content-Type")
+                )
                 return self._kept.getresponse()
             except (ConnectionError, http.client.BadStatusLine):
                 if fresh:
                     raise
         raise AssertionError("unreachable")
 
-    def _headers(self, kind: str) -> dict[str, str]:
+    def _headers(self, kind: str = "", of: str = "Accept") -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": "qioi"}
         if kind:
-            headers["Content-Type"] = kind
+            headers[of] = kind
         if self._access.token is not None:
             headers["Authorization"] = f"Bearer {self._access.token.read_text().strip()}"
         return headers
@@ -176,10 +224,13 @@ class Watch:
         self._answer = answer
 
     def events(self) -> Iterator[Object]:
-        """Yield changes until the stream ends. ApiError if it breaks."""
+        """Yield changes until the stream ends. ApiError if it breaks; GONE if the objects have to be listed anew."""
         try:
-            while line := self._answer.readline(MAX_ANSWER):
+            while line := self._answer.readline(MAX_ANSWER + 1):
+                if len(line) > MAX_ANSWER:
+                    raise ApiError(f"watch: a change has more than {MAX_ANSWER >> 20} MB", GONE)
                 event = decode(line)
+                del line
                 if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
                     raise ApiError("the API server sent something that is no change")
                 yield event

@@ -9,6 +9,8 @@ configurable), fabric-builder-k8s ("Chaincode job": `app.kubernetes.io/created-b
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +29,8 @@ from qioi.kubernetes.requests import (
 )
 from qioi.model import Component, Owner, Role
 
+log = logging.getLogger("qioi")
+
 ROLE_LABEL = "qioi.io/role"
 CHANNEL_LABEL = "qioi.io/channel"
 CONTAINER_LABEL = "qioi.io/container"
@@ -35,8 +39,17 @@ ORGANISATION_LABEL = "qioi.io/organisation"
 #: The annotation for several channels, with commas between them; it takes precedence over the label.
 CHANNELS_ANNOTATION = "qioi.io/channels"
 
-#: The annotation of a static pod with the uid in its groups' names, which differs from its mirror's uid.
-STATIC_ANNOTATION = "kubernetes.io/config.hash"
+#: The annotation of a static pod's mirror: the uid in its groups' names, which differs from the mirror's own. The API
+#: server refuses to add or to change it, and a kubelet runs no other pod that was made with it. Any author of a pod may
+#: write `kubernetes.io/config.hash`, which says the same.
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+
+#: What a uid, an id or a name may be, so that it is one level of a path: the names of pods have single dots.
+_PART = re.compile(r"[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]+)*")
+_UID = re.compile(r"[0-9A-Za-z-]+")
+
+#: Most characters, as JSON, that are kept of a pod: twenty times what one with several containers has.
+MAX_KEPT = 64 * 1024
 
 _BEVEL = {"hlf-peer": Role.PEER, "hlf-ordnode": Role.ORDERER}
 _LOGGED = frozenset({Role.PEER, Role.ORDERER})
@@ -79,16 +92,19 @@ class Pod:
 
 
 def slim(one: Object) -> Object:
-    """Keep only those fields of a pod's object that :func:`read_pod` reads."""
+    """Keep only those fields of a pod's object that :func:`read_pod` reads; of one that has too much in them, its name.
+
+    Labels, for one, may be many: without a bound a node's pods, which anyone may make, would take all memory.
+    """
     metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
     annotations = metadata.get("annotations") or {}
     ours = {
         key: annotations[key]
-        for key in (CHANNELS_ANNOTATION, STATIC_ANNOTATION, ORIGINAL_ANNOTATION)
+        for key in (CHANNELS_ANNOTATION, MIRROR_ANNOTATION, ORIGINAL_ANNOTATION)
         if key in annotations
     }
     native = native_sidecars(spec)
-    return {
+    kept = {
         "metadata": {
             **{key: metadata[key] for key in ("namespace", "name", "uid", "labels") if key in metadata},
             "annotations": ours,
@@ -109,6 +125,12 @@ def slim(one: Object) -> Object:
             "initContainerStatuses": [_slim_status(c) for c in _statuses(status, native)],
         },
     }  # fmt: skip
+    if (size := len(json.dumps(kept))) <= MAX_KEPT:
+        return kept
+    name = {key: metadata[key] for key in ("namespace", "name", "uid") if key in metadata}
+    log.warning("kubernetes: pod %s/%s: %d characters of labels and containers: accepted are at most %d: left out",
+                name.get("namespace", ""), name["name"], size, MAX_KEPT)  # fmt: skip
+    return {"metadata": name}
 
 
 def native_sidecars(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -127,7 +149,10 @@ def _slim_status(one: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_pod(one: Object) -> Pod | None:
-    """Read a pod's object; ``None`` for a pod without a running container, or without a role in the ledger."""
+    """Read a pod's object; ``None`` for a pod without a running container, or without a role in the ledger.
+
+    ValueError for a name or an id that would lead to another path than the pod's own.
+    """
     metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
     labels: Mapping[str, str] = metadata.get("labels") or {}
     if labels.get(IGNORE_LABEL, "false") != "false" or status.get("qosClass") not in set(Qos):
@@ -142,10 +167,10 @@ def read_pod(one: Object) -> Pod | None:
     annotations = metadata.get("annotations") or {}
     main = main_container(labels, role, [str(c["name"]) for c in declared])
     return Pod(
-        namespace=str(metadata.get("namespace", "")),
-        name=str(metadata["name"]),
+        namespace=_part("namespace", metadata["namespace"]),
+        name=_part("name", metadata["name"]),
         uid=str(metadata["uid"]),
-        group_uid=str(annotations.get(STATIC_ANNOTATION, metadata["uid"])),
+        group_uid=_part("uid", annotations.get(MIRROR_ANNOTATION, metadata["uid"]), _UID),
         qos=Qos(status["qosClass"]),
         labels=labels,
         role=role,
@@ -160,10 +185,20 @@ def read_pod(one: Object) -> Pod | None:
     )
 
 
+def _part(what: str, text: object, accepted: re.Pattern[str] = _PART) -> str:
+    """Give a text that becomes a part of a path. ValueError."""
+    if not isinstance(text, str) or not accepted.fullmatch(text):
+        raise ValueError(f"{what} {text!r:.200}: accepted is one level of a path")
+    return text
+
+
 def _container(status: Mapping[str, Any], declared: list[Mapping[str, Any]]) -> Container | None:
     if "running" not in (status.get("state") or {}) or "://" not in str(status.get("containerID") or ""):
         return None
-    name = str(status["name"])
+    name = _part("container", status["name"])
+    scheme, _, number = str(status["containerID"]).partition("://")
+    _part("container's runtime", scheme)
+    _part("container's id", number)
     image = next((str(c.get("image", "")) for c in declared if c["name"] == name), "")
     return Container(name, image, str(status["containerID"]), int(status.get("restartCount") or 0))
 

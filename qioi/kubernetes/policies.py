@@ -6,6 +6,7 @@ Namespace and channel (``namespace/channel``) identify a policy, because two ten
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,9 @@ from qioi.model import MAX_SHARES, MIN_SHARES, Role
 
 PATH = "/apis/qioi.io/v1alpha1/isolationpolicies"
 API_VERSION, KIND = "qioi.io/v1alpha1", "IsolationPolicy"
+
+#: Most characters, as JSON, that are kept of a specification. The schema takes fewer; an older one, keys of megabytes.
+MAX_SPEC = 300_000
 
 #: What a policy may say; the first is what it says by leaving it out.
 LAWS, BEYOND = ("adaptive", "proportional"), ("neighbours", "ledger")
@@ -142,6 +146,8 @@ def refuse(one: Object, reason: str, message: str) -> Judged:
 
 def read_policy(one: Object) -> Judged:
     """Make the daemon's policy of an object. Every field is checked, because the installed schema may be older."""
+    if why := one.get("tooLarge"):
+        return refuse(one, "TooLarge", why)
     spec = one.get("spec") or {}
     if (problem := find_problem(spec)) is not None:
         return refuse(one, *problem)
@@ -229,8 +235,12 @@ def owed(value: object) -> float | None:
 
 
 def slim_policy(one: Object) -> Object:
-    """Keep only those fields of an object that are read."""
+    """Keep only those fields of an object that are read; instead of a specification that is too large, its problem."""
     metadata = one["metadata"]
     keys = ("namespace", "name", "uid", "generation", "creationTimestamp")
-    return {**{key: one[key] for key in ("spec", "status") if key in one},
+    kept = {**{key: one[key] for key in ("spec", "status") if key in one},
             "metadata": {key: metadata[key] for key in keys if key in metadata}}  # fmt: skip
+    if (size := len(json.dumps(kept.get("spec")))) > MAX_SPEC:
+        why = f"spec: {size} characters as JSON: accepted are at most {MAX_SPEC}"
+        return {**kept, "spec": {}, "tooLarge": why}
+    return kept

@@ -115,8 +115,8 @@ class PolicyWatch:
         """List all policies, as the server has them at hand; return whether it answered."""
         problem, asked_at = None, time.monotonic()
         try:
-            objects, _ = self._api.list(PATH, {"resourceVersion": "0"})
-            listed = {key(one): slim_policy(one) for one in objects}
+            objects, _ = self._api.list(PATH, {"resourceVersion": "0"}, slim_policy)
+            listed = {key(one): one for one in objects}
         except ApiError as error:
             problem = str(error)
         except Exception as error:  # whatever the server sends must not end the thread

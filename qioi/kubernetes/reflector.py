@@ -1,9 +1,9 @@
 """Keep a local copy of one kind of objects up to date by list and watch.
 
 The reflector first lists the objects, and then follows changes from the list's resourceVersion on. After a stream ends,
-the next one begins at the last version seen; only where the server no longer has that version (410 Gone), all objects
-are listed again. While the server is away the copy stays as it is. Sources: Kubernetes API concepts, "Efficient
-detection of changes" and "410 Gone".
+the next one begins at the last version seen; only where the server no longer has that version (410 Gone), or a change
+is too large to be read, all objects are listed again. While the server is away the copy stays as it is. Sources:
+Kubernetes API concepts, "Efficient detection of changes" and "410 Gone".
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from qioi.kubernetes.client import Api, ApiError, Object, Watch
+from qioi.kubernetes.client import GONE, Api, ApiError, Object, Watch
 
 log = logging.getLogger("qioi")
 
 #: Seconds before the first attempt, and most seconds between later ones, to reach a server that is away or ends each
 #: stream at once. Each pause varies at random by half.
 RETRY, RETRY_MAX = 0.5, 5.0
-GONE = 410
 #: What is said before the first answer.
 NOT_ASKED = "not asked yet"
 
@@ -116,8 +115,8 @@ class Reflector:
         # The first list is of what the server has at hand, and the watch tells what has changed since: so the server
         # does not read all nodes' pods in etcd to find this node's. After 410 Gone what it has at hand may be too old.
         at_hand = {"resourceVersion": "0"} if self.relists == 0 else {}
-        objects, version = self._api.list(self._path, {**self._query, **at_hand})
-        self._objects = {key(one): self._slim(one) for one in objects}
+        objects, version = self._api.list(self._path, {**self._query, **at_hand}, self._slim)
+        self._objects = {key(one): one for one in objects}
         self._version = version
         self.relists += 1
         self.problem = None

@@ -24,7 +24,10 @@ def pod_object(
             "containers": [{"name": one, "image": image, "env": []} for one in containers],
             "initContainers": [
                 *([{"name": "init", "image": image}] if sidecars else []),
-                *({"name": one, "image": f"registry/{one}:1", "restartPolicy": "Always"} for one in sidecars),
+                *(
+                    {"name": one.rpartition("/")[2], "image": f"registry/{one}:1", "restartPolicy": "Always"}
+                    for one in sidecars
+                ),
             ],
         },
         "status": {
@@ -36,7 +39,10 @@ def pod_object(
             ],
             "initContainerStatuses": [
                 {"name": "init", "containerID": f"containerd://{ID}", "state": {"terminated": {}}},
-                *({"name": one, "containerID": f"containerd://{ID}", "state": {"running": {}}} for one in sidecars),
+                *(
+                    {"name": one.rpartition("/")[2], "containerID": f"containerd://{ID}", "state": {"running": {}}}
+                    for one in sidecars
+                ),
             ],
         },
     }  # fmt: skip

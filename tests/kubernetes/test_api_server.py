@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
-from demo_k8s.objects import add_policy, admit_pods, change_policy, policy_path, start_pod
+from demo_k8s.objects import add_policy, admit_pods, change_policy, pods_path, policy_path, start_pod
 from msgspec.structs import replace
 
 from qioi.kubernetes.absence import LOST, SPREAD
-from qioi.kubernetes.client import Access, Api, ApiError
+from qioi.kubernetes.client import STRATEGIC, Access, Api, ApiError
 from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.events import Telling
-from qioi.kubernetes.pods import read_pod
+from qioi.kubernetes.pods import MIRROR_ANNOTATION, read_pod
 from qioi.kubernetes.policies import PATH, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import FORGET, ClusterChannels
@@ -107,7 +107,7 @@ def test_a_long_list_is_read_in_pages(plane: ControlPlane, namespace: str, api: 
     objects, version = api.list(f"/api/v1/namespaces/{namespace}/configmaps", {"labelSelector": "!k8s"})
     assert len({one["metadata"]["name"] for one in objects}) >= 300
     assert version
-    assert api.requests["list", "200"] == 2
+    assert api.requests["list", "200"] == 3
 
 
 def test_a_refusal_is_one_line(plane: ControlPlane, access: Access, tmp_path: Path) -> None:
@@ -122,6 +122,20 @@ def test_a_server_that_is_not_there_is_one_line(access: Access) -> None:
     with closing(Api(Access("https://127.0.0.1:1", access.ca))) as api, pytest.raises(ApiError) as refused:
         api.list(PATH, {})
     assert (str(refused.value), refused.value.status) == ("https://127.0.0.1:1: Connection refused", 0)
+
+
+def test_a_pod_does_not_become_a_mirror(plane: ControlPlane, namespace: str, api: Api) -> None:
+    """Its author may write the hash, which therefore names no group."""
+    admit_pods(plane, namespace)
+    start_pod(plane, namespace, "peer0", "node", labels={"qioi.io/role": "peer"})
+    path = f"{pods_path(namespace)}/peer0"
+    change = {"metadata": {"annotations": {"kubernetes.io/config.hash": "a/../b"}}}
+    made = read_pod(api.request("patch", "PATCH", path, {}, change, STRATEGIC))
+    assert made is not None
+    assert made.group_uid == made.uid
+    change = {"metadata": {"annotations": {MIRROR_ANNOTATION: "a"}}}
+    with pytest.raises(ApiError, match="may not add mirror pod annotation"):
+        api.request("patch", "PATCH", path, {}, change, STRATEGIC)
 
 
 def test_a_node_sees_its_own_pods_as_policies_speak_of_them(

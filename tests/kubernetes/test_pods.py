@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from k8s_objects import ID, pod_object
 
 from qioi.kubernetes.cgroups import Driver, Layout
-from qioi.kubernetes.pods import Pod, component, is_resized, read_pod, sidecars, slim
+from qioi.kubernetes.pods import MAX_KEPT, Pod, component, is_resized, read_pod, sidecars, slim
+from qioi.kubernetes.reflector import key
 from qioi.model import Role
 
 LAYOUT = Layout(Driver.CGROUPFS)
@@ -139,13 +142,53 @@ def test_a_native_sidecar_is_never_the_component(labels: dict[str, str], sidecar
 
 
 def test_a_static_pod_has_its_groups_under_its_hash() -> None:
-    annotations = {"kubernetes.io/config.hash": "0123456789abcdef"}
+    """The kubelet writes the hash twice, beside where the pod comes from and since when."""
+    its = {"hash": "0123456789abcdef", "mirror": "0123456789abcdef", "source": "file", "seen": "2026-01-01T00:00:00Z"}
+    annotations = {f"kubernetes.io/config.{key}": value for key, value in its.items()}
     pod = read_pod(slim(pod_object(labels={"qioi.io/role": "orderer"}, annotations=annotations)))
     assert pod is not None
     made = component(pod, (), LAYOUT, "/l")
     assert made is not None
     assert made.cgroup.split("/")[2] == "pod0123456789abcdef"
     assert made.log == "/l/fab_peer0_0123456789abcdef/main/0.log"
+
+
+@pytest.mark.parametrize("forged", ["0123456789abcdef", "U/../../../system.slice/../kubepods/burstable/podU"])
+def test_a_pods_author_does_not_choose_its_group(forged: str) -> None:
+    annotations = {"kubernetes.io/config.hash": forged, "kubernetes.io/config.source": "file"}
+    pod = read_pod(slim(pod_object(labels={"qioi.io/role": "orderer"}, annotations=annotations)))
+    assert pod is not None
+    made = component(pod, (), LAYOUT, "/l")
+    assert made is not None
+    assert made.cgroup == f"kubepods/burstable/poduid-of-peer0/{ID}"
+    assert made.log == "/l/fab_peer0_uid-of-peer0/main/0.log"
+
+
+@pytest.mark.parametrize("bad", ["a/../../b", "..", "a..b", "../a", "/", "", "a/b", "a\n", "a\0b", "ä"])
+@pytest.mark.parametrize("which", ["uid", "mirror", "name", "namespace", "container", "runtime", "id"])
+def test_what_is_no_single_level_of_a_path_is_refused(which: str, bad: str) -> None:
+    one = pod_object(labels={"qioi.io/role": "peer"})
+    metadata, status = one["metadata"], one["status"]["containerStatuses"][0]
+    match which:
+        case "mirror":
+            metadata["annotations"]["kubernetes.io/config.mirror"] = bad
+        case "container":
+            status["name"] = one["spec"]["containers"][0]["name"] = bad
+        case "runtime":
+            status["containerID"] = f"{bad}://{ID}"
+        case "id":
+            status["containerID"] = f"containerd://{bad}"
+        case _:
+            metadata[which] = bad
+    with pytest.raises(ValueError, match="accepted is one level of a path"):
+        read_pod(slim(one))
+
+
+@pytest.mark.parametrize("name", ["peer0.org1.example.com", "a--b", "0", "peer0-node.internal"])
+def test_names_with_dots_are_levels(name: str) -> None:
+    pod = read_pod(slim(pod_object(name, labels={"qioi.io/role": "peer"}, uid="u")))
+    assert pod is not None
+    assert pod.name == name
 
 
 def test_chaincode_has_no_log_of_commits() -> None:
@@ -207,3 +250,13 @@ def test_only_what_is_looked_at_is_kept() -> None:
     kept = slim(pod_object(annotations={"other": "x"}))
     assert "managedFields" not in kept["metadata"]
     assert kept["metadata"]["annotations"] == {}
+
+
+@pytest.mark.parametrize("many", [10, 5_000])
+def test_of_a_pod_with_too_much_in_its_labels_its_name_is_kept(many: int, caplog: pytest.LogCaptureFixture) -> None:
+    one = pod_object(labels={"qioi.io/role": "peer", **{f"label-{number}": "v" for number in range(many)}})
+    pod = read_pod(slim(one))
+    assert (pod is None) == (many > 10)
+    assert ("pod fab/peer0: " in caplog.text) == (many > 10)
+    assert len(json.dumps(slim(one))) <= MAX_KEPT
+    assert key(slim(one)) == key(one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from qioi.controller.policy import Controller
 from qioi.kubernetes.cgroups import Driver, Layout
 from qioi.kubernetes.cluster import look
 from qioi.kubernetes.pods import read_pod
-from qioi.kubernetes.policies import Judge, judge
+from qioi.kubernetes.policies import Judge, judge, slim_policy
 
 
 def test_a_policy_is_read() -> None:
@@ -58,6 +59,23 @@ def test_a_bad_one_is_said_and_the_others_go_on(spec: dict[str, Any], reason: st
     assert (bad.reason, bad.accepted) == (reason, False)
     assert "accepted" in bad.message or reason == "BadSelector"
     assert good.accepted
+
+
+@pytest.mark.parametrize(("size", "reason"), [(317, "InForce"), (2_000_000, "TooLarge")])
+def test_of_a_specification_that_is_too_large_only_that_is_kept(size: int, reason: str) -> None:
+    kept = slim_policy(policy_object(selectors={"peers": {"matchLabels": {"k" * size: "v"}}}))
+    (one,) = judge([kept])
+    assert (one.namespace, one.name, one.reason) == ("fab", "pay", reason)
+    assert one.accepted or "accepted are at most" in one.message
+    assert len(json.dumps(kept)) < 1_000
+
+
+def test_what_the_schema_takes_at_most_is_kept() -> None:
+    expressions = [{"key": "k" * 317, "operator": "NotIn", "values": ["v" * 63] * 64}] * 16
+    labels = {f"{number:0>317}": "v" * 63 for number in range(32)}
+    selector = {"matchLabels": labels, "matchExpressions": expressions}
+    one = policy_object(channel="c" * 249, selectors=dict.fromkeys(("peers", "orderers", "chaincodes"), selector))
+    assert slim_policy(one) == one
 
 
 def test_one_channel_has_one_policy() -> None:

@@ -47,6 +47,7 @@ def test_what_is_left_out_is_filled_in(plane: ControlPlane, namespace: str) -> N
         {**LEAST, "selectors": {"peers": {"matchLabels": {"org": "one"}}, "orderers": {}}},
         {**LEAST, "selectors": {"peers": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}}},
         {**LEAST, "selectors": {"chaincodes": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}},
+        {**LEAST, "selectors": {"peers": {"matchLabels": {"k" * 253 + "/" + "n" * 63: "v" * 63}}}},
         {**LEAST, "priority": 100, "dryRun": True, "beyond": "ledger"},
     ],
 )
@@ -81,6 +82,8 @@ def test_good_ones_are_taken_as_they_are(plane: ControlPlane, namespace: str, sp
         ({**LEAST, "surprise": 1}, "spec.surprise"),
         ({**LEAST, "selectors": {"brokers": {}}}, "spec.selectors.brokers"),
         ({**LEAST, "selectors": {"peers": {"matchLabels": {"a": 1}}}}, "matchLabels"),
+        ({**LEAST, "selectors": {"peers": {"matchLabels": {"k" * 318: "v"}}}}, "at most 317 characters"),
+        ({**LEAST, "selectors": {"orderers": {"matchLabels": {"k": "v" * 64}}}}, "matchLabels"),
         ({**LEAST, "selectors": {"peers": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}}, "operator"),
         ({**LEAST, "selectors": {"peers": {"matchExpressions": [{"key": "a", "operator": "In"}]}}}, "need values"),
         ({**LEAST, "selectors": {"peers": {"matchExpressions": [EXISTS_ONE_OF]}}}, "take none"),

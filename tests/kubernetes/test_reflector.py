@@ -12,7 +12,7 @@ import pytest
 from waiting import until
 
 import qioi.kubernetes.reflector
-from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.client import MAX_ANSWER, Access, Api
 from qioi.kubernetes.reflector import Reflector
 
 PATH = "/api/v1/pods"
@@ -37,10 +37,12 @@ def server(watched: Callable[[], bytes]) -> Iterator[Api]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as http:
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        with closing(Api(Access(f"http://127.0.0.1:{http.server_port}"))) as api:
-            yield api
-        http.shutdown()
-        thread.join()
+        try:
+            with closing(Api(Access(f"http://127.0.0.1:{http.server_port}"))) as api:
+                yield api
+        finally:
+            http.shutdown()
+            thread.join()
 
 
 class Pauses(threading.Event):
@@ -80,10 +82,24 @@ def test_the_first_list_is_of_what_the_server_has_at_hand_and_one_after_it_is_to
     ):
         asked = []
         listing = api.list
-        monkeypatch.setattr(api, "list", lambda path, query: asked.append(dict(query)) or listing(path, query))
+        monkeypatch.setattr(
+            api, "list", lambda path, query, slim: asked.append(dict(query)) or listing(path, query, slim)
+        )
         reflector.start()
         until(lambda: reflector.relists == 2)
     assert asked == [{"a": "b", "resourceVersion": "0"}, {"a": "b"}]
+
+
+def test_a_change_that_is_too_large_to_be_read_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream goes on behind it: its object may be one that was smaller."""
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
+    change = {"type": "MODIFIED", "object": {"metadata": {"name": "b", "annotations": {"a": "x" * MAX_ANSWER}}}}
+    streams = iter([json.dumps(change).encode() + b"\n"])
+    with server(lambda: next(streams, b"")) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
+        reflector.start()
+        until(lambda: reflector.relists == 2)
+        until(lambda: api.requests["watch", "200"] > 3)
+        assert (reflector.relists, reflector.problem) == (2, None)
 
 
 def test_a_version_that_is_too_old_is_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
