@@ -44,7 +44,7 @@ PERIODS = (1.0, 0.1)
 #: Seconds of work alone with a daemon that has just been started, beside the neighbours, and after them.
 ALONE, BESIDE, AFTER = 8.0, 6.0, 36.0
 #: Seconds of a repeat with all that is started and ended in it; and of the idle ledger beside neighbours.
-REPEAT, IDLE = 54.0, 10.0
+REPEAT, IDLE = 90.0, 10.0
 #: Seconds between two looks at the shares: how exact the times are.
 LOOK = 0.01
 BACK = 0.95
@@ -162,7 +162,7 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
         early = wait_for_phase(socket, period, phase)
         tries = itertools.count()
         while max(shares_of(lab, network)) > DEFAULT_SHARES:  # raised before they come: that is no reaction
-            if next(tries) * period > BESIDE:
+            if next(tries) * period > AFTER:
                 raise LabError(f"a share stays above {DEFAULT_SHARES} beside nobody")
             early = wait_for_phase(socket, period, phase)
         with ThreadPoolExecutor(2, initializer=be_prompt) as pool:  # starting them is not to wait behind the first

@@ -94,7 +94,7 @@ PIECES = (
         "How soon the daemon acts and goes back, beside 16 sysbench",
         ("bench_reaction.py", "--repeats", "3", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_reaction.py"),
-        8,
+        12,
         readers.reaction,
     ),
     Piece(
