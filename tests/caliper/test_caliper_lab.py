@@ -122,7 +122,7 @@ def test_without_a_lab(tmp_path: Path) -> None:
 def test_what_it_takes_is_said_without_node(tmp_path: Path) -> None:
     network = tmp_path / "fabric.yaml"
     network.write_text(
-        "version: '2.0.0'\ncaliper: {blockchain: fabric}\nchannels: []\norganizations: []\n",
+        "version: '2.0.0'\ncaliper: {blockchain: fabric}\nchannels: []\norganizations: [{mspid: Org1MSP}]\n",
     )
     argv = [*COMMAND, "smallbank", "--network", str(network), "--output", str(tmp_path / "out")]
     done = subprocess.run(argv, env={"PATH": ""}, capture_output=True, text=True, timeout=PATIENCE, check=False)

@@ -59,7 +59,9 @@ def test_a_disk_that_is_full_after_all_rounds_is_one_line(tmp_path: Path, monkey
 
     monkeypatch.setattr(lab_caliper, "run", fill)
     network = tmp_path / "fabric.yaml"
-    network.write_text("version: '2.0.0'\ncaliper: {blockchain: fabric}\nchannels: []\norganizations: []\n")
+    network.write_text(
+        "version: '2.0.0'\ncaliper: {blockchain: fabric}\nchannels: []\norganizations: [{mspid: Org1MSP}]\n"
+    )
     output = tmp_path / "results"
     words = ["simple", "--network", str(network), "--output", str(output)]
     assert f"No space left on device (files go to {output})" in said(lab_caliper.command, words)
