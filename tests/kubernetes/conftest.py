@@ -6,12 +6,15 @@ import itertools
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from demo_k8s.control_plane import ControlPlane, lacking
+from demo_k8s.control_plane import ADMIN_TOKEN, ControlPlane, lacking
 from demo_k8s.objects import install_kind
 from ports import free_ports
+
+from qioi.kubernetes.client import Access, Api
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "guest"))  # the emulated machine
@@ -37,3 +40,17 @@ def namespace(plane: ControlPlane) -> str:
     name = f"t{next(_numbers)}"
     plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     return name
+
+
+@pytest.fixture
+def access(plane: ControlPlane, tmp_path: Path) -> Access:
+    """An administrator's."""
+    token = tmp_path / "token"
+    token.write_text(ADMIN_TOKEN)
+    return Access(plane.server, plane.ca, token)
+
+
+@pytest.fixture
+def api(access: Access) -> Iterator[Api]:
+    with closing(Api(access)) as api:
+        yield api

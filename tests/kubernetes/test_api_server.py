@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
+from demo_k8s.control_plane import PATIENCE, ControlPlane, until
 from demo_k8s.objects import add_policy, admit_pods, change_policy, pods_path, policy_path, start_pod
 from msgspec.structs import replace
 
@@ -27,19 +27,6 @@ from qioi.kubernetes.reports import SETTLED, Row, Sight, document
 from qioi.show.snapshot import ChannelState, ComponentState
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def access(plane: ControlPlane, tmp_path: Path) -> Access:
-    token = tmp_path / "token"
-    token.write_text(ADMIN_TOKEN)
-    return Access(plane.server, plane.ca, token)
-
-
-@pytest.fixture
-def api(access: Access) -> Iterator[Api]:
-    with closing(Api(access)) as api:
-        yield api
 
 
 class Copy:

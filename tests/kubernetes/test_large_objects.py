@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
-from demo_k8s.control_plane import ADMIN_TOKEN, ControlPlane, until
+from demo_k8s.control_plane import ControlPlane, until
 from demo_k8s.objects import MERGE, admit_pods, pods_path, start_pod
 
 import qioi.kubernetes.client
-from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.client import Api
 from qioi.kubernetes.reflector import Reflector
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def api(plane: ControlPlane, tmp_path: Path) -> Iterator[Api]:
-    token = tmp_path / "token"
-    token.write_text(ADMIN_TOKEN)
-    with closing(Api(Access(plane.server, plane.ca, token))) as api:
-        yield api
 
 
 def test_a_list_of_large_objects_is_read_in_smaller_pages(plane: ControlPlane, namespace: str, api: Api) -> None:

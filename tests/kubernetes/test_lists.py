@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import threading
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from k8s_objects import pod_object, policy_object
+from k8s_toy_server import Quiet, answering
 
 import qioi.kubernetes.client
-from qioi.kubernetes.client import PAGE, Access, Api, ApiError, Object
+from qioi.kubernetes.client import PAGE, Api, ApiError, Object
 from qioi.kubernetes.pods import slim
 from qioi.kubernetes.policies import PATH, slim_policy
 
@@ -28,7 +28,7 @@ def serving(objects: list[Any]) -> Iterator[tuple[Api, list[int]]]:
     """Serve a list like an API server: what is at hand as one page. Note how many objects each answer had."""
     sent: list[int] = []
 
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
             begin = int(query.get("continue", 0))
@@ -49,18 +49,8 @@ def serving(objects: list[Any]) -> Iterator[tuple[Api, list[int]]]:
             except OSError:  # the client has read enough
                 pass
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            with closing(Api(Access(f"http://127.0.0.1:{http.server_port}"))) as api:
-                yield api, sent
-        finally:
-            http.shutdown()
-            thread.join()
+    with answering(Answer) as api:
+        yield api, sent
 
 
 def sized(number: int, size: int) -> dict[str, Any]:

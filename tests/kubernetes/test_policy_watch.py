@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
+from demo_k8s.control_plane import PATIENCE, ControlPlane, until
 from demo_k8s.objects import add_policy, change_policy, policies_path, policy_path
 
 import qioi.kubernetes.policy_watch
-from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.client import Api
 from qioi.kubernetes.policy_watch import Looks, PolicyWatch, size
 
 pytestmark = pytest.mark.slow
 NEVER = 3600.0
-
-
-@pytest.fixture
-def api(plane: ControlPlane, tmp_path: Path) -> Iterator[Api]:
-    token = tmp_path / "token"
-    token.write_text(ADMIN_TOKEN)
-    with closing(Api(Access(plane.server, plane.ca, token))) as api:
-        yield api
 
 
 @pytest.fixture

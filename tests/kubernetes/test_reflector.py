@@ -6,13 +6,14 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from k8s_toy_server import Quiet, answering
 from waiting import until
 
 import qioi.kubernetes.reflector
-from qioi.kubernetes.client import MAX_ANSWER, Access, Api
+from qioi.kubernetes.client import MAX_ANSWER, Api
 from qioi.kubernetes.reflector import Reflector
 
 PATH = "/api/v1/pods"
@@ -24,25 +25,15 @@ GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "t
 def server(watched: Callable[[], bytes]) -> Iterator[Api]:
     """Serve one list, and to each watch what it is to see before its stream ends."""
 
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = watched() if "watch=true" in self.path else json.dumps(LIST).encode()
             self.send_response(200)
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            with closing(Api(Access(f"http://127.0.0.1:{http.server_port}"))) as api:
-                yield api
-        finally:
-            http.shutdown()
-            thread.join()
+    with answering(Answer) as api:
+        yield api
 
 
 class Pauses(threading.Event):

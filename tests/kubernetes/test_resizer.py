@@ -96,12 +96,6 @@ def access(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Acc
 
 
 @pytest.fixture
-def api(access: Access) -> Iterator[Api]:
-    with closing(Api(access)) as api:
-        yield api
-
-
-@pytest.fixture
 def site(plane: ControlPlane, namespace: str, api: Api, tmp_path: Path) -> Iterator[Site]:
     site = Site(plane, namespace, api, tmp_path)
     yield site
