@@ -14,7 +14,6 @@ neighbours' end on is measured with it, since shares that are raised for it are 
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import time
@@ -160,15 +159,14 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
         look(lab, ALONE, lambda: False)
         socket = lab.directory / "daemon" / "qioi.sock"
         early = wait_for_phase(socket, period, phase)
-        tries = itertools.count()
-        while max(shares_of(lab, network)) > DEFAULT_SHARES:  # raised before they come: that is no reaction
-            if next(tries) * period > AFTER:
+        while is_raised(lab, network):  # raised before they come: that is no reaction
+            if look(lab, AFTER, lambda: not is_raised(lab, network)) is None:
                 raise LabError(f"a share stays above {DEFAULT_SHARES} beside nobody")
             early = wait_for_phase(socket, period, phase)
         with ThreadPoolExecutor(2, initializer=be_prompt) as pool:  # starting them is not to wait behind the first
             try:
                 came = time.time()
-                looking = pool.submit(look, lab, BESIDE, lambda: max(shares_of(lab, network)) > DEFAULT_SHARES)
+                looking = pool.submit(look, lab, BESIDE, lambda: is_raised(lab, network))
                 pool.submit(sysbench.start).result()
                 raised = looking.result()
                 prompt = int(get_json(socket, "/status")["totals"]["early"]) - early
@@ -177,6 +175,11 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
         others = Others(lab.tree.root.cpu_seconds)
         back = look(lab, AFTER, lambda: max(shares_of(lab, network)) == DEFAULT_SHARES, others)
         return Visit(came, raised, back, others.most, early, prompt)
+
+
+def is_raised(lab: Lab, network: Network) -> bool:
+    """Whether any share is."""
+    return max(shares_of(lab, network)) > DEFAULT_SHARES
 
 
 def wait_for_phase(socket: Path, period: float, phase: float) -> int:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from laws_figures import ALONE, load_rows
-from laws_figures import Row as LawRow
+from laws_figures import ALONE
 from msgspec.structs import replace
 
-from published.readers import PROTECTION, Figures, law_key, laws
+from published.readers import PROTECTION, Figures, law_key, laws, numbered
 from published.record import Calibration, Column, Form
 
 #: What bench_laws.py's figures lack, because elsewhere all conditions have as many neighbours.
@@ -20,13 +19,10 @@ EVENTS = (
 
 
 def neighbours(folders: Sequence[Path], speed: Sequence[Calibration]) -> Figures:
-    """Read bench_laws.py's rows with the neighbours' events: every folder has repeats of its own, numbered on."""
-    found: dict[tuple[str, int], LawRow] = {}
-    repeats = 0
-    for folder in folders:
-        rows_there = load_rows(folder)
-        found |= {(law_key(row), repeats + row.repeat): row for row in rows_there if row.condition != ALONE}
-        repeats += max(row.repeat for row in rows_there)
+    """Read bench_laws.py's rows with the neighbours' events."""
+    measured = [row for _, _, rows_there in numbered(folders) for row in rows_there]
+    found = {(law_key(row), row.repeat): row for row in measured if row.condition != ALONE}
+    repeats = max(row.repeat for row in measured)
     figures = laws(folders, speed)
     rows = []
     for row in figures.rows:

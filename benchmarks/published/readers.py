@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,13 +80,11 @@ def laws(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
     cores = int(json.loads((folders[0] / "laws.json").read_text())["machine"]["cores"])
     found: list[LawRow] = []
     offered: dict[int, float] = {}
-    repeats = 0
-    for folder in folders:
-        rows_there = load_rows(folder)
-        loads = {repeat: kept_load(folder, repeat) for repeat in {row.repeat for row in rows_there}}
-        offered |= {repeats + repeat: load.tps for repeat, load in loads.items() if load is not None}
-        found += [replace(row, repeat=repeats + row.repeat) for row in rows_there]
-        repeats = max(row.repeat for row in found)
+    for folder, before, rows_there in numbered(folders):
+        loads = {repeat: kept_load(folder, repeat - before) for repeat in {row.repeat for row in rows_there}}
+        offered |= {repeat: load.tps for repeat, load in loads.items() if load is not None}
+        found += rows_there
+    repeats = max(row.repeat for row in found)
     by_key: dict[str, dict[int, LawRow]] = {}
     for row in found:
         by_key.setdefault(law_key(row), {})[row.repeat] = row
@@ -95,6 +93,15 @@ def laws(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
         for key, its in by_key.items()
     ]
     return Figures(PROTECTION, tuple(rows), tuple(disturbed(found)))
+
+
+def numbered(folders: Iterable[Path]) -> Iterator[tuple[Path, int, list[LawRow]]]:
+    """Give each folder, how many repeats the folders before it have, and its rows, whose repeats are numbered on."""
+    before = 0
+    for folder in folders:
+        rows = [replace(row, repeat=before + row.repeat) for row in load_rows(folder)]
+        yield folder, before, rows
+        before = max(row.repeat for row in rows)
 
 
 def law_key(row: LawRow) -> str:
