@@ -73,9 +73,10 @@ class Store:
                 raise SpecError([f"{self.directory} is not empty; --resume goes on with it, --output names another"])
             return
         document = self.document
-        ours = RunDocument.model_validate({**document.model_dump(), **asked(plan)})
+        wanted, noted = asked(plan), self._read()
+        ours = RunDocument.model_validate({**document.model_dump(), **wanted})
         # Runs of earlier versions did not note their benchmarks.
-        different = [key for key in asked(plan) if key in self._read() and getattr(document, key) != getattr(ours, key)]
+        different = [key for key in wanted if key in noted and getattr(document, key) != getattr(ours, key)]
         if different:
             raise SpecError(
                 [f"{self.directory} is a run of something else ({', '.join(different)} differ): name its own options"]
