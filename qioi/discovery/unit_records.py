@@ -44,7 +44,7 @@ def is_told(owner: Owner) -> bool:
 
 
 def had_drop_in(owner: Owner) -> set[str]:
-    """Name the properties that a drop-in kept before anything of ours."""
+    """Name the properties that had a drop-in when the unit was found, before QiOi set any."""
     return {one.name for one in owner.found if one.kept}
 
 
@@ -122,7 +122,7 @@ class UnitRecords:
                 take_away(name, key)  # where it cannot be, it says what was there before
 
     def _take_away(self, owner: Owner, originals: Originals, only_from: frozenset[int]) -> bool:
-        """Remove what is ours of a unit that takes no properties; say whether nothing of ours is left.
+        """Remove QiOi's drop-ins of a unit whose properties systemd refuses to set; say whether none is left.
 
         systemd refuses those of a unit that is masked, has a bad setting, or has lost its file. Once the unit is loaded
         again, its drop-ins would go before that file.

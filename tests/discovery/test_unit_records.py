@@ -1,4 +1,4 @@
-"""What systemd refuses for one unit: it is no sign that systemd is away, and nothing of ours stays in its folders."""
+"""systemd refuses to set properties of one unit: the others are told, and none of QiOi's drop-ins stays."""
 
 from __future__ import annotations
 
