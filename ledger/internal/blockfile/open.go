@@ -61,6 +61,11 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
+	if len(paths) > 0 && !s.opts.ReadOnly {
+		if err := durable.FromDisk(paths[len(paths)-1]); err != nil {
+			return fmt.Errorf("ledger file: %w", err)
+		}
+	}
 	for i, path := range paths {
 		if err := s.loadSegment(path, i == len(paths)-1); err != nil {
 			return err

@@ -85,6 +85,9 @@ func Open(dir string, volatile bool) (*Log, error) {
 			return nil, err
 		}
 	}
+	if err := durable.FromDisk(path); err != nil {
+		return nil, err
+	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type Options struct {
 	Channels []string
 	// Mode is "stream", where each transaction leaves as soon as it is ordered, or "block", Fabric's batches.
 	Mode string
-	// Consenter is how orderers agree: "raft", "solo", "kafka", "bft" or "sequencer".
+	// Consenter is how orderers agree: "raft", "solo", "kafka", "bft", "zyzzyva" or "sequencer".
 	Consenter string
 	// Brokers is how many brokers are placed for the consenter kafka; another program runs them; 0: 3.
 	Brokers int

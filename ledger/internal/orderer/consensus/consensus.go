@@ -1,8 +1,9 @@
 // Package consensus is the seam between a channel and the ways to agree on its order.
 //
-// A Kind is one way: etcdraft.Raft, etcdraft.Solo, kafka.Kind, sequencer.Kind, replica.PBFT. The orderer (package orderer)
-// knows a channel's Consenter and Kind by this package alone. A new way is a package with a Kind and one line in orderer/kinds.go, and, where it has
-// settings in the channel's configuration, one line in channelconfig/kinds.go.
+// A Kind is one way: etcdraft.Raft, etcdraft.Solo, kafka.Kind, sequencer.Kind, replica.PBFT, replica.Zyzzyva. The orderer
+// (package orderer) knows a channel's Consenter and Kind by this package alone. A new way is a package with a Kind, one line
+// in orderer/kinds.go, one in setup/options.go for those who begin a network, and, where it has settings in the channel's
+// configuration, one in channelconfig/kinds.go.
 //
 // # The way of a transaction
 //

@@ -116,6 +116,13 @@ func (l *Log) reopen() error {
 	if err != nil {
 		return err
 	}
+	files, err := filepath.Glob(filepath.Join(l.walDir(), "*.wal"))
+	if err != nil {
+		return err
+	}
+	if err := durable.FromDisk(slices.Max(files)); err != nil { // all others were synced before it was begun
+		return err
+	}
 	start := &walpb.Snapshot{Index: proto.Uint64(0), Term: proto.Uint64(0)} // where the log of a node that joins begins
 	if snapshot != nil {
 		start = walSnapshot(snapshot)

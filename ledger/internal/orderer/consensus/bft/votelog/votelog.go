@@ -89,6 +89,9 @@ func Open(dir string, opts Options) (*Log, [][]byte, error) {
 			return nil, nil, err
 		}
 	}
+	if err := durable.FromDisk(path); err != nil {
+		return nil, nil, err
+	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, err
