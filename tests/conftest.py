@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from skipped import Skips
 
-pytest_plugins = ["shared_fixtures"]  # tests/support is on the path (pyproject.toml)
+pytest_plugins = ["shared_fixtures", "toy_bus"]  # tests/support is on the path (pyproject.toml)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from qioi.discovery.records import NoRecordError, RecordError
+from qioi.discovery.records import NoRecordError, RecordError, RefusedError
 from qioi.discovery.systemd import Systemd
 from qioi.discovery.unit_records import unit_owner
 from qioi.model import Owner, OwnerKind
@@ -40,9 +40,11 @@ class UnitNames:
                     with suppress(NoRecordError):  # the unit is gone meanwhile
                         self._names[unit] = self._ask(unit)
                 except RecordError as error:
-                    self.close()
-                    self.problem = f"systemd is not told of shares, and undoes them: {error}"
-                    break  # all other units would have the same answer
+                    whose = f"shares of {unit}" if isinstance(error, RefusedError) else "shares"
+                    self.problem = f"systemd is not told of {whose}, and undoes them: {error}"
+                    if not isinstance(error, RefusedError):
+                        self.close()
+                        break  # all other units would have the same answer
         return {group: self._names[unit] for group, unit in units.items() if unit in self._names}
 
     def _ask(self, unit: str) -> Owner:

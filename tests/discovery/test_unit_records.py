@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from toy_bus import BUS, NAME, SYSTEMD, ToyBus
 
 from qioi.controller.guard.journal import Entry
 from qioi.controller.levers.lever import GroupId
@@ -14,47 +14,8 @@ from qioi.discovery.systemd import UNSET, NoUnitError, Systemd, SystemdError
 from qioi.discovery.unit_records import UnitRecords
 from qioi.model import OnRecord, Owner, OwnerKind
 
-jeepney = pytest.importorskip("jeepney")
-
-NAME = "peer.service"
-SYSTEMD, BUS = ":1.0", "org.freedesktop.DBus"
 #: As `systemctl set-property --runtime` writes them.
 DROP_IN = "# This is a drop-in unit file extension. Do not edit.\n[Service]\nCPUWeight={}\n"
-
-
-class ToyBus:
-    """A system bus with one unit of systemd's, in real messages. Setting its properties fails with ``error``."""
-
-    def __init__(self) -> None:
-        self.state, self.weight = "loaded", 100
-        self.error: tuple[str, str] | None = None
-        self.sender = SYSTEMD
-
-    def send_and_get_reply(self, message: Any, timeout: float) -> Any:
-        fields = jeepney.HeaderFields
-        method, body = message.header.fields[fields.member], message.body
-        message.header.serial = 1
-        if method == "SetUnitProperties" and self.error is not None:
-            reply = jeepney.new_error(message, self.error[0], "s", (self.error[1],))
-            reply.header.fields[fields.sender] = self.sender
-            return reply
-        if method == "SetUnitProperties":
-            self.weight = dict(body[2])["CPUWeight"][1]
-        if method == "LoadUnit":
-            return jeepney.new_method_return(message, "o", ("/unit",))
-        if method == "Get":
-            values = {"LoadState": ("s", self.state), "ActiveState": ("s", "active"), "CPUWeight": ("t", self.weight)}
-            return jeepney.new_method_return(message, "v", (values[body[1]],))
-        return jeepney.new_method_return(message)
-
-    def close(self) -> None: ...
-
-
-@pytest.fixture
-def bus(monkeypatch: pytest.MonkeyPatch) -> ToyBus:
-    bus = ToyBus()
-    monkeypatch.setattr("jeepney.io.blocking.open_dbus_connection", lambda *args, **kwargs: bus)
-    return bus
 
 
 @pytest.fixture
