@@ -17,7 +17,7 @@ from rich.table import Column, Table
 from qioi.commands.lab_errors import one_line_errors
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
-from qioi.experiment.places import DISK, MEMORY
+from qioi.experiment.places import DISK, MEMORY, media
 from qioi.experiment.plan import Plan, make_plan, make_smoke, only
 from qioi.experiment.scale import RULE
 from qioi.experiment.session import Session, check_host
@@ -163,7 +163,7 @@ def run(
 ) -> None:
     """Run experiments (by name, `all`, or a file of yours) and write report.html.
 
-    They run in the order of their names; `all` stands for those that are not named before it.
+    They run in the order in which they are named; `all` stands for those that are not named before it.
     Everything is checked before anything starts. ctrl-C leaves the host clean and keeps finished repeats;
     --resume with the same options goes on after the last one.
     """
@@ -229,7 +229,8 @@ def check_folders(plans: list[Plan], asked: Asked) -> None:
     problems: list[str] = []
     for plan, store in zip(plans, stores, strict=True):
         try:
-            store.check(plan, resume=asked.resume and store in begun)
+            where = media(plan.spec.networks, asked.directory_of(plan.spec))
+            store.check(plan, where, resume=asked.resume and store in begun)
         except SpecError as error:
             problems += error.problems
     if problems:

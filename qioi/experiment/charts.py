@@ -224,7 +224,8 @@ def stack(summary: Summary, spec: FigureSpec) -> Figure:
     for index, name in enumerate(spec.metrics):
         found = [summary.value(cell, name) for cell in cells]
         widths = [value.median if value else 0.0 for value in found]
-        axis.barh(range(len(cells)), widths, left=base, height=0.62, color=PALETTE[index], label=name.partition(".")[2])
+        colour = PALETTE[index % len(PALETTE)]
+        axis.barh(range(len(cells)), widths, left=base, height=0.62, color=colour, label=name.partition(".")[2])
         base = [left + width for left, width in zip(base, widths, strict=True)]
     axis.set_yticks(range(len(cells)), [summary.title(cell, cells) for cell in cells])
     axis.invert_yaxis()

@@ -23,7 +23,10 @@ SETTLED = 12.0
 def method(summary: Summary) -> tuple[tuple[str, str], ...]:
     """Say how it was measured."""
     spec, timing = summary.spec, summary.plan.cells[0].timing
-    networks = "; ".join(f"{one.title or name}: {described(one)}" for name, one in spec.networks.items())
+    media = summary.document.media
+    networks = "; ".join(
+        f"{one.title or name}: {described(one, media.get(name))}" for name, one in spec.networks.items()
+    )
     loads = "; ".join(filter(None, (*(load.title or name for name, load in spec.loads.items()), owed(summary))))
     maxima = ", ".join(f"{name} {value:.0f} tps" for name, value in summary.document.maxima.items())
     numbers = ", ".join(str(repeat.number) for repeat in summary.counted)
@@ -43,13 +46,14 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-def described(network: NetworkSpec) -> str:
-    """Say what a network consists of."""
+def described(network: NetworkSpec, medium: str | None) -> str:
+    """Say what a network consists of, and on which medium it stands where that is known."""
     if network.system in BENCHED:
         kind = "real replicas" if network.system == "replicas" else "simulated replicas"
         flags = " ".join(f"{key} {value}" for key, value in network.flags.items())
         return f"{kind}, {flags or 'as by default'}"
-    stands = f", {STORES[network.store]}" if network.store else ""
+    store = network.store or medium
+    stands = f", {STORES[store]}" if store else ""
     if network.system in DATABASES:
         nodes = f", {counted(network.nodes, 'node')}" if network.nodes else ""
         return f"{network.system}{nodes}, {', '.join(network.chaincodes)}{stands}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from qioi.experiment.system import NetworkSpec
 from qioi.lab.flush_probe import file_system
 
 #: Always one of these unless a run names its own, so that the next run removes what a killed one has left.
@@ -15,6 +17,14 @@ def standing(directory: Path, store: str | None) -> Path:
     if store is None or (store != "disk") == in_memory(directory):
         return directory
     return DISK if store == "disk" else MEMORY
+
+
+def media(networks: Mapping[str, NetworkSpec], directory: Path) -> dict[str, str]:
+    """Say of each network whether its ledgers stand in "memory" or on a "disk", where ``directory`` is theirs."""
+    return {
+        name: "memory" if in_memory(standing(directory, network.store)) else "disk"
+        for name, network in networks.items()
+    }
 
 
 def in_memory(directory: Path) -> bool:

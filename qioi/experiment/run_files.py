@@ -40,9 +40,9 @@ class Host(BaseModel):
 class RunDocument(Strict):
     """run.json: the plan, the machine, and notes of the run.
 
-    ``benchmarks`` has a digest of what Caliper reads, by load. ``resumed`` are the machine's states at each resumption,
-    ``lost`` the reasons why repeats could not be measured, ``probe_noise`` what disturbed the search for each network's
-    maximum.
+    ``benchmarks`` has a digest of what Caliper reads, by load; ``media`` where each network's ledgers stand.
+    ``resumed`` are the machine's states at each resumption, ``lost`` the reasons why repeats could not be measured,
+    ``probe_noise`` what disturbed the search for each network's maximum.
     """
 
     format: Literal[1]
@@ -56,6 +56,7 @@ class RunDocument(Strict):
     paper_size: bool
     smoke: bool
     benchmarks: dict[str, str] = Field(default_factory=dict)
+    media: dict[str, Literal["memory", "disk"]] = Field(default_factory=dict)
     host: Host
     maxima: dict[str, float]
     resumed: list[Host] = Field(default_factory=list)

@@ -17,7 +17,7 @@ from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.noise import complaints, others
 from qioi.experiment.orderers_on_disk import NAME as ORDERERS_ON_DISK
 from qioi.experiment.orderers_on_disk import orderers_on_disk
-from qioi.experiment.places import standing
+from qioi.experiment.places import media, standing
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.replicas import measure_replicas
 from qioi.experiment.run_files import Repeat
@@ -83,10 +83,8 @@ class Session:
 
     def run(self, *, resume: bool = False) -> list[Repeat]:
         """Measure until there are enough quiet repeats, or twice as many repeats in all as were asked for."""
-        if resume:
-            self._store.resume(self._plan, describe(self._plan.seed))
-        else:
-            self._store.begin(self._plan, describe(self._plan.seed))
+        open_run = self._store.resume if resume else self._store.begin
+        open_run(self._plan, media(self._plan.spec.networks, self._directory), describe(self._plan.seed))
         maxima = self._maxima()
         finished = self._store.repeats()
         while wanting := self._wanting(finished):

@@ -65,32 +65,32 @@ class Store:
         assert isinstance(found, dict)
         return found
 
-    def check(self, plan: Plan, *, resume: bool) -> None:
-        """Raise unless a run can be opened here, or resumed with the same plan."""
+    def check(self, plan: Plan, media: Mapping[str, str], *, resume: bool) -> None:
+        """Raise unless a run can be opened here, or resumed with the same plan, on the same media."""
         if not resume:
             # An interrupted begin leaves nothing that counts.
             if self.directory.exists() and any(one.name != _NEW for one in self.directory.iterdir()):
                 raise SpecError([f"{self.directory} is not empty; --resume goes on with it, --output names another"])
             return
         document = self.document
-        wanted, noted = asked(plan), self._read()
+        wanted, noted = {**asked(plan), "media": dict(media)}, self._read()
         ours = RunDocument.model_validate({**document.model_dump(), **wanted})
-        # Runs of earlier versions did not note their benchmarks.
+        # Runs of earlier versions did not note their benchmarks and media.
         different = [key for key in wanted if key in noted and getattr(document, key) != getattr(ours, key)]
         if different:
             raise SpecError(
                 [f"{self.directory} is a run of something else ({', '.join(different)} differ): name its own options"]
             )
 
-    def begin(self, plan: Plan, host: dict[str, Any]) -> None:
-        """Open a new run."""
-        self.check(plan, resume=False)
+    def begin(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
+        """Open a new run. ``media`` are those of its networks (qioi.experiment.places)."""
+        self.check(plan, media, resume=False)
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._write({"format": FORMAT, **asked(plan), "host": host, "maxima": {}})
+        self._write({"format": FORMAT, **asked(plan), "media": dict(media), "host": host, "maxima": {}})
 
-    def resume(self, plan: Plan, host: dict[str, Any]) -> None:
+    def resume(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
         """Resume a run of the same plan; drop what is unfinished, and note the machine as it is now."""
-        self.check(plan, resume=True)
+        self.check(plan, media, resume=True)
         for folder in self._folders():
             if not (folder / "repeat.json").exists():
                 shutil.rmtree(folder)

@@ -193,7 +193,10 @@ class Summary:
         ours = spread(values.values())
         often = sum(within(goal, value) for value in values.values())
         of = len(self.counted)
-        reached = within(goal, ours.median) and (len(values) == of or 2 * often > of) if ours else None
+        if ours is not None:
+            reached: bool | None = within(goal, ours.median) and (len(values) == of or 2 * often > of)
+        else:  # beside one that has the metric, as a ledger that commits has a latency, it is missed
+            reached = False if cell is not None and base is not None and self._values(base, goal.metric) else None
         return Outcome(goal.what, goal.metric, goal.least, goal.most, ours, reached, often, of)
 
     def _place(self, one: SentenceSpec) -> tuple[Cell | None, Cell | None]:

@@ -56,7 +56,7 @@ def test_a_maximum_is_found_where_the_clients_group_ends_with_it(
 
     monkeypatch.setattr("qioi.experiment.session.LoadRun", Run)
     store = Store(tmp_path / "toy")
-    store.begin(plan, HOST)
+    store.begin(plan, {}, HOST)
     assert Probing(plan, tmp_path, tree)._maxima() == {"tiny": 120.0}
     assert store.document.maxima == {"tiny": 120.0}
     assert store.document.probe_noise.keys() == {"tiny"}

@@ -141,7 +141,7 @@ def test_goals_are_judged_and_the_summary_counts_what_may_be_trusted_alone(
 
 
 def test_when_a_run_was_gone_on_with_is_said(report: Path, plan: Plan) -> None:
-    Store(report.parent / "toy").resume(plan, {**HOST, "at": "later", "versions": {"commit": "abc"}})
+    Store(report.parent / "toy").resume(plan, {}, {**HOST, "at": "later", "versions": {"commit": "abc"}})
     assert "later (commit abc)" in Page(write_report(report.parent)).text
 
 

@@ -101,7 +101,7 @@ def test_what_somebody_else_put_beside_the_repeats(run: Path, plan: Plan) -> Non
     (repeats / "2.kept" / "repeat.json").write_text("{}")
     (repeats / "4").mkdir()
     store = Store(run / "toy")
-    store.resume(plan, HOST)
+    store.resume(plan, {}, HOST)
     assert [repeat.number for repeat in store.repeats()] == [1, 2, 3]
     assert sorted(path.name for path in repeats.iterdir()) == ["1", "2", "2.kept", "3", "notes.txt"]
 

@@ -14,6 +14,7 @@ from toy_experiment import HOST, filled, load, row
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
+from qioi.experiment.places import media
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.run_files import FORMAT, Host, Repeat, RunDocument
 from qioi.experiment.session import LOSSES, Session, repeat_label
@@ -126,6 +127,23 @@ def test_goals_are_bounds_of_ratios_or_of_parts(
     assert as_json(summary)["goals"][0]["reached"] is reached
 
 
+def test_a_goal_is_missed_where_only_the_other_arm_has_the_metric(document: dict[str, Any], tmp_path: Path) -> None:
+    """What commits nothing has no latency, and is not "not measured" beside one that has."""
+    document["goals"] = [{"what": "a goal", "arm": "qioi", "metric": "p95", "most": 1.3}]
+    plan = make_plan(load(document, tmp_path), 2)
+    starved = row(100, 50, 0)
+    del starved["tiny.slow.qioi"].metrics["p95"]
+    (outcome,) = summarise(tmp_path, plan, starved).outcomes()
+    assert (outcome.ours, outcome.reached, outcome.often) == (None, False, 0)
+
+
+def test_curves_are_those_of_the_repeat_in_the_middle(plan: Plan, tmp_path: Path) -> None:
+    summary = summarise(tmp_path, plan, row(100, 50, 80), row(300, 50, 80), row(200, 50, 80))
+    middle = summary.figures(plan.cells[0])
+    assert middle is not None
+    assert middle.metrics["throughput"] == 200
+
+
 def test_a_sentence_names_what_its_ratio_is_of(plan: Plan, tmp_path: Path) -> None:
     (verdict,) = summarise(tmp_path, plan, row(100, 50, 100), row(90, 40, 80)).verdicts()
     assert verdict.values == (45, 90)
@@ -180,7 +198,7 @@ def test_an_unfinished_repeat_is_dropped_and_a_finished_one_kept(plan: Plan, tmp
     store = Store(tmp_path / "toy")
     filled(store, plan, [row(100, 50, 100)])
     (store.folder(2) / "tiny.slow.alone").mkdir(parents=True)
-    store.resume(plan, HOST)
+    store.resume(plan, {}, HOST)
     assert not store.folder(2).exists()
     assert [host.at for host in store.document.resumed] == ["now"]
     assert [repeat.number for repeat in store.repeats()] == [1]
@@ -190,7 +208,7 @@ def test_what_an_interrupted_beginning_left_is_no_run(plan: Plan, tmp_path: Path
     store = Store(tmp_path / "toy")
     store.directory.mkdir()
     (store.directory / "run.json.new").write_text('{"form')
-    store.begin(plan, HOST)
+    store.begin(plan, {}, HOST)
     assert store.document.host == Host(**HOST)
 
 
@@ -198,17 +216,30 @@ def test_a_run_of_something_else_is_not_gone_on_with(plan: Plan, tmp_path: Path)
     store = Store(tmp_path / "toy")
     filled(store, plan, [row(100, 50, 100)])
     with pytest.raises(SpecError, match="seed differ"):
-        store.resume(make_plan(plan.spec, 2, seed=2), HOST)
+        store.resume(make_plan(plan.spec, 2, seed=2), {}, HOST)
     with pytest.raises(SpecError, match="not empty"):
-        store.begin(plan, {})
+        store.begin(plan, {}, {})
     with pytest.raises(SpecError, match=r"run\.json is missing"):
-        Store(tmp_path / "none").resume(plan, HOST)
+        Store(tmp_path / "none").resume(plan, {}, HOST)
     (store.directory / "run.json").write_text('{"format": 99}')
     with pytest.raises(SpecError, match="format 99"):
-        store.resume(plan, HOST)
+        store.resume(plan, {}, HOST)
     (store.directory / "run.json").write_text("{")
     with pytest.raises(SpecError, match="not JSON"):
-        store.resume(plan, HOST)
+        store.resume(plan, {}, HOST)
+
+
+def test_a_run_on_another_medium_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
+    """Its ledgers would flush to a disk in some repeats, and to memory in others."""
+    store = Store(tmp_path / "toy")
+    store.begin(plan, {"tiny": "memory"}, HOST)
+    store.resume(plan, {"tiny": "memory"}, HOST)
+    with pytest.raises(SpecError, match=r"media differ"):
+        store.resume(plan, {"tiny": "disk"}, HOST)
+    noted = json.loads((store.directory / "run.json").read_text())
+    del noted["media"]  # as runs of earlier versions
+    (store.directory / "run.json").write_text(json.dumps(noted))
+    store.resume(plan, {"tiny": "disk"}, HOST)
 
 
 def test_a_run_with_another_benchmark_file_is_not_gone_on_with(document: dict[str, Any], tmp_path: Path) -> None:
@@ -221,15 +252,15 @@ def test_a_run_with_another_benchmark_file_is_not_gone_on_with(document: dict[st
     document["arms"][2]["protection"] = {"shares": 4096}
     plan = make_plan(load(document, tmp_path), cores=2)
     store = Store(tmp_path / "toy")
-    store.begin(plan, HOST)
-    store.resume(plan, HOST)
+    store.begin(plan, {}, HOST)
+    store.resume(plan, {}, HOST)
     for file in (bench, module):
         before = file.read_text()
         file.write_text(before + "\n")
         with pytest.raises(SpecError, match="benchmarks differ"):
-            store.resume(plan, HOST)
+            store.resume(plan, {}, HOST)
         file.write_text(before)
-    store.resume(plan, HOST)
+    store.resume(plan, {}, HOST)
 
 
 class Starved(Session):
@@ -275,7 +306,8 @@ def test_the_time_left_is_that_of_the_repeats_that_are_wanting(
     plan: Plan, tmp_path: Path, steal: list[float], left: int
 ) -> None:
     """Three are asked for; quiet ones are measured until there are three, or six in all."""
-    filled(Store(tmp_path / "toy"), plan, [row(100, 50, 100, steal=one) for one in steal])
+    where = media(plan.spec.networks, tmp_path)
+    filled(Store(tmp_path / "toy"), plan, [row(100, 50, 100, steal=one) for one in steal], where)
     shown: list[float] = []
 
     class Counted(Starved):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ def load(document: dict[str, Any], folder: Path) -> ExperimentSpec:
     return catalogue.load(path)
 
 
+#: The media of networks that stand nowhere.
+NOWHERE: Mapping[str, str] = {}
 HOST: dict[str, Any] = {
     "cpu": "a <CPU>",
     "cores": 2,
@@ -73,9 +76,9 @@ def figures(key: str, throughput: float, **more: float) -> CellFigures:
     return CellFigures(key, metrics, series, "events/s" if "neighbours.work" in more else "", 0.0)
 
 
-def filled(store: Store, plan: Plan, rows: list[dict[str, CellFigures]]) -> None:
+def filled(store: Store, plan: Plan, rows: list[dict[str, CellFigures]], media: Mapping[str, str] = NOWHERE) -> None:
     """Write a run as a session would, with these figures for its repeats."""
-    store.begin(plan, HOST)
+    store.begin(plan, media, HOST)
     for number, cells in enumerate(rows, 1):
         store.folder(number).mkdir(parents=True)
         store.finish(number, cells, judged=True)
