@@ -34,6 +34,8 @@ from qioi.show.http import BusyError, UnreachableError, get_json, serve_tcp
 PATIENCE = 5.0
 #: The process id of the kernel's thread that makes all others, in the host's own PID namespace.
 KTHREADD = 2
+#: The most bytes of a Unix socket's path (unix(7): 108 with the zero byte at its end).
+LONGEST_SOCKET = 107
 #: Components named in one line.
 NAMED = 20
 
@@ -142,7 +144,7 @@ def idle(hierarchy: Hierarchy) -> str:
 
 
 def obstacles(config: Config) -> Iterator[str]:
-    """Name what would keep the daemon from starting: slices, the state folder, the metrics port."""
+    """Name what would keep the daemon from starting: slices, the state folder, the socket, the metrics port."""
     if config.slices == "required" and not config.dry_run:
         try:
             find_slices(early=config.slices_before_6_15)
@@ -150,12 +152,22 @@ def obstacles(config: Config) -> Iterator[str]:
             yield f"{config.file}: slices: required: {error}"
     if (there := in_the_way(config.state_dir)) is not None:
         yield f"{config.file}: state_dir {config.state_dir}: {there}: accepted is a folder that can be made and written"
+    yield from of_socket(config)
     listen, port = config.metrics.listen, config.metrics.port
     if port and not runs(config):
         try:
             serve_tcp(listen, port, {}).close()
         except BusyError as error:
             yield f"{config.file}: {error}"
+
+
+def of_socket(config: Config) -> Iterator[str]:
+    """Say why the status socket could not be made. Its folder is not made with it, unless it is the state folder."""
+    path, folder = config.socket, config.socket.parent
+    if len(os.fsencode(path)) > LONGEST_SOCKET:
+        yield f"{config.file}: socket {path}: accepted is a path of at most {LONGEST_SOCKET} bytes"
+    elif folder != config.state_dir and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        yield f"{config.file}: socket {path}: accepted is a path in a folder that is there and can be written"
 
 
 def in_the_way(folder: Path) -> Path | None:

@@ -73,13 +73,22 @@ def explain(kubectl: list[str], policy: str, namespace: str) -> None:
 @click.option("--every", type=click.FloatRange(1.0), default=2.0, show_default=True, help="Seconds between two looks.")
 @click.pass_obj
 def top(kubectl: list[str], namespace: str | None, every: float) -> None:
-    """Watch all policies until ctrl-C; daemons renew their status every few seconds."""
+    """Watch all policies until ctrl-C; daemons renew their status every few seconds.
+
+    Where the API server answers no more, the error is shown and it is asked again.
+    """
     try:
+        policies, problem = ask(kubectl, namespace), ""
         while True:
-            policies = ask(kubectl, namespace)
             click.clear()
             show(policies, screen())
+            if problem:
+                click.echo(f"as last seen: {problem}")
             time.sleep(every)
+            try:
+                policies, problem = listed(kubectl, POLICIES, namespace), ""
+            except KubectlError as error:
+                problem = str(error)
     except KeyboardInterrupt:
         return
 

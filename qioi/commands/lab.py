@@ -22,7 +22,7 @@ from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, Lab, NodeStatus
 from qioi.lab.options import RUNTIMES, LabOptions, Runtime
 from qioi.lab.signals import uninterrupted
 from qioi.lab.site import PATIENCE
-from qioi.lab.systems import SYSTEMS
+from qioi.lab.systems import LEDGERS, SYSTEMS
 
 directory_option = click.option(
     "--dir",
@@ -144,9 +144,13 @@ def up(
         extra += ("--sequencer-memory",)
     if volatile_votes:
         extra += ("--volatile-votes",)
+    if like_fabric and system != "ledger":
+        raise click.UsageError(f"--like-fabric is for the bundled ledger, not for --system {system}")
+    if binaries is not None and system != "fabric":
+        raise click.UsageError(f"--binaries is for --system fabric, not for --system {system}")
+    if nodes is not None and system in LEDGERS:
+        raise click.UsageError(f"--nodes is for databases, not for --system {system}")
     if like_fabric:
-        if system != "ledger":
-            raise click.UsageError(f"--like-fabric is for the bundled ledger, not for --system {system}")
         extra += ("--like-fabric",)
     options = LabOptions(
         orgs=orgs,

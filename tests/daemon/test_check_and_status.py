@@ -101,6 +101,21 @@ def test_check_names_the_engine_without_which_the_daemon_does_not_start(site: Si
     assert site.qioi("check", "-c", str(site.config())).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("socket", "accepted"),
+    [
+        ("none/qioi.sock", "a path in a folder that is there and can be written"),
+        ("s" * 108, "a path of at most 107 bytes"),
+    ],
+)
+def test_check_names_a_socket_that_could_not_be_made(site: Site, socket: str, accepted: str) -> None:
+    site.component("peer0")
+    site.changes = {"socket": socket}
+    refused = site.qioi("check", "-c", str(site.config()))
+    assert refused.returncode == 1
+    assert f"{socket}: accepted is {accepted}" in refused.stderr
+
+
 def test_check_names_a_metrics_address_that_can_be_opened(site: Site) -> None:
     site.component("peer0")
     site.changes = {"metrics": {"listen": "::1", "port": 9464}}

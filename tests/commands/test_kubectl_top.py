@@ -1,0 +1,45 @@
+"""`kubectl qioi top` while the API server is away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from qioi.commands.kubectl import command
+
+POLICY = {"metadata": {"namespace": "default", "name": "pay"}, "spec": {"channel": "payments", "law": "adaptive"}}
+#: It answers at the first and the third call, and at no other.
+KUBECTL = """#!/bin/sh
+echo >> "$0.calls"
+case $(wc -l < "$0.calls") in
+1|3) echo '{answer}' ;;
+*) echo 'The connection to the server was refused' >&2; exit 1 ;;
+esac
+"""
+
+
+def test_an_answer_that_fails_to_come_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(KUBECTL.replace("{answer}", json.dumps({"items": [POLICY]})))
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    looks: list[float] = []
+
+    def look(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("qioi.commands.kubectl.time.sleep", look)
+    done = CliRunner().invoke(command, ["top", "--every", "3"])
+    assert (done.exit_code, looks) == (0, [3.0] * 4), done.output
+    assert done.output.count("default/pay") == 4
+    assert done.output.count("as last seen: The connection to the server was refused") == 2
+
+
+def test_a_server_that_never_answers_ends_it(tmp_path: Path) -> None:
+    done = CliRunner().invoke(command, ["--kubeconfig", str(tmp_path / "none"), "top"])
+    assert (done.exit_code, done.output.count("\n")) == (1, 1)
