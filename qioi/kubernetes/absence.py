@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterable
 
 from qioi.kubernetes.policies import Judged
-from qioi.kubernetes.reports import HEARTBEAT, Sight
+from qioi.kubernetes.reports import HEARTBEAT, Sight, words
 
 #: Seconds without a renewal after which a node is lost: two renewals were missed.
 LOST = 3 * HEARTBEAT
@@ -50,10 +50,3 @@ class Absences:
                 after[one.path, node] = stamp, since
         self._since = after
         return gone
-
-
-def words(judged: Judged) -> dict[str, str]:
-    """Give each node that has entries in a policy's status, with its own time stamp of them."""
-    status = judged.status or {}
-    nodes = {str(one.get("node")): "" for one in status.get("components") or ()}
-    return nodes | {str(one.get("name")): str(one.get("observedAt")) for one in status.get("nodes") or ()}

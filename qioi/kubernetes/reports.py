@@ -262,7 +262,8 @@ def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, A
     if said is not None and now - max(said.at, said.failed_at) < PAUSE:
         return None
     if said is None or not said.body:
-        return body(sight, wall) if sight.concerned or not settled(sight.judged) else None
+        left = sight.node in words(sight.judged)  # by a daemon that was killed, and whose pods are gone
+        return body(sight, wall) if sight.concerned or left or not settled(sight.judged) else None
     new = frame(sight, wall)  # the components, which are most of it, are added only for a write
     changed = moved(said.rows) != moved(sight.rows) or differs(without_components(said.body["status"]), new["status"])
     every = RENEW if is_active(sight.channel) and reports_rate(sight) else HEARTBEAT
@@ -294,6 +295,13 @@ def settled(judged: Judged) -> bool:
         all(known.get(key) == now[key] for key in ("type", "status", "reason", "observedGeneration"))
         for known in (judged.status or {}).get("conditions") or ()
     )
+
+
+def words(judged: Judged) -> dict[str, str]:
+    """Give each node that has entries in a policy's status, with its own time stamp of them."""
+    status = judged.status or {}
+    nodes = {str(one.get("node")): "" for one in status.get("components") or ()}
+    return nodes | {str(one.get("name")): str(one.get("observedAt")) for one in status.get("nodes") or ()}
 
 
 #: Fields whose change is not worth a write: clocks.

@@ -117,6 +117,16 @@ def test_a_node_without_its_pods_adds_a_verdict_only_where_there_is_none() -> No
     assert due(Sight("n9", "files", judged(known), None), None, 0.0, WALL) is None
 
 
+def test_what_a_killed_daemon_of_this_node_left_is_removed() -> None:
+    """No other node may do it: to them this one is alive."""
+    verdict = due(Sight("n9", "files", judged(), None), None, 0.0, WALL)
+    assert verdict is not None
+    for left in ({"nodes": [{"name": "n9"}]}, {"components": [{"name": "peer0", "node": "n9"}]}):
+        known = {"conditions": verdict["status"]["conditions"], **left}
+        assert due(Sight("n9", "files", judged(known), None), None, 0.0, WALL) == verdict
+        assert due(Sight("n8", "files", judged(known), None), None, 0.0, WALL) is None
+
+
 def test_a_verdict_that_stays_keeps_its_time() -> None:
     first = body(sight(), WALL)["status"]
     later = body(sight(status=first), WALL + 500)["status"]
