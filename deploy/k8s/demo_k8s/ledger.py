@@ -253,7 +253,8 @@ class QiOi:
         """Without a pod network its port is the host's, and the API server at the node's own address."""
         (container,) = spec["containers"]
         container["ports"][0] |= {"containerPort": self.PORT, "hostPort": self.PORT}
-        container["livenessProbe"]["httpGet"]["host"] = "127.0.0.1"
+        for probe in ("startupProbe", "livenessProbe"):
+            container[probe]["httpGet"]["host"] = "127.0.0.1"
         container["env"] += [
             {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"},
             {"name": "KUBERNETES_SERVICE_PORT", "value": str(self._cluster.api_port)},

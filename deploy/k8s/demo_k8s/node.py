@@ -19,6 +19,7 @@ from io import BytesIO
 from pathlib import Path
 
 from demo_k8s.control_plane import ControlPlane, Processes, until
+from demo_k8s.images import ARCHITECTURE
 from demo_k8s.node_pods import WORK, Pods
 from demo_k8s.tools import path
 
@@ -30,7 +31,9 @@ IMAGES = ((PAUSE, ["/program", "pause"]), (WORK, ["/program"]))
 LOOPBACK = json.dumps({"cniVersion": "0.4.0", "name": "lo", "type": "loopback"})
 #: What the kubelet sets for itself, and how to put it back.
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
-CPU = Path("/sys/fs/cgroup/cpu")
+CGROUPS = Path("/sys/fs/cgroup")
+#: The hierarchy with the CPU controller: version 1's own, or version 2's only one.
+CPU = CGROUPS / "cpu" if (CGROUPS / "cpu").is_dir() else CGROUPS
 
 #: The one program of the tests' images: it stands in for a peer, for a hog, and for Kubernetes' pause.
 PROGRAM = """package main
@@ -110,7 +113,7 @@ def image_archive(
             tar.add(source, target)
     digest = hashlib.sha256(layer.read_bytes()).hexdigest()
     config = json.dumps({
-        "architecture": "amd64", "os": "linux", "config": {"Entrypoint": entry, "Env": ["PATH=/usr/bin:/bin"]},
+        "architecture": ARCHITECTURE, "os": "linux", "config": {"Entrypoint": entry, "Env": ["PATH=/usr/bin:/bin"]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
     }).encode()  # fmt: skip
     manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
@@ -338,7 +341,7 @@ plugin_config_path = "{self.folder}/nri-config"
 def remove_groups(name: str) -> None:
     """Remove an empty tree of control groups in every hierarchy."""
     deadline = time.monotonic() + 20
-    for root in Path("/sys/fs/cgroup").iterdir():
+    for root in (CGROUPS, *CGROUPS.iterdir()):
         top = root / name
         while top.is_dir() and time.monotonic() < deadline:
             for folder in sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
