@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commit_line import commit_line
 from running import Site, end
 from waiting import until
 
 pytestmark = pytest.mark.slow
 
 CEILING = 3000
-
-
-def line(channel: str, block: int, transactions: int) -> str:
-    stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    return (
-        f"{stamp} UTC 002b INFO [kvledger] commit -> [{channel}] Committed block [{block}] with {transactions} "
-        "transaction(s) in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\n"
-    )
 
 
 def channel(site: Site, name: str) -> dict[str, Any]:
@@ -45,12 +37,13 @@ def test_a_log_that_forges_commits_moves_nobody_elses_shares_and_its_own_within_
         nonlocal block
         block += 1
         with logs["red"].open("a") as log:
-            log.write(line("red", block, 1))
+            log.write(commit_line("red", block, 1))
         with logs["blue"].open("a") as log:
-            log.write(line("blue", block, 1))
+            log.write(commit_line("blue", block, 1))
             if forged:  # it says that red has all that it is owed, and of itself whatever brings it most
-                log.write(line("red", block + 1_000_000, 10**6) + line("red", block, 10**6) + line("red", 1, 2**64 - 1))
-                log.write(line("blue", 2 * block + 10**9, 0) + line("blue", block, 0))
+                for spoilt in ((block + 1_000_000, 10**6), (block, 10**6), (1, 2**64 - 1)):
+                    log.write(commit_line("red", *spoilt))
+                log.write(commit_line("blue", 2 * block + 10**9, 0) + commit_line("blue", block, 0))
         return {name: int(share.read_text()) for name, share in shares.items()}
 
     until(lambda: set(step(forged=False).values()) == {CEILING}, pause=0.05)

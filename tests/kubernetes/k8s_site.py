@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from commit_line import commit_line
 from k8s_objects import policy_object
 
 from qioi.kubernetes.actuators import Means, Offer
@@ -73,11 +75,8 @@ class Site:
         (log,) = (one.log for one in self.components if one.name == f"fab/{name}")
         assert log is not None
         with Path(log).open("a") as file:
-            file.write(
-                "2026-01-01T00:00:00.0Z stderr F 2026-01-01 00:00:00.000 UTC 002b INFO [kvledger] commit -> [payments] "
-                f"Committed block [{self.blocks}] with 10 transaction(s) in 1ms (state_validation=0ms "
-                "block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\n"
-            )
+            line = commit_line("payments", self.blocks, 10, datetime(2026, 1, 1, tzinfo=UTC))
+            file.write(f"2026-01-01T00:00:00.0Z stderr F {line}")
 
     def read(self, now: float) -> ChannelReading:
         return self.channels.read(now)[KEY]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commit_line import commit_line
 from demo_k8s.control_plane import ControlPlane
 from demo_k8s.objects import add_policy, admit_pods, container_id, start_pod
 from running import BUSY, NAPPING, NIBBLING, Site, end, unrest
@@ -95,13 +96,9 @@ class Node:
         self.blocks += 1
         now = datetime.now(UTC)
         for name, (channel, _) in PEERS.items():
-            line = (
-                f"{now:%Y-%m-%d %H:%M:%S.%f} UTC 002b INFO [kvledger] commit -> [{channel}] Committed block "
-                f"[{self.blocks}] with {transactions} transaction(s) in 1ms (state_validation=0ms "
-                "block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]"
-            )
+            line = commit_line(channel, self.blocks, transactions, now)
             with self.logs[name].open("a") as log:
-                log.write(f"{now:%Y-%m-%dT%H:%M:%S.%fZ} stderr F {line}\n")
+                log.write(f"{now:%Y-%m-%dT%H:%M:%S.%fZ} stderr F {line}")
 
     def now(self) -> dict[str, object]:
         """What is in force, by lever."""

@@ -9,12 +9,12 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import yaml
+from commit_line import commit_line
 from waiting import DIES_WITH_TEST, PATIENCE, remove_group, until
 
 from qioi.kernel.hierarchy import find_hierarchy
@@ -109,13 +109,8 @@ class Site:
 
     def commit(self, transactions: int = 1) -> None:
         self.blocks += 1
-        stamp = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         with self.log.open("a") as log:
-            log.write(
-                f"{stamp} UTC 002b INFO [kvledger] commit -> [red] Committed block [{self.blocks}] with {transactions} "
-                "transaction(s) in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) "
-                "commitHash=[ab]\n"
-            )
+            log.write(commit_line("red", self.blocks, transactions))
 
     def commit_until(self, condition: Callable[[], bool], patience: float = PATIENCE) -> None:
         """Commit slowly, far below the threshold, until the daemon has acted."""

@@ -2,6 +2,7 @@ package channelconfig
 
 import (
 	"encoding/pem"
+	"slices"
 	"testing"
 	"time"
 
@@ -169,8 +170,8 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 	chaincodes := func(u *commonpb.ConfigUpdate) *commonpb.ConfigValue {
 		return u.WriteSet.Groups["Application"].Values["Chaincodes"]
 	}
+	read := func(u *commonpb.ConfigUpdate) *commonpb.ConfigGroup { return u.ReadSet.Groups["Application"] }
 	tampered := c.update(upgrade, both...)
-	tampered.Data = append(append([]byte{}, tampered.Data...), tampered.Data[:0]...)
 	var opened commonpb.ConfigUpdateEnvelope
 	require.NoError(t, proto.Unmarshal(tampered.Data, &opened))
 	opened.Signatures[0].Signature[9]++
@@ -198,7 +199,23 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 		"another channel":      {edit(func(u *commonpb.ConfigUpdate) { u.ChannelId = "other" }), `an update of channel "other"`},
 		"nothing":              {edit(func(u *commonpb.ConfigUpdate) { u.WriteSet = u.ReadSet }), "changes nothing"},
 		"a version skipped":    {edit(func(u *commonpb.ConfigUpdate) { chaincodes(u).Version = 2 }), "is at version 0, the update sets version 2"},
-		"read what is not":     {edit(func(u *commonpb.ConfigUpdate) { u.ReadSet.Version = 3 }), "made from version 3 of /Channel"},
+		"too many sign":        {c.update(upgrade, slices.Repeat(both, 33)...), "0 valid signature(s) do not satisfy"},
+		"an old value was read": {edit(func(u *commonpb.ConfigUpdate) {
+			read(u).Values = map[string]*commonpb.ConfigValue{"Chaincodes": {Version: 9}}
+		}), "made from version 9 of /Channel/Application/Chaincodes"},
+		"an old policy was read": {edit(func(u *commonpb.ConfigUpdate) {
+			read(u).Policies = map[string]*commonpb.ConfigPolicy{"Admins": {Version: 9}}
+		}), "made from version 9 of /Channel/Application/Admins"},
+		"no such value was read": {edit(func(u *commonpb.ConfigUpdate) {
+			read(u).Values = map[string]*commonpb.ConfigValue{"Other": {}}
+		}), "/Channel/Application/Other, which does not exist"},
+		"no such policy was read": {edit(func(u *commonpb.ConfigUpdate) {
+			read(u).Policies = map[string]*commonpb.ConfigPolicy{"Other": {}}
+		}), "/Channel/Application/Other, which does not exist"},
+		"no such group was read": {edit(func(u *commonpb.ConfigUpdate) {
+			read(u).Groups = map[string]*commonpb.ConfigGroup{"NoMSP": {}}
+		}), "/Channel/Application/NoMSP, which does not exist"},
+		"read what is not": {edit(func(u *commonpb.ConfigUpdate) { u.ReadSet.Version = 3 }), "made from version 3 of /Channel"},
 		"a member unannounced": {edit(func(u *commonpb.ConfigUpdate) {
 			u.WriteSet.Groups["Application"].Values["Other"] = &commonpb.ConfigValue{Value: []byte("x")}
 		}), "/Channel/Application/Other is new"},

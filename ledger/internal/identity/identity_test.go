@@ -141,6 +141,12 @@ func TestTimeOfTheLedgerDecidesExpiry(t *testing.T) {
 	require.ErrorIs(t, err, ErrExpired)
 	_, err = m.Deserialize(s.Serialized())
 	require.ErrorIs(t, err, ErrExpired)
+	// Nobody outlives the authority, which ends after ten years.
+	long := issue(t, a, "Org1MSP", ca.Request{CommonName: "long", Unit: "client", NotAfter: now.AddDate(20, 0, 0)})
+	_, err = m.DeserializeAt(long.Serialized(), now.AddDate(5, 0, 0))
+	require.NoError(t, err)
+	_, err = m.DeserializeAt(long.Serialized(), now.AddDate(15, 0, 0))
+	require.ErrorIs(t, err, ErrExpired)
 }
 
 // TestAUnitMayCountBelowOneAuthorityAlone, as in Fabric where a node's unit names a certificate.

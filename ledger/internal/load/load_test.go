@@ -109,22 +109,30 @@ func TestWhatTheWindowCouldNotSendIsNotSentInTheCooldown(t *testing.T) {
 
 func TestClosedLoopKeepsItsClients(t *testing.T) {
 	var inside, most atomic.Int64
+	all := make(chan struct{}) // closes once four are inside
 	g := &fakeGateway{}
 	g.delay = func() time.Duration {
 		for n := inside.Add(1); ; {
 			if seen := most.Load(); n <= seen || most.CompareAndSwap(seen, n) {
+				if n > seen && n == 4 {
+					close(all)
+				}
 				break
 			}
 		}
 		defer inside.Add(-1)
-		time.Sleep(2 * time.Millisecond)
+		select {
+		case <-all:
+			time.Sleep(2 * time.Millisecond)
+		case <-time.After(30 * time.Second):
+		}
 		return 0
 	}
-	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--clients", "4", "--warmup", "0s", "--duration", "1s",
+	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--clients", "4", "--warmup", "0s", "--duration", "1s", "--timeout", "1m",
 		"--chaincode", "kv", "--value-size", "1024", "--accounts", "10")
 	require.NoError(t, err)
 	assert.Equal(t, "closed", r.Loop)
-	assert.LessOrEqual(t, most.Load(), int64(4))
+	assert.Equal(t, int64(4), most.Load())
 	assert.Equal(t, r.Sent, r.Committed)
 	for _, c := range g.seen() {
 		words := strings.Split(c, " ")

@@ -3,6 +3,7 @@ package orderer
 import (
 	"encoding/hex"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
@@ -32,6 +33,17 @@ func TestWhoHasGivenUpTakesNobodysAnswer(t *testing.T) {
 		}
 		assert.Zero(t, waiting.count())
 	}
+}
+
+// TestAWaitForTheOrderEnds also where the transaction was lost, and whoever waited takes no answer of the client's next copy.
+func TestAWaitForTheOrderEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ch := &channel{waiting: newTracker(false)}
+		w := ch.waiting.add([]byte("tx"))
+		w.channel = ch
+		require.ErrorIs(t, w.wait(t.Context()), errTimeout)
+		assert.Zero(t, ch.waiting.count())
+	})
 }
 
 // TestOneOrderedAnswersAsManyAsItIsFor: all who wait for it where copies are dropped, or else one.

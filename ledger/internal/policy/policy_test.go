@@ -77,6 +77,9 @@ func TestEvaluate(t *testing.T) {
 		{"AND('Org1MSP.admin', OR('Org2MSP.peer', OutOf(2,'Org3MSP.peer','Org3MSP.client')))", "1.admin 3.peer", false},
 		// A nested rule that fails gives back what it had taken.
 		{"OutOf(1, AND('Org1MSP.peer','Org2MSP.peer'), 'Org1MSP.peer')", "1.peer", true},
+		// One that holds keeps it.
+		{"AND(OR('Org1MSP.peer'),'Org1MSP.peer')", "1.peer", false},
+		{"AND(OR('Org1MSP.peer'),'Org1MSP.peer')", "1.peer.a 1.peer.b", true},
 		// One person is not two principals.
 		{"AND('Org1MSP.member','Org1MSP.peer')", "1.peer", false},
 		{"AND('Org1MSP.peer','Org1MSP.member')", "1.client 1.peer", true},

@@ -145,6 +145,15 @@ func TestBlockSignature(t *testing.T) {
 	require.ErrorContains(t, VerifyBlock(header, client, m, pol, nil), "policy")
 	foreign, _ := fixture(t)
 	require.ErrorIs(t, VerifyBlock(header, metadata, foreign, pol, nil), identity.ErrUntrusted)
+
+	signed, err := signedMetadata(metadata)
+	require.NoError(t, err)
+	for len(signed.Signatures) <= maxSignatures {
+		signed.Signatures = append(signed.Signatures, signed.Signatures[0])
+	}
+	metadata.Metadata[commonpb.BlockMetadataIndex_SIGNATURES], err = proto.Marshal(signed)
+	require.NoError(t, err)
+	require.ErrorContains(t, VerifyBlock(header, metadata, m, pol, nil), "65 signatures, at most 64 are accepted")
 }
 
 func FuzzParseEnvelope(f *testing.F) {

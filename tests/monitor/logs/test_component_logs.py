@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from commit_line import commit_line
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,12 +24,7 @@ TRANSACTIONS = 20
 
 
 def line(block: int, instant: float) -> bytes:
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(instant))
-    return (
-        f"{stamp}.{int(instant % 1 * 1000):03d} UTC 002b INFO [kvledger] commit -> [red] Committed block [{block}] "
-        f"with {TRANSACTIONS} transaction(s) in 1ms (state_validation=0ms "
-        "block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\n"
-    ).encode()
+    return commit_line("red", block, TRANSACTIONS, datetime.fromtimestamp(instant, UTC)).encode()
 
 
 @pytest.mark.parametrize("rotated", [False, True])

@@ -26,8 +26,8 @@ func (r *rig) onDisk() {
 	r.pipeline.bytes.Release(queueBytes)
 }
 
-// untold asserts that nobody hears of a transaction that writes the key.
-func (r *rig) untold(id, key string) {
+// untold asserts that nobody hears of a transaction.
+func (r *rig) untold(id string) {
 	r.t.Helper()
 	_, known := r.Find(id)
 	assert.False(r.t, known)
@@ -35,6 +35,12 @@ func (r *rig) untold(id, key string) {
 	defer cancel()
 	_, err := r.Status(ctx, id)
 	assert.ErrorIs(r.t, err, context.DeadlineExceeded)
+}
+
+// unknown asserts that nobody hears of a transaction that writes the key, or simulates on it.
+func (r *rig) unknown(id, key string) {
+	r.t.Helper()
+	r.untold(id)
 	assert.Nil(r.t, r.Snapshot().Get("kv", key), "nobody simulates on it")
 }
 
@@ -64,7 +70,7 @@ func TestInBlockModeNothingIsToldBeforeTheSeal(t *testing.T) {
 	go func() { waited <- r.status(id) }()
 	r.add(raw)
 	r.onDisk()
-	r.untold(id, "a")
+	r.unknown(id, "a")
 	assert.Zero(t, counted(t, registry))
 	select {
 	case <-waited:
@@ -91,7 +97,7 @@ func TestInBlockModeALieIsToldToNobody(t *testing.T) {
 	go func() { waited <- r.status(id) }()
 	require.NoError(t, r.Add(context.Background(), lie))
 	r.onDisk()
-	r.untold(id, "a")
+	r.unknown(id, "a")
 	rewound := r.Rewound()
 	header, metadata := r.orders.Seal([][]byte{truth})
 	require.NoError(t, r.Seal(context.Background(), header, metadata))
@@ -101,7 +107,7 @@ func TestInBlockModeALieIsToldToNobody(t *testing.T) {
 	require.NoError(t, r.Seal(context.Background(), header, metadata))
 	assert.Equal(t, Status{Position: Position{1, 0}}, r.status(other))
 	r.settle()
-	r.untold(id, "b")
+	r.untold(id)
 	assert.Equal(t, "truth", string(r.Snapshot().Get("kv", "a").Value))
 	r.open = [][]byte{lie} // it comes again, after all
 	require.NoError(t, r.Add(context.Background(), lie))
@@ -124,7 +130,7 @@ func TestInBlockModeATailFromDiskIsToldAtItsSeal(t *testing.T) {
 	require.Equal(t, Position{1, 1}, r.Position())
 	waited := make(chan Status, 1)
 	go func() { waited <- r.status(id) }()
-	r.untold(id, "a")
+	r.unknown(id, "a")
 	r.seal()
 	assert.Equal(t, Status{Position: Position{1, 0}}, <-waited)
 	r.settle()

@@ -51,12 +51,7 @@ func (r *rig) isTold(id, key string, at Position) {
 // isNotTold asserts that nobody hears of a transaction that writes the key. It may be simulated on.
 func (r *rig) isNotTold(id, key string) {
 	r.t.Helper()
-	_, known := r.Find(id)
-	assert.False(r.t, known)
-	ctx, cancel := context.WithTimeout(context.Background(), poll)
-	defer cancel()
-	_, err := r.Status(ctx, id)
-	assert.ErrorIs(r.t, err, context.DeadlineExceeded)
+	r.untold(id)
 	assert.Nil(r.t, r.Told().Get("kv", key))
 }
 

@@ -1,11 +1,13 @@
 package validate_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/qioi/qioi/ledger/internal/identity"
@@ -33,6 +35,11 @@ func TestVerdicts(t *testing.T) {
 		})
 	}
 	change := func(f func(*peertest.Parts)) peertest.Tx { return peertest.Tx{Change: f} }
+	client1 := w.Signer("Org1MSP", "client")
+	reads := w.Simulate(statedb.New().Snapshot(), func(s *rwset.Simulator) {
+		_, err := s.Get("both", "k")
+		require.NoError(t, errors.Join(err, s.Put("kv", "k", []byte("v"))))
+	})
 	for name, c := range map[string]struct {
 		tx   peertest.Tx
 		want string
@@ -64,21 +71,30 @@ func TestVerdicts(t *testing.T) {
 				return e
 			}
 		}), "ENDORSEMENT_POLICY_FAILURE"},
-		"writes where only both may":     {peertest.Tx{Results: writes("kv", "both")}, "ENDORSEMENT_POLICY_FAILURE"},
-		"writes where both do":           {peertest.Tx{Results: writes("kv", "both"), Endorsers: signers{peer1, peer2}}, "VALID"},
-		"writes to no chaincode":         {peertest.Tx{Results: writes("kv", "none")}, "ILLEGAL_WRITESET"},
-		"unknown chaincode":              {peertest.Tx{Chaincode: "none"}, "INVALID_CHAINCODE"},
-		"foreign client":                 {peertest.Tx{Client: foreign.Signer("Org1MSP", "client")}, "BAD_CREATOR_SIGNATURE"},
-		"changed after signing":          {change(func(p *peertest.Parts) { p.Envelope = func(e *commonpb.Envelope) { e.Signature[10]++ } }), "BAD_CREATOR_SIGNATURE"},
-		"no time":                        {change(func(p *peertest.Parts) { p.Channel.Timestamp = nil }), "BAD_COMMON_HEADER"},
-		"before the certificate began":   {change(func(p *peertest.Parts) { p.Channel.Timestamp.Seconds = 1000 }), "BAD_CREATOR_SIGNATURE"},
-		"before all time":                {change(func(p *peertest.Parts) { p.Channel.Timestamp = timestamppb.New(time.Time{}) }), "BAD_CREATOR_SIGNATURE"},
-		"other channel":                  {change(func(p *peertest.Parts) { p.Channel.ChannelId = "other" }), "TARGET_CHAIN_NOT_FOUND"},
-		"other type":                     {change(func(p *peertest.Parts) { p.Channel.Type = 0 }), "UNKNOWN_TX_TYPE"},
-		"no nonce":                       {peertest.Tx{Nonce: []byte{}}, "BAD_COMMON_HEADER"},
-		"epoch":                          {change(func(p *peertest.Parts) { p.Channel.Epoch = 1 }), "BAD_COMMON_HEADER"},
-		"id of somebody else":            {change(func(p *peertest.Parts) { p.Channel.TxId = anotherID(p.Channel.TxId) }), "BAD_PROPOSAL_TXID"},
-		"id in capitals":                 {change(func(p *peertest.Parts) { p.Channel.TxId = "AB" + p.Channel.TxId[2:] }), "BAD_PROPOSAL_TXID"},
+		"writes where only both may":   {peertest.Tx{Results: writes("kv", "both")}, "ENDORSEMENT_POLICY_FAILURE"},
+		"writes where both do":         {peertest.Tx{Results: writes("kv", "both"), Endorsers: signers{peer1, peer2}}, "VALID"},
+		"reads where only both may":    {peertest.Tx{Results: reads}, "VALID"},
+		"writes to no chaincode":       {peertest.Tx{Results: writes("kv", "none")}, "ILLEGAL_WRITESET"},
+		"unknown chaincode":            {peertest.Tx{Chaincode: "none"}, "INVALID_CHAINCODE"},
+		"foreign client":               {peertest.Tx{Client: foreign.Signer("Org1MSP", "client")}, "BAD_CREATOR_SIGNATURE"},
+		"changed after signing":        {change(func(p *peertest.Parts) { p.Envelope = func(e *commonpb.Envelope) { e.Signature[10]++ } }), "BAD_CREATOR_SIGNATURE"},
+		"no time":                      {change(func(p *peertest.Parts) { p.Channel.Timestamp = nil }), "BAD_COMMON_HEADER"},
+		"before the certificate began": {change(func(p *peertest.Parts) { p.Channel.Timestamp.Seconds = 1000 }), "BAD_CREATOR_SIGNATURE"},
+		"before all time":              {change(func(p *peertest.Parts) { p.Channel.Timestamp = timestamppb.New(time.Time{}) }), "BAD_CREATOR_SIGNATURE"},
+		"other channel":                {change(func(p *peertest.Parts) { p.Channel.ChannelId = "other" }), "TARGET_CHAIN_NOT_FOUND"},
+		"other type":                   {change(func(p *peertest.Parts) { p.Channel.Type = 0 }), "UNKNOWN_TX_TYPE"},
+		"no nonce":                     {peertest.Tx{Nonce: []byte{}}, "BAD_COMMON_HEADER"},
+		"epoch":                        {change(func(p *peertest.Parts) { p.Channel.Epoch = 1 }), "BAD_COMMON_HEADER"},
+		"id of somebody else":          {change(func(p *peertest.Parts) { p.Channel.TxId = anotherID(p.Channel.TxId) }), "BAD_PROPOSAL_TXID"},
+		"id in capitals":               {change(func(p *peertest.Parts) { p.Channel.TxId = "AB" + p.Channel.TxId[2:] }), "BAD_PROPOSAL_TXID"},
+		"another's header of the action": {peertest.Tx{Client: client1, Change: func(p *peertest.Parts) {
+			p.Envelope = func(e *commonpb.Envelope) {
+				e.Payload = headed(t, e.Payload, &commonpb.SignatureHeader{Creator: client2.Serialized(), Nonce: p.Header.Nonce})
+				var err error
+				e.Signature, err = client1.Sign(e.Payload)
+				require.NoError(t, err)
+			}
+		}}, "INVALID_ENDORSER_TRANSACTION"},
 		"no action":                      {change(func(p *peertest.Parts) { p.Actions = 0 }), "INVALID_ENDORSER_TRANSACTION"},
 		"two actions":                    {change(func(p *peertest.Parts) { p.Actions = 2 }), "INVALID_ENDORSER_TRANSACTION"},
 		"other input than endorsed":      {change(func(p *peertest.Parts) { p.Input = []byte("\x0a\x01x") }), "INVALID_ENDORSER_TRANSACTION"},
@@ -107,6 +123,22 @@ func TestVerdicts(t *testing.T) {
 		_, code := validate.Check(raw, w.Bundle)
 		assert.Equal(t, name, code.String())
 	}
+}
+
+// headed gives a transaction's payload with another header of its action.
+func headed(t *testing.T, payload []byte, header *commonpb.SignatureHeader) []byte {
+	var whole commonpb.Payload
+	require.NoError(t, proto.Unmarshal(payload, &whole))
+	var body peerpb.Transaction
+	require.NoError(t, proto.Unmarshal(whole.Data, &body))
+	var err error
+	body.Actions[0].Header, err = proto.Marshal(header)
+	require.NoError(t, err)
+	whole.Data, err = proto.Marshal(&body)
+	require.NoError(t, err)
+	payload, err = proto.Marshal(&whole)
+	require.NoError(t, err)
+	return payload
 }
 
 // anotherID changes the first digit, whichever it is.

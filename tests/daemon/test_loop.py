@@ -1,0 +1,89 @@
+"""What the loop makes of signals, and whom it tells of onsets."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from qioi.daemon.daemon import Daemon
+from qioi.daemon.loop import Signals, run_loop
+from qioi.daemon.notify import Notifier
+from qioi.monitor.scheduler.onset_watch import EVERY, SHORT, OnsetWatch
+from qioi.show.snapshot import ChannelState, ConfigState, Snapshot
+
+HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("number", "terminal", "stops"),
+    [
+        (signal.SIGHUP, False, False),
+        (signal.SIGHUP, True, True),
+        (signal.SIGTERM, False, True),
+        (signal.SIGINT, True, True),
+    ],
+)
+def test_a_hangup_reloads_but_ends_what_a_terminal_has_started(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, terminal: bool, stops: bool
+) -> None:
+    """Shares would stay raised behind a terminal that was closed."""
+    monkeypatch.setattr("qioi.daemon.loop.os.isatty", lambda descriptor: terminal and descriptor == 2)
+    signals = Signals()
+    signal.raise_signal(number)
+    assert signals.wait(30.0)
+    assert (signals.stopped, signals.take_reload()) == (stops, not stops)
+    assert not signals.take_reload()
+
+
+class Looks(OnsetWatch):
+    """Counts its looks."""
+
+    count = 0
+
+    def look(self, now: float) -> str | None:
+        self.count += 1
+        return super().look(now)
+
+
+class ToyDaemon:
+    """Stops the loop by SIGTERM in its third period."""
+
+    def __init__(self) -> None:
+        self.periods = 0
+
+    def period(self, now: float, snapshot: Snapshot) -> Snapshot:
+        self.periods += 1
+        if self.periods == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return snapshot
+
+    def count_late(self, number: int) -> None: ...
+
+    def count_early(self) -> None: ...
+
+
+@pytest.mark.parametrize(("law", "count"), [("adaptive", 3), ("proportional", 0)])
+def test_in_short_periods_laws_are_told_of_an_onset_too_but_not_algorithm_1(
+    tmp_path: Path, law: str, count: int
+) -> None:
+    loadavg = tmp_path / "loadavg"
+    loadavg.write_text("0.5 0.5 0.5 2/100 7\n")
+    looks, daemon, period = Looks(loadavg), ToyDaemon(), 0.02
+    assert looks.pause(0.0, period) == math.inf, f"{period} s are no short period beside {SHORT} and {EVERY} s"
+    channel = ChannelState("fab/payments", law, 120.0, 100.0, 0.5, 7)
+    first = Snapshot("0", 1, 0.0, period, False, "files", 1, (channel,), (), ConfigState("qioi.yaml", 0.0))
+    run_loop(cast("Daemon", daemon), first, Signals(), lambda _: None, lambda snapshot: snapshot, Notifier({}), looks)
+    assert (daemon.periods, looks.count) == (3, count)
