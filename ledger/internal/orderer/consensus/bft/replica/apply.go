@@ -104,6 +104,10 @@ func (n *Node) apply(ctx context.Context, ordered []bft.Ordered) error {
 		if !last.Sync {
 			continue
 		}
+		if last.Entry == nil && n.host.Applied().Index > last.Seq {
+			// After a start the state is asked for again, and the ledger is beyond it: what it has now is another state.
+			continue
+		}
 		if err := n.host.Sync(); err != nil {
 			return err
 		}

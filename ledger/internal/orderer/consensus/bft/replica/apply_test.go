@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -54,5 +55,27 @@ func TestAStateIsDurableBeforeItIsVouchedFor(t *testing.T) {
 			}
 			assert.EqualValues(t, 7, (<-n.inputs).in.(bft.Synced).Seq)
 		})
+	}
+}
+
+// beyond is a ledger that ends in another entry.
+type beyond struct {
+	flushed
+	at chain.Applied
+}
+
+func (b *beyond) Applied() chain.Applied { return b.at }
+
+// TestAStateThatIsPastIsNotVouchedFor: a replica that was killed after the ledger went beyond a state, and before its vote for
+// that was durable, is asked for it again. It would vouch for the state that it has now.
+func TestAStateThatIsPastIsNotVouchedFor(t *testing.T) {
+	for index, vouches := range map[uint64]bool{6: true, 7: true, 8: false} {
+		genesis := &commonpb.Block{Header: &commonpb.BlockHeader{}}
+		host := &beyond{flushed{sealed: sealed{height: 1, blocks: []*commonpb.Block{genesis}}, sync: func() {}}, chain.Applied{Index: index}}
+		settings := consensus.Settings{Bundle: func() *channelconfig.Bundle { return &channelconfig.Bundle{} }}
+		n := &Node{settings: settings, host: host, inputs: make(chan news, 1)}
+		n.oracle, n.seals = newOracle(settings, host), newSeals(n)
+		require.NoError(t, n.apply(context.Background(), []bft.Ordered{{Seq: 7, Sync: true}}))
+		assert.Equal(t, vouches, len(n.inputs) == 1, index)
 	}
 }

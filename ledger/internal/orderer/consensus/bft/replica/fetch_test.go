@@ -28,7 +28,7 @@ func (s *sealed) Members() []uint64 { return nil }
 func (s *sealed) Sync() error       { return nil }
 
 func (s *sealed) CatchUp(_ context.Context, height uint64) error {
-	s.height = height
+	s.height = max(s.height, height)
 	return nil
 }
 
@@ -49,6 +49,16 @@ func TestFetchedTransactionsAreKnown(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, protoutil.BlockHeaderHash(host.blocks[3].Header)[:24], state[8:])
 
+	other := state
+	other[20]++
+	require.ErrorContains(t, n.fetch(context.Background(), bft.Certificate{Checkpoint: bft.Checkpoint{Seq: 7, State: other}}),
+		"block 3 is another one than that of a quorum after entry 7")
+	host.height = 5
+	require.ErrorContains(t, n.fetch(context.Background(), bft.Certificate{Checkpoint: bft.Checkpoint{Seq: 7, State: state}}),
+		"the ledger has 5 blocks, the checkpoint after entry 7 has 4")
+	require.Empty(t, n.inputs)
+
+	host.height = 1
 	require.NoError(t, n.fetch(context.Background(), bft.Certificate{Checkpoint: bft.Checkpoint{Seq: 7, State: state}}))
 	heard := <-n.inputs
 	n.oracle.remember(heard.imported)

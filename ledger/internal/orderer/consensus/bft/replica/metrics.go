@@ -15,7 +15,7 @@ func (n *Node) register() {
 		value      func(*bft.View) uint64
 	}{
 		{"view", "The view that the replica is in, of its epoch.", func(v *bft.View) uint64 { return v.View }},
-		{"epoch", "How many configurations were ordered.", func(v *bft.View) uint64 { return v.Group.Epoch }},
+		{"epoch", "The entry of the configuration in force, which names the epoch.", func(v *bft.View) uint64 { return v.Group.Epoch }},
 		{"active", "1 while the replica's view has begun, 0 while it waits for that.", func(v *bft.View) uint64 { return flag(v.Active) }},
 		{"applied", "The last entry that is applied.", func(v *bft.View) uint64 { return v.Applied }},
 		{"stable", "The entry of the stable checkpoint.", func(v *bft.View) uint64 { return v.Stable }},

@@ -16,6 +16,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/votelog"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 )
 
 var log = ops.Logger("orderer.consensus.bft")
@@ -64,7 +65,8 @@ type Node struct {
 	saturation ops.Saturation
 	view       atomic.Pointer[bft.View]
 	logged     atomic.Int64 // bytes of the log of votes
-	compactAt  int64        // bytes of it at which it is begun anew
+	compactAt  atomic.Int64 // bytes of it at which it is begun anew
+	compacting atomic.Bool  // that is under way
 
 	// Of the goroutine that steps:
 	core     bft.Core
@@ -72,7 +74,6 @@ type Node struct {
 	deadline *deadline
 	leader   uint64
 	wasIn    bool // it has been a member
-	replaced bool // the log is being begun anew
 }
 
 // news is for the goroutine that steps.
@@ -105,13 +106,14 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 		log.Warnf("[channel: %s] VOTES ARE NOT DURABLE (volatile_votes): after a power cut this orderer may vote otherwise than before, and count as one that lies. This is for measurements only.", s.Channel)
 	}
 	n := &Node{
-		settings: s, host: host, protocol: protocol, log: l, records: records, compactAt: compactBytes,
+		settings: s, host: host, protocol: protocol, log: l, records: records,
 		intake: consensus.NewIntake(), messages: make(chan bft.Received, queuedMessages), inputs: make(chan news, queuedMessages),
 		disk: newQueue[bft.Effects](), work: newQueue[work](),
 	}
 	if n.deadline, err = newDeadline(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	n.compactAt.Store(compactBytes)
 	n.oracle = newOracle(s, host)
 	n.seals = newSeals(n)
 	n.clients = newClients()
@@ -123,7 +125,7 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 }
 
 // CompactAt sets at how many bytes the log of votes is begun anew, before Run. It is for tests.
-func (n *Node) CompactAt(bytes int64) { n.compactAt = bytes }
+func (n *Node) CompactAt(bytes int64) { n.compactAt.Store(bytes) }
 
 // Leader implements consensus.Consenter. One that hears nobody knows of none: those who lead may have removed it.
 func (n *Node) Leader() uint64 {
@@ -181,6 +183,9 @@ func (n *Node) start() error {
 		}
 	}
 	n.records = nil
+	if err := n.oracle.recall(); err != nil {
+		return fmt.Errorf("who ordered before: %w", err)
+	}
 	n.learn()
 	n.seals.skip(n.host.Height())
 	state, err := n.standing(records)
@@ -215,8 +220,19 @@ func (n *Node) standing(records []bft.Record) (bft.State, error) {
 }
 
 // joining is where a replica begins that later than the founders has become a member: it has followed the others' blocks
-// up to the configuration that says so.
+// up to the configuration that says so. Beside blocks that came later it has either had votes, which are gone, or could not
+// tell that it is a member.
 func (n *Node) joining() (bft.State, error) {
+	newest := n.host.Height() - 1
+	block, err := n.host.Block(newest)
+	if err != nil {
+		return bft.State{}, err
+	}
+	if config, _, err := protoutil.OrdererMetadata(block.Metadata); err != nil || config != newest {
+		return bft.State{}, errors.Join(err, fmt.Errorf(
+			"%s holds no votes, and block %d came after the configuration of block %d: remove this consenter, and add it again",
+			n.settings.Dir, newest, config))
+	}
 	at := n.host.Applied()
 	state, err := n.stateOf(n.host.Height())
 	members := slices.Sorted(slices.Values(n.host.Members()))
@@ -300,11 +316,8 @@ func (n *Node) take(in bft.Input) bft.Effects {
 			n.host.Refuse(r.Tx, r.Reason)
 		}
 	}
-	if n.logged.Load() < n.compactAt {
-		n.replaced = false
-	} else if !n.replaced && n.endsOthers(e.Persist) {
+	if n.logged.Load() >= n.compactAt.Load() && n.endsOthers(e.Persist) && !n.compacting.Swap(true) {
 		// The records of this step are among those that take the place of all.
-		n.replaced = true
 		e.Persist = append([]bft.Record{replace{}}, n.core.Records()...)
 	}
 	if len(e.AtOnce) > 0 {

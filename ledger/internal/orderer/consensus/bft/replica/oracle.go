@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -45,19 +46,19 @@ func (o *oracle) learn() {
 		return
 	}
 	o.sequence = bundle.Sequence + 1
-	keys := map[uint64]*identity.Identity{}
-	for id, key := range *o.keys.Load() {
-		keys[id] = key
-	}
-	for i, id := range o.host.Members() {
-		key, err := bundle.MSP.DeserializeUndated(bundle.Orderer.Identities[bundle.Orderer.Numbers[i]])
-		if err != nil {
-			log.Errorf("[channel: %s] consenter %d: %s: nothing that it signs counts", o.settings.Channel, id, err)
-			continue
-		}
-		keys[id] = key
-	}
+	keys := maps.Clone(*o.keys.Load())
+	maps.Copy(keys, keysOf(bundle, o.host.Members()))
 	o.keys.Store(&keys)
+}
+
+// recall takes over, before all else, the keys of who ordered under the configuration before: an orderer that was killed as
+// that one ended may be told only now that it did, by a certificate which some of them have signed.
+func (o *oracle) recall() error {
+	keys, err := former(o.host)
+	if err == nil && keys != nil {
+		o.keys.Store(&keys)
+	}
+	return err
 }
 
 // Sign implements bft.Oracle.

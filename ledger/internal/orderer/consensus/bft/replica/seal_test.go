@@ -1,10 +1,15 @@
 package replica
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
@@ -20,4 +25,31 @@ func TestSignaturesOfBlocksToComeAreSmall(t *testing.T) {
 	assert.NotContains(t, s.early[7], uint64(3))
 	s.receive(3, sealMessage(earlyBlocks, sized(72)))
 	assert.Len(t, s.early, 1)
+}
+
+// TestSignaturesThatAreCountedAreForgotten, and those of blocks before.
+func TestSignaturesThatAreCountedAreForgotten(t *testing.T) {
+	s := newSeals(&Node{})
+	for number := range uint64(9) {
+		s.receive(2, sealMessage(number, &commonpb.MetadataSignature{}))
+	}
+	s.begin(&sealing{
+		header: &commonpb.BlockHeader{Number: 7}, bundle: &channelconfig.Bundle{},
+		by: map[uint32]*commonpb.MetadataSignature{}, enough: make(chan struct{}),
+	}, &commonpb.MetadataSignature{})
+	assert.Equal(t, []uint64{8}, slices.Collect(maps.Keys(s.early)))
+}
+
+// TestAnAnswerIsNotAnswered: two replicas that have all signatures of a block would send them to each other for ever.
+func TestAnAnswerIsNotAnswered(t *testing.T) {
+	three := []*commonpb.MetadataSignature{{Signature: []byte("a")}, {Signature: []byte("b")}, {Signature: []byte("c")}}
+	metadata, err := protoutil.SignedBlock(0, nil, three)
+	require.NoError(t, err)
+	host := &heard{Host: &sealed{blocks: []*commonpb.Block{nil, {Metadata: metadata}}}}
+	s := newSeals(&Node{host: host})
+	s.skip(2)
+	s.receive(2, sealMessage(1, three[0]))
+	assert.Equal(t, []uint64{2}, host.to, "it lacks some")
+	s.receive(2, sealMessage(1, three...))
+	assert.Len(t, host.to, 1)
 }

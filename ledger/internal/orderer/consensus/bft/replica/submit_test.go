@@ -39,7 +39,7 @@ func TestARefusalAnswersItsOwnClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			host := &refusals{}
 			n := &Node{
-				host: host, core: refusing{refused: []bft.Refusal{of.refused}}, compactAt: 1,
+				host: host, core: refusing{refused: []bft.Refusal{of.refused}},
 				intake: consensus.NewIntake(), oracle: newOracle(consensus.Settings{}, host), disk: newQueue[bft.Effects](),
 			}
 			var settled []error

@@ -57,6 +57,11 @@ func (n *Node) persist(batch []bft.Effects) error {
 		return err
 	}
 	n.logged.Store(n.log.Size())
+	if anew {
+		// What has to be kept may be more than that by itself. It is not written again before it has doubled.
+		n.compactAt.Store(max(n.compactAt.Load(), 2*n.log.Size()))
+		n.compacting.Store(false)
+	}
 	return nil
 }
 

@@ -105,3 +105,17 @@ func TestLastVotesLeave(t *testing.T) {
 	assert.Len(t, records, 1)
 	require.NoError(t, votes.Close())
 }
+
+// TestNothingFollowsAFault: a replica that finds itself among more liars than it can bear, or damaged, says nothing more.
+func TestNothingFollowsAFault(t *testing.T) {
+	host, fault := &heard{}, errors.New("another state")
+	n := writing(t, t.TempDir(), host, votelog.Options{})
+	n.disk.put(bft.Effects{
+		Fault: fault, Send: []bft.Outgoing{{To: 3, Message: &pbft.CheckpointVote{}}}, Apply: []bft.Ordered{{Seq: 2}},
+	})
+	n.disk.close()
+	require.ErrorIs(t, n.write(context.Background()), fault)
+	assert.Equal(t, []uint64{1, 2}, host.to, "what came before it leaves")
+	n.work.close()
+	assert.Len(t, n.work.take(), 1)
+}

@@ -1,0 +1,63 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+)
+
+// former are the keys of the consenters of the configuration before the one in force, by id; nil where there is none before.
+func former(host consensus.Host) (map[uint64]*identity.Identity, error) {
+	newest, err := host.Block(host.Height() - 1)
+	if err != nil {
+		return nil, err
+	}
+	inForce, _, err := protoutil.OrdererMetadata(newest.Metadata)
+	if err != nil || inForce == 0 {
+		return nil, err
+	}
+	last, err := host.Block(inForce - 1)
+	if err != nil {
+		return nil, err
+	}
+	number, consenter, err := protoutil.OrdererMetadata(last.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	config, err := host.Block(number)
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := channelconfig.FromBlock(config)
+	if err != nil {
+		return nil, err
+	}
+	members := channelconfig.FirstMembership(bundle.Orderer.Consenters)
+	if inForce > 1 { // else it is the genesis block, which names no members
+		if _, members, err = chain.RaftLog.Parse(consenter, members); err != nil {
+			return nil, err
+		}
+	}
+	if len(members.IDs) != len(bundle.Orderer.Numbers) {
+		return nil, fmt.Errorf("block %d: %d ids of %d consenters", inForce-1, len(members.IDs), len(bundle.Orderer.Numbers))
+	}
+	return keysOf(bundle, members.IDs), nil
+}
+
+// keysOf are the keys of a configuration's consenters, who have these ids.
+func keysOf(bundle *channelconfig.Bundle, ids []uint64) map[uint64]*identity.Identity {
+	keys := map[uint64]*identity.Identity{}
+	for i, id := range ids {
+		key, err := bundle.MSP.DeserializeUndated(bundle.Orderer.Identities[bundle.Orderer.Numbers[i]])
+		if err != nil {
+			log.Errorf("[channel: %s] consenter %d: %s: nothing that it signs counts", bundle.ChannelID, id, err)
+			continue
+		}
+		keys[id] = key
+	}
+	return keys
+}
