@@ -3,7 +3,7 @@
 
 Every repeat brings up a network of its own per setting and measures it with one closed-loop client and with
 many; the settings take turns inside a repeat. CPU is user+sys of every process, the client's included, per
-committed transaction of the run with many clients: on shared cores it says more than wall time.
+committed transaction of the window with many clients: on shared cores it says more than wall time.
 
     python benchmarks/bench_ledger.py [--repeats 3] [--clients 128] [--duration 12]
 """
@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
+from bench_ordering import nearest, watch
 
-from qioi.lab.lab import CLIENT_GROUP, Lab
-from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.lab import Lab
+from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.machine import machine
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt
@@ -62,14 +63,14 @@ def measure(lab: Lab, setting: Setting, plan: LoadPlan, base_port: int, folder: 
     options = LabOptions(peers_per_org=1, base_port=base_port, extra=("--chaincode", f"kv={POLICY}", *setting.flags))
     lab.up(options, die_with_parent=True)
     try:
-        groups = [lab.tree.group(node.name) for node in lab.network().nodes]
-        before = sum(group.cpu_seconds() for group in groups)
         with LoadRun(lab, plan, folder) as run:
-            found = run_to_end(run, lab).figures
-        used = sum(group.cpu_seconds() for group in groups) - before + lab.tree.group(CLIENT_GROUP).cpu_seconds()
-        # The warm-up's transactions cost CPU too: scale by the time that was measured.
-        part = plan.duration / (plan.duration + plan.warmup)
-        return Figures(found.p50, found.p95, found.p99, found.throughput, 1000 * used * part / found.committed)
+            looks = watch(lab, run)
+            result = run.result()
+        first, last = nearest(looks, result.start), nearest(looks, result.end)
+        used = sum(last.cpu.values()) - sum(first.cpu.values())
+        found = result.figures
+        committed = found.throughput * (last.machine.time - first.machine.time)
+        return Figures(found.p50, found.p95, found.p99, found.throughput, 1000 * used / committed)
     finally:
         lab.down()
 

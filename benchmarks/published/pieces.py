@@ -9,7 +9,13 @@ from published.neighbours import neighbours
 
 #: What the daemon decides and does, the bundled ledger, and what brings them together.
 DAEMON = ("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show")
-LEDGER = ("ledger",)
+EVERY_WAY = ("ledger",)
+#: The same without the ways to order that a network of Raft orderers does not run.
+LEDGER = (
+    *EVERY_WAY,
+    *(f":(exclude)ledger/internal/orderer/consensus/{way}" for way in ("bft", "kafka", "sequencer")),
+    *(f":(exclude)ledger/internal/{part}" for part in ("sequencer", "bftbench")),
+)
 LAB = ("qioi/lab", "interference", "qioi/processes", "benchmarks/lab_bench.py")
 LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_figures"))
 
@@ -137,7 +143,14 @@ PIECES = (
         "ledger",
         "The bundled ledger: 3 Raft orderers, 2 peers, 1 KB writes, TLS, durable",
         ("bench_ledger.py", "--output", "{out}"),
-        (*LEDGER, "qioi/lab", "qioi/model", "qioi/processes", "benchmarks/bench_ledger.py"),
+        (
+            *LEDGER,
+            "qioi/lab",
+            "qioi/model",
+            "qioi/processes",
+            "benchmarks/bench_ledger.py",
+            "benchmarks/bench_ordering.py",
+        ),
         6,
         readers.ledger,
     ),
@@ -187,7 +200,7 @@ PIECES = (
         "ordering",
         "Ways to order: 2 peers, 1 KB writes, stream mode, TLS",
         ("bench_ordering.py", "--output", "{out}"),
-        (*LEDGER, "qioi/lab", "qioi/model", "qioi/processes", "benchmarks/bench_ordering.py"),
+        (*EVERY_WAY, "qioi/lab", "qioi/model", "qioi/processes", "benchmarks/bench_ordering.py"),
         13,
         readers.ordering,
     ),
