@@ -22,6 +22,8 @@ from pathlib import Path
 import click
 from bench_daemon import Shape, measure
 
+from qioi.lab.signals import ending_signals_interrupt
+
 #: 100 components of 5 threads on two channels, a third of them peers with 40 lines of logs a second.
 BASE = Shape(100, 5, 1.0, 4, noise=9)
 #: By kind of growth: sizes, and the shape of each. Lines are those of one peer in a second.
@@ -43,6 +45,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 @click.option("--over", "kinds", type=click.Choice(list(GROWTH)), multiple=True, default=list(GROWTH))
 @click.option("--seconds", type=float, default=8.0, show_default=True, help="Measured per size.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
+@ending_signals_interrupt()
 def main(kinds: tuple[str, ...], seconds: float, output: Path | None) -> None:
     """Measure, and write growth.json."""
     directory = (output or Path("results") / f"growth-{time.strftime('%Y%m%d-%H%M%S')}").resolve()

@@ -36,6 +36,7 @@ from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.pods import read_pod
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import SETTLED, Row, Sight
+from qioi.lab.signals import ending_signals_interrupt
 from qioi.show.snapshot import ChannelState, ComponentState
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -249,6 +250,7 @@ def said(one: Mapping[str, float]) -> str:
 @click.option("--seconds", type=float, default=15.0, show_default=True, help="Measured per size.")
 @click.option("--base-port", type=int, default=19_000, show_default=True)
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
+@ending_signals_interrupt()
 def main(kinds: tuple[str, ...], most: int, seconds: float, base_port: int, output: Path | None) -> None:
     """Measure, and write growth.json."""
     why = lacking(["kube-apiserver", "kubectl"], ["etcd", "openssl"])

@@ -19,6 +19,7 @@ import click
 from bench_restart import Peer, fill, make
 
 from qioi.lab.network import find_binary
+from qioi.lab.signals import ending_signals_interrupt
 
 LENGTHS = (10_000, 100_000, 1_000_000, 10_000_000)
 KEYS = 100_000
@@ -30,6 +31,7 @@ VALUE = 100  # bytes
 @click.option("--starts", type=click.IntRange(1), default=3, show_default=True, help="At each length.")
 @click.option("--base-port", type=int, default=30_100, show_default=True)
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
+@ending_signals_interrupt()
 def main(lengths: tuple[int, ...], starts: int, base_port: int, output: Path | None) -> None:
     """Measure, and write growth.json."""
     directory = (output or Path("results") / f"growth-length-{time.strftime('%Y%m%d-%H%M%S')}").resolve()

@@ -24,11 +24,13 @@ import yaml
 from bench_daemon import remove
 
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
+from qioi.lab.signals import ending_signals_interrupt
 from qioi.show.http import UnixConnection, UnreachableError, get_json
 
 NEIGHBOURS = 16
 
 
+@ending_signals_interrupt()
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, default=12)
@@ -36,13 +38,12 @@ def main() -> None:
     options = arguments.parse_args()
     hierarchy = find_hierarchy()
     names = [f"qioi-bench-{os.getpid()}-{number}" for number in range(NEIGHBOURS + 1)]
-    for name in names:
-        hierarchy.folder(name).mkdir()
-    neighbours = [
-        start(["sysbench", "cpu", "--threads=1", "--time=0", "run"], hierarchy, name) for name in names[1:]
-    ]  # fmt: skip
-    results = []
+    neighbours, results = [], []
     try:
+        for name in names:
+            hierarchy.folder(name).mkdir()
+        for name in names[1:]:
+            neighbours.append(start(["sysbench", "cpu", "--threads=1", "--time=0", "run"], hierarchy, name))
         for period in (1.0, 0.1):
             for where, group in (("root group", ""), ("group of its own", names[0])):
                 with tempfile.TemporaryDirectory() as folder:

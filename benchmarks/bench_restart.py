@@ -29,6 +29,7 @@ import psutil
 
 from qioi.lab.machine import machine
 from qioi.lab.network import find_binary
+from qioi.lab.signals import ending_signals_interrupt
 
 LEDGER = Path(__file__).resolve().parent.parent / "ledger"
 PEER = "peer0-org1"
@@ -129,6 +130,7 @@ def middle(values: list[float]) -> str:
 @click.option("--base-port", type=int, default=30_100, show_default=True)
 @click.option("--network", "given", type=click.Path(file_okay=False, path_type=Path), help="A ledger made before.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
+@ending_signals_interrupt()
 def main(
     transactions: int, keys: int, value_size: int, repeats: int, base_port: int, given: Path | None, output: Path | None
 ) -> None:

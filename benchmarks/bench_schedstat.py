@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from qioi.lab.signals import ending_signals_interrupt
 from qioi.monitor import SchedstatReader
 
 SLEEPER = (
@@ -35,6 +36,7 @@ def measure(groups: dict[str, Path], max_open: int, readings: int) -> float:
     return spent / readings
 
 
+@ending_signals_interrupt()
 def main() -> int:
     """Start idle processes, measure, clean up."""
     options = argparse.ArgumentParser(description=__doc__)

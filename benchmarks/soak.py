@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -34,6 +35,8 @@ from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt
 from qioi.processes.errors import LabError
 
+#: Seconds together in which nothing may be committed.
+STALL = 30
 POLICY = "OR('Org1MSP.peer','Org2MSP.peer')"
 LOAD = ("--chaincode", "kv", "--workload", "put", "--accounts", "10000", "--value-size", "100")
 #: Seconds between two looks at all nodes.
@@ -181,9 +184,12 @@ def main(duration: float, warmup: float, rate: float, base_port: int, output: Pa
         sizes += f", {slope:+.0f} bytes a transaction"
         click.echo(f"  {each.node:24} {sizes}  {state}")
     click.echo(f"written to {directory}")
-    stalled = [second for second, tps in result.throughput if tps == 0]
-    if len(stalled) > len(result.throughput) / 10:
-        click.echo(f"nothing was committed in {len(stalled)} of {len(result.throughput)} seconds", err=True)
+    empty = [tps == 0 for _, tps in result.throughput]
+    longest = max((len(list(run)) for is_empty, run in groupby(empty) if is_empty), default=0)
+    if sum(empty) > len(empty) / 10 or longest > STALL:
+        click.echo(
+            f"nothing was committed in {sum(empty)} of {len(empty)} seconds, {longest} of them together", err=True
+        )
         sys.exit(1)
     if not all(each.bounded for each in verdicts):
         sys.exit(1)

@@ -121,7 +121,7 @@ def table(record: Record, rows: Sequence[str] | None, columns: Sequence[str] | N
 
 
 def host(record: Record) -> str:
-    """Describe the machine and its speed: the median of the calibrations around the measurement."""
+    """Describe the machine and its speed: the least and the most of the calibrations around the measurement."""
     machine = record.machine
     text = f"{machine.cores} cores, Linux {machine.kernel}, cgroup v{machine.cgroup_version}"
     if record.calibration:

@@ -17,6 +17,8 @@ LEDGER = (
     *(f":(exclude)ledger/internal/{part}" for part in ("sequencer", "bftbench")),
 )
 LAB = ("qioi/lab", "interference", "qioi/processes", "benchmarks/lab_bench.py")
+#: What has an ended benchmark clean up.
+ENDING = ("qioi/lab/signals.py",)
 LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_figures"))
 
 
@@ -208,7 +210,7 @@ PIECES = (
         "growth",
         "How the daemon's cost grows",
         ("bench_growth.py", "--output", "{out}"),
-        (*DAEMON, "qioi/processes", "benchmarks/bench_daemon.py", "benchmarks/bench_growth.py"),
+        (*DAEMON, "qioi/processes", *ENDING, "benchmarks/bench_daemon.py", "benchmarks/bench_growth.py"),
         8,
         growth.growth(growth.DAEMON),
         runs=3,
@@ -238,7 +240,7 @@ PIECES = (
         "growth-kubernetes",
         "How what QiOi asks of a Kubernetes API server grows",
         ("bench_growth_kubernetes.py", "--output", "{out}"),
-        ("qioi/kubernetes", "qioi/show", "deploy/k8s/base", "benchmarks/bench_growth_kubernetes.py"),
+        ("qioi/kubernetes", "qioi/show", "deploy/k8s/base", *ENDING, "benchmarks/bench_growth_kubernetes.py"),
         22,
         growth.growth(growth.KUBERNETES),
         runs=3,
