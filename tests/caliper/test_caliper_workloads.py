@@ -120,6 +120,23 @@ def test_a_bad_argument_is_named(javascript: Javascript, arguments: dict[str, An
         requests(javascript, "smallbank-mix", arguments)
 
 
+def test_all_workers_together_prepare_no_more_at_once_than_a_gateway_takes(javascript: Javascript) -> None:
+    most = javascript("""
+        const { createWorkloadModule } = require(process.env.CONFIGS + '/workloads/simple-query.js');
+        let inside = 0, most = 0;
+        const sendRequests = async () => {
+            inside += 1;
+            most = Math.max(most, inside);
+            await new Promise(setImmediate);
+            inside -= 1;
+            return { GetStatus: () => 'success' };
+        };
+        createWorkloadModule().initializeWorkloadModule(0, 12, 0, { accounts: 100 }, { sendRequests }, {})
+            .then(() => console.log(most));
+    """)
+    assert int(most) == 400 // 12
+
+
 def test_a_preparation_that_fails_stops_the_round(javascript: Javascript) -> None:
     with pytest.raises(AssertionError, match="100 of 100 records could not be made in simple"):
         javascript("""
