@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.table import Table
 
@@ -42,6 +43,11 @@ runtime_option = click.option(
 )
 #: Flags of `qioi-ledger load` that name files it writes.
 FILE_FLAGS = ("--json", "--record", "--timeseries")
+
+
+#: Options of `up` that mean something to the bundled ledger alone, and to any ledger alone.
+BUNDLED = {"sequencer_memory", "volatile_votes", "like_fabric"}
+OF_LEDGERS = {"orgs", "peers_per_org", "orderers", "mode", "consenter", "channels", "chaincodes"}
 
 
 @click.group()
@@ -139,17 +145,12 @@ def up(
     As containers, the nodes log to json-file, rotated, and bear labels by which `docker: {}` in the daemon's
     configuration finds them. DOCKER_HOST names an engine's socket that is not Docker's default.
     """
+    refuse_strangers(system)
     extra = tuple(text for chaincode in chaincodes for text in ("--chaincode", chaincode))
     if sequencer_memory:
         extra += ("--sequencer-memory",)
     if volatile_votes:
         extra += ("--volatile-votes",)
-    if like_fabric and system != "ledger":
-        raise click.UsageError(f"--like-fabric is for the bundled ledger, not for --system {system}")
-    if binaries is not None and system != "fabric":
-        raise click.UsageError(f"--binaries is for --system fabric, not for --system {system}")
-    if nodes is not None and system in LEDGERS:
-        raise click.UsageError(f"--nodes is for databases, not for --system {system}")
     if like_fabric:
         extra += ("--like-fabric",)
     options = LabOptions(
@@ -174,6 +175,18 @@ def up(
         f"up: {len(network.nodes)} nodes, channel {', '.join(network.channels)}, {network.mode} mode, "
         f"{network.consenter}; {where}, components in {lab.state_file}"
     )
+
+
+def refuse_strangers(system: str) -> None:
+    """Refuse options that the system would ignore. UsageError."""
+    context = click.get_current_context()
+    strangers = {"nodes"} if system in LEDGERS else OF_LEDGERS
+    strangers |= set() if system == "ledger" else BUNDLED
+    strangers |= set() if system == "fabric" else {"binaries"}
+    for option in context.command.params:
+        given = option.name and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+        if given and option.name in strangers:
+            raise click.UsageError(f"{option.opts[0]} means nothing to --system {system}")
 
 
 @command.command()

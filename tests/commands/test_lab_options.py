@@ -13,10 +13,12 @@ from qioi.cli import main
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--nodes", "5"), "--nodes is for databases, not for --system ledger"),
-        (("--system", "fabric", "--nodes", "5"), "--nodes is for databases, not for --system fabric"),
-        (("--binaries", "."), "--binaries is for --system fabric, not for --system ledger"),
-        (("--system", "cassandra", "--like-fabric"), "--like-fabric is for the bundled ledger"),
+        (("--nodes", "5"), "--nodes means nothing to --system ledger"),
+        (("--system", "fabric", "--nodes", "5"), "--nodes means nothing to --system fabric"),
+        (("--binaries", "."), "--binaries means nothing to --system ledger"),
+        (("--system", "fabric", "--like-fabric"), "--like-fabric means nothing to --system fabric"),
+        (("--system", "cassandra", "--orderers", "3"), "--orderers means nothing to --system cassandra"),
+        (("--system", "mysql", "--chaincode", "kv"), "--chaincode means nothing to --system mysql"),
     ],
 )
 def test_an_option_of_another_system_is_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
