@@ -30,6 +30,9 @@ func newDisk(t *testing.T) *disk {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts a disk, which needs root")
 	}
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		t.Skip("needs Debian's package e2fsprogs")
+	}
 	below := t.TempDir()
 	d := &disk{t: t, store: filepath.Join(below, "store"), dir: filepath.Join(below, "disk")}
 	d.image = filepath.Join(d.store, "image")
