@@ -39,12 +39,12 @@ class UnitNames:
                 try:
                     with suppress(NoRecordError):  # the unit is gone meanwhile
                         self._names[unit] = self._ask(unit)
+                except RefusedError as error:
+                    self.problem = f"systemd is not told of shares of {unit}, and undoes them: {error}"
                 except RecordError as error:
-                    whose = f"shares of {unit}" if isinstance(error, RefusedError) else "shares"
-                    self.problem = f"systemd is not told of {whose}, and undoes them: {error}"
-                    if not isinstance(error, RefusedError):
-                        self.close()
-                        break  # all other units would have the same answer
+                    self.close()
+                    self.problem = f"systemd is not told of shares, and undoes them: {error}"
+                    break  # all other units would have the same answer
         return {group: self._names[unit] for group, unit in units.items() if unit in self._names}
 
     def _ask(self, unit: str) -> Owner:

@@ -30,15 +30,11 @@ class ToyBus:
         method, body = message.header.fields[fields.member], message.body
         message.header.serial = 1
         if method == "SetUnitProperties" and self.error is not None:
-            reply = jeepney.new_error(message, self.error[0], "s", (self.error[1],))
-            reply.header.fields[fields.sender] = self.sender
-            return reply
+            return self._refuse(message, *self.error)
         if method == "SetUnitProperties":
             self.weight = dict(body[2])["CPUWeight"][1]
         if method == "LoadUnit" and body[0] == self.refused:
-            reply = jeepney.new_error(message, "org.freedesktop.DBus.Error.AccessDenied", "s", ("It is so.",))
-            reply.header.fields[fields.sender] = self.sender
-            return reply
+            return self._refuse(message, "org.freedesktop.DBus.Error.AccessDenied", "It is so.")
         if method == "LoadUnit":
             return jeepney.new_method_return(message, "o", ("/unit",))
         if method == "Get":
@@ -46,6 +42,11 @@ class ToyBus:
             values = {"LoadState": ("s", self.state), "ActiveState": ("s", "active"), **weights}
             return jeepney.new_method_return(message, "v", (values[body[1]],))
         return jeepney.new_method_return(message)
+
+    def _refuse(self, message: Any, name: str, text: str) -> Any:
+        reply = jeepney.new_error(message, name, "s", (text,))
+        reply.header.fields[jeepney.HeaderFields.sender] = self.sender
+        return reply
 
     def close(self) -> None: ...
 
