@@ -285,10 +285,7 @@ func TestAnOrdererWhoseVotesAreGoneDoesNotStart(t *testing.T) {
 		stop = c.start(i)
 	}
 	c.orderAt(3, "a vote")
-	require.Eventually(t, func() bool {
-		hashes, _ := c.chainOnDisk(3, ch)
-		return len(hashes) > 1
-	}, patience, 10*time.Millisecond)
+	c.sealed(3, []string{"a vote"}) // its file has the block once it has stopped
 	stop()
 	cfg, err := nodeconfig.Load(c.config(3), nodeconfig.RoleOrderer)
 	require.NoError(t, err)
