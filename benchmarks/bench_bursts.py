@@ -31,6 +31,8 @@ from qioi.processes.tree import Tree
 
 #: Seconds that a burst of load lasts, and seconds that the daemon runs before the first burst.
 BURST, LEAD = 6.0, 8.0
+#: Seconds of load after a burst, which close the block that its last transactions are in.
+COOLDOWN = 2.0
 
 
 class Siblings(Tree):
@@ -55,7 +57,8 @@ class Bench:
             due = time.monotonic() + self._every
             folder = self._directory / name / str(burst + 1)
             folder.mkdir(parents=True, exist_ok=True)
-            with LoadRun(self._lab, LoadPlan(BURST, 0.0, rate=self._rate, seed=burst + 1), folder) as load:
+            plan = LoadPlan(BURST, 0.0, rate=self._rate, seed=burst + 1, cooldown=COOLDOWN)
+            with LoadRun(self._lab, plan, folder) as load:
                 while load.running():
                     self._lab.check()
                     time.sleep(0.1)

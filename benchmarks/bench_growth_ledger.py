@@ -73,25 +73,35 @@ def measure(lab: Lab, shape: Shape, duration: float, base_port: int, folder: Pat
     try:
         fill(lab, shape, channels[0], made(folder / "fill"))
         groups = [lab.tree.group(node.name) for node in lab.network().nodes]
-        before = sum(group.cpu_seconds() for group in groups)
-        committed = 0
         with ExitStack() as running:
             runs = [
                 running.enter_context(LoadRun(lab, plan(shape, channel, duration), made(folder / channel)))
                 for channel in channels
             ]
+            used = [(time.time(), cpu_seconds(groups))]
             while any([run.running() for run in runs]):
                 time.sleep(0.1)
-            committed = sum(run.result().figures.committed for run in runs)
-        used = sum(group.cpu_seconds() for group in groups) - before
-        if not committed:
+                used.append((time.time(), cpu_seconds(groups)))
+            results = [run.result() for run in runs]
+        tps = sum(result.figures.throughput for result in results)
+        if not tps:
             raise LabError(f"{shape}: nothing was committed")
-        # The warm-up's transactions cost CPU too: scale by the time that was measured.
-        measured = used * duration / (duration + WARMUP)
-        return {"cpu_per_tx": measured / committed, "rss_mb": resident(groups), "tps": committed / duration}
+        window = max(result.start for result in results), min(result.end for result in results)
+        return {"cpu_per_tx": rate(used, window) / tps, "rss_mb": resident(groups), "tps": tps}
     finally:
         with uninterrupted():
             lab.down()
+
+
+def cpu_seconds(groups: list[Group]) -> float:
+    """Give the CPU time that the processes in these groups have used."""
+    return sum(group.cpu_seconds() for group in groups)
+
+
+def rate(used: list[tuple[float, float]], window: tuple[float, float]) -> float:
+    """Give the CPUs that were used in a window (epoch seconds), of looks at a clock and at the CPU time until then."""
+    (began, first), (ended, last) = (min(used, key=lambda look: abs(look[0] - end)) for end in window)
+    return (last - first) / (ended - began)
 
 
 def fill(lab: Lab, shape: Shape, channel: str, folder: Path) -> None:

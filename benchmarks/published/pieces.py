@@ -170,7 +170,7 @@ PIECES = (
     ),
     Piece(
         "bursts",
-        "Six seconds of load every 31 s beside 16 sysbench that stay",
+        "Eight seconds of load every 31 s, six of them measured, beside 16 sysbench that stay",
         ("bench_bursts.py", "--bursts", "3", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_bursts.py"),
         13,
