@@ -9,7 +9,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,10 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/framed"
 )
 
 const (
 	logName = "log"
+	logKind = "qioisequ"
 	// frameHead is the length of what follows the head, its checksum, and the frame's place among the frames. One frame is
 	// what was written at once. Of each blob it holds the length, the chain after the blob, and the blob.
 	frameHead = 4 + 4 + 8
@@ -35,8 +36,6 @@ var (
 	// ErrInUse is told of a log that another process has open.
 	ErrInUse = errors.New("another process has the log open")
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Chain is the running hash over all blobs up to one.
 type Chain [sha256.Size]byte
@@ -62,6 +61,7 @@ type Log struct {
 
 	// Of the goroutine that appends:
 	sink   *os.File // what is written here is durable, but where the log is volatile
+	key    framed.Key
 	end    int64
 	ahead  clearing
 	frames uint64
@@ -81,7 +81,12 @@ func Open(dir string, volatile bool) (*Log, error) {
 	}
 	path := filepath.Join(dir, logName)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		if err := durable.Replace(dir, logName, nil, func(*durable.Writer) error { return nil }); err != nil {
+		head, _ := framed.Begin(logKind)
+		err := durable.Replace(dir, logName, nil, func(w *durable.Writer) error {
+			_, err := w.Write(head)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -116,14 +121,15 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
-	if info.Size() > 0 {
-		raw, err := unix.Mmap(int(l.file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(l.read(raw), unix.Munmap(raw)); err != nil {
-			return err
-		}
+	if info.Size() == 0 {
+		return fmt.Errorf("%w: it is empty", ErrDamaged)
+	}
+	raw, err := unix.Mmap(int(l.file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(l.read(raw), unix.Munmap(raw)); err != nil {
+		return err
 	}
 	l.ahead.to = max(l.ahead.to, l.end)
 	if err := l.file.Truncate(l.end); err != nil {
@@ -134,9 +140,13 @@ func (l *Log) recover() error {
 }
 
 // read takes over the frames, and checks the chain.
-func (l *Log) read(raw []byte) error {
+func (l *Log) read(raw []byte) (err error) {
+	if l.key, err = framed.Read(raw, logKind); err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	l.end = framed.HeadBytes
 	for {
-		body := frameAt(raw[l.end:], l.frames)
+		body := l.frameAt(raw[l.end:], l.frames)
 		if body == nil {
 			break
 		}
@@ -164,7 +174,7 @@ func (l *Log) read(raw []byte) error {
 		if binary.LittleEndian.Uint64(raw[at+8:]) != l.frames+1 {
 			continue
 		}
-		if frameAt(raw[at:], l.frames+1) != nil {
+		if l.frameAt(raw[at:], l.frames+1) != nil {
 			return fmt.Errorf("%w: frame %d is unreadable, the one after it is not", ErrDamaged, l.frames)
 		}
 	}
@@ -172,7 +182,7 @@ func (l *Log) read(raw []byte) error {
 }
 
 // frameAt is what the frame of that place holds, at the beginning of raw; nil: there is none, or not all of it.
-func frameAt(raw []byte, number uint64) []byte {
+func (l *Log) frameAt(raw []byte, number uint64) []byte {
 	if len(raw) < frameHead {
 		return nil
 	}
@@ -181,7 +191,7 @@ func frameAt(raw []byte, number uint64) []byte {
 		return nil
 	}
 	end := frameHead + int(length)
-	if crc32.Checksum(raw[8:end], castagnoli) != binary.LittleEndian.Uint32(raw[4:]) {
+	if l.key.Checksum(raw[8:end]) != binary.LittleEndian.Uint32(raw[4:]) {
 		return nil
 	}
 	return raw[frameHead:end]
@@ -206,7 +216,7 @@ func (l *Log) Append(blobs [][]byte) (first uint64, err error) {
 	}
 	binary.LittleEndian.PutUint32(buf, uint32(len(buf)-frameHead))
 	binary.LittleEndian.PutUint64(buf[8:], l.frames)
-	binary.LittleEndian.PutUint32(buf[4:], crc32.Checksum(buf[8:], castagnoli))
+	binary.LittleEndian.PutUint32(buf[4:], l.key.Checksum(buf[8:]))
 	if err := l.write(buf); err != nil {
 		return 0, err
 	}

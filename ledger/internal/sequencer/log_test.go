@@ -3,6 +3,7 @@ package sequencer
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/framed"
 )
 
 func open(t *testing.T, dir string) *Log {
@@ -132,6 +135,35 @@ func TestATornTailIsCutOff(t *testing.T) {
 	}
 }
 
+// TestATornWriteIsNoDamageWhateverItHolds: a client may have put into a blob what would be the next write of a log.
+func TestATornWriteIsNoDamageWhateverItHolds(t *testing.T) {
+	another := t.TempDir()
+	l := open(t, another)
+	for _, text := range []string{"x", "y", "z"} {
+		_, err := l.Append(blobs(text))
+		require.NoError(t, err)
+	}
+	written := l.end
+	raw, err := os.ReadFile(filepath.Join(another, logName))
+	require.NoError(t, err)
+	third := raw[written-int64(len("z")+1+sha256.Size+frameHead) : written]
+
+	dir := t.TempDir()
+	l = open(t, dir)
+	_, err = l.Append(blobs("a"))
+	require.NoError(t, err)
+	whole := l.end
+	_, err = l.Append([][]byte{third})
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	path := filepath.Join(dir, logName)
+	raw, err = os.ReadFile(path)
+	require.NoError(t, err)
+	raw[whole] ^= 1 // its first sector did not get to the disk
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	require.Equal(t, []string{"a"}, all(t, open(t, dir)))
+}
+
 // TestDamageIsTold: of what a later write shows to have been whole nothing may be cut off.
 func TestDamageIsTold(t *testing.T) {
 	dir := t.TempDir()
@@ -171,9 +203,13 @@ func TestABrokenChainIsTold(t *testing.T) {
 		return raw[:ends[len(ends)-1]]
 	}
 	one, other := write("a", "b"), write("x", "y")
+	key, err := framed.Read(one, logKind)
+	require.NoError(t, err)
+	stranger := other[ends[2]:]
+	binary.LittleEndian.PutUint32(stranger[4:], key.Checksum(stranger[8:]))
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, logName), append(bytes.Clone(one[:ends[0]]), other[ends[2]:]...), 0o600))
-	_, err := Open(dir, false)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, logName), append(bytes.Clone(one[:ends[0]]), stranger...), 0o600))
+	_, err = Open(dir, false)
 	require.ErrorIs(t, err, ErrDamaged)
 	assert.ErrorContains(t, err, "chain of hashes breaks at number 2")
 }

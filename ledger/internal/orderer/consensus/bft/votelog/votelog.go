@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,10 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/framed"
 )
 
 const (
 	name = "votes"
+	kind = "qioivote"
 	// frameHead is the length of what follows it, its checksum, and the number of the frame in its file.
 	frameHead = 4 + 4 + 4
 	// goesOn, in a frame's number, says that its records count together with those of the next frame only.
@@ -30,8 +31,6 @@ const (
 
 // ErrDamaged is told of a log whose end is not how a crash leaves it: votes may be missing.
 var ErrDamaged = errors.New("damaged log of votes")
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // File is what the log needs of the file that it writes.
 type File interface {
@@ -55,6 +54,7 @@ type Log struct {
 	dir       string
 	opts      Options
 	file      File
+	key       framed.Key
 	end       int64 // of the frames
 	allocated int64
 	frames    uint32
@@ -85,7 +85,7 @@ func Open(dir string, opts Options) (*Log, [][]byte, error) {
 	if there, err := Exists(dir); err != nil {
 		return nil, nil, err
 	} else if !there {
-		if err := durable.Replace(dir, name, nil, func(*durable.Writer) error { return nil }); err != nil {
+		if err := (&Log{dir: dir}).begin(nil); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -135,9 +135,13 @@ func (f osFile) Allocate(size int64) error { return unix.Fallocate(int(f.Fd()), 
 func (f osFile) Sync() error { return unix.Fdatasync(int(f.Fd())) }
 
 func (l *Log) read(raw []byte) (records [][]byte, err error) {
+	if l.key, err = framed.Read(raw, kind); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	l.end = framed.HeadBytes
 	end, frames, count := l.end, l.frames, 0 // count: of the records up to the last frame that does not go on
 	for {
-		body, size, last := frameAt(raw[end:], frames)
+		body, size, last := l.frameAt(raw[end:], frames)
 		if body == nil {
 			break
 		}
@@ -160,7 +164,7 @@ func (l *Log) read(raw []byte) (records [][]byte, err error) {
 		if binary.LittleEndian.Uint32(raw[at+8:])&^goesOn != frames+1 {
 			continue
 		}
-		if body, _, _ := frameAt(raw[at:], frames+1); body != nil {
+		if body, _, _ := l.frameAt(raw[at:], frames+1); body != nil {
 			return nil, fmt.Errorf("%w: frame %d is unreadable, the one after it is not", ErrDamaged, frames)
 		}
 	}
@@ -169,7 +173,7 @@ func (l *Log) read(raw []byte) (records [][]byte, err error) {
 
 // frameAt is the frame of that number at the beginning of raw, its size, and whether its records need no other frame's; nil:
 // there is none, or not all of it.
-func frameAt(raw []byte, number uint32) (body []byte, size int64, last bool) {
+func (l *Log) frameAt(raw []byte, number uint32) (body []byte, size int64, last bool) {
 	if len(raw) < frameHead {
 		return nil, 0, false
 	}
@@ -178,7 +182,7 @@ func frameAt(raw []byte, number uint32) (body []byte, size int64, last bool) {
 		return nil, 0, false
 	}
 	body = raw[frameHead : frameHead+int(length)]
-	if crc32.Update(crc32.Checksum(raw[8:frameHead], castagnoli), castagnoli, body) != binary.LittleEndian.Uint32(raw[4:]) {
+	if l.key.Checksum(raw[8:frameHead], body) != binary.LittleEndian.Uint32(raw[4:]) {
 		return nil, 0, false
 	}
 	return body, frameHead + int64(length), found&goesOn == 0
@@ -194,7 +198,7 @@ func inFrame(records [][]byte) int {
 	return n
 }
 
-func appendFrame(buf []byte, number uint32, records [][]byte) []byte {
+func appendFrame(buf []byte, key framed.Key, number uint32, records [][]byte) []byte {
 	head := len(buf)
 	buf = append(buf, make([]byte, frameHead)...)
 	for _, r := range records {
@@ -204,7 +208,7 @@ func appendFrame(buf []byte, number uint32, records [][]byte) []byte {
 	frame := buf[head:]
 	binary.LittleEndian.PutUint32(frame, uint32(len(frame)-frameHead))
 	binary.LittleEndian.PutUint32(frame[8:], number)
-	binary.LittleEndian.PutUint32(frame[4:], crc32.Checksum(frame[8:], castagnoli))
+	binary.LittleEndian.PutUint32(frame[4:], key.Checksum(frame[8:]))
 	return buf
 }
 
@@ -225,7 +229,7 @@ func (l *Log) Append(records [][]byte) error {
 
 // append writes a frame, which is durable before the next is begun: none is ever there without the one before it.
 func (l *Log) append(number uint32, records [][]byte) error {
-	l.buf = appendFrame(l.buf[:0], number, records)
+	l.buf = appendFrame(l.buf[:0], l.key, number, records)
 	if need := l.end + int64(len(l.buf)); need > l.allocated {
 		l.allocated = need + ahead
 		// Where the file system cannot, the file grows with each write.
@@ -246,11 +250,23 @@ func (l *Log) append(number uint32, records [][]byte) error {
 
 // Replace begins the log anew with these records in place of all before. Where it fails, all before stay.
 func (l *Log) Replace(records [][]byte) error {
-	end, frames := int64(0), uint32(0)
+	if err := l.begin(records); err != nil {
+		return err
+	}
+	return errors.Join(l.Close(), l.reopen())
+}
+
+// begin makes a file with these records, which takes the place of any before.
+func (l *Log) begin(records [][]byte) error {
+	head, key := framed.Begin(kind)
+	end, frames := int64(len(head)), uint32(0)
 	err := durable.Replace(l.dir, name, nil, func(w *durable.Writer) error {
+		if _, err := w.Write(head); err != nil {
+			return err
+		}
 		for len(records) > 0 {
 			n := inFrame(records)
-			frame := appendFrame(nil, frames, records[:n])
+			frame := appendFrame(nil, key, frames, records[:n])
 			records = records[n:]
 			frames++
 			end += int64(len(frame))
@@ -260,11 +276,10 @@ func (l *Log) Replace(records [][]byte) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		l.key, l.end, l.frames = key, end, frames
 	}
-	l.end, l.frames = end, frames
-	return errors.Join(l.Close(), l.reopen())
+	return err
 }
 
 // Size is how many bytes a restart would read.

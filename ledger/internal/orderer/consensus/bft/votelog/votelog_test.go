@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/framed"
 )
 
 func open(t *testing.T, dir string) (*Log, []string) {
@@ -141,10 +142,31 @@ func TestDamageIsNotTakenForACrash(t *testing.T) {
 	require.NoError(t, l.Append(texts("third")))
 	raw, err := os.ReadFile(filepath.Join(dir, name))
 	require.NoError(t, err)
-	raw[frameHead+2] ^= 1
-	require.NoError(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
-	_, _, err = Open(dir, Options{})
-	require.ErrorIs(t, err, ErrDamaged)
+	for at := range framed.HeadBytes + frameHead + len("first") {
+		raw[at] ^= 1
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
+		_, _, err = Open(dir, Options{})
+		require.ErrorIs(t, err, ErrDamaged, at)
+		raw[at] ^= 1
+	}
+}
+
+// TestATornWriteIsNoDamageWhateverItHolds: a client may have put into a transaction what would be the next frame of a log.
+func TestATornWriteIsNoDamageWhateverItHolds(t *testing.T) {
+	_, known := framed.Begin(kind)
+	for _, key := range []framed.Key{{}, known} {
+		dir := t.TempDir()
+		l, _ := open(t, dir)
+		require.NoError(t, l.Append(texts("first")))
+		before := l.Size()
+		require.NoError(t, l.Append([][]byte{appendFrame(nil, key, 2, texts("third"))}))
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		raw[before] ^= 1 // its first sector did not get to the disk
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
+		_, got := open(t, dir)
+		require.Equal(t, []string{"first"}, got)
+	}
 }
 
 // disk tells what is done to a file, and fails on demand.
