@@ -84,7 +84,8 @@ type Core struct {
 	statusAt    bft.Time
 	appliedThen uint64 // applied when the status was due last
 	replied     map[bft.ID]bft.Time
-	asked       uint64 // counts requests for entries, so that each goes to another replica
+	ration      bft.Ration // of entries that others ask for
+	asked       uint64     // counts requests for entries, so that each goes to another replica
 	suspicions  uint64
 	first       []bft.Record // that the first step persists
 	resync      bool         // the state at applied is to be asked for again
@@ -99,7 +100,7 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 	c := &Core{
 		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
 		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
-		slots:   map[uint64]*slot{}, replied: map[bft.ID]bft.Time{},
+		slots:   map[uint64]*slot{}, replied: map[bft.ID]bft.Time{}, ration: bft.Ration{Every: cfg.Resend, Bytes: rationed},
 		applied: state.Applied, here: state.Applied, closed: state.Closed, last: state.Applied,
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group

@@ -9,6 +9,9 @@ const (
 	resent = 16
 	// strangers is how many replicas outside of the group are answered.
 	strangers = 64
+	// rationed is how many bytes of entries another replica is given when it asks, from one status to the next: one that has
+	// missed a window of usual entries gets all of it.
+	rationed = 16 << 20
 )
 
 // sendStatus tells where this replica stands, and asks again for what it misses.
@@ -70,7 +73,7 @@ func (c *Core) onWant(from bft.ID, m *bft.Want) {
 		return
 	}
 	if s := c.slots[m.Seq]; s != nil {
-		if body := s.body(m.Digest); body != nil {
+		if body := s.body(m.Digest); body != nil && c.ration.Take(from, c.now, body.Size()) {
 			c.send(from, &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
 		}
 	}

@@ -89,10 +89,12 @@ func (n *Node) apply(ctx context.Context, ordered []bft.Ordered) error {
 		var entries []*streampb.LogEntry
 		var last bft.Ordered
 		first := ordered[0].Seq
+		bytes := 0
 		for len(ordered) > 0 && !last.Sync {
 			last, ordered = ordered[0], ordered[1:]
 			if last.Entry != nil {
 				entries = append(entries, logEntry(last))
+				bytes += last.Entry.Size()
 			}
 		}
 		if len(entries) > 0 {
@@ -100,7 +102,8 @@ func (n *Node) apply(ctx context.Context, ordered []bft.Ordered) error {
 				return err
 			}
 		}
-		n.learn()
+		n.backlog.done(bytes)
+		n.learn(last.Seq)
 		if !last.Sync {
 			continue
 		}
@@ -160,8 +163,10 @@ func cutIn(tx []byte) (block uint64, is bool) {
 	return binary.BigEndian.Uint64(tx[1:]), true
 }
 
-// learn takes over who the members are, and their keys.
-func (n *Node) learn() {
-	n.oracle.learn()
+// learn takes over who the members are, and their keys, where a configuration has come into force that begins the epoch.
+func (n *Node) learn(epoch uint64) {
+	if n.oracle.learn(epoch) {
+		n.outbox.regroup()
+	}
 	n.seals.learn()
 }

@@ -50,10 +50,7 @@ func (n *Node) hear(from bft.ID, message []byte) error {
 	if !n.protocol.Hears(m) {
 		return status.Errorf(codes.InvalidArgument, "a client's message of kind %s", m.Kind())
 	}
-	select {
-	case n.messages <- bft.Received{From: from, Message: m}:
-	default:
-	}
+	n.mail.put(from, len(message), m)
 	return nil
 }
 

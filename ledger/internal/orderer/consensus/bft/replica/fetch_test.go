@@ -43,7 +43,7 @@ func TestFetchedTransactionsAreKnown(t *testing.T) {
 		})
 	}
 	settings := consensus.Settings{Bundle: func() *channelconfig.Bundle { return &channelconfig.Bundle{} }}
-	n := &Node{settings: settings, host: host, inputs: make(chan news, 1)}
+	n := &Node{settings: settings, host: host, outbox: newOutbox(host), inputs: make(chan news, 1)}
 	n.oracle, n.seals = newOracle(settings, host), newSeals(n)
 	state, err := n.stateOf(4)
 	require.NoError(t, err)

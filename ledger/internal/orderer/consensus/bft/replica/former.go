@@ -10,42 +10,60 @@ import (
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 )
 
-// former are the keys of the consenters of the configuration before the one in force, by id; nil where there is none before.
-func former(host consensus.Host) (map[uint64]*identity.Identity, error) {
+// former are the keys of the consenters of the configuration before the one in force, by id, and the epoch that the one in
+// force begins; nil where there is none before.
+func former(host consensus.Host) (keys map[uint64]*identity.Identity, epoch uint64, err error) {
 	newest, err := host.Block(host.Height() - 1)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	inForce, _, err := protoutil.OrdererMetadata(newest.Metadata)
 	if err != nil || inForce == 0 {
-		return nil, err
+		return nil, 0, err
+	}
+	began, _, err := placeOf(host, inForce, channelconfig.Membership{})
+	if err != nil {
+		return nil, 0, err
 	}
 	last, err := host.Block(inForce - 1)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	number, consenter, err := protoutil.OrdererMetadata(last.Metadata)
+	number, _, err := protoutil.OrdererMetadata(last.Metadata)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	config, err := host.Block(number)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	bundle, err := channelconfig.FromBlock(config)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	members := channelconfig.FirstMembership(bundle.Orderer.Consenters)
 	if inForce > 1 { // else it is the genesis block, which names no members
-		if _, members, err = chain.RaftLog.Parse(consenter, members); err != nil {
-			return nil, err
+		if _, members, err = placeOf(host, inForce-1, members); err != nil {
+			return nil, 0, err
 		}
 	}
 	if len(members.IDs) != len(bundle.Orderer.Numbers) {
-		return nil, fmt.Errorf("block %d: %d ids of %d consenters", inForce-1, len(members.IDs), len(bundle.Orderer.Numbers))
+		return nil, 0, fmt.Errorf("block %d: %d ids of %d consenters", inForce-1, len(members.IDs), len(bundle.Orderer.Numbers))
 	}
-	return keysOf(bundle, members.IDs), nil
+	return keysOf(bundle, members.IDs), began.Index, nil
+}
+
+// placeOf is where a block ends in the log, and its consenters, who are those given where it names none.
+func placeOf(host consensus.Host, number uint64, members channelconfig.Membership) (chain.Applied, channelconfig.Membership, error) {
+	block, err := host.Block(number)
+	if err != nil {
+		return chain.Applied{}, members, err
+	}
+	_, consenter, err := protoutil.OrdererMetadata(block.Metadata)
+	if err != nil {
+		return chain.Applied{}, members, err
+	}
+	return chain.RaftLog.Parse(consenter, members)
 }
 
 // keysOf are the keys of a configuration's consenters, who have these ids.

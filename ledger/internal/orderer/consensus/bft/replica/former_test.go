@@ -86,17 +86,25 @@ func TestWhoOrderedBeforeIsKnownAfterARestart(t *testing.T) {
 	}
 	for _, host.height = range []uint64{2, 3} {
 		o := newOracle(settings, host)
-		require.NoError(t, o.recall())
-		o.learn()
-		assert.True(t, o.Verify(1, []byte("end"), signed(before.signers[0])), "it has left")
-		assert.True(t, o.Verify(2, []byte("end"), signed(now.signers[0])))
-		assert.False(t, o.Verify(2, []byte("end"), signed(before.signers[1])), "its key was another one")
-		assert.False(t, o.Verify(6, []byte("end"), signed(now.signers[0])))
+		epoch, err := o.recall()
+		require.NoError(t, err)
+		assert.EqualValues(t, 7, epoch)
+		assert.True(t, o.learn(epoch))
+		assert.False(t, o.learn(8), "it is known")
+		for epoch, old := range map[uint64]bool{0: true, 6: true, 7: false} {
+			o.epoch.Store(epoch)
+			assert.True(t, o.Verify(1, []byte("end"), signed(before.signers[0])), "it has left")
+			assert.True(t, o.Verify(2, []byte("end"), signed(now.signers[0])))
+			assert.Equal(t, old, o.Verify(2, []byte("end"), signed(before.signers[1])), "the key that was replaced")
+			assert.False(t, o.Verify(5, []byte("end"), signed(before.signers[1])))
+			assert.False(t, o.Verify(6, []byte("end"), signed(now.signers[0])))
+		}
 	}
 	host.height = 1
 	o := newOracle(settings, host)
-	require.NoError(t, o.recall())
-	assert.Empty(t, *o.keys.Load(), "nobody ordered before the first configuration")
+	_, err := o.recall()
+	require.NoError(t, err)
+	assert.Empty(t, o.keys.Load().keys, "nobody ordered before the first configuration")
 }
 
 // TestOneWithoutVotesBeginsAtItsConfigurationAlone: it would take any other block for the beginning of an epoch, which nobody

@@ -38,7 +38,7 @@ type Protocol struct {
 
 // Bounds of queues.
 const (
-	queuedMessages = 4096
+	queuedInputs = 4096
 	// batched is how many inputs the core is given before what follows from them goes to the disk.
 	batched = 64
 	// compactBytes is the size of the log of votes at which it is begun anew, at the next stable checkpoint.
@@ -58,7 +58,9 @@ type Node struct {
 	hearing  *hearing
 
 	intake     *consensus.Intake
-	messages   chan bft.Received
+	mail       *mailbox
+	outbox     *outbox
+	backlog    *backlog
 	inputs     chan news // of the applier
 	disk       *queue[bft.Effects]
 	work       *queue[work]
@@ -73,7 +75,8 @@ type Node struct {
 	began    time.Time
 	deadline *deadline
 	leader   uint64
-	wasIn    bool // it has been a member
+	wasIn    bool      // it has been a member
+	removed  time.Time // since when it is none any more
 }
 
 // news is for the goroutine that steps.
@@ -107,7 +110,7 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 	}
 	n := &Node{
 		settings: s, host: host, protocol: protocol, log: l, records: records,
-		intake: consensus.NewIntake(), messages: make(chan bft.Received, queuedMessages), inputs: make(chan news, queuedMessages),
+		intake: consensus.NewIntake(), mail: newMailbox(), outbox: newOutbox(host), backlog: newBacklog(), inputs: make(chan news, queuedInputs),
 		disk: newQueue[bft.Effects](), work: newQueue[work](),
 	}
 	if n.deadline, err = newDeadline(); err != nil {
@@ -137,7 +140,7 @@ func (n *Node) Leader() uint64 {
 }
 
 // Queued implements consensus.Consenter.
-func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), len(n.messages) }
+func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), n.mail.len() }
 
 // Busy implements consensus.Consenter.
 func (n *Node) Busy() float64 { return n.saturation.Seconds() }
@@ -183,10 +186,11 @@ func (n *Node) start() error {
 		}
 	}
 	n.records = nil
-	if err := n.oracle.recall(); err != nil {
+	epoch, err := n.oracle.recall()
+	if err != nil {
 		return fmt.Errorf("who ordered before: %w", err)
 	}
-	n.learn()
+	n.learn(epoch)
 	n.seals.skip(n.host.Height())
 	state, err := n.standing(records)
 	if err != nil {
@@ -249,16 +253,21 @@ func (n *Node) step(ctx context.Context) error {
 			return err
 		}
 		n.saturation.Wait()
+		mail, proposals := n.mail.filled, n.intake.C()
+		if n.backlog.full() {
+			mail, proposals = nil, nil
+		}
+		if !n.removed.IsZero() {
+			proposals = nil // whoever follows hands them on
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case m := <-n.messages:
+		case <-n.backlog.drained:
+		case <-mail:
 			n.saturation.Work()
-			n.take(m)
-			for range min(len(n.messages), batched) {
-				n.take(<-n.messages)
-			}
-		case p := <-n.intake.C():
+			n.read()
+		case p := <-proposals:
 			n.saturation.Work()
 			n.submit(p)
 		case heard := <-n.inputs:
@@ -271,6 +280,19 @@ func (n *Node) step(ctx context.Context) error {
 		case <-n.deadline.near.C:
 			n.saturation.Work()
 			n.take(bft.Tick{})
+		}
+	}
+}
+
+// read gives the core what members and clients have sent.
+func (n *Node) read() {
+	for range batched {
+		m, waits := n.mail.take()
+		if !waits {
+			return
+		}
+		if n.take(m); n.backlog.full() {
+			return
 		}
 	}
 }
@@ -309,7 +331,10 @@ func refusal(reason error) error {
 func (n *Node) take(in bft.Input) bft.Effects {
 	e := n.core.Step(time.Since(n.began)+1, in)
 	for _, o := range e.Apply {
-		n.oracle.applied(o.Entry)
+		if o.Entry != nil {
+			n.backlog.add(o.Entry.Size())
+			n.oracle.applied(o.Entry)
+		}
 	}
 	for _, r := range e.Refused {
 		if errors.Is(r.Reason, bft.ErrOutdated) {
@@ -352,6 +377,7 @@ func (n *Node) endsOthers(records []bft.Record) bool {
 func (n *Node) publish() error {
 	v := n.core.View()
 	before := n.view.Swap(&v)
+	n.oracle.epoch.Store(v.Group.Epoch)
 	n.clients.regroup(v.Group)
 	if leader := n.Leader(); leader != n.leader {
 		if v.View != before.View || v.Group.Epoch != before.Group.Epoch {
@@ -365,8 +391,22 @@ func (n *Node) publish() error {
 	}
 	in := v.Group.Index(n.settings.ID) >= 0
 	if n.wasIn && !in {
-		return consensus.ErrRemoved
+		return n.takeLeave(time.Now())
 	}
 	n.wasIn = n.wasIn || in
 	return nil
+}
+
+// takeLeave ends the part of a replica that has been removed, once those who stay no longer ask it where they went on
+// without it: its vote may be the one that they need to do that. One of them may ask without end.
+func (n *Node) takeLeave(now time.Time) error {
+	if n.removed.IsZero() {
+		n.removed = now
+	}
+	if n.hearing.since(now.Add(-quiet)) || now.Sub(n.removed) < quiet {
+		if now.Sub(n.removed) < patience(&n.settings.Bundle().Orderer) {
+			return nil
+		}
+	}
+	return consensus.ErrRemoved
 }

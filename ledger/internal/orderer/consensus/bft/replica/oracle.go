@@ -17,12 +17,20 @@ import (
 type oracle struct {
 	settings consensus.Settings
 	host     consensus.Host
-	keys     atomic.Pointer[map[uint64]*identity.Identity]
+	keys     atomic.Pointer[keyring]
+	epoch    atomic.Uint64 // that the core is in
 	learning sync.Mutex
 	sequence uint64 // of the configuration that keys were learned from last, plus one
 
 	verdicts recent[verdict]
 	known    recent[struct{}]
+}
+
+// keyring are consenters' keys, by id.
+type keyring struct {
+	keys     map[uint64]*identity.Identity
+	replaced map[uint64]*identity.Identity // that the configuration in force has replaced
+	until    uint64                        // the epoch that this configuration begins: in those before, replaced keys hold too
 }
 
 type verdict struct {
@@ -32,33 +40,43 @@ type verdict struct {
 
 func newOracle(s consensus.Settings, host consensus.Host) *oracle {
 	o := &oracle{settings: s, host: host, verdicts: newRecent[verdict](), known: newRecent[struct{}]()}
-	o.keys.Store(&map[uint64]*identity.Identity{})
+	o.keys.Store(&keyring{})
 	return o
 }
 
-// learn takes over the consenters' keys of a configuration that has come into force. Applying. Those of members that have left
-// stay: certificates of their time may still come.
-func (o *oracle) learn() {
+// learn takes over the consenters' keys of the configuration in force, if it is another one than before, and reports that.
+// Epoch is the one that it begins. Keys of members that have left stay: certificates of their time may still come. A key
+// that was replaced holds until that epoch has begun here, for its owner votes with it on where the one before ends.
+func (o *oracle) learn(epoch uint64) (learned bool) {
 	o.learning.Lock()
 	defer o.learning.Unlock()
 	bundle := o.settings.Bundle()
 	if o.sequence == bundle.Sequence+1 {
-		return
+		return false
 	}
 	o.sequence = bundle.Sequence + 1
-	keys := maps.Clone(*o.keys.Load())
-	maps.Copy(keys, keysOf(bundle, o.host.Members()))
-	o.keys.Store(&keys)
+	before := o.keys.Load()
+	now := &keyring{keys: map[uint64]*identity.Identity{}, replaced: map[uint64]*identity.Identity{}, until: epoch}
+	maps.Copy(now.keys, before.keys)
+	for id, key := range keysOf(bundle, o.host.Members()) {
+		if old := before.keys[id]; old != nil && !old.Same(key) {
+			now.replaced[id] = old
+		}
+		now.keys[id] = key
+	}
+	o.keys.Store(now)
+	return true
 }
 
 // recall takes over, before all else, the keys of who ordered under the configuration before: an orderer that was killed as
-// that one ended may be told only now that it did, by a certificate which some of them have signed.
-func (o *oracle) recall() error {
-	keys, err := former(o.host)
-	if err == nil && keys != nil {
-		o.keys.Store(&keys)
+// that one ended may be told only now that it did, by a certificate which some of them have signed. It gives the epoch that
+// the configuration in force begins.
+func (o *oracle) recall() (epoch uint64, err error) {
+	keys, epoch, err := former(o.host)
+	if err == nil {
+		o.keys.Store(&keyring{keys: keys})
 	}
-	return err
+	return epoch, err
 }
 
 // Sign implements bft.Oracle.
@@ -72,8 +90,12 @@ func (o *oracle) Sign(data []byte) []byte {
 
 // Verify implements bft.Oracle.
 func (o *oracle) Verify(by bft.ID, data, signature []byte) bool {
-	key := (*o.keys.Load())[by]
-	return key != nil && key.Verify(data, signature) == nil
+	ring := o.keys.Load()
+	if key := ring.keys[by]; key != nil && key.Verify(data, signature) == nil {
+		return true
+	}
+	old := ring.replaced[by]
+	return old != nil && o.epoch.Load() < ring.until && old.Verify(data, signature) == nil
 }
 
 // Check implements bft.Oracle. The verdict holds for the configuration in force: a proposal that is refused under an
@@ -129,9 +151,6 @@ func (o *oracle) Known(tx bft.Digest) bool {
 // applied notes what is ordered. A cut is not: a liar may have had it ordered before its block was open, and then it has to
 // be ordered again.
 func (o *oracle) applied(e *bft.Entry) {
-	if e == nil {
-		return
-	}
 	for i, id := range e.IDs() {
 		if !o.Mark(e.Txs[i]) {
 			o.known.put(id, struct{}{})

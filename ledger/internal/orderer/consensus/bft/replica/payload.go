@@ -39,36 +39,34 @@ func (n *Node) Step(from uint64, payload []byte) error {
 		return nil
 	}
 	n.hearing.note(sender, time.Now())
-	for _, body := range bodies {
-		if err := n.receive(kind, sender, body); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (n *Node) receive(kind, sender uint64, body []byte) error {
 	switch kind {
 	case payloadSeal:
-		n.seals.receive(sender, body)
+		for _, body := range bodies {
+			n.seals.receive(sender, body)
+		}
 		return nil
 	case payloadCore:
+		return n.receive(sender, len(payload), bodies)
 	default:
 		return status.Errorf(codes.InvalidArgument, "message of kind %d", kind)
 	}
-	m, err := n.protocol.Decode(body)
-	if err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
+}
+
+// receive keeps messages for the core, which came together in so many bytes.
+func (n *Node) receive(from bft.ID, bytes int, bodies [][]byte) error {
+	messages := make([]bft.Message, len(bodies))
+	for i, body := range bodies {
+		var err error
+		if messages[i], err = n.protocol.Decode(body); err != nil {
+			return status.Error(codes.InvalidArgument, err.Error())
+		}
 	}
-	select {
-	case n.messages <- bft.Received{From: sender, Message: m}:
-	default:
-	}
+	n.mail.put(from, bytes, messages...)
 	return nil
 }
 
 // payload is what Step gets of messages.
-func (n *Node) payload(kind uint64, bodies ...[]byte) proto.Message {
+func (n *Node) payload(kind uint64, bodies ...[]byte) *wrapperspb.BytesValue {
 	size := 16
 	for _, body := range bodies {
 		size += len(body) + 8

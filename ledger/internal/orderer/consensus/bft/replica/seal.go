@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -83,11 +82,11 @@ func (s *seals) Seal(header *commonpb.BlockHeader, lastConfig uint64, consenter 
 	}
 	members := s.members
 	s.begin(o, own)
-	question := consensus.Message{Payload: s.n.payload(payloadSeal, sealMessage(header.Number, own))}
+	question := s.n.payload(payloadSeal, sealMessage(header.Number, own))
 	for {
 		for _, id := range members {
 			if id != s.n.settings.ID {
-				s.n.host.Send(id, question)
+				s.n.outbox.send(id, question)
 			}
 		}
 		select {
@@ -180,7 +179,7 @@ func (s *seals) answer(to, number uint64) {
 	}
 	signatures, err := protoutil.BlockSignatures(block.Metadata)
 	if err == nil && len(signatures) > 1 {
-		s.n.host.Send(to, consensus.Message{Payload: s.n.payload(payloadSeal, sealMessage(number, signatures...))})
+		s.n.outbox.send(to, s.n.payload(payloadSeal, sealMessage(number, signatures...)))
 	}
 }
 

@@ -46,7 +46,7 @@ func TestAnAnswerIsNotAnswered(t *testing.T) {
 	metadata, err := protoutil.SignedBlock(0, nil, three)
 	require.NoError(t, err)
 	host := &heard{Host: &sealed{blocks: []*commonpb.Block{nil, {Metadata: metadata}}}}
-	s := newSeals(&Node{host: host})
+	s := newSeals(&Node{host: host, outbox: newOutbox(host)})
 	s.skip(2)
 	s.receive(2, sealMessage(1, three[0]))
 	assert.Equal(t, []uint64{2}, host.to, "it lacks some")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
@@ -27,7 +26,10 @@ func (n *Node) write(ctx context.Context) error {
 			if n.protocol.Address != nil {
 				n.clients.answer(e.Answer, n.protocol)
 			}
-			out.add(e.Send)
+			if out.add(e.Send); out.bytes > sendBytes {
+				n.send(out)
+				out = parcels{encode: n.protocol.Encode}
+			}
 			if len(e.Apply) > 0 || e.Fetch != nil {
 				n.work.put(work{apply: e.Apply, fetch: e.Fetch})
 			}
@@ -65,8 +67,12 @@ func (n *Node) persist(batch []bft.Effects) error {
 	return nil
 }
 
-// parcelBytes is about how much of several messages goes in one.
-const parcelBytes = 256 << 10
+const (
+	// parcelBytes is about how much of several messages goes in one.
+	parcelBytes = 256 << 10
+	// sendBytes is about how much is encoded before it leaves.
+	sendBytes = 16 << 20
+)
 
 // parcel is messages for one member, which leave together: each that leaves alone costs both sides a wake-up.
 type parcel struct {
@@ -79,6 +85,7 @@ type parcel struct {
 type parcels struct {
 	encode func(bft.Message) []byte
 	all    []*parcel
+	bytes  int // of messages, each once
 	of     bft.Message
 	body   []byte
 }
@@ -87,6 +94,7 @@ func (p *parcels) add(out []bft.Outgoing) {
 	for _, o := range out {
 		if o.Message != p.of {
 			p.body, p.of = p.encode(o.Message), o.Message
+			p.bytes += len(p.body)
 		}
 		at := p.last(o.To)
 		if at == nil || at.bytes+len(p.body) > parcelBytes {
@@ -113,7 +121,7 @@ func (n *Node) send(out parcels) {
 			n.clients.deliver(p.to, p.bodies)
 			continue
 		}
-		n.host.Send(p.to, consensus.Message{Payload: n.payload(payloadCore, p.bodies...)})
+		n.outbox.send(p.to, n.payload(payloadCore, p.bodies...))
 	}
 }
 

@@ -44,7 +44,7 @@ func writing(t *testing.T, dir string, host consensus.Host, opts votelog.Options
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = votes.Close() })
 	n := &Node{
-		settings: consensus.Settings{ID: 4}, host: host, log: votes, disk: newQueue[bft.Effects](), work: newQueue[work](),
+		settings: consensus.Settings{ID: 4}, host: host, outbox: newOutbox(host), log: votes, disk: newQueue[bft.Effects](), work: newQueue[work](),
 		protocol: Protocol{Encode: pbft.Encode, EncodeRecord: pbft.EncodeRecord},
 	}
 	cp := bft.Checkpoint{Seq: 1, Next: bft.Group{Epoch: 1, Members: []bft.ID{1, 2, 3}}}

@@ -106,7 +106,8 @@ type Core struct {
 
 	statusAt   bft.Time
 	replied    map[bft.ID]bft.Time
-	asked      uint64 // counts requests for entries, so that each goes to another replica
+	ration     bft.Ration // of entries that others ask for
+	asked      uint64     // counts requests for entries, so that each goes to another replica
 	suspicions uint64
 	first      []bft.Record // that the first step persists
 	resync     bool         // the state at applied is to be asked for again
@@ -121,7 +122,7 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 	c := &Core{
 		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
 		slots: map[uint64]*slot{}, early: map[uint64]*Order{}, ran: map[uint64]bft.Digest{}, places: map[bft.Digest]uint64{},
-		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, replied: map[bft.ID]bft.Time{},
+		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, replied: map[bft.ID]bft.Time{}, ration: bft.Ration{Every: cfg.Resend, Bytes: rationed},
 		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
 		applied: state.Applied, here: state.Applied, closed: state.Closed, final: state.Applied, executed: state.Applied,
 	}

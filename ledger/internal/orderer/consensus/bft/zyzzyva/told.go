@@ -49,7 +49,10 @@ func (c *Core) hear(from bft.ID, m *Status) {
 func (c *Core) onAsk(from bft.ID, m *Ask) {
 	s := c.slots[m.Seq]
 	before, known := c.historyAt(m.Seq - 1)
-	if m.Epoch == c.group.Epoch && m.Seq > 0 && known && s != nil && s.entry != nil && s.history == m.History {
+	if m.Epoch != c.group.Epoch || m.Seq == 0 || !known || s == nil || s.entry == nil || s.history != m.History {
+		return
+	}
+	if c.ration.Take(from, c.now, s.entry.Size()) {
 		c.send(from, &Tell{Epoch: m.Epoch, Seq: m.Seq, Before: before, Entry: s.entry})
 	}
 }

@@ -1,0 +1,31 @@
+package bft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestEachReplicaHasItsRation(t *testing.T) {
+	r := Ration{Every: time.Second, Bytes: 10}
+	for _, step := range []struct {
+		to    ID
+		now   Time
+		bytes int
+		given bool
+	}{
+		{1, 0, 9, true},
+		{1, 0, 100, true}, // a byte was left
+		{1, 0, 0, false},
+		{2, 0, 1, true}, // another's is its own
+		{1, time.Second - 1, 1, false},
+		{1, time.Second, 10, true},
+		{1, time.Second, 1, false},
+		{2, time.Second - 1, 9, true},
+		{2, time.Second - 1, 1, false},
+		{2, 5 * time.Second, 1, true},
+	} {
+		assert.Equal(t, step.given, r.Take(step.to, step.now, step.bytes), "%+v", step)
+	}
+}
