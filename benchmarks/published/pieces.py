@@ -8,13 +8,17 @@ from published import growth, readers, shares
 from published.neighbours import neighbours
 
 #: What the daemon decides and does, the bundled ledger, and what brings them together.
-DAEMON = ("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show")
+#: What keeps a second daemon out acts once, at the start.
+DAEMON = (
+    *("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show"),
+    ":(exclude)qioi/daemon/lock.py",
+)
 EVERY_WAY = ("ledger",)
 #: The same without the ways to order that a network of Raft orderers does not run.
 LEDGER = (
     *EVERY_WAY,
     *(f":(exclude)ledger/internal/orderer/consensus/{way}" for way in ("bft", "kafka", "sequencer")),
-    *(f":(exclude)ledger/internal/{part}" for part in ("sequencer", "bftbench")),
+    *(f":(exclude)ledger/internal/{part}" for part in ("sequencer", "bftbench", "framed")),
 )
 LAB = ("qioi/lab", "interference", "qioi/processes", "benchmarks/lab_bench.py")
 #: What has an ended benchmark clean up.

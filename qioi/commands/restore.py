@@ -9,7 +9,7 @@ import click
 from qioi.commands.failing import fail
 from qioi.commands.options import folders_of
 from qioi.controller.guard.handover import mark
-from qioi.daemon.lock import HostLock, LockedError
+from qioi.daemon.lock import HostLock, LockedError, LockError
 from qioi.daemon.recover import recover, tell
 from qioi.discovery.told import ToldFiles
 from qioi.kernel.errors import CgroupError
@@ -39,7 +39,7 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
         lock = HostLock(folder)
     except LockedError as error:
         fail(f"{error}; stop it, and it restores by itself, unless it is a dry run")
-    except CgroupError as error:
+    except (CgroupError, LockError) as error:
         fail(str(error))
     except OSError as error:
         fail(f"{folder}: {error.strerror}: root, or the daemon's own user, is needed")

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 #: The environment variable with the folder to lock instead of the outermost group; empty: lock none. It is for a
@@ -21,20 +23,26 @@ class LockedError(Exception):
     """Another process holds the lock."""
 
 
+class LockError(Exception):
+    """What is to be locked cannot be opened or written."""
+
+
 class HostLock:
-    """The lock in the state folder, held from construction until :meth:`close`. LockedError."""
+    """The lock in the state folder, held from construction until :meth:`close`. LockedError, LockError."""
 
     def __init__(self, state_dir: Path) -> None:
         path = state_dir / "lock"
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with usable(path, "a file that this user can make and write"):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             holder = os.read(self._descriptor, 32).decode(errors="replace").strip()
             os.close(self._descriptor)
             raise LockedError(f"{path}: a QiOi daemon is running already (pid {holder or 'unknown'})") from None
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, b"%d\n" % os.getpid())
+        with usable(path, "a file that this user can write"):
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, b"%d\n" % os.getpid())
 
     def close(self) -> None:
         """Free the lock. The file stays, because removing it would let two daemons lock two files of one name."""
@@ -42,13 +50,15 @@ class HostLock:
 
 
 class TreeLock:
-    """The lock on the groups below ``mount``, held from construction until :meth:`close`. LockedError."""
+    """The lock on the groups below ``mount``, held from construction until :meth:`close`. LockedError, LockError."""
 
     def __init__(self, mount: Path) -> None:
         folder = os.environ.get(HOST_LOCK, str(mount))
-        self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if folder else None
-        if self._descriptor is None:
+        self._descriptor: int | None = None
+        if not folder:
             return
+        with usable(Path(folder), "a folder"):
+            self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -61,6 +71,15 @@ class TreeLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+@contextmanager
+def usable(path: Path, accepted: str) -> Iterator[None]:
+    """Tell of a file that cannot be used in one line. LockError."""
+    try:
+        yield
+    except OSError as error:
+        raise LockError(f"{path}: {error.strerror}: accepted is {accepted}") from None
 
 
 def holder_of(descriptor: int, locks: Path = Path("/proc/locks")) -> str:

@@ -11,7 +11,7 @@ import pytest
 from ports import reserved
 from running import Site, end
 
-from qioi.daemon.lock import HOST_LOCK, TreeLock, holder_of
+from qioi.daemon.lock import HOST_LOCK, HostLock, LockError, TreeLock, holder_of
 from qioi.kernel.hierarchy import Hierarchy
 
 LOCK = """
@@ -82,6 +82,30 @@ def test_who_waits_for_a_lock_is_not_its_holder(tmp_path: Path) -> None:
 def test_a_machine_that_plays_several_hosts_has_no_lock(tmp_path: Path) -> None:
     for _ in range(2):
         TreeLock(tmp_path)  # tests/conftest.py says so
+
+
+@pytest.mark.parametrize(("target", "why"), [(".", "Is a directory"), ("/dev/full", "Invalid argument")])
+def test_a_lock_that_cannot_be_kept_is_told(tmp_path: Path, target: str, why: str) -> None:
+    (tmp_path / "lock").symlink_to(target)
+    with pytest.raises(LockError, match=rf"^{tmp_path}/lock: {why}: accepted is a file that this user can"):
+        HostLock(tmp_path)
+
+
+def test_a_host_lock_that_is_no_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOST_LOCK, str(tmp_path / "missing"))
+    with pytest.raises(LockError, match=r"missing: No such file or directory: accepted is a folder$"):
+        TreeLock(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["run", "restore"])
+def test_a_command_that_cannot_lock_says_so_in_one_line(site: Site, command: str) -> None:
+    site.component("peer0")
+    config = site.config()
+    site.state.mkdir(exist_ok=True)
+    (site.state / "lock").mkdir()
+    done = subprocess.run([*site.command(command, "-c", str(config))], capture_output=True, text=True)
+    accepted = "accepted is a file that this user can make and write"
+    assert (done.returncode, done.stderr) == (1, f"Error: {site.state}/lock: Is a directory: {accepted}\n")
 
 
 @pytest.mark.slow
