@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -25,9 +26,12 @@ class UnmeasuredError(Exception):
 
 
 def is_current(piece: Piece, root: Path, data: Path) -> bool:
-    """Whether a piece's figures are there, and of the code as it is."""
+    """Whether a piece's figures are there, by its command, and of the code as it is."""
     file = data / f"{piece.name}.json"
-    return file.exists() and record.load(file).code.digest == code.digest(root, piece.code)
+    if not file.exists():
+        return False
+    its = record.load(file)
+    return its.command == piece.command and its.code.digest == code.digest(root, piece.code)
 
 
 def calibrate(folder: Path) -> Calibration:
@@ -41,15 +45,15 @@ def calibrate(folder: Path) -> Calibration:
 def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlier: Record | None = None) -> Record:
     """Run a piece and give its record; with ``earlier``, what that was made of is read again with it.
 
-    What an interrupted run of the same code has left is gone on with. What other code has left, or a run that was
-    finished, is removed: a benchmark would take it for its own.
+    What an interrupted run of the same code and command has left is gone on with. What others have left, or a run that
+    was finished, is removed: a benchmark would take it for its own.
 
     UnmeasuredError: its command failed. ValueError: its code is not committed, or it takes no more runs.
     """
     if not code.is_clean(root, piece.code):
         raise ValueError(f"{piece.name}: what it measures has uncommitted changes, and figures name a commit")
     digest, commit = code.digest(root, piece.code), code.commit(root)
-    runs = results / piece.name / digest[:12]
+    runs = results / piece.name / hashlib.sha256(f"{digest} {piece.command}".encode()).hexdigest()[:12]
     finished = runs / "finished"
     done = finished_runs(piece, runs) if earlier else 0
     for before in (results / piece.name).glob("*"):

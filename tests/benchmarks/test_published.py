@@ -259,8 +259,9 @@ def test_a_piece_is_due_until_it_is_measured_on_the_code_as_it_is(repository: Pa
     piece = Piece("lab", "the lab", ("bench.py",), (".",), 1, lambda _folders, _speed: Figures((), ()))
     data = tmp_path / "data"
     assert not is_current(piece, repository, data)
-    record.save(made(repository), data)
+    record.save(made(repository, command=piece.command), data)
     assert is_current(piece, repository, data)
+    assert not is_current(piece._replace(arguments=("bench.py", "--busy", "60")), repository, data)
     (repository / "law.py").write_text("step = 3\n")
     subprocess.run(["git", "-C", str(repository), "add", "law.py"], check=True)
     assert not is_current(piece, repository, data)
@@ -374,6 +375,11 @@ def test_what_was_measured_before_is_gone_on_with_only_if_it_is_unfinished_and_o
     commit(0)
     with pytest.raises(UnmeasuredError):
         measure(piece, repository, results, None)
+    (other,) = results.glob("lab/*/run1/step")
+    piece = piece._replace(arguments=(*piece.arguments, "--another"))
+    with pytest.raises(UnmeasuredError):
+        measure(piece, repository, results, None)
+    assert not other.exists(), "what another command has left"
     (result,) = results.glob("lab/*/run1/step")
     result.write_text("8")
     with pytest.raises(UnmeasuredError):
