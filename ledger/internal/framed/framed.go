@@ -1,6 +1,6 @@
 // Package framed is how a log of frames begins: with what it is, and a key of its own that goes into the checksum of each
 // frame. Nobody knows the key before, so that bytes which a client has chosen, in a frame that a power cut has left half
-// written, do not look like a frame that was written after it.
+// written, look like a frame that was written after it by chance alone: one of 2^32 tries does.
 package framed
 
 import (

@@ -192,6 +192,7 @@ type View struct {
 	Held       int    // sequence numbers that it keeps votes or entries of
 	Pending    int    // transactions that wait to be ordered
 	Suspicions uint64 // views that it has given up since it started
+	Asked      Time   // when one of an epoch before asked last where this one is; 0: none has
 }
 
 // Oracle is what a core asks about signatures and transactions. The answers depend on

@@ -8,7 +8,7 @@ import (
 )
 
 func TestEachReplicaHasItsRation(t *testing.T) {
-	r := Ration{Every: time.Second, Bytes: 10}
+	r := Ration{Every: time.Second, Bytes: 10 + answerBytes}
 	for _, step := range []struct {
 		to    ID
 		now   Time
@@ -16,9 +16,12 @@ func TestEachReplicaHasItsRation(t *testing.T) {
 		given bool
 	}{
 		{1, 0, 9, true},
-		{1, 0, 100, true}, // a byte was left
+		{1, 0, 1000, true}, // a byte was left
 		{1, 0, 0, false},
 		{2, 0, 1, true}, // another's is its own
+		{3, 0, 0, true},
+		{3, 0, 0, true}, // an empty answer takes something too
+		{3, 0, 0, false},
 		{1, time.Second - 1, 1, false},
 		{1, time.Second, 10, true},
 		{1, time.Second, 1, false},

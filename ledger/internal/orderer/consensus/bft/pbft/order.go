@@ -127,7 +127,7 @@ func (c *Core) propose() {
 }
 
 func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
-	if m.Epoch != c.group.Epoch || m.View != c.view || !c.active || !c.member() || m.Seq <= c.base {
+	if m.Epoch != c.group.Epoch || m.View != c.view || !c.active || !c.member() || m.Seq <= c.base || m.Seq > c.here+2*c.cfg.Window {
 		return
 	}
 	if c.rules.onlyLeader && from != c.group.Leader(c.view) {
@@ -328,7 +328,7 @@ func (c *Core) applyDecided() {
 	if c.fetching != 0 || c.closed {
 		return
 	}
-	for {
+	for !c.outruns() {
 		seq := c.applied + 1
 		if !c.rules.inOrder {
 			for seq < c.last && !c.ready(seq) {
@@ -353,6 +353,10 @@ func (c *Core) applyDecided() {
 		}
 	}
 }
+
+// outruns reports whether the ledger has a window's entries still to write: a disk that is slower than the others' would have
+// them queue up without end. The replica fetches later what the others have ordered meanwhile.
+func (c *Core) outruns() bool { return c.applied >= c.here+c.cfg.Window }
 
 // boundary reports whether a checkpoint is due after the entry. The last entry of a full window is one, so that the
 // window always moves on, even where replicas have crashed before they could vouch for the others.

@@ -9,8 +9,8 @@ const (
 	resent = 16
 	// strangers is how many replicas outside of the group are answered.
 	strangers = 64
-	// rationed is how many bytes of entries another replica is given when it asks, from one status to the next: one that has
-	// missed a window of usual entries gets all of it.
+	// rationed is how many bytes of entries another replica is given, from one status to the next: one that has missed a
+	// window of usual entries gets all of it.
 	rationed = 16 << 20
 )
 
@@ -123,6 +123,9 @@ func (c *Core) onStatus(from bft.ID, m *Status) {
 		return
 	}
 	c.replied[from] = c.now
+	if m.Epoch < c.group.Epoch {
+		c.askedAt = c.now
+	}
 	if m.Epoch > c.group.Epoch || m.Epoch == c.group.Epoch && (m.View > c.view || m.Last > c.last || m.Stable > c.stable.Seq) {
 		c.statusAt = min(c.statusAt, c.now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
 	}
@@ -173,7 +176,7 @@ func (c *Core) resend(to bft.ID, m *Status) {
 			continue
 		}
 		if together && s.accepted && s.entry != nil {
-			if v := s.prepares[at]; c.leads() && seq > c.base && m.Seen&(1<<i) == 0 {
+			if v := s.prepares[at]; c.leads() && seq > c.base && m.Seen&(1<<i) == 0 && c.ration.Take(to, c.now, s.entry.Size()) {
 				c.send(to, &PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: s.entry, Signature: v.signature})
 			} else {
 				c.send(to, &Prepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: s.digest, Signature: v.signature})

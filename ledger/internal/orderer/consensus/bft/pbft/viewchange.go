@@ -27,7 +27,7 @@ func (c *Core) watchLeader() {
 	c.suspect.At = 0
 	oldest := c.pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
 	switch {
-	case !c.member() || c.fetching != 0:
+	case !c.member() || c.fetching != 0 || c.outruns():
 		c.suspect.Rest()
 	case !c.active:
 		c.suspect.Rest()

@@ -89,12 +89,10 @@ func (n *Node) apply(ctx context.Context, ordered []bft.Ordered) error {
 		var entries []*streampb.LogEntry
 		var last bft.Ordered
 		first := ordered[0].Seq
-		bytes := 0
 		for len(ordered) > 0 && !last.Sync {
 			last, ordered = ordered[0], ordered[1:]
 			if last.Entry != nil {
 				entries = append(entries, logEntry(last))
-				bytes += last.Entry.Size()
 			}
 		}
 		if len(entries) > 0 {
@@ -102,7 +100,6 @@ func (n *Node) apply(ctx context.Context, ordered []bft.Ordered) error {
 				return err
 			}
 		}
-		n.backlog.done(bytes)
 		n.learn(last.Seq)
 		if !last.Sync {
 			continue

@@ -42,7 +42,7 @@ func TestAStateIsDurableBeforeItIsVouchedFor(t *testing.T) {
 			genesis := &commonpb.Block{Header: &commonpb.BlockHeader{}}
 			host := &flushed{sealed: sealed{height: 1, blocks: []*commonpb.Block{genesis}}, fails: fails}
 			settings := consensus.Settings{Bundle: func() *channelconfig.Bundle { return &channelconfig.Bundle{} }}
-			n := &Node{settings: settings, host: host, outbox: newOutbox(host), backlog: newBacklog(), inputs: make(chan news, 1)}
+			n := &Node{settings: settings, host: host, outbox: newOutbox(host), inputs: make(chan news, 1)}
 			n.oracle, n.seals = newOracle(settings, host), newSeals(n)
 			host.sync = func() { assert.Empty(t, n.inputs) }
 			entry := &bft.Entry{Txs: [][]byte{[]byte("tx")}}
@@ -73,7 +73,7 @@ func TestAStateThatIsPastIsNotVouchedFor(t *testing.T) {
 		genesis := &commonpb.Block{Header: &commonpb.BlockHeader{}}
 		host := &beyond{flushed{sealed: sealed{height: 1, blocks: []*commonpb.Block{genesis}}, sync: func() {}}, chain.Applied{Index: index}}
 		settings := consensus.Settings{Bundle: func() *channelconfig.Bundle { return &channelconfig.Bundle{} }}
-		n := &Node{settings: settings, host: host, outbox: newOutbox(host), backlog: newBacklog(), inputs: make(chan news, 1)}
+		n := &Node{settings: settings, host: host, outbox: newOutbox(host), inputs: make(chan news, 1)}
 		n.oracle, n.seals = newOracle(settings, host), newSeals(n)
 		require.NoError(t, n.apply(context.Background(), []bft.Ordered{{Seq: 7, Sync: true}}))
 		assert.Equal(t, vouches, len(n.inputs) == 1, index)

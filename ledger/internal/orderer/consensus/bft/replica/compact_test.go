@@ -21,6 +21,8 @@ func (stabilizing) Records() []bft.Record {
 
 func (s stabilizing) Step(bft.Time, bft.Input) bft.Effects { return bft.Effects{Persist: s.Records()} }
 
+func (stabilizing) View() bft.View { return bft.View{} }
+
 // TestALogOfVotesStaysSmall also where what is to be kept is more than the size at which it is begun anew.
 func TestALogOfVotesStaysSmall(t *testing.T) {
 	votes, _, err := votelog.Open(t.TempDir(), votelog.Options{})

@@ -17,7 +17,7 @@ func (n *Node) fetch(ctx context.Context, cert bft.Certificate) error {
 	if err := n.host.CatchUp(ctx, height); err != nil {
 		return err
 	}
-	n.learn(0) // the core is in that epoch
+	n.learn(0) // no replaced key counts: the core is in the epoch
 	n.seals.skip(n.host.Height())
 	if n.host.Height() > height {
 		return fmt.Errorf("the ledger has %d blocks, the checkpoint after entry %d has %d", n.host.Height(), cert.Seq, height)

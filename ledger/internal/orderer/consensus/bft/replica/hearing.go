@@ -11,9 +11,6 @@ import (
 // idle is how often a member that waits for nothing tells where it stands.
 const idle = 8 * resend
 
-// quiet is after how long without a word nobody waits for this replica: those who do repeat themselves.
-const quiet = 4 * resend
-
 // patience is how long a replica may hear of too few members before it takes itself for one that no leader leads.
 func patience(o *channelconfig.Orderer) time.Duration { return 3 * max(o.BFT.ViewChangeTimeout, idle) }
 
@@ -30,18 +27,6 @@ func (h *hearing) note(from bft.ID, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last[from] = now
-}
-
-// since reports whether any replica was heard after then.
-func (h *hearing) since(then time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, at := range h.last {
-		if at.After(then) {
-			return true
-		}
-	}
-	return false
 }
 
 // deaf reports whether for that long only so few of a group were heard by one of its members that all of them may lie: a

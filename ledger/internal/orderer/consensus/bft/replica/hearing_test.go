@@ -9,17 +9,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
-// TestWhetherAnybodySpeaks: one is enough, whoever it is.
-func TestWhetherAnybodySpeaks(t *testing.T) {
-	now := time.Now()
-	h := newHearing(now)
-	assert.False(t, h.since(now.Add(-time.Hour)))
-	h.note(3, now)
-	h.note(2, now.Add(-time.Second))
-	assert.True(t, h.since(now.Add(-1)))
-	assert.False(t, h.since(now))
-}
-
 // TestWhoHearsOnlyThoseWhoMayLieIsDeaf: one honest member is among f+1.
 func TestWhoHearsOnlyThoseWhoMayLieIsDeaf(t *testing.T) {
 	const patience = 6 * time.Second

@@ -6,15 +6,19 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
-// What a sender may have waiting for the core; what comes beyond it is lost, and sent again. One delivery may be larger.
-const (
-	queuedMessages = 4096
-	mailBytes      = 32 << 20
+// room is what may wait of a sender; what comes beyond it is lost, and sent again. One delivery may be larger.
+type room struct{ messages, bytes int }
+
+var (
+	ofMember = room{4096, 32 << 20}
+	ofClient = room{256, 1 << 20}
+	// ofClients is of all together: anybody may be many clients.
+	ofClients = room{4096, 32 << 20}
 )
 
-// mailbox keeps what members and clients have sent until the core takes it. Each sender has room of its own, and one
-// message of each is taken in turn, members and clients in turn too: nobody, however much it sends, keeps out another
-// (resource isolation; Clement et al., "Making Byzantine Fault Tolerant Systems Tolerate Byzantine Faults", NSDI 2009).
+// mailbox keeps what members and clients have sent until the core takes it. Each member has room of its own, as have all
+// clients together, and one message of each is taken in turn, a member's and a client's in turn too: no member, however much
+// it sends, keeps out another (resource isolation; Clement et al., "Making Byzantine Fault Tolerant Systems Tolerate Byzantine Faults", NSDI 2009).
 type mailbox struct {
 	filled chan struct{} // has a value while anything waits
 
@@ -22,14 +26,15 @@ type mailbox struct {
 	boxes   map[bft.ID]*box // of those who have something waiting
 	members []bft.ID        // of boxes, in the order of their turns
 	clients []bft.ID
+	byAll   room // what waits of clients
 	client  bool // it is a client's turn
 	waiting int  // messages
 }
 
 // box is what waits of one sender.
 type box struct {
-	deliveries      []delivery
-	messages, bytes int
+	deliveries []delivery
+	room
 }
 
 // delivery is messages that came together, and share one piece of memory.
@@ -49,7 +54,14 @@ func (m *mailbox) put(from bft.ID, bytes int, messages ...bft.Message) {
 	b := m.boxes[from]
 	if b == nil {
 		b = &box{}
-	} else if b.messages+len(messages) > queuedMessages || b.bytes+bytes > mailBytes {
+	}
+	more := room{len(messages), bytes}
+	if from > firstClient {
+		if !more.fits(b.room, ofClient) || !more.fits(m.byAll, ofClients) {
+			return
+		}
+		m.byAll.add(more, 1)
+	} else if !more.fits(b.room, ofMember) {
 		return
 	}
 	if len(b.deliveries) == 0 {
@@ -57,10 +69,19 @@ func (m *mailbox) put(from bft.ID, bytes int, messages ...bft.Message) {
 		m.queue(from)
 	}
 	b.deliveries = append(b.deliveries, delivery{messages, bytes})
-	b.messages += len(messages)
-	b.bytes += bytes
+	b.add(more, 1)
 	m.waiting += len(messages)
 	m.signal()
+}
+
+// fits reports whether there is room for it beside what waits.
+func (r room) fits(waits, most room) bool {
+	return waits == room{} || waits.messages+r.messages <= most.messages && waits.bytes+r.bytes <= most.bytes
+}
+
+func (r *room) add(more room, times int) {
+	r.messages += times * more.messages
+	r.bytes += times * more.bytes
 }
 
 // queue gives a sender a turn after all others. The caller holds the lock; so for signal and next.
@@ -106,12 +127,16 @@ func (m *mailbox) next(from bft.ID) bft.Message {
 	first := &b.deliveries[0]
 	message := first.messages[0]
 	first.messages = first.messages[1:]
-	b.messages--
-	m.waiting--
+	less := room{messages: 1}
 	if len(first.messages) == 0 {
-		b.bytes -= first.bytes
+		less.bytes = first.bytes
 		b.deliveries[0] = delivery{} // the slice's array lives on for a while
 		b.deliveries = b.deliveries[1:]
+	}
+	b.add(less, -1)
+	m.waiting--
+	if from > firstClient {
+		m.byAll.add(less, -1)
 	}
 	if len(b.deliveries) == 0 {
 		delete(m.boxes, from)

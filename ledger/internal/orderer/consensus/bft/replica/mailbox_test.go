@@ -45,24 +45,50 @@ func TestEachSenderHasItsTurn(t *testing.T) {
 
 // TestWhatSendersMayHaveWaiting is bounded for each by itself, and what has come together stays together.
 func TestWhatSendersMayHaveWaiting(t *testing.T) {
-	few := make([]bft.Message, queuedMessages)
+	few := make([]bft.Message, ofMember.messages)
 	for i := range few {
 		few[i] = numbered(i)
 	}
 	m := newMailbox()
 	m.put(1, 1, few...)
 	m.put(1, 1, letter("one too many"))
-	m.put(2, mailBytes+1, letter("large"))
+	m.put(2, ofMember.bytes+1, letter("large"))
 	m.put(2, 1, letter("one byte too many"))
-	m.put(3, mailBytes-1, letter("two"), letter("of them"))
+	m.put(3, ofMember.bytes-1, letter("two"), letter("of them"))
 	m.put(3, 1, letter("room for this"))
 	m.put(3, 1, letter("and not for this"))
-	assert.Equal(t, queuedMessages+4, m.len())
+	assert.Equal(t, ofMember.messages+4, m.len())
 	assert.Equal(t, []string{"1: 0", "2: large", "3: two", "1: 1", "3: of them", "1: 2", "3: room for this", "1: 3"}, taken(m, 8))
 	m.put(1, 1, few[:4]...)
 	m.put(1, 1, letter("one too many"))
 	m.put(2, 1, letter("again"))
-	assert.Equal(t, queuedMessages+1, m.len())
+	assert.Equal(t, ofMember.messages+1, m.len())
+}
+
+// TestAllClientsTogetherHaveRoom, however many somebody is; each of them has its own part of it.
+func TestAllClientsTogetherHaveRoom(t *testing.T) {
+	m := newMailbox()
+	for client := firstClient + 1; m.byAll.messages < ofClients.messages; client++ {
+		for range ofClient.messages + 1 {
+			m.put(client, 1, letter("x"))
+		}
+		assert.Equal(t, ofClient.messages, m.boxes[client].messages)
+	}
+	late := firstClient + 1000
+	m.put(late, 1, letter("late"))
+	assert.Equal(t, ofClients.messages, m.len())
+	m.put(1, 1, letter("a member's"))
+	assert.Equal(t, []string{"1: a member's", "client 1: x"}, taken(m, 2))
+	m.put(late, ofClients.bytes-ofClients.messages+2, letter("too large"))
+	assert.Equal(t, ofClients.messages-1, m.len())
+	m.put(late, 1, letter("late"))
+	assert.Equal(t, ofClients.messages, m.len())
+	for range ofClients.messages {
+		m.take()
+	}
+	assert.Equal(t, room{}, m.byAll)
+	m.put(late, ofClients.bytes+1, letter("large, and alone"))
+	assert.Equal(t, 1, m.len())
 }
 
 // TestAMailboxIsFilledForAsLongAsAnythingWaits, so that who takes a part comes again.

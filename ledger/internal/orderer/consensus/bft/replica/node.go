@@ -60,7 +60,6 @@ type Node struct {
 	intake     *consensus.Intake
 	mail       *mailbox
 	outbox     *outbox
-	backlog    *backlog
 	inputs     chan news // of the applier
 	disk       *queue[bft.Effects]
 	work       *queue[work]
@@ -69,14 +68,15 @@ type Node struct {
 	logged     atomic.Int64 // bytes of the log of votes
 	compactAt  atomic.Int64 // bytes of it at which it is begun anew
 	compacting atomic.Bool  // that is under way
+	leaving    atomic.Bool  // it was removed
 
 	// Of the goroutine that steps:
 	core     bft.Core
 	began    time.Time
 	deadline *deadline
 	leader   uint64
-	wasIn    bool      // it has been a member
-	removed  time.Time // since when it is none any more
+	wasIn    bool     // it has been a member
+	left     bft.Time // when it was removed; 0: it was not
 }
 
 // news is for the goroutine that steps.
@@ -110,7 +110,7 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 	}
 	n := &Node{
 		settings: s, host: host, protocol: protocol, log: l, records: records,
-		intake: consensus.NewIntake(), mail: newMailbox(), outbox: newOutbox(host), backlog: newBacklog(), inputs: make(chan news, queuedInputs),
+		intake: consensus.NewIntake(), mail: newMailbox(), outbox: newOutbox(host), inputs: make(chan news, queuedInputs),
 		disk: newQueue[bft.Effects](), work: newQueue[work](),
 	}
 	if n.deadline, err = newDeadline(); err != nil {
@@ -146,7 +146,12 @@ func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), n.mai
 func (n *Node) Busy() float64 { return n.saturation.Seconds() }
 
 // Submit implements consensus.Consenter: whoever leads, this orderer brings the transaction to it.
-func (n *Node) Submit(p consensus.Proposal) error { return n.intake.Put(p) }
+func (n *Node) Submit(p consensus.Proposal) error {
+	if n.leaving.Load() {
+		return consensus.ErrNotLeader
+	}
+	return n.intake.Put(p)
+}
 
 // Unreachable implements consensus.Consenter. The protocol finds out by itself.
 func (n *Node) Unreachable(uint64) {}
@@ -253,21 +258,13 @@ func (n *Node) step(ctx context.Context) error {
 			return err
 		}
 		n.saturation.Wait()
-		mail, proposals := n.mail.filled, n.intake.C()
-		if n.backlog.full() {
-			mail, proposals = nil, nil
-		}
-		if !n.removed.IsZero() {
-			proposals = nil // whoever follows hands them on
-		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-n.backlog.drained:
-		case <-mail:
+		case <-n.mail.filled:
 			n.saturation.Work()
 			n.read()
-		case p := <-proposals:
+		case p := <-n.intake.C():
 			n.saturation.Work()
 			n.submit(p)
 		case heard := <-n.inputs:
@@ -291,9 +288,7 @@ func (n *Node) read() {
 		if !waits {
 			return
 		}
-		if n.take(m); n.backlog.full() {
-			return
-		}
+		n.take(m)
 	}
 }
 
@@ -330,11 +325,12 @@ func refusal(reason error) error {
 // take steps the core, and has done what follows.
 func (n *Node) take(in bft.Input) bft.Effects {
 	e := n.core.Step(time.Since(n.began)+1, in)
+	if n.left != 0 {
+		e.Fetch = nil // the orderer follows blocks, up to the one that makes it a member again
+	}
+	n.oracle.epoch.Store(n.core.View().Group.Epoch)
 	for _, o := range e.Apply {
-		if o.Entry != nil {
-			n.backlog.add(o.Entry.Size())
-			n.oracle.applied(o.Entry)
-		}
+		n.oracle.applied(o.Entry)
 	}
 	for _, r := range e.Refused {
 		if errors.Is(r.Reason, bft.ErrOutdated) {
@@ -377,7 +373,6 @@ func (n *Node) endsOthers(records []bft.Record) bool {
 func (n *Node) publish() error {
 	v := n.core.View()
 	before := n.view.Swap(&v)
-	n.oracle.epoch.Store(v.Group.Epoch)
 	n.clients.regroup(v.Group)
 	if leader := n.Leader(); leader != n.leader {
 		if v.View != before.View || v.Group.Epoch != before.Group.Epoch {
@@ -391,22 +386,8 @@ func (n *Node) publish() error {
 	}
 	in := v.Group.Index(n.settings.ID) >= 0
 	if n.wasIn && !in {
-		return n.takeLeave(time.Now())
+		return n.takeLeave(&v, time.Since(n.began)+1)
 	}
 	n.wasIn = n.wasIn || in
 	return nil
-}
-
-// takeLeave ends the part of a replica that has been removed, once those who stay no longer ask it where they went on
-// without it: its vote may be the one that they need to do that. One of them may ask without end.
-func (n *Node) takeLeave(now time.Time) error {
-	if n.removed.IsZero() {
-		n.removed = now
-	}
-	if n.hearing.since(now.Add(-quiet)) || now.Sub(n.removed) < quiet {
-		if now.Sub(n.removed) < patience(&n.settings.Bundle().Orderer) {
-			return nil
-		}
-	}
-	return consensus.ErrRemoved
 }

@@ -151,6 +151,9 @@ func (o *oracle) Known(tx bft.Digest) bool {
 // applied notes what is ordered. A cut is not: a liar may have had it ordered before its block was open, and then it has to
 // be ordered again.
 func (o *oracle) applied(e *bft.Entry) {
+	if e == nil {
+		return
+	}
 	for i, id := range e.IDs() {
 		if !o.Mark(e.Txs[i]) {
 			o.known.put(id, struct{}{})

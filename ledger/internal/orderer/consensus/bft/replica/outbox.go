@@ -37,6 +37,9 @@ func (o *outbox) to(id bft.ID) *atomic.Int64 {
 
 // send brings a member a payload, unless too much is on its way to it. One that is larger goes alone.
 func (o *outbox) send(id bft.ID, payload *wrapperspb.BytesValue) {
+	if !o.host.Knows(id) {
+		return // nobody would say what becomes of it
+	}
 	leaving, bytes := o.to(id), int64(len(payload.Value))
 	if now := leaving.Add(bytes); now > leavingBytes && now > bytes {
 		leaving.Add(-bytes)

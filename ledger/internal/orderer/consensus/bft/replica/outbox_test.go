@@ -17,6 +17,8 @@ type links struct {
 
 func (l *links) Send(to uint64, m consensus.Message) { l.leaving[to] = append(l.leaving[to], m) }
 
+func (l *links) Knows(id uint64) bool { return id < 9 }
+
 func (l *links) read(to uint64) {
 	l.leaving[to][0].Sent(true)
 	l.leaving[to] = l.leaving[to][1:]
@@ -39,6 +41,9 @@ func TestOneWhoDoesNotReadIsNotWaitedForInMemory(t *testing.T) {
 	o.send(1, payloadOf(leavingBytes-2))
 	o.send(1, payloadOf(2))
 	assert.Len(t, host.leaving[1], 2)
+
+	o.send(9, payloadOf(1))
+	assert.Empty(t, host.leaving[9], "there is no way to it")
 
 	o.regroup()
 	o.send(2, payloadOf(leavingBytes))

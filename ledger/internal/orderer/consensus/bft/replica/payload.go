@@ -17,7 +17,7 @@ const (
 	payloadSeal = 2
 )
 
-// Step implements consensus.Consenter. When too many messages wait one is lost: they are sent again.
+// Step implements consensus.Consenter. Where too much of the sender's waits, all of it is lost: it is sent again.
 func (n *Node) Step(from uint64, payload []byte) error {
 	var wrapped wrapperspb.BytesValue
 	if err := proto.Unmarshal(payload, &wrapped); err != nil {

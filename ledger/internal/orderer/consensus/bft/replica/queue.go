@@ -2,7 +2,7 @@ package replica
 
 import "sync"
 
-// queue hands things from one goroutine to another, which takes all that wait. What bounds it is the protocol's window.
+// queue hands things from one goroutine to another, which takes all that wait. What bounds it is the protocol: its window, and what it gives who asks.
 type queue[T any] struct {
 	mu     sync.Mutex
 	filled *sync.Cond

@@ -25,6 +25,8 @@ type refusals struct {
 
 func (r *refusals) Refuse(tx [32]byte, _ error) { r.txs = append(r.txs, tx) }
 
+func (refusing) View() bft.View { return bft.View{} }
+
 // TestARefusalAnswersItsOwnClients: a step also refuses what waits from before and no longer holds.
 func TestARefusalAnswersItsOwnClients(t *testing.T) {
 	tx, other := []byte("tx"), bft.TxDigest([]byte("other"))

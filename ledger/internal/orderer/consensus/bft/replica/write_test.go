@@ -20,6 +20,8 @@ type heard struct {
 	to []uint64
 }
 
+func (h *heard) Knows(uint64) bool { return true }
+
 func (h *heard) Send(to uint64, _ consensus.Message) { h.to = append(h.to, to) }
 
 // slowDisk syncs once it is let, from the moment on when it is slow.

@@ -19,6 +19,7 @@ type Replica struct {
 	disk     []bft.Record
 	held     []bft.Effects
 	holds    bool
+	works    bool
 	entries  []*bft.Entry
 	state    []bft.Digest
 	ahead    []*bft.Entry
@@ -56,20 +57,28 @@ func (p *Replica) step(in bft.Input) {
 	for _, out := range e.AtOnce {
 		p.s.Post(p.ID, out)
 	}
-	if p.holds {
-		p.held = append(p.held, e)
-		return
-	}
-	p.release(e)
+	p.held = append(p.held, e)
+	p.work()
 }
 
 // flush has the disk keep what it was at.
 func (p *Replica) flush() {
-	held := p.held
-	p.holds, p.held = false, nil
-	for _, e := range held {
+	p.holds = false
+	p.work()
+}
+
+// work does what follows from steps, one after the other. It may make steps itself.
+func (p *Replica) work() {
+	if p.works {
+		return
+	}
+	p.works = true
+	for len(p.held) > 0 && !p.holds {
+		e := p.held[0]
+		p.held = p.held[1:]
 		p.release(e)
 	}
+	p.works = false
 }
 
 func (p *Replica) release(e bft.Effects) {

@@ -109,6 +109,7 @@ type Core struct {
 	ration     bft.Ration // of entries that others ask for
 	asked      uint64     // counts requests for entries, so that each goes to another replica
 	suspicions uint64
+	askedAt    bft.Time     // when one of an epoch before told its status
 	first      []bft.Record // that the first step persists
 	resync     bool         // the state at applied is to be asked for again
 }
@@ -186,7 +187,7 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 func (c *Core) View() bft.View {
 	return bft.View{
 		Group: c.group, View: c.view, Leader: c.group.Leader(c.view), Active: c.active, Applied: c.applied,
-		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots) + len(c.early) + len(c.rounds), Pending: c.pending.Len(), Suspicions: c.suspicions,
+		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots) + len(c.early) + len(c.rounds), Pending: c.pending.Len(), Suspicions: c.suspicions, Asked: c.askedAt,
 	}
 }
 

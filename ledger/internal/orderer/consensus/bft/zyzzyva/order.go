@@ -88,7 +88,7 @@ func (c *Core) propose() {
 
 // onOrder takes an order from whoever has it: it is the leader's by its signature.
 func (c *Core) onOrder(from bft.ID, m *Order) {
-	if m.Epoch != c.group.Epoch || m.View != c.view || !c.member() || m.Seq > c.highest() || c.closed {
+	if m.Epoch != c.group.Epoch || m.View != c.view || !c.member() || m.Seq > min(c.highest(), c.here+2*c.cfg.Window) || c.closed {
 		return
 	}
 	leader := c.group.Leader(c.view)

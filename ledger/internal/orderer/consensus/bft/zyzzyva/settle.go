@@ -267,7 +267,7 @@ func (c *Core) digests(last uint64) (digests []bft.Digest) {
 
 // applyFinal hands final entries to the state machine, each after the one before.
 func (c *Core) applyFinal() {
-	for c.fetching == 0 && !c.closed && c.applied < c.final {
+	for c.fetching == 0 && !c.closed && c.applied < c.final && !c.outruns() {
 		seq := c.applied + 1
 		s := c.slots[seq]
 		if s == nil || s.entry == nil {
@@ -292,6 +292,10 @@ func (c *Core) applyFinal() {
 		c.enterNext()
 	}
 }
+
+// outruns reports whether the ledger has a window's entries still to write: a disk that is slower than the others' would have
+// them queue up without end. The replica fetches later what the others have ordered meanwhile.
+func (c *Core) outruns() bool { return c.applied >= c.here+c.cfg.Window }
 
 // boundary reports whether a checkpoint is due after the entry.
 func (c *Core) boundary(seq uint64) bool { return (seq-c.start.Seq)%c.cfg.Interval == 0 }

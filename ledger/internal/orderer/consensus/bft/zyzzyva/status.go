@@ -14,8 +14,8 @@ const (
 	resent = 16
 	// strangers is how many replicas outside of the group are answered.
 	strangers = 64
-	// rationed is how many bytes of entries another replica is given when it asks, from one status to the next: one that has
-	// missed a window of usual entries gets all of it.
+	// rationed is how many bytes of entries another replica is given, from one status to the next: one that has missed a
+	// window of usual entries gets all of it.
 	rationed = 16 << 20
 )
 
@@ -85,6 +85,9 @@ func (c *Core) onStatus(from bft.ID, m *Status) {
 		return
 	}
 	c.replied[from] = c.now
+	if m.Epoch < c.group.Epoch {
+		c.askedAt = c.now
+	}
 	if m.Epoch > c.group.Epoch || m.Epoch == c.group.Epoch && (m.View > c.view || m.Last > c.last || m.Stable > c.stable.Seq) {
 		c.statusAt = min(c.statusAt, c.now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
 	}
@@ -152,7 +155,7 @@ func (c *Core) resend(to bft.ID, m *Status) {
 		first = max(m.Applied, c.base) // the leader has told the other one something else
 	}
 	for seq := first + 1; seq <= min(c.last, first+resent); seq++ {
-		if s := c.slots[seq]; s != nil && s.order != nil {
+		if s := c.slots[seq]; s != nil && s.order != nil && c.ration.Take(to, c.now, s.entry.Size()) {
 			c.send(to, &Order{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: s.history, Entry: s.entry, Signature: s.order})
 		}
 	}

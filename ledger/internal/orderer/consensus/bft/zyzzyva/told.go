@@ -40,7 +40,8 @@ func (c *Core) hear(from bft.ID, m *Status) {
 	if c.active {
 		return // it has promised to execute no other history in this view
 	}
-	if top := (told{m.Applied, m.Final}); c.walk == nil || c.walk.top != top {
+	// What was final stays so: a walk goes on, though more has become final since.
+	if top := (told{m.Applied, m.Final}); c.walk == nil || c.walk.top.seq <= c.final {
 		c.walk = &walk{top: top, seq: top.seq, history: top.history, entries: map[uint64]*bft.Entry{}}
 	}
 	c.goBack(from)
