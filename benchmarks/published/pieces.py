@@ -224,7 +224,7 @@ PIECES = (
         "How the ledger's cost grows",
         ("bench_growth_ledger.py", "--output", "{out}"),
         (*LEDGER, "qioi/lab", "qioi/processes", "benchmarks/bench_growth_ledger.py"),
-        9,
+        21,
         growth.growth(growth.LEDGER),
         runs=3,
     ),

@@ -26,7 +26,7 @@ def one(value: float, form: Form) -> str:
         case Form.SECONDS:
             return f"{value:.2f} s"
         case Form.NUMBER:
-            return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+            return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
 def spread(values: Sequence[float | None], form: Form) -> str:

@@ -1,6 +1,6 @@
 """A client for the few calls that the daemon makes to an API server: HTTPS with the service account's token.
 
-The daemon needs five verbs on three resources. The official client library would cost some 50 MB of memory in every
+The daemon needs four verbs on four resources. The official client library would cost some 50 MB of memory in every
 node's daemon, more than all the rest of it. Every request is counted for the metrics.
 """
 

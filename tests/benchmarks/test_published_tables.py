@@ -35,6 +35,7 @@ SPEED = Calibration(49.0, 22.0, 300.0, 2.0, 360.0)
         (0.394, Form.SECONDS, "0.39 s"),
         (1.2512, Form.NUMBER, "1.25"),
         (3456.7, Form.NUMBER, "3,457"),
+        (999.6, Form.NUMBER, "1,000"),
         (0.0, Form.PERCENT, "0 %"),
     ],
 )
