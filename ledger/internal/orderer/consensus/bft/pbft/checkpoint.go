@@ -187,6 +187,7 @@ func (c *Core) fetched(in bft.Fetched) {
 		return
 	}
 	c.fetching, c.applied, c.closed = 0, seq, false
+	clear(c.ahead)
 	c.last = max(c.last, seq)
 	c.suspect.Progress()
 	c.pending.Drop(c.oracle.Known)

@@ -66,8 +66,10 @@ type Core struct {
 
 	slots    map[uint64]*slot
 	applied  uint64
-	here     uint64 // the state is durable up to there
-	closed   bool   // the entry at applied is a configuration, whose checkpoint is not stable yet
+	here     uint64              // the state is durable up to there
+	foreseen uint64              // up to there nobody waits for what is decided, where the ledger has not followed
+	ahead    map[bft.Digest]bool // the transactions of these
+	closed   bool                // the entry at applied is a configuration, whose checkpoint is not stable yet
 	last     uint64
 	stable   bft.Certificate
 	settled  uint64   // slots up to it are forgotten
@@ -101,7 +103,7 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 	c := &Core{
 		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
 		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
-		slots:   map[uint64]*slot{}, replied: map[bft.ID]bft.Time{}, ration: bft.Ration{Every: cfg.Resend, Bytes: rationed},
+		slots:   map[uint64]*slot{}, ahead: map[bft.Digest]bool{}, replied: map[bft.ID]bft.Time{}, ration: bft.Ration{Every: cfg.Resend, Bytes: rationed},
 		applied: state.Applied, here: state.Applied, closed: state.Closed, last: state.Applied,
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
@@ -121,6 +123,7 @@ func (c *Core) resetEpoch() {
 	n := len(c.group.Members)
 	c.votes, c.changes = vouch.New[bft.Checkpoint](c.group), make([]*ViewChange, n)
 	c.newView = nil
+	clear(c.ahead)
 	c.suspect = suspect.Timer{First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling}
 	c.pacer.Forget()
 }

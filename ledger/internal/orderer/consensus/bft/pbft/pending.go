@@ -12,7 +12,7 @@ func (c *Core) submit(tx []byte) {
 	switch {
 	case !ok: // the orderer has let it in
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOutdated})
-	case c.pending.Has(digest) || c.oracle.Known(digest):
+	case c.pending.Has(digest) || c.isDecided(digest):
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
 	case !c.leads():
@@ -28,7 +28,7 @@ func (c *Core) onRequest(from bft.ID, m *bft.Request) {
 	}
 	for _, tx := range m.Txs {
 		digest := bft.TxDigest(tx)
-		if c.pending.Has(digest) || c.oracle.Known(digest) {
+		if c.pending.Has(digest) || c.isDecided(digest) {
 			continue
 		}
 		if config, ok := c.oracle.Check(tx); ok {

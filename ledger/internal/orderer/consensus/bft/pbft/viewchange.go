@@ -27,7 +27,7 @@ func (c *Core) watchLeader() {
 	c.suspect.At = 0
 	oldest := c.pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
 	switch {
-	case !c.member() || c.fetching != 0 || c.outruns():
+	case !c.member() || c.fetching != 0:
 		c.suspect.Rest()
 	case !c.active:
 		c.suspect.Rest()
@@ -48,10 +48,10 @@ func (c *Core) watchLeader() {
 	}
 }
 
-// underWay is the entry that is to be applied next, where it is accepted; 0: it is not.
+// underWay is the entry that is to be decided or applied next, where it is accepted; 0: it is not.
 func (c *Core) underWay() uint64 {
-	if c.last > c.applied {
-		return c.applied + 1
+	if done := max(c.applied, c.foreseen); c.last > done {
+		return done + 1
 	}
 	return 0
 }

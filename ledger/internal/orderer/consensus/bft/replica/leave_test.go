@@ -97,5 +97,5 @@ func TestOneThatIsRemovedAnswersAndDoesNothingElse(t *testing.T) {
 	for _, e := range n.disk.take() {
 		fetches = append(fetches, e.Fetch != nil)
 	}
-	assert.Equal(t, []bool{true, true, false, false}, fetches)
+	assert.Equal(t, []bool{true, false, false, false}, fetches)
 }

@@ -325,10 +325,11 @@ func refusal(reason error) error {
 // take steps the core, and has done what follows.
 func (n *Node) take(in bft.Input) bft.Effects {
 	e := n.core.Step(time.Since(n.began)+1, in)
-	if n.left != 0 {
-		e.Fetch = nil // the orderer follows blocks, up to the one that makes it a member again
+	g := n.core.View().Group
+	n.oracle.epoch.Store(g.Epoch)
+	if n.wasIn && g.Index(n.settings.ID) < 0 {
+		e.Fetch = nil // who was removed follows blocks, up to the one that makes it a member again
 	}
-	n.oracle.epoch.Store(n.core.View().Group.Epoch)
 	for _, o := range e.Apply {
 		n.oracle.applied(o.Entry)
 	}

@@ -10,14 +10,17 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
-// trusting believes everything.
-type trusting struct{}
+// Trusting is an oracle that believes everything.
+type Trusting struct{}
 
-func (trusting) Sign(data []byte) []byte            { return Sign(1, data) }
-func (trusting) Verify(bft.ID, []byte, []byte) bool { return true }
-func (trusting) Check([]byte) (config, ok bool)     { return false, true }
-func (trusting) Mark([]byte) bool                   { return false }
-func (trusting) Known(bft.Digest) bool              { return false }
+// Sign signs as replica 1.
+func (Trusting) Sign(data []byte) []byte { return Sign(1, data) }
+
+// Verify implements bft.Oracle; so do those below.
+func (Trusting) Verify(bft.ID, []byte, []byte) bool { return true }
+func (Trusting) Check([]byte) (config, ok bool)     { return false, true }
+func (Trusting) Mark([]byte) bool                   { return false }
+func (Trusting) Known(bft.Digest) bool              { return false }
 
 // Rationed is a replica from which others want entries.
 type Rationed struct {
@@ -34,7 +37,7 @@ type Rationed struct {
 // Test checks that entries are rationed, whether they are asked for by name or by a status: a liar would have a replica fill
 // its memory with answers.
 func (r Rationed) Test(t *testing.T) {
-	core := r.New(trusting{})
+	core := r.New(Trusting{})
 	tx := make([]byte, 10<<20)
 	for i := range 4 {
 		tx = append([]byte{byte(i)}, tx...)

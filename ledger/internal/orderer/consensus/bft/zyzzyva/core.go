@@ -84,6 +84,7 @@ type Core struct {
 
 	applied  uint64
 	here     uint64 // the state is durable up to there
+	foreseen uint64 // up to there nobody waits for what is decided, where the ledger has not followed
 	closed   bool   // the entry at applied is a configuration, whose checkpoint is not stable yet
 	stable   Stable
 	settled  uint64   // slots up to it are forgotten

@@ -88,7 +88,7 @@ func (c *Core) propose() {
 
 // onOrder takes an order from whoever has it: it is the leader's by its signature.
 func (c *Core) onOrder(from bft.ID, m *Order) {
-	if m.Epoch != c.group.Epoch || m.View != c.view || !c.member() || m.Seq > min(c.highest(), c.here+2*c.cfg.Window) || c.closed {
+	if m.Epoch != c.group.Epoch || m.View != c.view || !c.member() || m.Seq > c.highest() || c.closed {
 		return
 	}
 	leader := c.group.Leader(c.view)
@@ -264,7 +264,7 @@ func (c *Core) submit(tx []byte) {
 	case c.answered(tx, digest): // a configuration since may not allow it
 	case !ok: // the orderer has let it in
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOutdated})
-	case c.pending.Has(digest):
+	case c.pending.Has(digest) || c.isFinal(digest):
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
 	default:
@@ -304,7 +304,7 @@ func (c *Core) onRequest(from bft.ID, m *bft.Request) {
 	}
 	for _, tx := range m.Txs {
 		digest := bft.TxDigest(tx)
-		if c.pending.Has(digest) || c.oracle.Known(digest) {
+		if c.pending.Has(digest) || c.isFinal(digest) {
 			continue
 		}
 		if config, ok := c.oracle.Check(tx); ok && c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: from, Since: c.now}) {

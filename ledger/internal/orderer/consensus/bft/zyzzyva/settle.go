@@ -267,7 +267,11 @@ func (c *Core) digests(last uint64) (digests []bft.Digest) {
 
 // applyFinal hands final entries to the state machine, each after the one before.
 func (c *Core) applyFinal() {
-	for c.fetching == 0 && !c.closed && c.applied < c.final && !c.outruns() {
+	for c.fetching == 0 && !c.closed && c.applied < c.final {
+		if c.outruns() {
+			c.foresee()
+			return
+		}
 		seq := c.applied + 1
 		s := c.slots[seq]
 		if s == nil || s.entry == nil {
@@ -296,6 +300,23 @@ func (c *Core) applyFinal() {
 // outruns reports whether the ledger has a window's entries still to write: a disk that is slower than the others' would have
 // them queue up without end. The replica fetches later what the others have ordered meanwhile.
 func (c *Core) outruns() bool { return c.applied >= c.here+c.cfg.Window }
+
+// foresee has nobody wait for what is final and is applied once the ledger has followed: the leader has done its part.
+func (c *Core) foresee() {
+	for c.foreseen = max(c.foreseen, c.applied); c.foreseen < c.final; c.foreseen++ {
+		s := c.slots[c.foreseen+1]
+		if s == nil || s.entry == nil {
+			return
+		}
+		c.pending.Ordered(s.entry)
+	}
+}
+
+// isFinal reports whether a transaction is final.
+func (c *Core) isFinal(tx bft.Digest) bool {
+	at := c.places[tx]
+	return at != 0 && at <= c.foreseen || c.oracle.Known(tx)
+}
 
 // boundary reports whether a checkpoint is due after the entry.
 func (c *Core) boundary(seq uint64) bool { return (seq-c.start.Seq)%c.cfg.Interval == 0 }
