@@ -24,6 +24,7 @@ LAB = ("qioi/lab", "interference", "qioi/processes", "benchmarks/lab_bench.py")
 #: What has an ended benchmark clean up.
 ENDING = ("qioi/lab/signals.py",)
 LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_figures"))
+FABRIC = (*LAWS, "benchmarks/bench_fabric.py")
 
 
 class Piece(NamedTuple):
@@ -76,12 +77,12 @@ PIECES = (
         "headline-fabric",
         "Real Hyperledger Fabric beside 16 sysbench, at a load of 70 % of the CPUs",
         (
-            "bench_laws.py",
+            "bench_fabric.py",
             *("--fabric", "{fabric}", "--load", "fixed", "--sysbench", "16", "--duration", "30", "--repeats", "3"),
             *AGAINST,
             *("--output", "{out}"),
         ),
-        (*DAEMON, *LAB, "ledger/internal/contracts", *LAWS),
+        (*DAEMON, *LAB, "ledger/internal/contracts", *FABRIC),
         17,
         readers.laws,
     ),
@@ -96,8 +97,8 @@ PIECES = (
     Piece(
         "onset-fabric",
         "The same on real Hyperledger Fabric, at a load of 70 % of the CPUs",
-        ("bench_laws.py", "--fabric", "{fabric}", "--load", "fixed", *ONSET, *AGAINST, "--output", "{out}"),
-        (*DAEMON, *LAB, "ledger/internal/contracts", *LAWS),
+        ("bench_fabric.py", "--fabric", "{fabric}", "--load", "fixed", *ONSET, *AGAINST, "--output", "{out}"),
+        (*DAEMON, *LAB, "ledger/internal/contracts", *FABRIC),
         17,
         readers.laws,
     ),
@@ -192,13 +193,13 @@ PIECES = (
     ),
     Piece(
         "headline-like-fabric",
-        "The same with a ledger that saves no wake-ups",
+        "The same with a ledger that saves no wake-ups, in blocks of 10",
         (
-            "bench_laws.py",
-            *("--like-fabric", "--load", "fixed", "--busy", "60", "--sysbench", "16", "--duration", "18"),
+            "bench_fabric.py",
+            *("--load", "fixed", "--busy", "60", "--sysbench", "16", "--duration", "18"),
             *("--repeats", "3", *AGAINST, "--output", "{out}"),
         ),
-        (*DAEMON, *LEDGER, *LAB, *LAWS),
+        (*DAEMON, *LEDGER, *LAB, *FABRIC),
         11,
         readers.laws,
     ),
