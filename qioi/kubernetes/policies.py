@@ -120,13 +120,18 @@ def precedence(one: Object) -> tuple[int, str, str, str]:
     """Sort policies: priority first, then age, then name."""
     metadata = one["metadata"]
     spec = one.get("spec")
-    priority = spec.get("priority") if isinstance(spec, dict) else None
     return (
-        -priority if isinstance(priority, int) else 0,
+        -rank(spec) if isinstance(spec, dict) else 0,
         str(metadata.get("creationTimestamp")),
         str(metadata.get("namespace")),
         str(metadata["name"]),
     )
+
+
+def rank(spec: Mapping[str, Any]) -> int:
+    """Give a policy's priority; 0 for what is none, because an installed schema may be older."""
+    priority = spec.get("priority")
+    return priority if isinstance(priority, int) else 0
 
 
 def refuse(one: Object, reason: str, message: str) -> Judged:
@@ -163,6 +168,7 @@ def read_policy(one: Object) -> Judged:
         ceiling=bounds.get("ceiling"),
         auto=threshold is None,
         dry_run=dry_run,
+        priority=rank(spec),
         beyond=spec.get("beyond", BEYOND[0]),
     )
     return Judged(

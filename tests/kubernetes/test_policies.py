@@ -93,6 +93,13 @@ def test_one_channel_has_one_policy() -> None:
     )
 
 
+@pytest.mark.parametrize(("spec", "priority"), [({}, 0), ({"priority": 7}, 7), ({"priority": "high"}, 0)])
+def test_what_is_more_important_keeps_its_boost_longer(spec: dict[str, Any], priority: int) -> None:
+    (one,) = judge([policy_object(**spec)])
+    assert one.policy is not None
+    assert one.policy.priority == priority
+
+
 def test_tenants_may_call_their_channels_alike() -> None:
     assert all(one.accepted for one in judge([policy_object(), policy_object(namespace="other")]))
 
