@@ -80,14 +80,15 @@ type Core struct {
 	votes   *vouch.Votes[bft.Checkpoint]
 	own     []bft.Checkpoint // that this replica has vouched for, above stable, ascending
 	changes []*ViewChange    // by member: the latest
+	askAt   []bft.Time       // when it may be asked for what its change names and is not here
 	newView *NewView         // of the view that is active, where we have it
 	suspect suspect.Timer
 
 	statusAt    bft.Time
-	appliedThen uint64 // applied when the status was due last
-	replied     map[bft.ID]bft.Time
-	ration      bft.Ration // of entries that others ask for
-	asked       uint64     // counts requests for entries, so that each goes to another replica
+	appliedThen uint64      // applied when the status was due last
+	replies     bft.Replies // to statuses
+	ration      bft.Ration  // of entries that others ask for
+	asked       uint64      // counts requests for entries, so that each goes to another replica
 	suspicions  uint64
 	askedAt     bft.Time     // when one of an epoch before told its status
 	first       []bft.Record // that the first step persists
@@ -103,7 +104,7 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 	c := &Core{
 		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
 		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
-		slots:   map[uint64]*slot{}, ahead: map[bft.Digest]bool{}, replied: map[bft.ID]bft.Time{}, ration: bft.Ration{Every: cfg.Resend, Bytes: rationed},
+		slots:   map[uint64]*slot{}, ahead: map[bft.Digest]bool{}, ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed},
 		applied: state.Applied, here: state.Applied, closed: state.Closed, last: state.Applied,
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
@@ -121,7 +122,7 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 // resetEpoch forgets what belongs to an epoch's members.
 func (c *Core) resetEpoch() {
 	n := len(c.group.Members)
-	c.votes, c.changes = vouch.New[bft.Checkpoint](c.group), make([]*ViewChange, n)
+	c.votes, c.changes, c.askAt = vouch.New[bft.Checkpoint](c.group), make([]*ViewChange, n), make([]bft.Time, n)
 	c.newView = nil
 	clear(c.ahead)
 	c.suspect = suspect.Timer{First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling}

@@ -2,23 +2,11 @@ package pbft
 
 import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
-const (
-	// idleResends is how much less often an idle replica tells its status.
-	idleResends = 8
-	// resent is for how many entries one answer to a status brings votes.
-	resent = 16
-	// strangers is how many replicas outside of the group are answered.
-	strangers = 64
-	// rationed is how many bytes of entries another replica is given, from one status to the next: one that has missed a
-	// window of usual entries gets all of it.
-	rationed = 16 << 20
-)
-
 // sendStatus tells where this replica stands, and asks again for what it misses.
 func (c *Core) sendStatus() {
 	c.statusAt = c.now + c.cfg.Resend
 	if !c.busy() {
-		c.statusAt += (idleResends - 1) * c.cfg.Resend
+		c.statusAt += (bft.IdleResends - 1) * c.cfg.Resend
 	}
 	m := &Status{Epoch: c.group.Epoch, View: c.view, Active: c.active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
 	for i := range uint64(64) {
@@ -119,10 +107,9 @@ func (c *Core) named(seq uint64, digest bft.Digest) bool {
 
 // onStatus sends what the other one misses.
 func (c *Core) onStatus(from bft.ID, m *Status) {
-	if last, has := c.replied[from]; has && c.now < last+c.cfg.Resend/2 || !has && len(c.replied) >= strangers && c.group.Index(from) < 0 {
+	if !c.replies.Due(from, c.group, c.now, c.cfg.Resend) {
 		return
 	}
-	c.replied[from] = c.now
 	if m.Epoch < c.group.Epoch {
 		c.askedAt = c.now
 	}
@@ -169,7 +156,7 @@ func (c *Core) proof(epoch uint64) *Proof {
 func (c *Core) resend(to bft.ID, m *Status) {
 	at := c.group.Index(c.cfg.ID)
 	together := c.active && m.Active && m.View == c.view
-	for i := range uint64(resent) {
+	for i := range uint64(bft.Resent) {
 		seq := m.Applied + 1 + i
 		s := c.slots[seq]
 		if s == nil {

@@ -118,7 +118,7 @@ func (c *Core) onViewChange(m *ViewChange) {
 	if !c.provenChange(m) {
 		return
 	}
-	c.changes[at] = m
+	c.changes[at], c.askAt[at] = m, 0
 	c.adopt(m.Stable)
 	if m.Epoch != c.group.Epoch {
 		return
@@ -154,12 +154,12 @@ func (c *Core) countChanges() {
 	}
 	left := 0
 	var usable []*ViewChange
-	for _, m := range c.changes {
+	for at, m := range c.changes {
 		if m == nil || m.View < c.view {
 			continue
 		}
 		left++
-		if m.View == c.view && c.hasBodies(m) {
+		if m.View == c.view && c.hasBodies(at) {
 			usable = append(usable, m)
 		}
 	}
@@ -176,21 +176,26 @@ func (c *Core) countChanges() {
 	c.install(m)
 }
 
-// hasBodies reports whether the entries that a view change names are here; otherwise it asks for them. A new
-// leader counts only such view changes, so that each entry it proposes can be had from it.
-func (c *Core) hasBodies(m *ViewChange) bool {
+// hasBodies reports whether the entries that a member's view change names are here; otherwise it asks for them, again only
+// after a while: each that comes has the changes counted anew, and would have all others asked for. A new leader counts
+// only such view changes, so that each entry it proposes can be had from it.
+func (c *Core) hasBodies(at int) bool {
 	if c.group.Leader(c.view) != c.cfg.ID {
 		return true
 	}
-	all := true
+	m, all, asks := c.changes[at], true, c.now >= c.askAt[at]
 	for _, p := range m.Prepared {
 		s := c.slot(p.Seq)
 		if s == nil { // below this replica's own floor: what a new view says of it is settled
 			continue
 		}
-		if s.body(p.Digest) == nil {
-			all = false
+		if s.body(p.Digest) != nil {
+			continue
+		}
+		all = false
+		if asks {
 			c.send(m.Replica, &bft.Want{Epoch: c.group.Epoch, Seq: p.Seq, Digest: p.Digest})
+			c.askAt[at] = c.now + c.cfg.Resend/2 // before the next status, which counts too
 		}
 	}
 	return all

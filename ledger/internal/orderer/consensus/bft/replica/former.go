@@ -8,6 +8,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
 // former are the keys of the consenters of the configuration before the one in force, by id, and the epoch that the one in
@@ -21,7 +22,11 @@ func former(host consensus.Host) (keys map[uint64]*identity.Identity, epoch uint
 	if err != nil || inForce == 0 {
 		return nil, 0, err
 	}
-	began, _, err := placeOf(host, inForce, channelconfig.Membership{})
+	change, err := host.Block(inForce)
+	if err != nil {
+		return nil, 0, err
+	}
+	began, _, err := placeOf(change, channelconfig.Membership{})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -43,7 +48,7 @@ func former(host consensus.Host) (keys map[uint64]*identity.Identity, epoch uint
 	}
 	members := channelconfig.FirstMembership(bundle.Orderer.Consenters)
 	if inForce > 1 { // else it is the genesis block, which names no members
-		if _, members, err = placeOf(host, inForce-1, members); err != nil {
+		if _, members, err = placeOf(last, members); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -54,11 +59,7 @@ func former(host consensus.Host) (keys map[uint64]*identity.Identity, epoch uint
 }
 
 // placeOf is where a block ends in the log, and its consenters, who are those given where it names none.
-func placeOf(host consensus.Host, number uint64, members channelconfig.Membership) (chain.Applied, channelconfig.Membership, error) {
-	block, err := host.Block(number)
-	if err != nil {
-		return chain.Applied{}, members, err
-	}
+func placeOf(block *commonpb.Block, members channelconfig.Membership) (chain.Applied, channelconfig.Membership, error) {
 	_, consenter, err := protoutil.OrdererMetadata(block.Metadata)
 	if err != nil {
 		return chain.Applied{}, members, err

@@ -18,7 +18,8 @@ var (
 
 // mailbox keeps what members and clients have sent until the core takes it. Each member has room of its own, as have all
 // clients together, and one message of each is taken in turn, a member's and a client's in turn too: no member, however much
-// it sends, keeps out another (resource isolation; Clement et al., "Making Byzantine Fault Tolerant Systems Tolerate Byzantine Faults", NSDI 2009).
+// it sends, keeps out another (resource isolation; Clement et al., "Making Byzantine Fault Tolerant Systems Tolerate
+// Byzantine Faults", NSDI 2009).
 type mailbox struct {
 	filled chan struct{} // has a value while anything waits
 

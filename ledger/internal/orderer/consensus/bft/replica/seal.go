@@ -27,6 +27,8 @@ type seals struct {
 	open   *sealing
 	early  map[uint64]map[uint64]*commonpb.MetadataSignature // of blocks not closed here yet, by member
 	sealed uint64                                            // blocks below it are sealed
+	ration bft.Ration                                        // of blocks that are read to answer a member
+	began  time.Time
 }
 
 // sealing is a block that waits for signatures.
@@ -44,13 +46,18 @@ const (
 	askAgain = 500 * time.Millisecond
 	// earlyBlocks is how many blocks ahead of this replica a member's signatures are kept for.
 	earlyBlocks = 1024
+	// readBytes is how much of blocks is read for one member in askAgain: for one that closes them late, many small ones.
+	readBytes = 32 << 20
 	// maxEarly bounds what is kept of a signature before it can be checked: an identity is 16 KiB at most, and the messages
 	// that a liar fills are of megabytes.
 	maxEarly = 32 << 10
 )
 
 func newSeals(n *Node) *seals {
-	return &seals{n: n, early: map[uint64]map[uint64]*commonpb.MetadataSignature{}}
+	return &seals{
+		n: n, early: map[uint64]map[uint64]*commonpb.MetadataSignature{},
+		ration: bft.Ration{Every: askAgain, Bytes: readBytes}, began: time.Now(),
+	}
 }
 
 // learn takes over who signs from now on. Applying.
@@ -148,12 +155,16 @@ func (s *seals) end(o *sealing) (*commonpb.BlockMetadata, error) {
 	return protoutil.SignedBlock(o.lastConfig, o.consenter, signatures)
 }
 
-// receive takes signatures of another member.
+// receive takes signatures of another member, and answers one that lacks some.
 func (s *seals) receive(from uint64, raw []byte) {
 	number, signatures, err := readSeal(raw)
-	if err != nil {
-		return
+	if err == nil && s.take(from, number, signatures) {
+		s.answer(from, number)
 	}
+}
+
+// take counts or keeps a member's signatures of a block, and reports whether it is to be given all of them.
+func (s *seals) take(from, number uint64, signatures []*commonpb.MetadataSignature) (lacks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -162,25 +173,35 @@ func (s *seals) receive(from uint64, raw []byte) {
 			s.count(signature)
 		}
 	case number < s.sealed && len(signatures) == 1:
-		s.answer(from, number)
+		return s.ration.Take(from, time.Since(s.began), 0)
 	case number >= s.sealed && number < s.sealed+earlyBlocks && len(signatures) == 1 && proto.Size(signatures[0]) <= maxEarly:
 		if s.early[number] == nil {
 			s.early[number] = map[uint64]*commonpb.MetadataSignature{}
 		}
 		s.early[number][from] = proto.Clone(signatures[0]).(*commonpb.MetadataSignature) // not the whole message with it
 	}
+	return false
 }
 
-// answer sends all signatures of a block to a member that lacks some. An answer of several is never answered.
+// answer sends all signatures of a block to a member that lacks some. An answer of several is never answered. Nobody waits
+// for the lock meanwhile: the block may have to come from the disk.
 func (s *seals) answer(to, number uint64) {
 	block, err := s.n.host.Block(number)
 	if err != nil {
 		return // it is being written
 	}
+	s.charge(to, proto.Size(block))
 	signatures, err := protoutil.BlockSignatures(block.Metadata)
 	if err == nil && len(signatures) > 1 {
 		s.n.outbox.send(to, s.n.payload(payloadSeal, sealMessage(number, signatures...)))
 	}
+}
+
+// charge takes what was read for a member from its ration.
+func (s *seals) charge(to uint64, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ration.Take(to, time.Since(s.began), bytes)
 }
 
 func sealMessage(number uint64, signatures ...*commonpb.MetadataSignature) []byte {

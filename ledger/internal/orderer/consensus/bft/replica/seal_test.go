@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,4 +53,21 @@ func TestAnAnswerIsNotAnswered(t *testing.T) {
 	assert.Equal(t, []uint64{2}, host.to, "it lacks some")
 	s.receive(2, sealMessage(1, three...))
 	assert.Len(t, host.to, 1)
+}
+
+// TestAnswersAreRationed: each has a block read, which a liar may ask for without end.
+func TestAnswersAreRationed(t *testing.T) {
+	metadata, err := protoutil.SignedBlock(0, nil, []*commonpb.MetadataSignature{{Signature: []byte("a")}, {Signature: []byte("b")}})
+	require.NoError(t, err)
+	block := &commonpb.Block{Metadata: metadata, Data: &commonpb.BlockData{Data: [][]byte{make([]byte, readBytes/2)}}}
+	host := &heard{Host: &sealed{blocks: []*commonpb.Block{nil, block}}}
+	s := newSeals(&Node{host: host, outbox: newOutbox(host)})
+	s.ration.Every = time.Hour
+	s.skip(2)
+	question := sealMessage(1, &commonpb.MetadataSignature{Signature: []byte("a")})
+	for range 9 {
+		s.receive(2, question)
+	}
+	s.receive(3, question)
+	assert.Equal(t, []uint64{2, 2, 3}, host.to)
 }

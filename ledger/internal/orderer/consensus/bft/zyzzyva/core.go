@@ -106,9 +106,9 @@ type Core struct {
 	suspect  suspect.Timer
 
 	statusAt   bft.Time
-	replied    map[bft.ID]bft.Time
-	ration     bft.Ration // of entries that others ask for
-	asked      uint64     // counts requests for entries, so that each goes to another replica
+	replies    bft.Replies // to statuses
+	ration     bft.Ration  // of entries that others ask for
+	asked      uint64      // counts requests for entries, so that each goes to another replica
 	suspicions uint64
 	askedAt    bft.Time     // when one of an epoch before told its status
 	first      []bft.Record // that the first step persists
@@ -124,7 +124,7 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 	c := &Core{
 		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
 		slots: map[uint64]*slot{}, early: map[uint64]*Order{}, ran: map[uint64]bft.Digest{}, places: map[bft.Digest]uint64{},
-		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, replied: map[bft.ID]bft.Time{}, ration: bft.Ration{Every: cfg.Resend, Bytes: rationed},
+		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed},
 		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
 		applied: state.Applied, here: state.Applied, closed: state.Closed, final: state.Applied, executed: state.Applied,
 	}

@@ -7,23 +7,11 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
-const (
-	// idleResends is how much less often an idle replica tells its status.
-	idleResends = 8
-	// resent is how many entries one answer to a status brings.
-	resent = 16
-	// strangers is how many replicas outside of the group are answered.
-	strangers = 64
-	// rationed is how many bytes of entries another replica is given, from one status to the next: one that has missed a
-	// window of usual entries gets all of it.
-	rationed = 16 << 20
-)
-
 // sendStatus tells where this replica stands, and asks again for what it misses.
 func (c *Core) sendStatus() {
 	c.statusAt = c.now + c.cfg.Resend
 	if !c.busy() {
-		c.statusAt += (idleResends - 1) * c.cfg.Resend
+		c.statusAt += (bft.IdleResends - 1) * c.cfg.Resend
 	}
 	m := &Status{Epoch: c.group.Epoch, View: c.view, Active: c.active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
 	m.History = c.tip
@@ -81,10 +69,9 @@ func (c *Core) onHave(m *bft.Have) {
 
 // onStatus sends what the other one misses.
 func (c *Core) onStatus(from bft.ID, m *Status) {
-	if last, has := c.replied[from]; has && c.now < last+c.cfg.Resend/2 || !has && len(c.replied) >= strangers && c.group.Index(from) < 0 {
+	if !c.replies.Due(from, c.group, c.now, c.cfg.Resend) {
 		return
 	}
-	c.replied[from] = c.now
 	if m.Epoch < c.group.Epoch {
 		c.askedAt = c.now
 	}
@@ -154,7 +141,7 @@ func (c *Core) resend(to bft.ID, m *Status) {
 	if history, known := c.historyAt(m.Last); known && history != m.History {
 		first = max(m.Applied, c.base) // the leader has told the other one something else
 	}
-	for seq := first + 1; seq <= min(c.last, first+resent); seq++ {
+	for seq := first + 1; seq <= min(c.last, first+bft.Resent); seq++ {
 		if s := c.slots[seq]; s != nil && s.order != nil && c.ration.Take(to, c.now, s.entry.Size()) {
 			c.send(to, &Order{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: s.history, Entry: s.entry, Signature: s.order})
 		}

@@ -1,0 +1,31 @@
+package bft
+
+// How replicas help each other on.
+const (
+	// IdleResends is how much less often an idle replica tells its status.
+	IdleResends = 8
+	// Resent is for how many entries one answer to a status brings something.
+	Resent = 16
+	// Rationed is how many bytes of entries another replica is given, from one status to the next: one that has missed a
+	// window of usual entries gets all of it.
+	Rationed = 16 << 20
+	// strangers is how many replicas outside of the group are answered.
+	strangers = 64
+)
+
+// Replies is when others' statuses were answered. A zero Replies has answered none.
+type Replies struct{ at map[ID]Time }
+
+// Due reports whether a replica is to be answered now, and takes it for answered: each again after half of the time between
+// two statuses of one, and of those outside of the group only some.
+func (r *Replies) Due(to ID, g Group, now, resend Time) bool {
+	last, has := r.at[to]
+	if has && now < last+resend/2 || !has && len(r.at) >= strangers && g.Index(to) < 0 {
+		return false
+	}
+	if r.at == nil {
+		r.at = map[ID]Time{}
+	}
+	r.at[to] = now
+	return true
+}
