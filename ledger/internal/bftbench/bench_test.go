@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,9 +114,11 @@ func TestProcessesHaveTheirOwnCPU(t *testing.T) {
 	for _, r := range found.Replicas {
 		assert.Positive(t, r.CPU)
 		assert.Len(t, r.Stages, 6)
-		profile, err := os.ReadFile(filepath.Join(options.Profiles, fmt.Sprintf("replica%d.pprof", r.ID)))
-		require.NoError(t, err)
-		assert.NotEmpty(t, profile)
+		for _, kind := range []string{cpuProfile, allocProfile} {
+			profile, err := os.ReadFile(filepath.Join(options.Profiles, fmt.Sprintf("replica%d%s", r.ID, kind)))
+			require.NoError(t, err)
+			assert.NotEmpty(t, profile)
+		}
 	}
 	assert.Positive(t, found.Stages["batch"], "clients' signatures are verified there")
 	assert.Positive(t, found.Floor.Throughput)
@@ -133,11 +139,76 @@ func TestRetriesAreToldWhereThereAreAny(t *testing.T) {
 	}
 }
 
-func TestReplicasOfOneProcessHaveNoProfilesOfTheirOwn(t *testing.T) {
-	options := brief
-	options.Profiles = t.TempDir()
-	_, err := Measure(context.Background(), small(), options)
-	require.ErrorIs(t, err, errInside)
+func TestReplicasOfOneProcessHaveNothingOfTheirOwn(t *testing.T) {
+	for name, change := range map[string]func(*plan.Run, *Options){
+		"profiles":   func(_ *plan.Run, o *Options) { o.Profiles = t.TempDir() },
+		"metrics":    func(_ *plan.Run, o *Options) { o.Metrics = "127.0.0.1:9443" },
+		"processors": func(r *plan.Run, _ *Options) { r.Processors = 1 },
+	} {
+		run, options := small(), brief
+		change(&run, &options)
+		_, err := Measure(context.Background(), run, options)
+		require.ErrorIs(t, err, errInside, name)
+	}
+}
+
+// TestProcessesServeTheirStagesAndThreads while they run, each at a port of its own.
+func TestProcessesServeTheirStagesAndThreads(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	first := free.Addr().String()
+	require.NoError(t, free.Close())
+	run := small()
+	run.Processors = 3
+	options := Options{Warmup: time.Hour, Metrics: first}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Measure(ctx, run, options)
+		ended <- err
+	}()
+	for further := range run.Replicas {
+		address, err := at(first, further)
+		require.NoError(t, err)
+		var page string
+		require.Eventually(t, func() bool {
+			page = get("http://" + address + "/metrics")
+			return strings.Contains(page, `qioi_bft_bench_stage_items_total{stage="execute"}`)
+		}, time.Minute, 20*time.Millisecond)
+		assert.Contains(t, page, `qioi_bft_bench_stage_queue_length{stage="batch"}`)
+		assert.Contains(t, page, "go_sched_gomaxprocs_threads 3")
+	}
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+func get(url string) string {
+	answer, err := http.Get(url)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = answer.Body.Close() }()
+	page, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return ""
+	}
+	return string(page)
+}
+
+func TestPortsFollowTheFirst(t *testing.T) {
+	for _, c := range []struct {
+		first   string
+		further int
+		address string
+	}{{"", 3, ""}, {"127.0.0.1:9443", 0, "127.0.0.1:9443"}, {"[::1]:9443", 2, "[::1]:9445"}, {":9443", 1, ":9444"}} {
+		address, err := at(c.first, c.further)
+		require.NoError(t, err)
+		assert.Equal(t, c.address, address)
+	}
+	for _, wrong := range []string{"127.0.0.1", "127.0.0.1:0", "127.0.0.1:web", "127.0.0.1:65535"} {
+		_, err := at(wrong, 1)
+		assert.ErrorContains(t, err, "accepted", wrong)
+	}
 }
 
 func TestStagesAreReadFromTheirShortForm(t *testing.T) {
@@ -170,7 +241,7 @@ func TestASimulatedRunHasTheSameResult(t *testing.T) {
 	run := small()
 	o := simulate.Default()
 	o.Batches, run.Quota = 20, 0.4
-	found, err := Simulate(run, o)
+	found, err := Simulate(run, o, &Costs{})
 	require.NoError(t, err)
 	assert.Equal(t, "simulated", found.Kind)
 	assert.Positive(t, found.Throughput)
@@ -179,6 +250,39 @@ func TestASimulatedRunHasTheSameResult(t *testing.T) {
 	assert.InEpsilon(t, found.Throughput/found.Floor.Throughput, found.Floor.Part, 1e-9)
 	assert.Len(t, found.Replicas, 4)
 	assert.InEpsilon(t, found.CPU, sum(found.Stages), 1e-6)
+}
+
+func TestCostsAreKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "costs.json")
+	simulated := func(change func(*plan.Run)) *Result {
+		run := small()
+		change(&run)
+		o := simulate.Default()
+		o.Batches, o.Cores = 20, 2
+		costs, err := ReadCosts(file)
+		require.NoError(t, err)
+		found, err := Simulate(run, o, costs)
+		require.NoError(t, err)
+		require.NoError(t, costs.Write(file))
+		return found
+	}
+	first := simulated(func(*plan.Run) {})
+	assert.Equal(t, first.Costs, simulated(func(r *plan.Run) { r.Stages.Batch = 1 }).Costs, "stages cost nothing by themselves")
+	other := simulated(func(r *plan.Run) { r.Protocol = "zyzzyva" }).Costs
+	assert.NotEqual(t, first.Costs.Step, other.Step)
+	other.Core = first.Costs.Core
+	assert.Equal(t, first.Costs, other, "signatures cost as much")
+	assert.NotEqual(t, first.Costs.Execute, simulated(func(r *plan.Run) { r.Load.Operations = 50 }).Costs.Execute)
+	require.NoError(t, os.WriteFile(file, []byte("none"), 0o600))
+	_, err := ReadCosts(file)
+	assert.ErrorContains(t, err, file)
+}
+
+func TestASimulatedReplicaHasNoThreadsOfGoCode(t *testing.T) {
+	run := small()
+	run.Processors = 1
+	_, err := Simulate(run, simulate.Default(), &Costs{})
+	assert.ErrorIs(t, err, errProcessors)
 }
 
 func sum(all map[string]float64) (total float64) {

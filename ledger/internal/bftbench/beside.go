@@ -18,16 +18,20 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 )
 
-// beside does what replicas do on the host's other processors while f measures: processors share caches, memory and
+// busyPart is for which part of the time the replicas of a run keep a processor of this host busy.
+func busyPart(run plan.Run) float64 {
+	if run.Quota > 0 {
+		return min(1, run.Quota*float64(run.Alive())/float64(runtime.NumCPU()))
+	}
+	return 1
+}
+
+// busyBeside does what replicas do on the host's other processors while f measures: processors share caches, memory and
 // sometimes more, so that one alone is faster than each of several.
-func beside(run plan.Run, f func() error) (err error) {
+func busyBeside(part float64, f func() error) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
-	}
-	part := 1.0
-	if run.Quota > 0 {
-		part = min(1, run.Quota*float64(run.Alive())/float64(runtime.NumCPU()))
 	}
 	for range runtime.NumCPU() - 1 {
 		cmd := exec.Command(self, "bft-bench", "busy", strconv.FormatFloat(part, 'f', 3, 64))

@@ -48,7 +48,8 @@ func Command() *cobra.Command {
 	f.DurationVar(&options.Warmup, "warmup", options.Warmup, "time before the measurement")
 	f.DurationVar(&options.Duration, "duration", options.Duration, "measured time")
 	f.BoolVar(&options.InProcess, "in-process", false, "all replicas in this process")
-	f.StringVar(&options.Profiles, "profiles", "", "write a CPU profile of each replica's measured time into this folder")
+	f.StringVar(&options.Profiles, "profiles", "", "write a profile of each replica's measured time into this folder: CPU, and what was allocated since it started")
+	f.StringVar(&options.Metrics, "metrics", "", "serve each replica's metrics and profiles: the first one's at this host:port, the others' at the next ports")
 	f.StringVar(&json, "json", "", "write the result as JSON to this file (-: to stdout, instead of text)")
 	cmd.AddCommand(replicaCommand(), busyCommand(), simulateCommand())
 	return cmd
@@ -119,7 +120,7 @@ func report(found *Result, file string, stdout io.Writer) error {
 
 // replicaCommand is what a run starts for each replica.
 func replicaCommand() *cobra.Command {
-	var operations string
+	var metrics string
 	cmd := &cobra.Command{
 		Use:    "replica",
 		Short:  "Be one replica of a run, which speaks through standard input and output",
@@ -128,9 +129,9 @@ func replicaCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// An interrupt of the terminal is for who has started it: that ends this one.
 			signal.Ignore(syscall.SIGINT)
-			return serveReplica(context.WithoutCancel(cmd.Context()), cmd.InOrStdin(), cmd.OutOrStdout(), operations)
+			return serveReplica(context.WithoutCancel(cmd.Context()), cmd.InOrStdin(), cmd.OutOrStdout(), metrics)
 		},
 	}
-	cmd.Flags().StringVar(&operations, "operations", "", "serve metrics and profiles at this host:port")
+	cmd.Flags().StringVar(&metrics, "metrics", "", "serve metrics and profiles at this host:port")
 	return cmd
 }

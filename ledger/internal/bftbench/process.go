@@ -51,7 +51,7 @@ func startInside(cfg replica.Config) (member, error) {
 func (i *inside) Sample() (replica.Sample, error) { return i.Replica.Sample(), nil }
 
 // errInside is why some runs are refused.
-var errInside = errors.New("profile and in-process: replicas in one process have no profiles of their own")
+var errInside = errors.New("in-process: replicas in one process have no profiles, metrics and processors of their own")
 
 func (i *inside) Profile(string) error { return errInside }
 
@@ -90,12 +90,12 @@ type (
 	}
 )
 
-func startOutside(cfg replica.Config, groups *groups) (member, error) {
+func startOutside(cfg replica.Config, groups *groups, metrics string) (member, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	o := &outside{id: cfg.ID, cmd: exec.Command(self, "bft-bench", "replica")}
+	o := &outside{id: cfg.ID, cmd: exec.Command(self, "bft-bench", "replica", "--metrics", metrics)}
 	o.cmd.Stderr = os.Stderr
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	o.cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(processorsOf(cfg)))
@@ -175,7 +175,7 @@ func (o *outside) Stop() error {
 }
 
 // serveReplica is the other end of outside, in the replica's process.
-func serveReplica(ctx context.Context, in io.Reader, out io.Writer, operations string) error {
+func serveReplica(ctx context.Context, in io.Reader, out io.Writer, metrics string) error {
 	decoder, encoder := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
 	var cfg replica.Config
 	if err := decoder.Decode(&cfg); err != nil {
@@ -187,8 +187,8 @@ func serveReplica(ctx context.Context, in io.Reader, out io.Writer, operations s
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if operations != "" {
-		server, err := ops.Listen(ops.Config{Listen: operations, Pprof: true})
+	if metrics != "" {
+		server, err := ops.Listen(ops.Config{Listen: metrics, Pprof: true})
 		if err != nil {
 			return errors.Join(err, encoder.Encode(response{Error: err.Error()}))
 		}

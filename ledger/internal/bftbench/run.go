@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,7 +28,9 @@ type Options struct {
 	InProcess bool // InProcess has all replicas in this process; then CPU is not theirs alone.
 	Warmup    time.Duration
 	Duration  time.Duration
-	Profiles  string // Profiles is the folder for a CPU profile of each replica's measured time; "": none are made.
+	Profiles  string // Profiles is the folder for profiles of each replica's measured time; "": none are made.
+	// Metrics is where the first replica serves metrics, as host:port; the others at the next ports. "": nowhere.
+	Metrics string
 }
 
 // ErrNothing ends a run without a single transaction.
@@ -46,7 +51,7 @@ func Measure(ctx context.Context, run plan.Run, o Options) (_ *Result, err error
 	if p.Certify != nil && run.Failed > 0 {
 		return nil, errCertificates
 	}
-	if o.Profiles != "" && o.InProcess {
+	if o.InProcess && (o.Profiles != "" || o.Metrics != "" || run.Processors > 0) {
 		return nil, errInside
 	}
 	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
@@ -57,7 +62,7 @@ func Measure(ctx context.Context, run plan.Run, o Options) (_ *Result, err error
 	if err != nil {
 		return nil, err
 	}
-	s := &session{run: run, keys: keys, inProcess: o.InProcess}
+	s := &session{run: run, keys: keys, inProcess: o.InProcess, metrics: o.Metrics}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	if err := s.start(); err != nil {
 		return nil, err
@@ -82,6 +87,8 @@ type session struct {
 	groups    *groups
 	members   []member
 	machine   *clients.Machine
+
+	metrics string
 }
 
 func (s *session) start() (err error) {
@@ -131,7 +138,27 @@ func (s *session) startOne(cfg replica.Config) (member, error) {
 	if s.inProcess {
 		return startInside(cfg)
 	}
-	return startOutside(cfg, s.groups)
+	metrics, err := at(s.metrics, int(cfg.ID)-1)
+	if err != nil {
+		return nil, err
+	}
+	return startOutside(cfg, s.groups, metrics)
+}
+
+// at is the address so many ports further; "": none.
+func at(address string, further int) (string, error) {
+	if address == "" {
+		return "", nil
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fmt.Errorf("metrics %q: host:port is accepted: %w", address, err)
+	}
+	first, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || first == 0 || first+uint64(further) > math.MaxUint16 {
+		return "", fmt.Errorf("metrics %q: a port above 0 is accepted, and one more for each replica", address)
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(first+uint64(further), 10)), nil
 }
 
 // stop ends what was started.

@@ -2,6 +2,7 @@ package bftbench
 
 import (
 	"cmp"
+	"errors"
 	"runtime"
 	"time"
 
@@ -13,23 +14,25 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 )
 
-// Simulate measures what each step costs on this machine, and runs a plan under a virtual clock.
-func Simulate(run plan.Run, o simulate.Options) (*Result, error) {
+// errProcessors is why some runs are refused.
+var errProcessors = errors.New("processors: threads of Go code are real processes' (--cores is a simulated replica's)")
+
+// Simulate measures what each step costs on this machine, as far as costs has it not, and runs a plan under a virtual clock.
+func Simulate(run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
 	if err := run.Validate(); err != nil {
 		return nil, err
 	}
-	var costs simulate.Costs
-	err := beside(run, func() (err error) {
-		costs, err = simulate.MeasureCosts(run)
-		return err
-	})
+	if run.Processors > 0 {
+		return nil, errProcessors
+	}
+	cost, err := costs.of(run)
 	if err != nil {
 		return nil, err
 	}
 	if run.Quota > 0 {
 		o.Cores, o.Quota, o.Period = max(1, int(run.Quota+0.999)), run.Quota, period*time.Microsecond
 	}
-	found, err := simulate.Run(run, o, costs)
+	found, err := simulate.Run(run, o, cost)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +40,8 @@ func Simulate(run plan.Run, o simulate.Options) (*Result, error) {
 	r := &Result{
 		Kind: "simulated", Run: run, Seconds: found.Seconds, Throughput: tps, Operations: tps * float64(run.Load.Operations),
 		Latency: Latency{Mean: found.Mean(), P50: found.Percentile(0.5), P95: found.Percentile(0.95), P99: found.Percentile(0.99)},
-		Stages:  map[string]float64{}, Costs: &costs,
-		Floor: Floor{VerifyMicroseconds: float64(costs.Verify) / 1000, Cores: float64(run.Alive()) * cmp.Or(run.Quota, float64(o.Cores)) * o.Speed},
+		Stages:  map[string]float64{}, Costs: &cost,
+		Floor: Floor{VerifyMicroseconds: float64(cost.Verify) / 1000, Cores: float64(run.Alive()) * cmp.Or(run.Quota, float64(o.Cores)) * o.Speed},
 	}
 	if run.Auth != auth.None {
 		r.Floor.Throughput = r.Floor.bound(run)
@@ -63,7 +66,7 @@ func Simulate(run plan.Run, o simulate.Options) (*Result, error) {
 
 func simulateCommand() *cobra.Command {
 	run, o := plan.Default(), simulate.Default()
-	var stages, json string
+	var stages, json, book string
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "The same under a virtual clock, on machines of any size",
@@ -73,12 +76,16 @@ func simulateCommand() *cobra.Command {
 			if run.Stages, err = parseStages(stages, run.Stages); err != nil {
 				return err
 			}
-			runtime.GC() // a collection during the next measurement would count as its CPU time
-			found, err := Simulate(run, o)
+			costs, err := ReadCosts(book)
 			if err != nil {
 				return err
 			}
-			return report(found, json, cmd.OutOrStdout())
+			runtime.GC() // a collection during the next measurement would count as its CPU time
+			found, err := Simulate(run, o, costs)
+			if err != nil {
+				return err
+			}
+			return errors.Join(costs.Write(book), report(found, json, cmd.OutOrStdout()))
 		},
 	}
 	flags(cmd.Flags(), &run)
@@ -89,6 +96,7 @@ func simulateCommand() *cobra.Command {
 	f.DurationVar(&o.Latency, "latency", o.Latency, "of each link")
 	f.IntVar(&o.Machines, "machines", o.Machines, "on how many the clients are")
 	f.IntVar(&o.Batches, "batches", o.Batches, "that are measured at least")
+	f.StringVar(&book, "costs", "", "take what steps cost from this file, and keep there what is measured for want of it: runs that are compared have the same")
 	f.StringVar(&json, "json", "", "write the result as JSON to this file (-: to stdout, instead of text)")
 	return cmd
 }

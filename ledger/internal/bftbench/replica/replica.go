@@ -45,14 +45,15 @@ type Replica struct {
 	dialling *tls.Config
 	shape    *link.Shape
 
-	cutter  cutter
-	batches chan task
-	work    chan task
-	points  chan point
-	execs   chan bft.Ordered
-	syncs   chan point
-	outs    []chan parcel
-	tokens  chan struct{} // of the input stage
+	cutter   cutter
+	verified verified
+	batches  chan task
+	work     chan task
+	points   chan point
+	execs    chan bft.Ordered
+	syncs    chan point
+	outs     []chan parcel
+	tokens   chan struct{} // of the input stage
 
 	meters  map[string]*stage.Meter
 	dropped atomic.Int64 // messages to replicas whose queue was full

@@ -31,9 +31,7 @@ type Costs struct {
 	Execute time.Duration // Execute is all writes of a request, and its answer.
 	Resume  time.Duration // Resume is Execute after others have had the caches that the table was in.
 
-	Spell time.Duration // Spell encodes a vote, Read decodes it.
-	Read  time.Duration
-	Step  map[string]time.Duration // Step is of the core, without proofs and digests, by what it is given.
+	Core // Core is the protocol's.
 
 	Send, Receive         time.Duration // Send and Receive are of a write to a connection, the kernel's part included.
 	SendByte, ReceiveByte float64       // SendByte and ReceiveByte are nanoseconds more per byte.
@@ -44,23 +42,40 @@ type Costs struct {
 	Garbage               float64       // Garbage is nanoseconds of collecting per byte that is allocated. The others include it.
 }
 
-// MeasureCosts takes what a run needs. It takes a second or two.
+// Core is what the steps of a protocol's core take.
+type Core struct {
+	Spell time.Duration // Spell encodes a vote, Read decodes it.
+	Read  time.Duration
+	Step  map[string]time.Duration // Step is of the core, without proofs and digests, by what it is given.
+}
+
+// MeasureCosts takes what a run needs beside its protocol's core. It takes a second or two.
 func MeasureCosts(run plan.Run) (c Costs, err error) {
-	// A goroutine that keeps its thread, as a program's first may, is woken at a far higher price.
+	apart(func() { c, err = measureCosts(run) })
+	return c, err
+}
+
+// MeasureCore takes what the core of a run's protocol needs, where collecting garbage costs that.
+func MeasureCore(run plan.Run, garbage float64) (c Core, err error) {
+	apart(func() { c, err = measureCore(run, garbage) })
+	return c, err
+}
+
+// apart measures as in a replica of one processor. A goroutine that keeps its thread, as a program's first may, is woken
+// at a far higher price. What is typical leaves the few collections out: of those each step has the part that its garbage
+// makes.
+func apart(measure func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c, err = measureCosts(run)
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		measure()
 	}()
 	<-done
-	return c, err
 }
 
 func measureCosts(run plan.Run) (Costs, error) {
 	var c Costs
-	// The steps run as in a replica of one processor. What is typical leaves the few collections out: of those each step has
-	// the part that its garbage makes.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
 	if err != nil {
 		return c, err
@@ -81,7 +96,7 @@ func measureCosts(run plan.Run) (Costs, error) {
 		return c, err
 	}
 	c.measureThreads()
-	return c, c.measureCore(run)
+	return c, nil
 }
 
 func (c *Costs) measureProofs(one, two, client auth.Suite) {
@@ -156,7 +171,7 @@ func (c *Costs) measureRequests(run plan.Run, client auth.Suite) error {
 		}
 	}) / time.Duration(count)
 	c.Gather = c.measureCold(ownCache, func(int) { ycsb.Batch(txs, 1) }) / time.Duration(count)
-	batches := make([][]byte, 2*(chunks+1)) // for each measurement one more is to warm up
+	batches := make([][]byte, 3*(chunks+1)) // for each measurement one more is to warm up
 	for i := range batches {
 		frame.Bytes, txs = frame.Bytes[:0:0], txs[:0]
 		for j := range count {
@@ -186,6 +201,7 @@ func (c *Costs) measureRequests(run plan.Run, client auth.Suite) error {
 		}))
 		batches = batches[1:]
 	}
+	c.measureCold(0, execute) // a table that nobody has written to, and clients whom nobody has seen, take longer
 	c.Execute = c.measureCold(ownCache, execute) / time.Duration(count)
 	c.Resume = c.measureCold(sharedCache, execute) / time.Duration(count)
 	return failed
@@ -200,10 +216,10 @@ func (f fixed) Verify(auth.Party, []byte, []byte) bool          { return true }
 func (f fixed) VerifyBroadcast(auth.Party, []byte, []byte) bool { return true }
 
 // measureCore has replicas without proofs agree on batches, and times what each is given.
-func (c *Costs) measureCore(run plan.Run) error {
+func measureCore(run plan.Run, collecting float64) (Core, error) {
 	p, err := protocol.Find(run.Protocol)
 	if err != nil {
-		return err
+		return Core{}, err
 	}
 	found := map[string][]time.Duration{}
 	var cores []bft.Core
@@ -235,7 +251,7 @@ func (c *Costs) measureCore(run plan.Run) error {
 					raw := p.Encode(o.Message)
 					between := time.Now()
 					if _, err := p.Decode(raw); err != nil {
-						return err
+						return Core{}, err
 					}
 					spells, reads = append(spells, between.Sub(at)), append(reads, time.Since(between))
 				}
@@ -249,17 +265,17 @@ func (c *Costs) measureCore(run plan.Run) error {
 			}
 		}
 	}
-	c.Step = map[string]time.Duration{}
+	c := Core{Step: map[string]time.Duration{}}
 	steps := len(spells) + len(reads)
 	for _, times := range found {
 		steps += len(times)
 	}
-	garbage := scale(c.Garbage, int(allocated()-before)/steps) // in the mean: who makes how much is not known
+	garbage := scale(collecting, int(allocated()-before)/steps) // in the mean: who makes how much is not known
 	for kind, times := range found {
 		c.Step[kind] = typical(times) + garbage
 	}
 	c.Spell, c.Read = typical(spells)+garbage, typical(reads)+garbage
-	return nil
+	return c, nil
 }
 
 // kindOf names an input as Costs.Step does.

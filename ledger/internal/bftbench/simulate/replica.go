@@ -3,6 +3,7 @@ package simulate
 import (
 	"time"
 
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
@@ -25,6 +26,8 @@ type replica struct {
 	lingering bool
 	wire      time.Duration // wire is when what was sent before has left
 	pending   map[bft.ID]*parcelRun
+
+	verified map[uint64]bool // verified are batches whose signatures were verified here, by number
 
 	executed int64 // executed is the period of the quota in which it has executed last
 
@@ -71,7 +74,7 @@ func (w *world) newReplica(id bft.ID) *replica {
 	// Periods of replicas begin at different times.
 	h.shift = time.Duration(id) * o.Period / time.Duration(w.run.Replicas)
 	h.left = h.quota
-	r := &replica{w: w, id: id, host: h, worker: h.newThread(c.Wake + c.Meter), pending: map[bft.ID]*parcelRun{}, answers: map[uint64]bft.Message{}}
+	r := &replica{w: w, id: id, host: h, worker: h.newThread(c.Wake + c.Meter), pending: map[bft.ID]*parcelRun{}, verified: map[uint64]bool{}, answers: map[uint64]bft.Message{}}
 	s := w.run.Stages
 	// The worker and the output stage count what they find waiting as one; the others count each piece.
 	r.inputs, r.batches, r.outputs = r.threadsOf(s.Input, c.Wake), r.threadsOf(s.Batch, c.Handoff), r.threadsOf(s.Output, c.Wake+c.Meter)
@@ -156,20 +159,36 @@ func (r *replica) assemble() {
 // route brings a message to the worker, a proposal by way of the batch stage where it verifies clients' signatures.
 func (r *replica) route(f frame) {
 	proposed := r.w.protocol.Proposed(f.message)
-	bytes, requests := 0, 0
+	bytes := 0
 	for _, tx := range proposed {
-		b := r.w.batches[batchNumber(tx)]
-		bytes, requests = bytes+b.bytes, requests+b.requests
+		bytes += r.w.batches[batchNumber(tx)].bytes
 	}
-	if requests > 0 && r.w.run.Check == plan.CheckAll {
-		c := &r.w.costs
+	if len(proposed) > 0 && r.w.run.Check == plan.CheckAll {
 		r.nextBatch++
 		r.batches[r.nextBatch%len(r.batches)].put(func() (time.Duration, func()) {
-			return c.Meter + time.Duration(requests)*(c.Verify+c.Walk), func() { r.step(bft.Received{From: f.from, Message: f.message}, bytes) }
+			cost := r.w.costs.Meter
+			for _, tx := range proposed {
+				cost += r.check(r.w.batches[batchNumber(tx)])
+			}
+			return cost, func() { r.step(bft.Received{From: f.from, Message: f.message}, bytes) }
 		})
 		return
 	}
 	r.step(bft.Received{From: f.from, Message: f.message}, bytes)
+}
+
+// check is what it costs to verify a batch's signatures of clients, which a replica does once.
+func (r *replica) check(b *batch) time.Duration {
+	c := &r.w.costs
+	if r.w.run.Auth == auth.None {
+		return time.Duration(b.requests) * c.Walk
+	}
+	cost := scale(c.Hash, b.bytes)
+	if !r.verified[b.number] {
+		r.verified[b.number] = true
+		cost += time.Duration(b.requests) * (c.Verify + c.Walk)
+	}
+	return cost
 }
 
 // step has the worker step the core; bytes are of the batches in the input, which the core hashes.

@@ -14,8 +14,11 @@ import (
 func known() Costs {
 	return Costs{
 		Verify: 50 * time.Microsecond, Tag: time.Microsecond, Broadcast: time.Microsecond, Check: time.Microsecond, Request: 120, Proof: 64,
-		Hash: 0.7, Copy: 0.1, Walk: 50, Gather: 50, Execute: 500, Spell: 500, Read: 500,
-		Step: map[string]time.Duration{"submit": 2000, "pre-prepare": 2000, "prepare": 1000, "commit": 1000, "synced": 2000, "order": 2000, "response": 1000, "commit-certificate": 1000, "checkpoint": 1000, "tick": 1000},
+		Hash: 0.7, Copy: 0.1, Walk: 50, Gather: 50, Execute: 500,
+		Core: Core{Spell: 500, Read: 500, Step: map[string]time.Duration{
+			"submit": 2000, "pre-prepare": 2000, "prepare": 1000, "commit": 1000, "synced": 2000, "order": 2000, "response": 1000,
+			"commit-certificate": 1000, "checkpoint": 1000, "tick": 1000,
+		}},
 		Send: 5 * time.Microsecond, Receive: 2 * time.Microsecond, SendByte: 0.3, ReceiveByte: 0.3, Wake: 500,
 	}
 }
@@ -116,9 +119,13 @@ func TestCostsAreMeasured(t *testing.T) {
 	c, err := MeasureCosts(run)
 	require.NoError(t, err)
 	assert.Greater(t, c.Verify, c.Check, "a signature takes longer than a code")
+	core, err := MeasureCore(run, c.Garbage)
+	require.NoError(t, err)
 	for _, kind := range []string{"submit", "pre-prepare", "prepare", "commit", "synced", "checkpoint"} {
-		assert.Positive(t, c.Step[kind], kind)
+		assert.Positive(t, core.Step[kind], kind)
 	}
+	assert.Positive(t, core.Spell)
+	assert.Positive(t, core.Read)
 	assert.Positive(t, c.Send)
 	assert.Positive(t, c.Execute)
 	assert.Positive(t, c.Meter)

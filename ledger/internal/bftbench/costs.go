@@ -1,0 +1,101 @@
+package bftbench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
+	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
+)
+
+// Costs is what was measured so far, by what it depends on. A machine's speed changes from one minute to the next: what is
+// compared with each other is computed from the same measurement.
+type Costs struct {
+	Parts map[string]simulate.Costs `json:"parts"`
+	Cores map[string]simulate.Core  `json:"cores"`
+}
+
+// parts is what the costs beside the core depend on.
+type parts struct {
+	Replicas        int
+	Requests        int // of a batch
+	Auth, Execution string
+	Load            ycsb.Load
+	Beside          float64 // Beside is how busy the other processors are.
+}
+
+// core is what its costs depend on.
+type core struct {
+	Protocol   string
+	Replicas   int
+	Checkpoint int // in batches
+	Beside     float64
+}
+
+// ReadCosts reads what a file has, if it exists; "": nothing.
+func ReadCosts(file string) (*Costs, error) {
+	c := &Costs{}
+	if file == "" {
+		return c, nil
+	}
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("costs %s: %w", file, err)
+	}
+	return c, nil
+}
+
+// Write keeps it in a file; "": nowhere.
+func (c *Costs) Write(file string) error {
+	if file == "" {
+		return nil
+	}
+	raw, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, raw, 0o644)
+}
+
+// of is what a run's steps cost. What is missing is measured.
+func (c *Costs) of(run plan.Run) (simulate.Costs, error) {
+	beside := busyPart(run)
+	parts := fmt.Sprintf("%+v", parts{run.Replicas, run.Requests(), run.Auth, run.Execution, run.Load, beside})
+	core := fmt.Sprintf("%+v", core{run.Protocol, run.Replicas, run.Interval(), beside})
+	cost, has := c.Parts[parts]
+	its, knows := c.Cores[core]
+	if has && knows {
+		cost.Core = its
+		return cost, nil
+	}
+	err := busyBeside(beside, func() (err error) {
+		if !has {
+			if cost, err = simulate.MeasureCosts(run); err != nil {
+				return err
+			}
+		}
+		if !knows {
+			its, err = simulate.MeasureCore(run, cost.Garbage)
+		}
+		return err
+	})
+	if err != nil {
+		return cost, err
+	}
+	if c.Parts == nil {
+		c.Parts, c.Cores = map[string]simulate.Costs{}, map[string]simulate.Core{}
+	}
+	c.Parts[parts], c.Cores[core] = cost, its
+	cost.Core = its
+	return cost, nil
+}
