@@ -19,6 +19,7 @@ from qioi.experiment.metrics import SERIES, metric
 from qioi.experiment.plan import Cell
 from qioi.experiment.spec import PANELS, FigureSpec
 from qioi.experiment.summary import Spread, Summary
+from qioi.experiment.system import BENCHED
 from qioi.lab.plots import COLOURS, GRID, INK, QUIET, add_legend, finish_scale
 from qioi.lab.result_table import short
 
@@ -286,8 +287,10 @@ def unit_of(summary: Summary, name: str) -> str:
 def label_of(summary: Summary, network: str | None, load: str | None) -> str:
     """Name a line by what distinguishes it from the others."""
     parts = []
-    if network is not None and len(summary.spec.networks) > 1:
-        parts.append(summary.spec.networks[network].title or network)
+    if network is not None:
+        its = summary.spec.networks[network]
+        if len(summary.spec.networks) > 1 or its.system in BENCHED:
+            parts.append(its.title or network)
     if load is not None and len(summary.spec.loads) > 1:
         parts.append(summary.spec.loads[load].title or load)
     return ", ".join(parts) or "median, least and most"

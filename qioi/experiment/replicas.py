@@ -107,6 +107,8 @@ def command(cell: Cell, seed: int, file: Path, *, smoke: bool) -> list[str]:
     timing = {"--warmup": f"{cell.timing.warmup:g}s", "--duration": f"{cell.timing.duration:g}s"} if real else {}
     flags = {f"--{name}": spelt(value) for name, value in (cell.network.flags | cell.load.flags).items()}
     flags |= {"--seed": str(seed), "--json": str(file), **timing, **(SMOKE if smoke else {})}
+    if not real:
+        flags["--costs"] = str(file.parent.parent / "costs.json")  # the cells of a repeat are compared
     if smoke and not real:
         flags |= {"--replicas": "4", "--batches": "20", "--failed": "0"}
     words = [str(find_binary()), "bft-bench", *([] if real else ["simulate"])]

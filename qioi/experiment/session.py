@@ -239,11 +239,11 @@ def disturbance(before: Snapshot, after: Snapshot, ours: float, cores: int) -> l
 
 
 def title(cell: Cell, cells: Sequence[Cell]) -> str:
-    """Name a cell for people by what differs between these cells."""
+    """Name a cell for people by what differs between these cells; of replicas, also whether they are real."""
     parts = [cell.arm.title] if len({one.arm.name for one in cells}) > 1 else []
     if len({one.load_name for one in cells}) > 1:
         parts.insert(0, cell.load.title or cell.load_name)
-    if len({one.network_name for one in cells}) > 1:
+    if len({one.network_name for one in cells}) > 1 or cell.network.system in BENCHED:
         parts.insert(0, cell.network.title or cell.network_name)
     return ", ".join(parts) or cell.arm.title
 

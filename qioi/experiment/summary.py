@@ -16,11 +16,12 @@ from qioi.experiment.run_files import Repeat
 from qioi.experiment.session import title
 from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, GoalSpec, PaperSpec, SentenceSpec
 from qioi.experiment.store import Store
+from qioi.experiment.system import BENCHED
 
 #: A ratio that differs from 1 by no more than this counts as "the same".
 SAME = 0.03
 #: Metrics that are ratios already: their ratio to another arm's means nothing.
-ABSOLUTE = frozenset({"neighbours.due", "reaction", "release"})
+ABSOLUTE = frozenset({"neighbours.due", "reaction", "release", "signatures"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class Summary:
         agrees, word = judge(claim.value, ours)
         pair = tuple(self.value(one, claim.metric) for one in (base, cell) if one) if ours else ()
         values = (pair[0].median, pair[1].median) if len(pair) == 2 and pair[0] and pair[1] else None
-        return Verdict(claim.what, claim.metric, claim.value, ours, agrees, word, values)
+        return Verdict(spelt(claim.what, cell, base), claim.metric, claim.value, ours, agrees, word, values)
 
     def outcomes(self) -> list[Outcome]:
         """Say of every goal whether it is reached."""
@@ -197,7 +198,7 @@ class Summary:
             reached: bool | None = within(goal, ours.median) and (len(values) == of or 2 * often > of)
         else:  # beside one that has the metric, as a ledger that commits has a latency, it is missed
             reached = False if cell is not None and base is not None and self._values(base, goal.metric) else None
-        return Outcome(goal.what, goal.metric, goal.least, goal.most, ours, reached, often, of)
+        return Outcome(spelt(goal.what, cell, base), goal.metric, goal.least, goal.most, ours, reached, often, of)
 
     def _place(self, one: SentenceSpec) -> tuple[Cell | None, Cell | None]:
         """Find the two cells that a sentence is about: this one, and the one that it is compared with."""
@@ -214,6 +215,14 @@ class Summary:
 
     def _at(self, key: str) -> Cell | None:
         return next((cell for cell in self.plan.cells if cell.key == key), None)
+
+
+def spelt(what: str, *cells: Cell | None) -> str:
+    """Say of a sentence about replicas whether these are real; of one that compares the two it says so itself."""
+    systems = {cell.network.system for cell in cells if cell}
+    if len(systems) != 1 or (system := systems.pop()) not in BENCHED:
+        return what
+    return f"{what} ({'real' if system == 'replicas' else 'simulated'})"
 
 
 def within(goal: GoalSpec, value: float) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from qioi.experiment.charts import unit_of
 from qioi.experiment.method import counted
+from qioi.experiment.metrics import metric
 from qioi.experiment.summary import ABSOLUTE, Outcome, Spread, Summary, Verdict
 from qioi.experiment.tables import some_of
 from qioi.lab.result_table import short, times
@@ -38,7 +39,8 @@ def claim(verdict: Verdict, summary: Summary) -> Claim:
 
 def goal(outcome: Outcome, summary: Summary) -> Claim:
     """Format a goal beside what was found."""
-    spell = percent if outcome.metric == "neighbours.due" else short if outcome.metric in ABSOLUTE else finely
+    absolute = percent if metric(outcome.metric).unit == "%" else short
+    spell = absolute if outcome.metric in ABSOLUTE else finely
     words = {True: "reached", False: "not reached", None: "not measured"}
     word = words[outcome.reached]
     if outcome.ours is not None:

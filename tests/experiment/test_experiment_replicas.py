@@ -14,8 +14,10 @@ from toy_experiment import DOCUMENT, load
 
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
-from qioi.experiment.plan import Cell, make_plan
+from qioi.experiment.plan import Cell, make_plan, make_smoke
 from qioi.experiment.replicas import Found, command, condense, measure_replicas, ours, run
+from qioi.experiment.session import title
+from qioi.experiment.summary import spelt
 from qioi.experiment.system import BENCHED
 from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
@@ -74,6 +76,18 @@ def test_work_of_others_beside_replicas_is_seen(tmp_path: Path) -> None:
         assert metrics["others"] > 0
 
 
+@pytest.mark.slow
+def test_every_experiment_measures_real_and_simulated_replicas(tmp_path: Path) -> None:
+    """A cell of each kind, as a smoke run has it; what steps cost is measured once for those that share it."""
+    for name in catalogue.names():
+        found = make_smoke(catalogue.find(name), 2).cells
+        for system in BENCHED:
+            if (cell := next((one for one in found if one.network.system == system), None)) is not None:
+                metrics = measure_replicas(cell, 1, tmp_path / f"{name}-{system}", smoke=True).metrics
+                assert metrics["throughput"] > 0, (name, system)
+    assert (tmp_path / "costs.json").exists()
+
+
 def test_flags_of_the_load_go_before_those_of_the_network() -> None:
     cell = cells("rdb_fig_13")[0]
     changed = msgspec.convert({"quota": 0.4, "auth": "none", "tls": True}, dict[str, str | float | bool])
@@ -98,6 +112,25 @@ def test_every_cell_has_flags_that_the_benchmark_knows() -> None:
                 mode = ("simulate",) if cell.network.system == "simulation" else ()
                 for word in words[2 + len(mode) :]:
                     assert f" {word.split('=')[0]} " in known[mode], (name, cell.key, word)
+
+
+def test_every_cell_and_sentence_says_whether_replicas_are_real() -> None:
+    words = {"replicas": "real", "simulation": "simulated"}
+    for name in catalogue.names():
+        plan = make_plan(catalogue.find(name), 2)
+        for cell in plan.cells:
+            if (word := words.get(cell.network.system)) is not None:
+                alone = [one for one in plan.cells if one.network_name == cell.network_name]
+                assert word in title(cell, plan.cells)
+                assert word in title(cell, alone), "a picture of one network"
+                assert spelt("a sentence", cell, cell) == f"a sentence ({word})"
+
+
+def test_a_sentence_that_compares_the_two_says_so_itself() -> None:
+    real, simulated = (next(one for one in cells("rdb_fig_8") if one.network_name == name) for name in ("real", "sim4"))
+    assert spelt("simulated to real", simulated, real) == "simulated to real"
+    ledger = cells("fig_8")[0]
+    assert spelt("a ledger", ledger, ledger) == "a ledger"
 
 
 def test_a_failed_run_says_why(tmp_path: Path) -> None:
