@@ -204,6 +204,14 @@ PIECES = (
         readers.laws,
     ),
     Piece(
+        "ends",
+        "Where shares end: real Hyperledger Fabric beside 16 sysbench, at a load of 60 % of the CPUs",
+        ("bench_ends.py", "--fabric", "{fabric}", "--output", "{out}"),
+        (*DAEMON, *LAB, "ledger/internal/contracts", *LAWS, "benchmarks/bench_ends.py"),
+        19,
+        readers.ends,
+    ),
+    Piece(
         "ordering",
         "Ways to order: 2 peers, 1 KB writes, stream mode, TLS",
         ("bench_ordering.py", "--output", "{out}"),
@@ -263,14 +271,5 @@ PIECES = (
         20,
         neighbours,
         runs=3,  # a ledger of each: one of all would be more than this machine's memory
-    ),
-    Piece(
-        "laws",
-        "The laws side by side",
-        ("bench_laws.py", "--repeats", "1", "--output", "{out}"),
-        (*DAEMON, *LEDGER, *LAB, *LAWS),
-        40,
-        readers.laws,
-        runs=3,  # as above
     ),
 )

@@ -84,15 +84,35 @@ def laws(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
         loads = {repeat: kept_load(folder, repeat - before) for repeat in {row.repeat for row in rows_there}}
         offered |= {repeat: load.tps for repeat, load in loads.items() if load is not None}
         found += rows_there
+    return protection(found, offered, cores, law_title)
+
+
+def protection(
+    found: Sequence[LawRow], offered: Mapping[int, float], cores: int, title: Callable[[LawRow], str]
+) -> Figures:
+    """Lay conditions side by side, in the order in which they were found."""
     repeats = max(row.repeat for row in found)
     by_key: dict[str, dict[int, LawRow]] = {}
     for row in found:
         by_key.setdefault(law_key(row), {})[row.repeat] = row
     rows = [
-        Row(key, law_title(next(iter(its.values()))), law_values(its, by_key, offered, repeats, cores))
+        Row(key, title(next(iter(its.values()))), law_values(its, by_key, offered, repeats, cores))
         for key, its in by_key.items()
     ]
     return Figures(PROTECTION, tuple(rows), tuple(disturbed(found)))
+
+
+@OneFolder
+def ends(folder: Path, _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_ends.py's rows, in the order of its ways."""
+    document = json.loads((folder / "ends.json").read_text())
+    titles: dict[str, str] = document["titles"]
+    order = list(titles)
+    found = sorted(
+        (LawRow(**row) for row in document["rows"]), key=lambda row: (order.index(row.condition), row.repeat)
+    )
+    offered = {int(repeat): float(tps) for repeat, tps in document["offered"].items()}
+    return protection(found, offered, document["machine"]["cores"], lambda row: titles[row.condition])
 
 
 def numbered(folders: Iterable[Path]) -> Iterator[tuple[Path, int, list[LawRow]]]:
@@ -182,6 +202,7 @@ LEDGER = (
     Column("p95", "p95", Form.MILLISECONDS),
     Column("cpu", "CPU per transaction", Form.MILLISECONDS),
     Column("cpu_floors", "CPU in signature floors", Form.NUMBER),
+    Column("used", "tps, of what the CPUs could do at that", Form.PERCENT),
 )
 
 
@@ -190,6 +211,7 @@ def ledger(folder: Path, speed: Sequence[Calibration]) -> Figures:
     """Read bench_ledger.py's runs."""
     document: dict[str, Any] = json.loads((folder / "ledger.json").read_text())
     floor = sum(one.signature_us for one in speed) / len(speed) / 1000
+    cores = int(document["machine"]["cores"])
     rows = []
     for name, runs in document["runs"].items():
         one, many = runs["one"], runs["many"]
@@ -201,6 +223,7 @@ def ledger(folder: Path, speed: Sequence[Calibration]) -> Figures:
             "p95": tuple(run["p95"] for run in many),
             "cpu": tuple(run["cpu_per_tx"] for run in many),
             "cpu_floors": tuple(run["cpu_per_tx"] / floor for run in many),
+            "used": tuple(run["throughput"] * run["cpu_per_tx"] / 1000 / cores for run in many),
         }
         rows.append(Row(name.split()[0], name, values))
     return Figures(LEDGER, tuple(rows))

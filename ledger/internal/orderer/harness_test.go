@@ -39,7 +39,11 @@ const processEnv = "QIOI_TEST_ORDERER"
 
 func TestMain(m *testing.M) {
 	if config := os.Getenv(processEnv); config != "" {
-		if os.Getenv(liarEnv) != "" {
+		switch os.Getenv(liarEnv) {
+		case "":
+		case isLate:
+			kinds[channelconfig.BFT] = &late
+		default:
 			kinds[channelconfig.BFT], kinds[channelconfig.Zyzzyva] = &lying, &lyingByZyzzyva
 		}
 		if err := runProcess(config); err != nil {

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
@@ -23,8 +26,11 @@ import (
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
-// liarEnv has a process lie about the order.
-const liarEnv = "QIOI_TEST_LIAR"
+// liarEnv has a process lie about the order, or with this value be late with everything.
+const (
+	liarEnv = "QIOI_TEST_LIAR"
+	isLate  = "late"
+)
 
 // lying is PBFT by a replica with every bad habit.
 var lying = consensus.Kind{
@@ -40,8 +46,63 @@ var lying = consensus.Kind{
 			cfg := lies.Config{ID: s.ID, Domain: s.Channel, Group: group, Window: 512, Every: true}
 			return &lyingCore{Core: honest.New(o, state, records), liar: liar.New(rand.New(rand.NewPCG(1, 1)), cfg, o)}
 		}
+		return replica.Open(s, spoiling{host}, protocol)
+	},
+}
+
+// spoiling is a host whose replica's signatures of blocks are none.
+type spoiling struct{ consensus.Host }
+
+// sealOfBlock is what a replica's message with such a signature begins with.
+const sealOfBlock = 2
+
+func (s spoiling) Send(to uint64, m consensus.Message) {
+	if b, is := m.Payload.(*wrapperspb.BytesValue); is && b.Value[0] == sealOfBlock {
+		spoilt := slices.Clone(b.Value)
+		spoilt[len(spoilt)-1] ^= 1
+		m.Payload = wrapperspb.Bytes(spoilt)
+	}
+	s.Host.Send(to, m)
+}
+
+// late is PBFT by a replica that does everything right, a little sooner than the others would give it up.
+var late = consensus.Kind{
+	Log: replica.PBFT.Log, Folder: replica.PBFT.Folder,
+	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
+		protocol := replica.ProtocolOfPBFT(s)
+		honest := protocol.New
+		protocol.New = func(o bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+			return &lateCore{Core: honest(o, state, records), by: s.Bundle().Orderer.BFT.ViewChangeTimeout * 2 / 5}
+		}
 		return replica.Open(s, host, protocol)
 	},
+}
+
+// lateCore keeps what its core says for a while.
+type lateCore struct {
+	bft.Core
+	by   bft.Time
+	kept []keptMessage
+}
+
+type keptMessage struct {
+	due bft.Time
+	bft.Outgoing
+}
+
+func (l *lateCore) Step(now bft.Time, in bft.Input) bft.Effects {
+	e := l.Core.Step(now, in)
+	for _, out := range append(e.AtOnce, e.Send...) {
+		l.kept = append(l.kept, keptMessage{now + l.by, out})
+	}
+	e.AtOnce, e.Send = nil, nil
+	for len(l.kept) > 0 && l.kept[0].due <= now {
+		e.Send, l.kept = append(e.Send, l.kept[0].Outgoing), l.kept[1:]
+	}
+	if len(l.kept) > 0 && (e.Deadline == 0 || e.Deadline > l.kept[0].due) {
+		e.Deadline = l.kept[0].due
+	}
+	return e
 }
 
 // lyingByZyzzyva is the same for Zyzzyva.
@@ -146,6 +207,43 @@ func TestOneOfFourLies(t *testing.T) {
 				require.Equal(t, first[:n], hashes[:n], "orderer %d", i+1)
 			}
 		})
+	}
+}
+
+// TestALeaderThatIsLate with all that it says, and never late enough to be left: what it leads takes long, is ordered, and is
+// the same everywhere.
+func TestALeaderThatIsLate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	c := newCluster(t, bftOf(4))
+	var end [4]func(os.Signal)
+	for i := range 4 {
+		var env []string
+		if i == 0 {
+			env = []string{liarEnv + "=" + isLate}
+		}
+		end[i], _ = c.spawnProcess(i, env)
+	}
+	var told []string
+	var clients sync.WaitGroup
+	for n := range 24 {
+		text := fmt.Sprint("tx", n)
+		told = append(told, text)
+		clients.Go(func() { c.orderAt(1+n%3, text) })
+	}
+	clients.Wait()
+	for i := 1; i < 4; i++ {
+		c.seesAll(i, told)
+	}
+	for i := 1; i < 4; i++ {
+		end[i](syscall.SIGTERM)
+	}
+	first, _ := c.chainOnDisk(1, ch)
+	for i := 2; i < 4; i++ {
+		hashes, _ := c.chainOnDisk(i, ch)
+		n := min(len(first), len(hashes))
+		require.Equal(t, first[:n], hashes[:n], "orderer %d", i+1)
 	}
 }
 
