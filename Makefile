@@ -36,7 +36,7 @@ COVERED := tests/controller tests/kernel
 SKIPPED := $(abspath build/skipped)
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: deb image demo test test-daemon test-kubernetes test-rest test-host check race fuzz soak experiments publish figures spark kafka clean setup lint unit-python unit-go mutants help k8s-server k8s-tools demo-k8s
+.PHONY: deb image demo test test-daemon test-kubernetes test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python unit-go mutants help k8s-server k8s-tools demo-k8s
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
@@ -46,6 +46,8 @@ help:
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
 	@echo 'make mutants  known mistakes, made in a copy of the sources one at a time: which of them no test notices'
 	@echo 'make race    the Go tests under the race detector, whole networks included'
+	@echo 'make byzantine  networks of processes with every kind of liar, and partitions (an hour at most; as root)'
+	@echo 'make simulate  random schedules of faults for the cores that tolerate liars (an hour; make simulate SIMULATE=10m)'
 	@echo 'make fuzz    each of the ledger'"'"'s fuzzers for a minute (for another time: make fuzz FUZZTIME=10m)'
 	@echo 'make k8s-tools  build, once, what the Kubernetes tests run on (10 minutes)'
 	@echo 'make publish  measure every published figure whose code has changed (leave the machine alone; it can be resumed)'
@@ -147,6 +149,9 @@ race: setup $(STAMPS)/modules-test
 
 fuzz: setup
 	$(MAKE) --no-print-directory -C ledger fuzz
+
+byzantine simulate: setup $(STAMPS)/modules-test $(STAMPS)/apt-test
+	$(MAKE) --no-print-directory -C ledger $@
 
 # Every figure in README and docs stands in docs/figures/data, as its command has written it. With real Fabric's, too:
 # make publish FABRIC=DIR, a folder of its binaries.
