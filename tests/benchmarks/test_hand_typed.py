@@ -10,24 +10,30 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LABEL = re.compile(r"\*(?:Taken by hand|By experiment), \d{4}-\d\d-\d\d[^*]*`[0-9a-f]{7}`[^*]*\*")
+LABEL = re.compile(r"\*(?:Taken by hand|By experiment),\s+\d{4}-\d\d-\d\d[^*]*`[0-9a-f]{7}`[^*]*\*")
 #: What `make experiments` keeps, of the runs that are named as such.
 KEPT = sorted((ROOT / "docs/experiments").glob("*/run.json"))
 #: What `make figures` draws, which has labels of its own.
 DRAWN = re.compile(r"<!-- (figures?|experiment) .*?<!-- /\1 -->", re.DOTALL)
-MEASURED = re.compile(r"\d (?:ms|us|tps)\b|\dx\b")
-#: So many rows of a section with measured values are a table of results; a goal or a setting is one row.
+MEASURED = re.compile(r"\d (?:ms|us|s|tps|MB|%)(?!\w)|\dx\b")
+TABLE = re.compile(r"((?:^\|.*\n)+)", re.MULTILINE)
+#: So many rows with measured values are a table of results.
 ROWS = 2
+#: What a column of a table is called that has goals, settings or symptoms, and no results.
+SETTINGS = {"goal", "setting", "condition", "what it needs", "what to do"}
 
 
 def unlabelled(text: str) -> list[str]:
-    """List the sections with a table of results by hand that has no label."""
-    return [
-        section.splitlines()[0]
-        for section in re.split(r"^(?=##)", DRAWN.sub("", text), flags=re.MULTILINE)
-        if sum(line.startswith("|") and bool(MEASURED.search(line)) for line in section.splitlines()) >= ROWS
-        and not LABEL.search(section)
-    ]
+    """List the sections with a table of results by hand that has no label, between the tables around it."""
+    found = []
+    for section in re.split(r"^(?=##)", DRAWN.sub("", text), flags=re.MULTILINE):
+        parts = TABLE.split(section)
+        for before, table, after in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
+            heads = {cell.strip() for cell in table.splitlines()[0].split("|")}
+            results = sum(bool(MEASURED.search(line)) for line in table.splitlines()) >= ROWS
+            if results and not heads & SETTINGS and not LABEL.search(before + after):
+                found.append(section.splitlines()[0])
+    return found
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
@@ -46,3 +52,7 @@ def test_a_table_without_a_label_is_found_and_a_drawn_one_is_not() -> None:
     assert unlabelled(f"# Page\n## Speed\n{table}\n## More\nwords\n") == ["## Speed"]
     assert unlabelled(f"## Speed\n*Taken by hand, 2026-11-22, `0123456`.*\n\n{table}") == []
     assert unlabelled(f"## Speed\n<!-- figures lab -->\n{table}<!-- /figures -->\n") == []
+    labelled = f"## Speed\n{table}\n*Taken by hand, 2026-11-22, `0123456`.*\n\nMore.\n"
+    assert unlabelled(labelled) == []
+    assert unlabelled(f"{labelled}\n{table}\nEven more.\n\n{table}") == ["## Speed"], "the label is of its neighbours"
+    assert unlabelled("## Goals\n| | goal |\n| a | 5 ms |\n| b | 90 % |\n") == []
