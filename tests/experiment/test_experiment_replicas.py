@@ -88,6 +88,14 @@ def test_every_experiment_measures_real_and_simulated_replicas(tmp_path: Path) -
     assert (tmp_path / "costs.json").exists()
 
 
+@pytest.mark.slow
+def test_only_costs_that_are_measured_can_be_disturbed(tmp_path: Path) -> None:
+    cell = next(one for one in make_smoke(catalogue.find("rdb_fig_16"), 2).cells)
+    seen = [measure_replicas(cell, 1, tmp_path / str(number), smoke=True).metrics for number in range(2)]
+    assert ["others" in metrics for metrics in seen] == [True, False]
+    assert seen[0]["throughput"] == seen[1]["throughput"]
+
+
 def test_flags_of_the_load_go_before_those_of_the_network() -> None:
     cell = cells("rdb_fig_13")[0]
     changed = msgspec.convert({"quota": 0.4, "auth": "none", "tls": True}, dict[str, str | float | bool])
