@@ -24,6 +24,8 @@ from qioi.processes.launch import last_lines
 
 #: Seconds that a cell may take beyond its window: keys, tables, and for the simulator all of its work.
 SLACK = 600.0
+#: Seconds that the counters of CPU time which are compared are together off by at most: each is good to 10 ms.
+TICKS = 0.03
 #: Laid over a cell's flags in a smoke run.
 SMOKE = {"--clients": "200", "--records": "1000", "--batch": "20"}
 
@@ -91,7 +93,7 @@ def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> 
     if cell.network.system == "replicas" or known(costs) != before_costs:
         metrics["steal"] = 100 * quiet.steal
         metrics["pressure"] = 100 * (quiet.pressure or 0.0)
-        metrics["others"] = others(quiet.cores_busy, used / quiet.seconds, cores)
+        metrics["others"] = others(quiet.cores_busy - TICKS / quiet.seconds, used / quiet.seconds, cores)
     figures = CellFigures(cell.key, metrics, {}, "", time.time() - found.seconds)
     (directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n")
     return figures
