@@ -108,9 +108,8 @@ def ends(folder: Path, _speed: Sequence[Calibration]) -> Figures:
     document = json.loads((folder / "ends.json").read_text())
     titles: dict[str, str] = document["titles"]
     order = list(titles)
-    found = sorted(
-        (LawRow(**row) for row in document["rows"]), key=lambda row: (order.index(row.condition), row.repeat)
-    )
+    asked = (LawRow(**row) for row in document["rows"] if row["condition"] in titles)
+    found = sorted(asked, key=lambda row: (order.index(row.condition), row.repeat))
     offered = {int(repeat): float(tps) for repeat, tps in document["offered"].items()}
     return protection(found, offered, document["machine"]["cores"], lambda row: titles[row.condition])
 

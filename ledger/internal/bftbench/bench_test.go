@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -154,12 +155,9 @@ func TestReplicasOfOneProcessHaveNothingOfTheirOwn(t *testing.T) {
 
 // TestProcessesServeTheirStagesAndThreads while they run, each at a port of its own.
 func TestProcessesServeTheirStagesAndThreads(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	first := free.Addr().String()
-	require.NoError(t, free.Close())
 	run := small()
 	run.Processors = 3
+	first := freePorts(t, run.Replicas)
 	options := Options{Warmup: time.Hour, Metrics: first}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -180,6 +178,27 @@ func TestProcessesServeTheirStagesAndThreads(t *testing.T) {
 	}
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// freePorts is the first of so many addresses in a row that nobody has, below those that the kernel gives to clients.
+func freePorts(t *testing.T, count int) string {
+	t.Helper()
+	for {
+		first := fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(10_000))
+		free := 0
+		for ; free < count; free++ {
+			address, err := at(first, free)
+			require.NoError(t, err)
+			listener, err := net.Listen("tcp", address)
+			if err != nil {
+				break
+			}
+			require.NoError(t, listener.Close())
+		}
+		if free == count {
+			return first
+		}
+	}
 }
 
 func get(url string) string {
