@@ -194,18 +194,7 @@ func TestOneOfFourLies(t *testing.T) {
 					end[liar], _ = c.spawnProcess(liar, lies)
 				}
 			}
-			for _, i := range honest {
-				c.seesAll(i, told)
-			}
-			for _, i := range honest {
-				end[i](syscall.SIGTERM)
-			}
-			first, _ := c.chainOnDisk(honest[0], ch)
-			for _, i := range honest {
-				hashes, _ := c.chainOnDisk(i, ch)
-				n := min(len(first), len(hashes))
-				require.Equal(t, first[:n], hashes[:n], "orderer %d", i+1)
-			}
+			c.endAlike(honest, told, end)
 		})
 	}
 }
@@ -233,17 +222,23 @@ func TestALeaderThatIsLate(t *testing.T) {
 		clients.Go(func() { c.orderAt(1+n%3, text) })
 	}
 	clients.Wait()
-	for i := 1; i < 4; i++ {
+	c.endAlike([]int{1, 2, 3}, told, end)
+}
+
+// endAlike waits until these orderers have given all that was told, ends them, and compares their chains.
+func (c *testCluster) endAlike(orderers []int, told []string, end [4]func(os.Signal)) {
+	c.t.Helper()
+	for _, i := range orderers {
 		c.seesAll(i, told)
 	}
-	for i := 1; i < 4; i++ {
+	for _, i := range orderers {
 		end[i](syscall.SIGTERM)
 	}
-	first, _ := c.chainOnDisk(1, ch)
-	for i := 2; i < 4; i++ {
+	first, _ := c.chainOnDisk(orderers[0], ch)
+	for _, i := range orderers {
 		hashes, _ := c.chainOnDisk(i, ch)
 		n := min(len(first), len(hashes))
-		require.Equal(t, first[:n], hashes[:n], "orderer %d", i+1)
+		require.Equal(c.t, first[:n], hashes[:n], "orderer %d", i+1)
 	}
 }
 
