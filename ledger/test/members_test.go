@@ -97,7 +97,7 @@ func (g *grid) sameOrder() {
 const serviceGap = 3 * time.Second
 
 // underWay is more than the clients of these tests have under way at once: of so many transactions some were sent later.
-const underWay = 20
+const underWay = 10
 
 // recovers wants transactions that were sent from now on to be committed within the gap that a network may have.
 func (g *grid) recovers(peer, from string) {

@@ -125,7 +125,10 @@ func (c *Core) resetEpoch() {
 	c.votes, c.changes, c.askAt = vouch.New[bft.Checkpoint](c.group), make([]*ViewChange, n), make([]bft.Time, n)
 	c.newView = nil
 	clear(c.ahead)
-	c.suspect = suspect.Timer{First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling}
+	c.suspect = suspect.Timer{
+		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling,
+		Silence: (bft.IdleResends + 1) * c.cfg.Resend,
+	}
 	c.pacer.Forget()
 }
 
@@ -171,6 +174,9 @@ func (c *Core) View() bft.View {
 }
 
 func (c *Core) receive(from bft.ID, m bft.Message) {
+	if from == c.group.Leader(c.view) {
+		c.suspect.Heard(c.now)
+	}
 	// Those who left the group, or are not in it yet, may ask and bring proofs; votes are the members'.
 	switch m := m.(type) {
 	case *Status:

@@ -15,7 +15,10 @@ func (c *Core) submit(tx []byte) {
 	case c.pending.Has(digest) || c.isDecided(digest):
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
-	case !c.leads():
+	case c.leads():
+	case c.suspect.Silent(c.now): // all begin to wait for it at once
+		c.broadcast(&bft.Request{Txs: [][]byte{tx}})
+	default:
 		c.send(c.group.Leader(c.view), &bft.Request{Txs: [][]byte{tx}})
 	}
 }

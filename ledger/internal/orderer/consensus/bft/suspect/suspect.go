@@ -1,5 +1,5 @@
 // Package suspect says when a leader takes too long, and when the next one does. Each gets twice as long as the one before,
-// until something is ordered.
+// until something is ordered. One that is not heard at all, though it tells its status even where nothing happens, gets half.
 package suspect
 
 import (
@@ -12,6 +12,8 @@ type Timer struct {
 	First  bft.Time // how long the first leader has
 	Most   bft.Time // that it doubles up to
 	Steady bool     // it does not double: only tests of what that is good for say so
+	// Silence is for how long a leader that is well and has nothing to do may not be heard; 0: for any time.
+	Silence bft.Time
 
 	// At is when there is something to do; 0: it waits for nothing.
 	At bft.Time
@@ -19,6 +21,7 @@ type Timer struct {
 	given   uint // leaders given up in a row
 	longest longest
 	begun   bft.Time // when the wait for a new view began; 0: it has not begun
+	heard   bft.Time // when the leader was heard, or could not be yet; 0: nobody has looked
 }
 
 // longest is what a replica waits for longest.
@@ -28,6 +31,7 @@ type longest struct {
 	seq   uint64
 	since bft.Time
 	told  bool // the leader has been given the transaction
+	hurry bool // the leader was silent before, and is so still
 }
 
 // Patience is how long the present leader has.
@@ -50,8 +54,27 @@ func (t *Timer) GaveUp() { t.given++ }
 // Progress notes that something was ordered.
 func (t *Timer) Progress() { t.given = 0 }
 
+// Heard notes that the leader has said something, whatever it is. One that was silent has all of its time again.
+func (t *Timer) Heard(now bft.Time) { t.heard, t.longest.hurry = now, false }
+
+// Silent reports whether the leader has not been heard for longer than one that is well.
+func (t *Timer) Silent(now bft.Time) bool {
+	if t.heard == 0 {
+		t.heard = now
+	}
+	return t.Silence > 0 && now-t.heard > t.Silence
+}
+
+// share is how long the leader has for what is waited for longest.
+func (t *Timer) share() bft.Time {
+	if t.longest.hurry {
+		return t.Patience() / 2
+	}
+	return t.Patience()
+}
+
 // Rest is for as long as a leader can do nothing wrong.
-func (t *Timer) Rest() { t.At, t.longest = 0, longest{} }
+func (t *Timer) Rest(now bft.Time) { t.At, t.longest, t.heard = 0, longest{}, now }
 
 // Turn is for a view that is left: the next one has not begun.
 func (t *Timer) Turn() { t.longest, t.begun = longest{}, 0 }
@@ -78,7 +101,7 @@ func (t *Timer) Await() {
 // It reports whether the leader has what it takes, so that only Late is left to ask.
 func (t *Timer) Look(now bft.Time, oldest *pool.Item, under uint64, tell func(tx []byte)) bool {
 	t.At = 0
-	next := longest{waits: true, since: now}
+	next := longest{waits: true, since: now, hurry: t.Silent(now)}
 	switch {
 	case oldest != nil:
 		next.tx = oldest.Digest
@@ -94,7 +117,7 @@ func (t *Timer) Look(now bft.Time, oldest *pool.Item, under uint64, tell func(tx
 		return false
 	}
 	if oldest != nil && !t.longest.told {
-		if half := t.longest.since + t.Patience()/2; now < half {
+		if half := t.longest.since + t.share()/2; now < half {
 			t.At = half
 			return false
 		}
@@ -106,7 +129,7 @@ func (t *Timer) Look(now bft.Time, oldest *pool.Item, under uint64, tell func(tx
 
 // Late reports whether the leader has taken too long for what Look has seen.
 func (t *Timer) Late(now bft.Time) bool {
-	t.At = t.longest.since + t.Patience()
+	t.At = t.longest.since + t.share()
 	if now < t.At {
 		return false
 	}

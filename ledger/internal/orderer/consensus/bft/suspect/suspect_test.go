@@ -41,6 +41,45 @@ func TestALeaderIsToldBeforeItIsLate(t *testing.T) {
 	assert.Len(t, told, 1)
 }
 
+func TestALeaderThatWasSilentHasHalfOfItsTime(t *testing.T) {
+	const silence = 3 * time.Second
+	for name, c := range map[string]struct {
+		heard bft.Time // 0: never
+		asked bft.Time
+		want  bft.Time // after asked
+	}{
+		"heard lately":      {asked: 1 + silence, want: time.Second},
+		"silent":            {asked: 2 + silence, want: time.Second / 2},
+		"heard just before": {heard: 2 + silence, asked: 3 + silence, want: time.Second},
+		"heard meanwhile":   {heard: 3 + silence, asked: 2 + silence, want: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			timer := Timer{First: time.Second, Most: time.Second, Silence: silence}
+			assert.False(t, timer.Silent(1), "it could not be heard before")
+			if c.heard != 0 && c.heard < c.asked {
+				timer.Heard(c.heard)
+			}
+			assert.True(t, timer.Look(c.asked, nil, 7, nil))
+			if c.heard > c.asked {
+				timer.Heard(c.heard)
+			}
+			assert.False(t, timer.Late(c.asked))
+			assert.Equal(t, c.asked+c.want, timer.At)
+			assert.True(t, timer.Late(c.asked+c.want))
+		})
+	}
+}
+
+func TestALeaderThatCannotActYetIsNotSilent(t *testing.T) {
+	timer := Timer{First: time.Second, Most: time.Second, Silence: time.Second}
+	timer.Heard(1)
+	assert.True(t, timer.Silent(time.Minute))
+	timer.Rest(time.Minute)
+	assert.False(t, timer.Silent(time.Minute+time.Second))
+	timer.Silence = 0
+	assert.False(t, timer.Silent(time.Hour))
+}
+
 func TestTheTimeBeginsAnewWithWhatWaitsNext(t *testing.T) {
 	timer := Timer{First: time.Second, Most: time.Second}
 	none := func([]byte) { t.Fatal("nobody is to be told") }

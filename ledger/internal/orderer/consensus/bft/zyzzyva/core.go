@@ -148,7 +148,10 @@ func (c *Core) resetEpoch() {
 	c.walk = nil
 	c.accusers, c.confirms = make([]bool, n), make([]vote, n)
 	c.newView, c.planned, c.begun = nil, nil, nil
-	c.suspect = suspect.Timer{First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling}
+	c.suspect = suspect.Timer{
+		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling,
+		Silence: (bft.IdleResends + 1) * c.cfg.Resend,
+	}
 	c.cert = Certificate{Epoch: c.group.Epoch, Seq: c.start.Seq, History: Beginning(c.group.Epoch), Start: true}
 	c.trail = nil
 }
@@ -193,6 +196,9 @@ func (c *Core) View() bft.View {
 }
 
 func (c *Core) receive(from bft.ID, m bft.Message) {
+	if from == c.group.Leader(c.view) {
+		c.suspect.Heard(c.now)
+	}
 	// Those who left the group, or are not in it yet, may ask and bring proofs; so may clients. Votes are the members'.
 	switch m := m.(type) {
 	case *Status:

@@ -32,12 +32,15 @@ func (c *Core) watch() {
 
 func (c *Core) watchLeader() {
 	c.suspect.At = 0
+	if c.leads() {
+		c.suspect.Heard(c.now)
+	}
 	oldest := c.pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
 	switch {
 	case !c.member() || c.closed || c.fetching != 0:
-		c.suspect.Rest()
+		c.suspect.Rest(c.now)
 	case !c.active:
-		c.suspect.Rest()
+		c.suspect.Rest(c.now)
 		if c.suspect.BeginsLate(c.now) {
 			c.leave(c.view + 1)
 		}
