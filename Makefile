@@ -52,7 +52,7 @@ help:
 	@echo 'make k8s-tools  build, once, what the Kubernetes tests run on (10 minutes)'
 	@echo 'make publish  measure every published figure whose code has changed (leave the machine alone; it can be resumed)'
 	@echo 'make figures  draw the published figures into README and docs'
-	@echo 'make experiments  the papers'"'"' experiments, as a report (4 hours; can be interrupted; leave the machine alone)'
+	@echo 'make experiments  the papers'"'"' experiments, as a report (4.5 hours; can be interrupted; leave the machine alone)'
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
 	@echo 'make kafka   what Kafka ordering needs: Java, Maven, and Apache Kafka'"'"'s brokers'
 	@echo 'make soak    an hour of overload; fails when a node'"'"'s memory grows without bound'
@@ -163,12 +163,12 @@ publish: setup k8s-server
 figures: setup
 	$(PY) benchmarks/publish.py draw
 
-# At the standard length, with the paper's own numbers of neighbours, the headline first: at most 4 hours, but for repeats
+# At the standard length, with the paper's own numbers of neighbours, the headline first: at most 4.5 hours, but for repeats
 # that were disturbed and are measured again. It can be interrupted at any time, and goes on where it was. What came out
 # is written to docs/experiments, at most 30 MB. At full length: qioi experiment run all --paper-size
 STANDARD := results/experiments/standard
 experiments: setup spark kafka
-	@echo '== the papers'"'"' experiments (4 hours; leave the machine alone; the same again goes on after an interruption)'
+	@echo '== the papers'"'"' experiments (4.5 hours; leave the machine alone; the same again goes on after an interruption)'
 	@$(call apt,stress-ng linux-perf $(NODE) mariadb-server-core mariadb-client-core prometheus-mysqld-exporter)
 	@failed=0; trap 'exit 130' INT TERM; \
 	$(BIN)/qioi experiment run fig_8 all --standard --paper-size $(if $(wildcard $(STANDARD)/*/run.json),--resume,--output) $(STANDARD) || failed=1; \

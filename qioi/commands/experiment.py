@@ -18,7 +18,7 @@ from qioi.commands.lab_errors import one_line_errors
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.places import DISK, MEMORY, media
-from qioi.experiment.plan import Plan, make_plan, make_smoke, only
+from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only
 from qioi.experiment.scale import RULE
 from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec
@@ -43,11 +43,12 @@ def command() -> None:
 @command.command("list")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--standard", is_flag=True, help="At the standard length.")
-@click.option("--paper-size", is_flag=True, help="As many neighbours as the paper has on its 24 cores.")
+@click.option("--paper-size", is_flag=True, help="As many neighbours and nodes as the paper has.")
 def list_(output: str, standard: bool, paper_size: bool) -> None:
     """List the experiments, and how long each takes."""
     with one_line_errors():
-        found = [at_standard(spec) if standard else (spec, spec.timing) for spec in catalogue.find_all([catalogue.ALL])]
+        sized = (of_size(spec, paper_size=paper_size) for spec in catalogue.find_all([catalogue.ALL]))
+        found = [at_standard(spec) if standard else (spec, spec.timing) for spec in sized]
         plans = [make_plan(spec, machine().cores, paper_size=paper_size, timing=timing) for spec, timing in found]
     if output == "json":
         click.echo(json.dumps([as_json(plan) for plan in plans], indent=2))
@@ -120,8 +121,8 @@ class Asked:
 @click.option(
     "--network", "only_networks", multiple=True, metavar="NETWORK", help="Of the file's networks only this; repeatable."
 )
-@click.option("--standard", is_flag=True, help="The standard length: shorter windows, fewer points; all in 4 hours.")
-@click.option("--paper-size", is_flag=True, help="As many neighbours as the paper has on its 24 cores.")
+@click.option("--standard", is_flag=True, help="The standard length: shorter windows, fewer points; all in 4.5 hours.")
+@click.option("--paper-size", is_flag=True, help="As many neighbours and nodes as the paper has.")
 @click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
 @click.option("--duration", type=click.FloatRange(min=2), help="Measured seconds of each cell, in place of the file's.")
 @click.option("--warmup", type=click.FloatRange(min=0.5), help="Seconds before, in place of the file's.")
@@ -208,6 +209,8 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     """Lay one experiment out."""
     cores = machine().cores
     spec, own = at_standard(spec) if asked.standard else (spec, spec.timing)
+    if not asked.only_networks:
+        spec = of_size(spec, paper_size=asked.paper_size)
     spec = only(spec, asked.loads, asked.arms, asked.only_networks)
     if asked.networks:
         spec = catalogue.with_networks(spec, asked.networks)

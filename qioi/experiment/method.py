@@ -57,10 +57,11 @@ def described(network: NetworkSpec, medium: str | None) -> str:
     if network.system in DATABASES:
         nodes = f", {counted(network.nodes, 'node')}" if network.nodes else ""
         return f"{network.system}{nodes}, {', '.join(network.chaincodes)}{stands}"
+    endorsed = ", endorsed by a majority" if network.endorsement == "majority" else ""
     return (
         f"{SYSTEMS[network.system]}{counted(network.orgs * network.peers_per_org, 'peer')}, "
         f"{counted(network.orderers, 'orderer')}, "
-        f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}{stands}"
+        f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}{endorsed}{stands}"
     )
 
 

@@ -177,6 +177,11 @@ def only(
     )
 
 
+def of_size(spec: ExperimentSpec, *, paper_size: bool) -> ExperimentSpec:
+    """Leave out the networks that only runs of the paper's size have."""
+    return only(spec, networks=[name for name, one in spec.networks.items() if paper_size or not one.paper_size])
+
+
 def _of_first(load: LoadSpec) -> bool:
     return load.of == "first" and (load.part is not None or bool(load.tenants))
 

@@ -259,7 +259,7 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
     extra = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
     extra += ["--sequencer-memory"] if spec.sequencer_memory else []
     extra += ["--like-fabric"] if spec.like_fabric else []
-    extra += [text for chaincode in spec.chaincodes for text in ("--chaincode", chaincode)]
+    extra += [text for chaincode in spec.chaincodes for text in ("--chaincode", spec.policy(chaincode))]
     return LabOptions(
         orgs=spec.orgs,
         peers_per_org=spec.peers_per_org,

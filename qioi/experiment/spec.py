@@ -151,7 +151,7 @@ class Timing(Strict):
 class StandardSpec(Strict):
     """The `standard` length: these seconds in place of the file's, and where an axis is named only these of its points.
 
-    All of the bundled experiments together take at most four hours at this length (qioi.experiment.plan).
+    All of the bundled experiments together take at most four and a half hours at this length (qioi.experiment.plan).
     """
 
     warmup: Positive

@@ -50,10 +50,13 @@ class NetworkSpec(Strict):
     ``orderers`` the orderers' ledgers alone are on a disk.
     ``workers`` check a channel's signatures, on as many threads of the peer. ``like_fabric`` gives the bundled ledger
     Fabric's wake-ups, log lines and runtime (docs/ledger.md). ``runtime`` is how its nodes, its load
-    client and its neighbours run: as processes, or as containers of a real engine. A sequencer with
+    client and its neighbours run: as processes, or as containers of a real engine. Transactions need the
+    ``endorsement`` of any one organization, or of a majority. A sequencer with
     ``sequencer_memory`` answers before its log is on disk.
 
     ``replicas`` and ``simulation`` are `qioi-ledger bft-bench`, real and simulated; ``flags`` are its own.
+
+    One of the paper's size (``paper_size``) is too large for most hosts: it takes part where that size is asked for.
     """
 
     title: str = ""
@@ -73,8 +76,10 @@ class NetworkSpec(Strict):
     chaincodes: Annotated[list[str], Field(min_length=1), AfterValidator(_distinct_contracts)] = ["smallbank"]
     messages: Annotated[int, Field(ge=1)] | None = None
     timeout: Positive | None = None
+    endorsement: Literal["any", "majority"] = "any"
     workers: Annotated[int, Field(ge=1, le=64)] | None = None
     like_fabric: bool = False
+    paper_size: bool = False
 
     @model_validator(mode="after")
     def _blocks_are_of_block_mode(self) -> Self:
@@ -96,6 +101,23 @@ class NetworkSpec(Strict):
         if self.nodes is not None and self.system not in DATABASES:
             raise ValueError(f"nodes are of a database: {', '.join(DATABASES)}")
         return self
+
+    @model_validator(mode="after")
+    def _one_policy(self) -> Self:
+        if self.endorsement == "any":
+            return self
+        if self.system not in ("ledger", "fabric"):
+            raise ValueError("endorsement is of the systems ledger and fabric")
+        if any("=" in name for name in self.chaincodes):
+            raise ValueError("endorsement is of chaincodes without a policy of their own")
+        return self
+
+    def policy(self, chaincode: str) -> str:
+        """Format a chaincode, with the endorsement policy that it is to have, for `qioi lab up --chaincode`."""
+        if self.endorsement == "any":
+            return chaincode
+        names = ",".join(f"'Org{number}MSP.peer'" for number in range(1, self.orgs + 1))
+        return f"{chaincode}=OutOf({self.orgs // 2 + 1},{names})"
 
 
 class TenantSpec(Strict):

@@ -13,7 +13,7 @@ from toy_experiment import load
 from qioi.daemon.lock import HOST_LOCK, TreeLock
 from qioi.experiment import catalogue, places
 from qioi.experiment.errors import SpecError
-from qioi.experiment.plan import Plan, make_plan, make_smoke, only
+from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only
 from qioi.experiment.scale import scaled
 from qioi.experiment.session import check_host, lab_options, probe_of
 from qioi.experiment.spec import ExperimentSpec
@@ -86,6 +86,27 @@ def test_a_databases_maximum_is_that_of_unique_inserts() -> None:
     assert probe_of(spec).extra == ("--chaincode", "kv", "--workload", "insert")
     options = lab_options(spec, 20_000)
     assert (options.system, options.nodes) == ("cassandra", 2)
+
+
+def test_transactions_that_a_majority_endorses() -> None:
+    spec = NetworkSpec(orgs=3, chaincodes=["kv"], endorsement="majority")
+    assert lab_options(spec, 20_000).extra == (
+        "--chaincode",
+        "kv=OutOf(2,'Org1MSP.peer','Org2MSP.peer','Org3MSP.peer')",
+    )
+    with pytest.raises(ValidationError, match="endorsement is of the systems"):
+        NetworkSpec(system="mysql", chaincodes=["kv"], endorsement="majority")
+    with pytest.raises(ValidationError, match="without a policy of their own"):
+        NetworkSpec(chaincodes=["kv=OR('Org1MSP.peer')"], endorsement="majority")
+
+
+def test_networks_of_the_papers_size_take_part_where_that_is_asked_for() -> None:
+    spec = catalogue.find("thesis_2_3")
+    assert "cassandra20" in of_size(spec, paper_size=True).networks
+    small = of_size(spec, paper_size=False)
+    assert not any(network.paper_size for network in small.networks.values())
+    assert small.networks.keys() >= {"ledger8", "cassandra8"}
+    assert {sentence.network for sentence in small.papers} <= small.networks.keys()
 
 
 def test_a_store_has_a_folder_of_its_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
