@@ -4,9 +4,10 @@
     …
     <!-- /figures -->
 
-    p95 is <!-- figure laws adaptive p95 -->1.18x (1.12 .. 1.35)<!-- /figure --> of alone's
+    p95 is <!-- figure laws adaptive p95 most=1.2 -->1.18x (1.12 .. 1.35), reached<!-- /figure --> of alone's
 
-`make figures` fills them from docs/figures/data, and a test holds every document to its data. Of a piece that has no
+A single figure may have the bounds of its goal, ``least`` and ``most``, in its own unit: the median, as it is written,
+reaches or misses them. `make figures` fills them from docs/figures/data, and a test holds every document to its data. Of a piece that has no
 data yet the marks say so.
 """
 
@@ -26,7 +27,7 @@ _TABLE = re.compile(
     re.DOTALL,
 )
 _FIGURE = re.compile(
-    r"(?P<head><!-- figure (?P<name>[\w-]+) (?P<row>[\w.-]+) (?P<column>[\w-]+) -->)"
+    r"(?P<head><!-- figure (?P<name>[\w-]+) (?P<row>[\w.-]+) (?P<column>[\w-]+)(?P<bounds>(?: \w+=[\d.]+)*) -->)"
     r"(?P<body>[^<\n]*)(?P<tail><!-- /figure -->)"
 )
 #: Gives what is to stand between two marks of a document, which it names in its errors.
@@ -79,9 +80,10 @@ class Drawer:
         if record is None:
             return "not measured"
         try:
-            return spell.spread(record.values(found["row"], found["column"]), record.column(found["column"]).form)
+            text = spell.spread(record.values(found["row"], found["column"]), record.column(found["column"]).form)
         except KeyError as error:
             raise ValueError(f"{document}: {error.args[0]}") from error
+        return text + verdict(text, dict(part.split("=", 1) for part in found["bounds"].split()), document)
 
     def _table(self, found: re.Match[str], document: str) -> str:
         record = self._record(found["name"], document)
@@ -103,6 +105,17 @@ class Drawer:
         label += f". {host(record)}"
         left = [f"repeat {one.repeat} is left out: {one.reason}." for one in record.left_out]
         return " ".join([f"{label}.", *left])
+
+
+def verdict(figure: str, bounds: Mapping[str, str], document: str) -> str:
+    """Say whether a figure's median reaches its goal; nothing where it has none."""
+    if unknown := bounds.keys() - {"least", "most"}:
+        raise ValueError(f"{document}: {', '.join(sorted(unknown))}: a figure's bounds are least and most")
+    if not bounds or figure == "-":
+        return ""
+    value = float(figure.split()[0].rstrip("x").replace(",", ""))
+    reached = float(bounds.get("least", value)) <= value <= float(bounds.get("most", value))
+    return ", reached" if reached else ", **missed**"
 
 
 def chosen(options: Mapping[str, str], key: str) -> Sequence[str] | None:

@@ -17,7 +17,7 @@ from laws_figures import accounts, load_rows, table
 from msgspec.structs import replace
 from publish import pictured
 from published import code, pictures, record
-from published.documents import Drawer
+from published.documents import Drawer, verdict
 from published.measure import UnmeasuredError, is_current, measure
 from published.pieces import PIECES, Piece
 from published.readers import Figures, OneFolder, laws
@@ -117,6 +117,30 @@ def imported(script: Path) -> set[str]:
             elif node.module.startswith("qioi."):
                 found.add(node.module)
     return found
+
+
+@pytest.mark.parametrize(
+    ("figure", "bounds", "said"),
+    [
+        ("1.10x (1.00x .. 1.30x)", {"most": "1.10"}, ", reached"),
+        ("1.11x (1.00x .. 1.30x)", {"most": "1.10"}, ", **missed**"),
+        ("0.98x", {"least": "1", "most": "1.15"}, ", **missed**"),
+        ("1,100 ms, - in 1 of 2", {"least": "1000"}, ", reached"),
+        ("100 % (98 % .. 101 %)", {"least": "100"}, ", reached"),
+        ("-", {"most": "1"}, ""),
+        ("1.10x", {}, ""),
+    ],
+)
+def test_a_goal_is_reached_by_the_median_as_it_is_written(figure: str, bounds: dict[str, str], said: str) -> None:
+    assert verdict(figure, bounds, "page.md") == said
+
+
+def test_a_single_figure_with_a_bound_that_there_is_not(repository: Path) -> None:
+    with pytest.raises(ValueError, match="page.md: about: a figure's bounds are least and most"):
+        drawn(repository, "<!-- figure lab qioi tps about=3 -->old<!-- /figure -->")
+    assert drawn(repository, "<!-- figure lab qioi tps least=2000 -->old<!-- /figure -->").endswith(
+        ", **missed**<!-- /figure -->"
+    )
 
 
 def test_a_table_has_the_rows_and_columns_that_its_mark_asks_for(repository: Path) -> None:
