@@ -7,7 +7,9 @@
     p95 is <!-- figure laws adaptive p95 most=1.2 -->1.18x (1.12 .. 1.35), reached<!-- /figure --> of alone's
 
 A single figure may have the bounds of its goal, ``least`` and ``most``, in its own unit: the median, as it is written,
-reaches or misses them. `make figures` fills them from docs/figures/data, and a test holds every document to its data. Of a piece that has no
+reaches or misses them.
+
+`make figures` fills them from docs/figures/data, and a test holds every document to its data. Of a piece that has no
 data yet the marks say so.
 """
 

@@ -136,7 +136,7 @@ def test_a_goal_is_reached_by_the_median_as_it_is_written(figure: str, bounds: d
 
 
 def test_a_single_figure_with_a_bound_that_there_is_not(repository: Path) -> None:
-    with pytest.raises(ValueError, match="page.md: about: a figure's bounds are least and most"):
+    with pytest.raises(ValueError, match=r"page\.md: about: a figure's bounds are least and most"):
         drawn(repository, "<!-- figure lab qioi tps about=3 -->old<!-- /figure -->")
     assert drawn(repository, "<!-- figure lab qioi tps least=2000 -->old<!-- /figure -->").endswith(
         ", **missed**<!-- /figure -->"
