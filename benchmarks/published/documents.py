@@ -21,7 +21,8 @@ from functools import partial
 from pathlib import Path
 
 from published import code, spell
-from published.record import Calibration, Record
+from published.record import Record
+from qioi.experiment.calibration import speed
 
 _TABLE = re.compile(
     r"(?P<head><!-- figures (?P<name>[\w-]+)(?P<options>(?: \w+=[\w,-]+)*) -->\n)"
@@ -142,19 +143,3 @@ def host(record: Record) -> str:
     if record.calibration:
         text += f"; calibration: {speed(record.calibration)}"
     return text
-
-
-def speed(calibrations: Sequence[Calibration]) -> str:
-    """Write the least and the most of each calibrated step."""
-
-    def span(values: list[float]) -> str:
-        least, most = (f"{value:.3g}" for value in (min(values), max(values)))
-        return f"{least} us" if least == most else f"{least} .. {most} us"
-
-    parts = {
-        "P-256 verification": [one.verify_us for one in calibrations],
-        "signature": [one.sign_us for one in calibrations],
-        "fsync": [one.fsync_us for one in calibrations],
-        "wake-up": [one.wake_up_us for one in calibrations],
-    }
-    return ", ".join(f"{name} {span(values)}" for name, values in parts.items())

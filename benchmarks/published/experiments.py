@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from published.documents import fill
+from qioi.experiment.calibration import speed
 from qioi.experiment.errors import SpecError
 from qioi.experiment.method import quiet_ones, warnings
 from qioi.experiment.spec import FigureSpec
@@ -137,9 +138,11 @@ def label(summary: Summary) -> str:
     text = (
         f"*By experiment, {day}, `{host.versions.get('commit', 'unknown')}`*: `{command(summary)}`, "
         f"{quiet_ones(summary)} quiet of {len(summary.repeats)} repeats; {host.cores} cores, Linux {host.kernel}, "
-        f"cgroup v{host.cgroup_version}."
+        f"cgroup v{host.cgroup_version}"
     )
-    return " ".join([text, *warnings(summary)])
+    if speeds := [repeat.calibration for repeat in summary.repeats if repeat.calibration]:
+        text += f"; calibration: {speed(speeds)}"
+    return " ".join([f"{text}.", *warnings(summary)])
 
 
 def command(summary: Summary) -> str:

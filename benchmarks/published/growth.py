@@ -10,7 +10,8 @@ from typing import NamedTuple
 from bench_growth import exponent
 
 from published.readers import Figures, Reader, Values, add, rows_of
-from published.record import Calibration, Column, Form
+from published.record import Column, Form
+from qioi.experiment.calibration import Calibration
 
 
 class Cost(NamedTuple):

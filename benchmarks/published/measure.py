@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
-
 from published import code, record
 from published.pieces import Piece
 from published.readers import OneFolder
-from published.record import Calibration, Code, Machine, Record
+from published.record import Code, Machine, Record
+from qioi.experiment.calibration import calibrate
 from qioi.experiment.child import run_to_end
 from qioi.lab.machine import machine
-from qioi.lab.network import find_binary
 
 
 class UnmeasuredError(Exception):
@@ -32,14 +29,6 @@ def is_current(piece: Piece, root: Path, data: Path) -> bool:
         return False
     its = record.load(file)
     return its.command == piece.command and its.code.digest == code.digest(root, piece.code)
-
-
-def calibrate(folder: Path) -> Calibration:
-    """Measure the machine's speed, for two seconds."""
-    answer = subprocess.run(
-        [str(find_binary()), "calibrate", "--dir", str(folder)], check=True, capture_output=True
-    ).stdout
-    return msgspec.json.decode(answer, type=Calibration)
 
 
 def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlier: Record | None = None) -> Record:

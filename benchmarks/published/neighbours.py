@@ -9,7 +9,8 @@ from laws_figures import ALONE
 from msgspec.structs import replace
 
 from published.readers import PROTECTION, Figures, law_key, laws, numbered
-from published.record import Calibration, Column, Form
+from published.record import Column, Form
+from qioi.experiment.calibration import Calibration
 
 #: What bench_laws.py's figures lack, because elsewhere all conditions have as many neighbours.
 EVENTS = (

@@ -13,7 +13,8 @@ from fixed_load import kept_load
 from laws_figures import ALONE, CONDITIONS, due, load_rows, part_of, ratio, work_of
 from laws_figures import Row as LawRow
 
-from published.record import Calibration, Column, Form, LeftOut, Row
+from published.record import Column, Form, LeftOut, Row
+from qioi.experiment.calibration import Calibration
 from qioi.lab.figures import quotient
 
 #: CPUs beyond which a repeat does not count, that processes outside of the lab used or the hypervisor took for others:

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from qioi.experiment.calibration import Calibration
+
 #: Version of the files' form.
 FORM = 1
 
@@ -54,16 +56,6 @@ class Code(Struct, frozen=True, forbid_unknown_fields=True):
 
     paths: tuple[str, ...]
     digest: str
-
-
-class Calibration(Struct, frozen=True):
-    """The machine's speed, in microseconds (`qioi-ledger calibrate`)."""
-
-    verify_us: float
-    sign_us: float
-    fsync_us: float
-    wake_up_us: float
-    signature_us: float
 
 
 class Machine(Struct, frozen=True):

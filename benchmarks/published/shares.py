@@ -13,7 +13,8 @@ from bench_enough import enough as least_share
 from laws_figures import Row, ratio
 
 from published.readers import Figures, Values, add, disturbed, rows_of
-from published.record import Calibration, Column, Form
+from published.record import Column, Form
+from qioi.experiment.calibration import Calibration
 from qioi.lab.figures import quotient
 
 OWED = (

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from qioi.experiment.calibration import Calibration
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.form import Strict
 from qioi.experiment.plan import Cell, Plan
@@ -82,11 +83,15 @@ class RunDocument(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A finished repeat. ``noise`` says what disturbed which cell; empty if nothing did."""
+    """A finished repeat. ``noise`` says what disturbed which cell; empty if nothing did.
+
+    ``calibration`` was taken as it began; smoke runs, and those of earlier versions, have none.
+    """
 
     number: int
     cells: dict[str, CellFigures]
     noise: dict[str, list[str]]
+    calibration: Calibration | None = None
 
     @property
     def quiet(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from qioi.experiment.calibration import calibrate
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.host import describe
 from qioi.experiment.kernel_work import kernel_seconds
@@ -165,6 +166,7 @@ class Session:
         folder = self._store.folder(number)
         folder.mkdir(parents=True, exist_ok=True)
         try:
+            calibration = None if self._plan.smoke else calibrate(folder)
             for cells in self._plan.order(number):
                 if cells[0].network.system in BENCHED:
                     figures |= {cell.key: self._bench(number, label, cell) for cell in cells}
@@ -173,7 +175,7 @@ class Session:
                 with self._lab(cells[0].network, folder / f"logs-{cells[0].network_name}") as (lab, network):
                     for cell in cells:
                         figures[cell.key] = self._cell(number, label, cell, lab, network, maxima)
-            return self._store.finish(number, figures, judged=not self._plan.smoke)
+            return self._store.finish(number, figures, judged=not self._plan.smoke, calibration=calibration)
         except BaseException:
             with uninterrupted():
                 shutil.rmtree(folder, ignore_errors=True)

@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from qioi.experiment.calibration import Calibration
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.errors import SpecError
 from qioi.experiment.noise import complaints
@@ -109,14 +110,16 @@ class Store:
         """Name the folder of a repeat, or of a cell of it."""
         return self.directory / "repeats" / str(repeat) / key
 
-    def finish(self, repeat: int, cells: Mapping[str, CellFigures], *, judged: bool) -> Repeat:
+    def finish(
+        self, repeat: int, cells: Mapping[str, CellFigures], *, judged: bool, calibration: Calibration | None = None
+    ) -> Repeat:
         """Finish a repeat, so that it is kept."""
         noise = {key: found for key, cell in cells.items() if (found := complaints(cell.metrics))} if judged else {}
-        document = {"number": repeat, "noise": noise, "cells": {key: asdict(cell) for key, cell in cells.items()}}
+        finished = Repeat(repeat, dict(cells), noise, calibration)
         new = self.folder(repeat) / "repeat.json.new"
-        new.write_text(json.dumps(document) + "\n")
+        new.write_text(json.dumps(asdict(finished)) + "\n")
         new.replace(self.folder(repeat) / "repeat.json")
-        return Repeat(repeat, dict(cells), noise)
+        return finished
 
     def repeats(self) -> list[Repeat]:
         """Read all finished repeats in their order."""

@@ -11,8 +11,8 @@ import pytest
 from fixed_load import BUSY, LOOKS, NEAR, Found, Lengths, estimate, keep_load, kept_load, look_for_load, spell_load
 from laws_figures import ALONE, Row
 from published.readers import laws
-from published.record import Calibration
 
+from qioi.experiment.calibration import Calibration
 from qioi.lab.arms import PROBE_SECONDS
 
 CORES = 2

@@ -21,7 +21,9 @@ from published.documents import Drawer, verdict
 from published.measure import UnmeasuredError, is_current, measure
 from published.pieces import PIECES, Piece
 from published.readers import Figures, OneFolder, laws
-from published.record import Calibration, Code, Column, Form, LeftOut, Machine, Record, Row
+from published.record import Code, Column, Form, LeftOut, Machine, Record, Row
+
+from qioi.experiment.calibration import Calibration
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "docs" / "figures" / "data"

@@ -16,8 +16,10 @@ from published.growth import DAEMON, KUBERNETES, LEDGER, LENGTH, Growth, growth
 from published.neighbours import neighbours
 from published.pictures import digest
 from published.readers import OTHERS, bursts, daemon, disturbed, ordering, reaction
-from published.record import Calibration, Code, Form, Machine, Record
+from published.record import Code, Form, Machine, Record
 from published.shares import enough, owed
+
+from qioi.experiment.calibration import Calibration
 
 SPEED = Calibration(49.0, 22.0, 300.0, 2.0, 360.0)
 
