@@ -78,7 +78,7 @@ def _make(spec: NeighbourSpec, tree: Tree, directory: Path) -> Neighbours:
     if spec.command is not None:
         return Programs(tree, spec.command, spec.programs, directory, spec.shares)
     if spec.spark:
-        return Spark(tree, spec.spark, directory)
+        return Spark(tree, spec.spark, directory, spec.records or None)
     return Nobody()
 
 

@@ -36,8 +36,9 @@ class NeighbourSpec(Strict):
     ``quota`` caps the CPU time of all of them together, as a part of the host's. They come during the warm-up and stay,
     or come and go at these seconds of the measured window. ``beside`` a follower, they and the last orderer that leads
     nothing have one CPU between them, to which they are pinned; their number is then that of one CPU and is not scaled.
-    ``programs`` are that many of ``command``, without a shell. Each neighbour has so many ``shares``. In ``bouts`` of
-    so many seconds they work, and are stopped for as long.
+    ``programs`` are that many of ``command``, without a shell. Spark sorts so many ``records`` a round (0: 300,000 for
+    each worker); its work is known where whole rounds end within the window. Each neighbour has so many ``shares``. In
+    ``bouts`` of so many seconds they work, and are stopped for as long.
     """
 
     sysbench: Count = 0
@@ -46,6 +47,7 @@ class NeighbourSpec(Strict):
     spark: Count = 0
     programs: Count = 0
     command: Annotated[str, AfterValidator(_splits)] | None = None
+    records: Annotated[int, Field(ge=0)] = 0
     shares: Shares = DEFAULT_SHARES
     bouts: Positive | None = None
     quota: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -64,9 +66,11 @@ class NeighbourSpec(Strict):
         if len(kinds) > 1:
             raise ValueError(f"one kind of neighbour an arm is accepted, not {' and '.join(kinds)}")
         if not kinds and self.model_dump(exclude_defaults=True):
-            raise ValueError("quota, come, beside, command, shares and bouts need a neighbour")
+            raise ValueError("quota, come, beside, command, records, shares and bouts need a neighbour")
         if (self.command is None) != (self.programs == 0):
             raise ValueError("programs and command are given together")
+        if self.records and not self.spark:
+            raise ValueError("records are of spark")
         if self.spark and (self.shares != DEFAULT_SHARES or self.bouts is not None):
             raise ValueError("shares and bouts are not of spark")
         if (self.come is None) != (self.go is None) or (self.go is not None and self.go <= (self.come or 0)):

@@ -83,6 +83,7 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("arms", 1, "neighbours"), {"programs": 3, "command": "  "}, "arms.1.neighbours.command"),
         (("arms", 1, "neighbours"), {"programs": 3, "command": "sh -c 'x"}, "arms.1.neighbours.command"),
         (("arms", 1, "neighbours"), {"spark": 1, "bouts": 3.0}, "not of spark"),
+        (("arms", 1, "neighbours"), {"sysbench": 1, "records": 3}, "records are of spark"),
         (("networks", "tiny"), {"system": "fabric", "mode": "block", "like_fabric": True}, "of the system ledger"),
         (("arms", 2, "protection"), {"law": "adaptive", "shares": 5}, "exactly one of law and shares"),
         (("arms", 2, "protection"), {"shares": 5, "k": 4.0}, "of a law"),
