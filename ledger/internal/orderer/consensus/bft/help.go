@@ -29,3 +29,7 @@ func (r *Replies) Due(to ID, g Group, now, resend Time) bool {
 	r.at[to] = now
 	return true
 }
+
+// Silence is for how long a replica that is well may not be heard: the longest time between two statuses, and as much again
+// as there is between two of a busy one.
+func Silence(resend Time) Time { return (IdleResends + 1) * resend }

@@ -127,7 +127,7 @@ func (c *Core) resetEpoch() {
 	clear(c.ahead)
 	c.suspect = suspect.Timer{
 		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling,
-		Silence: (bft.IdleResends + 1) * c.cfg.Resend,
+		Silence: bft.Silence(c.cfg.Resend),
 	}
 	c.pacer.Forget()
 }

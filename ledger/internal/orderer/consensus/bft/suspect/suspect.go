@@ -1,5 +1,6 @@
 // Package suspect says when a leader takes too long, and when the next one does. Each gets twice as long as the one before,
-// until something is ordered. One that is not heard at all, though it tells its status even where nothing happens, gets half.
+// until something is ordered. One that was not heard for a while before, though a leader that is well tells its status even
+// where nothing happens, gets half, until it is heard.
 package suspect
 
 import (
@@ -57,7 +58,8 @@ func (t *Timer) Progress() { t.given = 0 }
 // Heard notes that the leader has said something, whatever it is. One that was silent has all of its time again.
 func (t *Timer) Heard(now bft.Time) { t.heard, t.longest.hurry = now, false }
 
-// Silent reports whether the leader has not been heard for longer than one that is well.
+// Silent reports whether the leader has not been heard for longer than one that is well may keep still. Who looks for the
+// first time could not hear it before.
 func (t *Timer) Silent(now bft.Time) bool {
 	if t.heard == 0 {
 		t.heard = now
@@ -76,8 +78,8 @@ func (t *Timer) share() bft.Time {
 // Rest is for as long as a leader can do nothing wrong.
 func (t *Timer) Rest(now bft.Time) { t.At, t.longest, t.heard = 0, longest{}, now }
 
-// Turn is for a view that is left: the next one has not begun.
-func (t *Timer) Turn() { t.longest, t.begun = longest{}, 0 }
+// Turn is for a view that is left: the next one has not begun, and its leader could not be heard.
+func (t *Timer) Turn() { t.longest, t.begun, t.heard = longest{}, 0, 0 }
 
 // Begin starts the wait for a new view. Again is whether it may start anew.
 func (t *Timer) Begin(now bft.Time, again bool) {

@@ -70,14 +70,31 @@ func TestALeaderThatWasSilentHasHalfOfItsTime(t *testing.T) {
 	}
 }
 
+func TestALeaderThatWasSilentIsToldSooner(t *testing.T) {
+	timer := Timer{First: time.Second, Most: time.Second, Silence: time.Second}
+	timer.Heard(1)
+	asked, told := 1+time.Minute, 0
+	look := func(now bft.Time) bool { return timer.Look(now, item("a"), 0, func([]byte) { told++ }) }
+	assert.False(t, look(asked))
+	assert.Equal(t, asked+time.Second/4, timer.At)
+	assert.True(t, look(timer.At))
+	timer.Heard(asked + time.Second/4)
+	assert.False(t, timer.Late(asked+time.Second/2))
+	assert.Equal(t, asked+time.Second, timer.At, "it has all of its time again")
+	assert.Equal(t, 1, told)
+}
+
 func TestALeaderThatCannotActYetIsNotSilent(t *testing.T) {
 	timer := Timer{First: time.Second, Most: time.Second, Silence: time.Second}
 	timer.Heard(1)
 	assert.True(t, timer.Silent(time.Minute))
 	timer.Rest(time.Minute)
 	assert.False(t, timer.Silent(time.Minute+time.Second))
+	assert.True(t, timer.Silent(time.Hour))
+	timer.Turn()
+	assert.False(t, timer.Silent(time.Hour), "that was the leader before")
 	timer.Silence = 0
-	assert.False(t, timer.Silent(time.Hour))
+	assert.False(t, timer.Silent(2*time.Hour))
 }
 
 func TestTheTimeBeginsAnewWithWhatWaitsNext(t *testing.T) {

@@ -150,7 +150,7 @@ func (c *Core) resetEpoch() {
 	c.newView, c.planned, c.begun = nil, nil, nil
 	c.suspect = suspect.Timer{
 		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling,
-		Silence: (bft.IdleResends + 1) * c.cfg.Resend,
+		Silence: bft.Silence(c.cfg.Resend),
 	}
 	c.cert = Certificate{Epoch: c.group.Epoch, Seq: c.start.Seq, History: Beginning(c.group.Epoch), Start: true}
 	c.trail = nil

@@ -268,15 +268,15 @@ func (c *Core) submit(tx []byte) {
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
 	default:
-		request := &bft.Request{Txs: [][]byte{tx}}
+		txs := [][]byte{tx}
 		switch {
 		case c.places[digest] != 0:
-			c.pending.Proposed(&bft.Entry{Txs: request.Txs})
+			c.pending.Proposed(&bft.Entry{Txs: txs})
 		case c.leads():
 		case c.suspect.Silent(c.now): // all begin to wait for it at once
-			c.broadcast(request)
+			c.broadcast(&bft.Request{Txs: txs})
 		default:
-			c.send(c.group.Leader(c.view), request)
+			c.send(c.group.Leader(c.view), &bft.Request{Txs: txs})
 		}
 	}
 }
