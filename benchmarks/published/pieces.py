@@ -20,7 +20,15 @@ LEDGER = (
     *(f":(exclude)ledger/internal/orderer/consensus/{way}" for way in ("bft", "kafka", "sequencer")),
     *(f":(exclude)ledger/internal/{part}" for part in ("sequencer", "bftbench", "framed")),
 )
-LAB = ("qioi/lab", "interference", "qioi/processes", "benchmarks/lab_bench.py")
+#: The lab, without the systems that no benchmark runs.
+SITE = (
+    "qioi/lab",
+    *(f":(exclude)qioi/lab/systems/{name}*" for name in ("cassandra", "exporters", "jmx", "kafka", "mariadb", "mysql")),
+)
+LAB = (
+    *(*SITE, "interference", "qioi/processes", "benchmarks/lab_bench.py"),
+    *(f":(exclude)interference/{name}.py" for name in ("spark", "terasort")),  # no benchmark's neighbours
+)
 #: What has an ended benchmark clean up.
 ENDING = ("qioi/lab/signals.py",)
 LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_figures"))
@@ -154,7 +162,7 @@ PIECES = (
         ("bench_ledger.py", "--output", "{out}"),
         (
             *LEDGER,
-            "qioi/lab",
+            *SITE,
             "qioi/model",
             "qioi/processes",
             "benchmarks/bench_ledger.py",
@@ -246,7 +254,7 @@ PIECES = (
         "growth-ledger",
         "How the ledger's cost grows",
         ("bench_growth_ledger.py", "--output", "{out}"),
-        (*LEDGER, "qioi/lab", "qioi/processes", "benchmarks/bench_growth_ledger.py"),
+        (*LEDGER, *SITE, "qioi/processes", "benchmarks/bench_growth_ledger.py"),
         21,
         growth.growth(growth.LEDGER),
         runs=3,
@@ -259,7 +267,7 @@ PIECES = (
             *(word for length in (10_000, 100_000, 1_000_000) for word in ("--length", str(length))),
             *("--output", "{out}"),
         ),
-        (*LEDGER, "qioi/lab", "benchmarks/bench_restart.py", "benchmarks/bench_growth_length.py"),
+        (*LEDGER, *SITE, "benchmarks/bench_restart.py", "benchmarks/bench_growth_length.py"),
         3,
         growth.growth(growth.LENGTH),
     ),
