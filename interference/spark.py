@@ -127,7 +127,7 @@ class Spark:
         return [Round(**json.loads(line)) for line in lines]
 
     def work(self, since: float, until: float) -> float | None:
-        """Records per second over the whole rounds within [since, until]; ``None`` if there is none."""
+        """Records per second of the rounds within [since, until]; ``None`` if too few of them are finished."""
         return records_per_second(self.rounds(), since, until)
 
     def over_time(self) -> tuple[tuple[float, float], ...]:
@@ -186,11 +186,15 @@ class Spark:
 
 
 def records_per_second(rounds: list[Round], since: float, until: float) -> float | None:
-    """Divide the records of all whole rounds within the window by the time from the first's start to the last's end."""
-    whole = [one for one in rounds if since <= one.start and one.end <= until]
-    if not whole:
+    """Take each finished round's own records per second for as long as it lay in the window.
+
+    ``None`` if finished rounds fill less than half of the window: what the others would do is not known.
+    """
+    within = [(one, min(one.end, until) - max(one.start, since)) for one in rounds]
+    known = sum(seconds for _, seconds in within if seconds > 0)
+    if known < (until - since) / 2:
         return None
-    return sum(one.records for one in whole) / (whole[-1].end - whole[0].start)
+    return sum(one.records / (one.end - one.start) * seconds for one, seconds in within if seconds > 0) / known
 
 
 def alive_workers(page: str) -> int | None:

@@ -37,8 +37,8 @@ class NeighbourSpec(Strict):
     or come and go at these seconds of the measured window. ``beside`` a follower, they and the last orderer that leads
     nothing have one CPU between them, to which they are pinned; their number is then that of one CPU and is not scaled.
     ``programs`` are that many of ``command``, without a shell. Spark sorts so many ``records`` a round (0: 300,000 for
-    each worker); its work is known where whole rounds end within the window. Each neighbour has so many ``shares``. In
-    ``bouts`` of so many seconds they work, and are stopped for as long.
+    each worker); its work is known where finished rounds fill half of the window. Each neighbour has so many
+    ``shares``. In ``bouts`` of so many seconds they work, and are stopped for as long.
     """
 
     sysbench: Count = 0

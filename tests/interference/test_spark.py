@@ -14,10 +14,20 @@ from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
 
 
-def test_only_whole_rounds_within_the_window_count() -> None:
-    rounds = [Round(100, float(start), start + 9.0) for start in range(0, 60, 10)]
-    assert records_per_second(rounds, 5, 45) == pytest.approx(300 / 29)
-    assert records_per_second(rounds, 12, 18) is None
+@pytest.mark.parametrize(
+    ("since", "until", "rate"),
+    [
+        (0, 20, 10.0),
+        (0, 30, (20 * 10 + 10 * 5) / 30),
+        (12, 18, 10.0),  # within a round
+        (25, 45, 5.0),  # what comes after the last round is not finished
+        (30, 61, None),
+        (70, 90, None),
+    ],
+)
+def test_rounds_count_for_as_long_as_they_lie_in_the_window(since: float, until: float, rate: float | None) -> None:
+    rounds = [Round(100, 0.0, 10.0), Round(100, 10.0, 20.0), Round(100, 20.0, 40.0)]
+    assert records_per_second(rounds, since, until) == (None if rate is None else pytest.approx(rate))
 
 
 RECORDS = [f"{key:0>10}".encode() + b"x" * 89 + b"\n" for key in range(30)]
