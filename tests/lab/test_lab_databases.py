@@ -27,7 +27,7 @@ from qioi.lab.options import LabOptions
 from qioi.lab.systems import exporters
 from qioi.lab.systems.cassandra import TOKENS, CassandraSystem, sees
 from qioi.lab.systems.exporters import COUNTS
-from qioi.lab.systems.mariadb import followed
+from qioi.lab.systems.mariadb import MariaDbSystem, followed
 from qioi.lab.systems.mysql import MySqlSystem
 from qioi.model import Role
 from qioi.model.counting import Count
@@ -126,6 +126,14 @@ def test_a_replica_is_followed_when_it_is_semi_synchronous() -> None:
     assert not followed(plain, 2)
     assert followed(whole, 2)
     assert not followed(whole, 12)
+
+
+def test_a_server_that_starts_removes_no_temporary_table_of_another(tmp_path: Path) -> None:
+    system = MariaDbSystem(tmp_path, LabOptions(system="mariadb", nodes=3))
+    nodes = [node for node in system.lay_out().nodes if node.role is Role.REPLICA]
+    temporary = {word for node in nodes for word in system.folders(node) if word.startswith("--tmpdir=")}
+    assert len(temporary) == len(nodes) == 3
+    assert all(Path(word.removeprefix("--tmpdir=")).is_dir() for word in temporary)
 
 
 @pytest.mark.host

@@ -107,17 +107,17 @@ class MariaDbSystem:
         return f"{', '.join(missing)} do not follow {primary.name}" if missing else ""
 
     def _make(self, node: Node) -> list[str]:
-        flags = ["--no-defaults", "--user=root", *self._folders(node), "--skip-test-db"]
+        flags = ["--no-defaults", "--user=root", *self.folders(node), "--skip-test-db"]
         return ["mariadb-install-db", *flags, "--auth-root-authentication-method=normal"]
 
     def _command(self, node: Node, number: int) -> list[str]:
         host, _, port = node.address.rpartition(":")
-        flags = ["--no-defaults", "--user=root", *self._folders(node), f"--server-id={number}"]
+        flags = ["--no-defaults", "--user=root", *self.folders(node), f"--server-id={number}"]
         flags += [f"--port={port}", f"--bind-address={host}", f"--init-file={self._first_words(node.name)}"]
         flags += [f"--socket={node.name}.sock", f"--pid-file={node.name}.pid"]
         return [str(shutil.which("mariadbd")), *flags, *SETTINGS]
 
-    def _folders(self, node: Node) -> tuple[str, str]:
+    def folders(self, node: Node) -> tuple[str, str]:
         """Give a node's own folders: a server that starts removes all temporary tables that it finds in its own."""
         temporary = self._directory / "tmp" / node.name
         temporary.mkdir(exist_ok=True)
