@@ -135,8 +135,9 @@ def label(summary: Summary) -> str:
     """Say of what, when and where it was measured, and why its figures may not be trusted."""
     host = summary.document.host
     day = host.at.split()[0].split("T")[0]
+    asked = summary.document.command or command(summary)
     text = (
-        f"*By experiment, {day}, `{host.versions.get('commit', 'unknown')}`*: `{command(summary)}`, "
+        f"*By experiment, {day}, `{host.versions.get('commit', 'unknown')}`*: `{asked}`, "
         f"{quiet_ones(summary)} quiet of {len(summary.repeats)} repeats; {host.cores} cores, Linux {host.kernel}, "
         f"cgroup v{host.cgroup_version}"
     )
@@ -146,7 +147,7 @@ def label(summary: Summary) -> str:
 
 
 def command(summary: Summary) -> str:
-    """Give the command as a reader would type it."""
+    """Give the command of a run that did not keep its own."""
     timing, standard = summary.document.timing, summary.spec.standard
     is_standard = standard is None or (timing.warmup, timing.duration) == (standard.warmup, standard.duration)
     options = " --standard" * is_standard + " --paper-size" * summary.plan.paper_size

@@ -33,6 +33,8 @@ from qioi.processes.errors import LabError
 
 #: Where runs go by default, each into a folder of its own, with an index over all.
 RESULTS = Path("results", "experiments")
+#: The seed of all random choices, unless another one is asked for.
+SEED = 1
 
 
 @click.group()
@@ -103,6 +105,19 @@ class Asked:
         """Say where the ledgers of an experiment stand."""
         return self.folder or (DISK if spec.disk else demo_directory(MEMORY, DISK))
 
+    def command(self, spec: ExperimentSpec) -> str:
+        """Give the command that measures the same again; a folder of binaries is the reader's own."""
+        words = ["qioi", "experiment", "run", spec.name]
+        flags = {"standard": self.standard, "smoke": self.smoke, "paper-size": self.paper_size}
+        words += [f"--{flag}" for flag, is_set in flags.items() if is_set]
+        several = {"load": self.loads, "arm": self.arms, "network": self.only_networks}
+        words += [word for option, names in several.items() for name in names for word in (f"--{option}", name)]
+        seed = self.seed if self.seed != SEED else None
+        numbers = {"repeats": self.repeats, "warmup": self.warmup, "duration": self.duration, "seed": seed}
+        words += [f"--{key} {value:g}" for key, value in numbers.items() if value is not None]
+        words += [f"--{key} {'DIR' if key == 'binaries' else value}" for key, value in self.networks.items()]
+        return " ".join(words)
+
 
 @command.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
@@ -126,7 +141,7 @@ class Asked:
 @click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
 @click.option("--duration", type=click.FloatRange(min=2), help="Measured seconds of each cell, in place of the file's.")
 @click.option("--warmup", type=click.FloatRange(min=0.5), help="Seconds before, in place of the file's.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random choices.")
+@click.option("--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Of all random choices.")
 @click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
 @click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Of every network, in place of the file's.")
@@ -259,6 +274,9 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
                 failed.append(f"{plan.spec.name}: {spelled(error, asked.output, directory)}")
                 if len(plans) > 1:
                     console.print(failed[-1], style="red", highlight=False)
+            finally:
+                if store.begun:
+                    store.keep("command", asked.command(plan.spec))
             steps.before += seconds_of(plan)
     if failed:
         raise LabError("\n".join(failed))

@@ -41,12 +41,14 @@ class Host(BaseModel):
 class RunDocument(Strict):
     """run.json: the plan, the machine, and notes of the run.
 
-    ``benchmarks`` has a digest of what Caliper reads, by load; ``media`` where each network's ledgers stand.
-    ``resumed`` are the machine's states at each resumption, ``lost`` the reasons why repeats could not be measured,
-    ``probe_noise`` what disturbed the search for each network's maximum.
+    ``command`` measures the same again; runs of earlier versions have none. ``benchmarks`` has a digest of what
+    Caliper reads, by load; ``media`` where each network's ledgers stand. ``resumed`` are the machine's states at each
+    resumption, ``lost`` the reasons why repeats could not be measured, ``probe_noise`` what disturbed the search for
+    each network's maximum.
     """
 
     format: Literal[1]
+    command: str = ""
     spec: ExperimentSpec
     arms: Annotated[list[ArmSpec], Field(min_length=1)]
     timing: Timing

@@ -85,6 +85,7 @@ def check(output: Path, name: str) -> None:
     """See that every cell measured what it should have."""
     (repeat,) = Store(output / name).repeats()
     assert name in (output / "report.html").read_text()
+    assert Store(output / name).document.command.startswith(f"qioi experiment run {name} --smoke")
     if benched(name):
         assert all(cell.metrics["throughput"] > 0 for cell in repeat.cells.values())
         return

@@ -1,0 +1,38 @@
+"""The command that a run keeps, for others to measure the same again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from qioi.commands.experiment import SEED, Asked
+from qioi.experiment import catalogue
+
+PLAIN = Asked(
+    *(Path("results"), False, (), (), ()),
+    *(False, False, None, None, None),
+    *(SEED, False, 17_000, {}, Path("/dev/shm/lab")),
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "options"),
+    [
+        ({}, ""),
+        ({"standard": True, "paper_size": True}, " --standard --paper-size"),
+        ({"arms": ("adaptive",), "only_networks": ("a", "b")}, " --arm adaptive --network a --network b"),
+        ({"loads": ("fixed",), "smoke": True}, " --smoke --load fixed"),
+        (
+            {"repeats": 5, "warmup": 0.5, "duration": 12.0, "seed": 7},
+            " --repeats 5 --warmup 0.5 --duration 12 --seed 7",
+        ),
+        ({"networks": {"system": "fabric", "binaries": "/home/me/fabric"}}, " --system fabric --binaries DIR"),
+    ],
+)
+def test_it_has_what_decides_what_is_measured_and_no_place_of_this_machine(
+    changed: dict[str, object], options: str
+) -> None:
+    asked = replace(PLAIN, **changed)  # type: ignore[arg-type]
+    assert asked.command(catalogue.find("fig_8")) == f"qioi experiment run fig_8{options}"
