@@ -190,11 +190,11 @@ def records_per_second(rounds: list[Round], since: float, until: float) -> float
 
     ``None`` if finished rounds fill less than half of the window: what the others would do is not known.
     """
-    within = [(one, min(one.end, until) - max(one.start, since)) for one in rounds]
-    known = sum(seconds for _, seconds in within if seconds > 0)
+    within = [(one, max(0.0, min(one.end, until) - max(one.start, since))) for one in rounds]
+    known = sum(seconds for _, seconds in within)
     if known < (until - since) / 2:
         return None
-    return sum(one.records / (one.end - one.start) * seconds for one, seconds in within if seconds > 0) / known
+    return sum(one.records / (one.end - one.start) * seconds for one, seconds in within) / known
 
 
 def alive_workers(page: str) -> int | None:

@@ -141,7 +141,7 @@ def label(summary: Summary) -> str:
         f"{quiet_ones(summary)} quiet of {len(summary.repeats)} repeats; {host.cores} cores, Linux {host.kernel}, "
         f"cgroup v{host.cgroup_version}"
     )
-    if speeds := [repeat.calibration for repeat in summary.repeats if repeat.calibration]:
+    if speeds := summary.calibrations:
         text += f"; calibration: {speed(speeds)}"
     return " ".join([f"{text}.", *warnings(summary)])
 

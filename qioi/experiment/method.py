@@ -37,7 +37,7 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         ("Each cell", f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured{shortened(spec, timing)}"),
         ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers})"),
     ]
-    if speeds := [repeat.calibration for repeat in summary.repeats if repeat.calibration]:
+    if speeds := summary.calibrations:
         facts.append(("Machine's speed", speed(speeds)))
     if any(arm.neighbours.count for arm in spec.arms):
         facts.append(("Sizes", "the paper's own counts" if summary.plan.paper_size else RULE))

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from qioi.experiment.calibration import Calibration
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.plan import Cell
 from qioi.experiment.run_files import Repeat
@@ -91,6 +92,11 @@ class Summary:
     def trusted(self) -> bool:
         """Whether there are as many quiet repeats as were asked for, and these are enough."""
         return not self.plan.smoke and sum(repeat.quiet for repeat in self.repeats) >= self.plan.repeats
+
+    @property
+    def calibrations(self) -> list[Calibration]:
+        """Give what was measured of the machine's speed; runs of earlier versions have nothing."""
+        return [repeat.calibration for repeat in self.repeats if repeat.calibration is not None]
 
     def title(self, cell: Cell, among: Sequence[Cell] = ()) -> str:
         """Name a cell by what distinguishes it from these, or from all others."""
