@@ -6,20 +6,19 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.node import CPU, Node
-from demo_k8s.objects import add_policy, change_policy, pods_path, policy_path, policy_status
+from demo_k8s.objects import change_policy, pods_path
 from k8s_install import daemon_processes, install, log, uninstall, whole_node
+from k8s_policy import PAY, chosen, entry, shares, write_policy
 from ports import free_ports
 
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.show.http import get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(500)]
-PAY = policy_path("default", "pay")
 PODS = pods_path("default")
 PEER, HOGS = "peer0", ("hog0", "hog1")
 STRATEGIC, MERGE = "application/strategic-merge-patch+json", "application/merge-patch+json"
@@ -29,28 +28,6 @@ STRATEGIC, MERGE = "application/strategic-merge-patch+json", "application/merge-
 def node() -> Iterator[Node]:
     with whole_node(free_ports(), nri=True) as node:
         yield node
-
-
-def write_policy(node: Node, **spec: Any) -> None:
-    """By Algorithm 1 and far below the threshold, so that what is done does not hang on how busy the machine is."""
-    out_of_reach = {"channel": "payments", "law": "proportional", "threshold": 10000}
-    add_policy(node.plane, "default", "pay", **out_of_reach | spec)
-
-
-def entry(node: Node) -> dict[str, Any]:
-    """Give what the policy's status says of the peer."""
-    found = policy_status(node.plane, "default", "pay").get("components") or [{}]
-    return dict(found[0])
-
-
-def chosen(node: Node) -> str:
-    """Give what the policy's status says of the node."""
-    found = policy_status(node.plane, "default", "pay").get("nodes") or [{}]
-    return str(found[0].get("actuator", ""))
-
-
-def shares(group: Path) -> int:
-    return int((group / "cpu.shares").read_text())
 
 
 def request(node: Node) -> str:

@@ -17,7 +17,7 @@ from urllib.error import URLError
 import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.node import CPU, NODE, Node
-from demo_k8s.objects import add_policy, change_policy, policy_path, policy_status
+from demo_k8s.objects import change_policy, policy_path, policy_status
 from k8s_install import (
     METRICS,
     daemon_pod,
@@ -29,6 +29,7 @@ from k8s_install import (
     uninstall,
     whole_node,
 )
+from k8s_policy import PAY, shares, status, write_policy
 from ports import free_ports
 
 from qioi.daemon.own import OWN_SHARES
@@ -36,7 +37,6 @@ from qioi.kubernetes.cgroups import Qos
 from qioi.show.http import RefusedError, get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(600)]
-PAY = policy_path("default", "pay")
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +49,6 @@ def node() -> Iterator[Node]:
 def daemon(node: Node) -> Node:
     install(node)
     return node
-
-
-def write_policy(node: Node, name: str = "pay", **spec: Any) -> None:
-    """By Algorithm 1 and far below the threshold, so that what is done does not hang on how busy the machine is."""
-    out_of_reach = {"channel": "payments", "law": "proportional", "threshold": 10000}
-    add_policy(node.plane, "default", name, **out_of_reach | spec)
-
-
-def status(node: Node) -> dict[str, Any]:
-    return policy_status(node.plane, "default", "pay")
-
-
-def shares(group: Path) -> int:
-    return int((group / "cpu.shares").read_text())
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.node import Node
 from idle_host import need_idle_host
-from test_node import PAY, daemon, is_forgotten, node, shares, status, write_policy
+from k8s_policy import PAY, shares, status, write_policy
+from test_node import daemon, is_forgotten, node
 
 __all__ = ["daemon", "node"]  # the fixtures
 

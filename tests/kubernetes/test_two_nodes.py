@@ -17,6 +17,7 @@ from demo_k8s.control_plane import until
 from demo_k8s.node import CPU, NODE, OTHER, Node
 from demo_k8s.objects import add_policy, install_kind, policy_status
 from k8s_install import ROOT, whole_node
+from k8s_policy import shares
 from ports import free_ports
 
 from qioi.kubernetes.remote import FORGET
@@ -86,10 +87,6 @@ def token(nodes: tuple[Node, Node], tmp_path: Path) -> Path:
     answer = plane.call("POST", "/api/v1/namespaces/qioi/serviceaccounts/qioi/token", asked)
     (tmp_path / "token").write_text(answer["status"]["token"])
     return tmp_path / "token"
-
-
-def shares(group: Path) -> int:
-    return int((group / "cpu.shares").read_text())
 
 
 def test_a_node_of_orderers_acts_on_what_the_peers_node_sees(nodes: tuple[Node, Node], token: Path) -> None:

@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 import yaml
 from demo_k8s.control_plane import ControlPlane, lacking
-from demo_k8s.objects import add_policy, policy_path, policy_status
 from demo_k8s.tools import NRI_TOOLS, TOOLS
 from k8s_guest import GUEST, GUESTS_HOST, NodeOfV2, UnavailableError, node_of_v2
 from k8s_install import rendered
+from k8s_policy import PAY, chosen, entry, write_policy
 from ports import free_ports
 
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(1200)]
-PAY = policy_path("default", "pay")
 BURSTABLE = "/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice"
 PLACES = ("/usr", "/lib", "/lib64", "/bin", "/opt")
 
@@ -78,28 +77,8 @@ def remove_daemon(node: NodeOfV2) -> None:
     node.plane.kubectl("delete", "daemonset", "qioi", "-n", "qioi", "--ignore-not-found", "--wait=false")
 
 
-def write_policy(node: NodeOfV2, **spec: Any) -> None:
-    """By Algorithm 1 and far below the threshold, so that what is done does not hang on how busy the machine is."""
-    out_of_reach = {"channel": "payments", "law": "proportional", "threshold": 10000}
-    add_policy(node.plane, "default", "pay", **out_of_reach | spec)
-
-
 def delete_policy(node: NodeOfV2) -> None:
     node.plane.call("DELETE", PAY)
-
-
-def status(node: NodeOfV2) -> dict[str, Any]:
-    return policy_status(node.plane, "default", "pay")
-
-
-def entry(node: NodeOfV2) -> dict[str, Any]:
-    """Give what the policy's status says of the peer."""
-    return dict((status(node).get("components") or [{}])[0])
-
-
-def chosen(node: NodeOfV2) -> str:
-    """Give what the policy's status says of the node."""
-    return str((status(node).get("nodes") or [{}])[0].get("actuator", ""))
 
 
 class Peer:
