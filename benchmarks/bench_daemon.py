@@ -9,9 +9,11 @@ block or fewer. The daemon is a real `qioi run` with the law `adaptive` and its 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,7 @@ from typing import Any
 import psutil
 import yaml
 
+from qioi.lab.signals import ending_signals_interrupt
 from qioi.processes.cgroups import find_hierarchy
 from qioi.show.http import UnreachableError, get_json
 
@@ -47,6 +50,8 @@ time.sleep(1e6)
 """
 #: Components that serve one channel: tenants share a host, not a ledger.
 CHANNEL = 50
+#: Seconds until the daemon is taken as settled, and looks at its periods after it was accounted for.
+SETTLE, LOOKS = 5.0, 5
 ROLES = ["peer"] * 4 + ["orderer"] * 3 + ["chaincode"] * 5
 
 
@@ -75,6 +80,7 @@ SHAPES = {
 }
 
 
+@ending_signals_interrupt()
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, default=20)
@@ -163,36 +169,45 @@ def populate(parents: list[Path], number: int, pid: int, folder: Path, shape: Sh
 def watch(
     daemon: subprocess.Popen[bytes], folder: Path, logs: list[tuple[Path, str]], shape: Shape, seconds: float
 ) -> dict[str, float]:
-    """Write logs as peers do, and account for the daemon once it has settled."""
+    """Write logs as peers do, and account for the daemon once it has settled.
+
+    Nobody asks it anything meanwhile: answers are no part of what it costs. How long its periods take is asked later.
+    """
     process = psutil.Process(daemon.pid)
-    start: float | None = None
-    began: float | None = None
-    loops: list[float] = []
-    used = 0.0
-    block = 0
-    while start is None or time.monotonic() - start < seconds:
-        block += 1
-        write_block(logs, block, shape.noise)
-        time.sleep(1 / shape.blocks)
-        if daemon.poll() is not None:
-            raise SystemExit("the daemon has ended; see its message above")
-        if began is None and loop_seconds(folder / "state" / "qioi.sock") > 0:
-            began = time.monotonic()  # its first period is over: starting is no part of what it costs
-        if start is None and began is not None and time.monotonic() - began > 5:
-            start, used = time.monotonic(), cpu_seconds(process)
-        if start is not None and block % max(1, round(5 * shape.blocks)) == 0:
-            loops.append(loop_seconds(folder / "state" / "qioi.sock"))
-    elapsed = time.monotonic() - start
-    status = get_json(folder / "state" / "qioi.sock", "/status")
+    socket = folder / "state" / "qioi.sock"
+    blocks = itertools.count(1)
+
+    def write(length: float) -> None:
+        """Write blocks for so many seconds, one at least."""
+        until = time.monotonic() + length
+        while True:
+            write_block(logs, next(blocks), shape.noise)
+            time.sleep(1 / shape.blocks)
+            if daemon.poll() is not None:
+                raise SystemExit("the daemon has ended; see its message above")
+            if time.monotonic() >= until:
+                return
+
+    while not loop_seconds(socket):  # starting is no part of what it costs
+        write(0)
+    write(SETTLE)
+    began, used = time.monotonic(), cpu_seconds(process)
+    write(seconds)
+    elapsed, used = time.monotonic() - began, cpu_seconds(process) - used
+    loops = []
+    for _ in range(LOOKS):
+        write(1.0)
+        loops.append(loop_seconds(socket))
+    status = get_json(socket, "/status")
     assert sum(source["commits"] for source in status["sources"]) > 0, "the daemon has read no commit"
     return {
         "components": shape.components,
         "threads": shape.threads * shape.components,
         "seconds": elapsed,
-        "cpu_percent": 100 * (cpu_seconds(process) - used) / elapsed,
+        "cpu_percent": 100 * used / elapsed,
         "rss_mb": process.memory_info().rss / 1e6,
         "open_files": process.num_fds(),
-        "loop_ms": 1000 * sorted(loops)[len(loops) // 2],
+        "loop_ms": 1000 * statistics.median(loops),
     }
 
 
