@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from published import growth, readers, shares
+from published import growth, ledgers, readers, shares
 from published.neighbours import neighbours
 
 #: What the daemon decides and does, the bundled ledger, and what brings them together.
@@ -87,10 +87,10 @@ PIECES = (
         (
             "bench_fabric.py",
             *("--fabric", "{fabric}", "--load", "fixed", "--busy", "60", "--sysbench", "16", "--duration", "30"),
-            *("--repeats", "3", *AGAINST, "--output", "{out}"),
+            *("--repeats", "6", *AGAINST, "--output", "{out}"),  # even: each way is as often early as late
         ),
         (*DAEMON, *LAB, "ledger/internal/contracts", *FABRIC),
-        17,
+        32,
         readers.laws,
     ),
     Piece(
@@ -151,7 +151,7 @@ PIECES = (
         "daemon",
         "What the daemon costs",
         ("bench_daemon.py", "--json", "{out}/daemon.json"),
-        (*DAEMON, "qioi/processes", "benchmarks/bench_daemon.py"),
+        (*DAEMON, "qioi/processes", *ENDING, "benchmarks/bench_daemon.py"),
         11,
         readers.daemon,
         runs=3,
@@ -169,7 +169,7 @@ PIECES = (
             "benchmarks/bench_ordering.py",
         ),
         6,
-        readers.ledger,
+        ledgers.ledger,
     ),
     Piece(
         "headline-full",
@@ -215,13 +215,13 @@ PIECES = (
     ),
     Piece(
         "headline-like-fabric",
-        "The same with a ledger that saves no wake-ups",
+        "The bundled lab as Fabric's own processes run, blocks of 10, at a load of 60 % of the CPUs",
         (
-            "bench_laws.py",
-            *("--like-fabric", "--load", "fixed", "--busy", "60", "--sysbench", "16", "--duration", "18"),
+            "bench_fabric.py",
+            *("--load", "fixed", "--busy", "60", "--sysbench", "16", "--duration", "18"),
             *("--repeats", "3", *AGAINST, "--output", "{out}"),
         ),
-        (*DAEMON, *LEDGER, *LAB, *LAWS),
+        (*DAEMON, *LEDGER, *LAB, *FABRIC),
         11,
         readers.laws,
     ),
@@ -239,7 +239,18 @@ PIECES = (
         ("bench_ordering.py", "--output", "{out}"),
         (*EVERY_WAY, "qioi/lab", "qioi/model", "qioi/processes", "benchmarks/bench_ordering.py"),
         13,
-        readers.ordering,
+        ledgers.ordering,
+    ),
+    Piece(
+        "leader",
+        "The leading orderer is killed, or frozen: 2 peers, 8 clients, stream mode, TLS",
+        ("bench_leader.py", "--output", "{out}"),
+        (
+            *(*EVERY_WAY, "qioi/lab", "qioi/model", "qioi/processes"),
+            *("benchmarks/bench_ordering.py", "benchmarks/bench_leader.py", "benchmarks/lab_bench.py"),
+        ),
+        10,
+        ledgers.leader,
     ),
     Piece(
         "growth",

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fixed_load import kept_load
 from laws_figures import ALONE, CONDITIONS, due, load_rows, part_of, ratio, work_of
@@ -192,93 +192,6 @@ def taken(row: LawRow) -> float:
 def left_out(repeat: int, used: float) -> LeftOut:
     """Say why a repeat does not count."""
     return LeftOut(repeat, f"others, or the hypervisor for others, took up to {used:.2f} CPUs, more than {OTHERS}")
-
-
-LEDGER = (
-    Column("p50", "1 client: p50", Form.MILLISECONDS),
-    Column("p99", "p99", Form.MILLISECONDS),
-    Column("p50_floors", "p50 in signature floors", Form.NUMBER),
-    Column("tps", "128 clients: tps", Form.COUNT),
-    Column("p95", "p95", Form.MILLISECONDS),
-    Column("cpu", "CPU per transaction", Form.MILLISECONDS),
-    Column("cpu_floors", "CPU in signature floors", Form.NUMBER),
-    Column("used", "tps, of what the CPUs could do at that", Form.PERCENT),
-)
-
-
-@OneFolder
-def ledger(folder: Path, speed: Sequence[Calibration]) -> Figures:
-    """Read bench_ledger.py's runs."""
-    document: dict[str, Any] = json.loads((folder / "ledger.json").read_text())
-    floor = sum(one.signature_us for one in speed) / len(speed) / 1000
-    cores = int(document["machine"]["cores"])
-    rows = []
-    for name, runs in document["runs"].items():
-        one, many = runs["one"], runs["many"]
-        values = {
-            "p50": tuple(run["p50"] for run in one),
-            "p99": tuple(run["p99"] for run in one),
-            "p50_floors": tuple(run["p50"] / floor for run in one),
-            "tps": tuple(run["throughput"] for run in many),
-            "p95": tuple(run["p95"] for run in many),
-            "cpu": tuple(run["cpu_per_tx"] for run in many),
-            "cpu_floors": tuple(run["cpu_per_tx"] / floor for run in many),
-            "used": tuple(run["throughput"] * run["cpu_per_tx"] / 1000 / cores for run in many),
-        }
-        rows.append(Row(name.split()[0], name, values))
-    return Figures(LEDGER, tuple(rows))
-
-
-ORDERING = (
-    Column("tps", "tps", Form.COUNT),
-    Column("tps_to_raft", "to raft", Form.PERCENT),
-    Column("p50", "p50", Form.MILLISECONDS),
-    Column("p50_to_raft", "to raft", Form.TIMES),
-    Column("order", "ordering", Form.MILLISECONDS),
-    Column("order_to_raft", "to raft", Form.TIMES),
-    Column("cpu", "CPU per transaction", Form.MILLISECONDS),
-    Column("cpu_to_raft", "to raft", Form.TIMES),
-    Column("orderers", "of it the orderers", Form.MILLISECONDS),
-    Column("success", "submit to SUCCESS", Form.MILLISECONDS),
-)
-LOAD_TITLES = {"one": "1 client", "many": "many clients", "peak": "peak"}
-
-
-@OneFolder
-def ordering(folder: Path, _speed: Sequence[Calibration]) -> Figures:
-    """Read bench_ordering.py's repeats. Each ratio is to the same repeat's raft."""
-    document = json.loads((folder / "ordering.json").read_text())
-    repeats, cores = document["repeats"], document["machine"]["cores"]
-    kinds = dict.fromkeys((load, name) for one in repeats for name, loads in one["figures"].items() for load in loads)
-    apart = most_taken(
-        (number, each["others"] + each["steal"] * cores)
-        for number, one in enumerate(repeats, 1)
-        for loads in one["figures"].values()
-        for each in loads.values()
-    )
-    rows = [
-        Row(f"{load}-{name.replace(',', '').replace(' ', '-')}", f"{LOAD_TITLES[load]}, {name}", values)
-        for load, name in kinds
-        if (values := ordering_values(repeats, load, name))
-    ]
-    return Figures(ORDERING, tuple(rows), tuple(apart))
-
-
-def ordering_values(repeats: Sequence[dict[str, Any]], load: str, name: str) -> dict[str, tuple[float | None, ...]]:
-    """Give the values of a way to order under a load."""
-    values: dict[str, list[float | None]] = {column.key: [] for column in ORDERING}
-    sources = {"tps": "throughput", "p50": "p50", "order": "order"}
-    for repeat in repeats:
-        own, raft = (repeat["figures"].get(each, {}).get(load) for each in (name, "raft"))
-        for key, source in sources.items():
-            values[key].append(own and own[source])
-            values[f"{key}_to_raft"].append(own and raft and quotient(own[source], raft[source]))
-        cpu, base = (sum(each["cpu"].values()) if each else None for each in (own, raft))
-        values["cpu"].append(cpu)
-        values["cpu_to_raft"].append(quotient(cpu, base) if cpu is not None and base is not None else None)
-        values["orderers"].append(own and own["cpu"]["orderers"])
-        values["success"].append(own and own["success"])
-    return {key: tuple(column) for key, column in values.items()}
 
 
 DAEMON = (
