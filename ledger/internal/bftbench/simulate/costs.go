@@ -38,6 +38,7 @@ type Costs struct {
 	Wake                  time.Duration // Wake has another goroutine begin.
 	Handoff               time.Duration // Handoff is Wake of one that keeps its thread, as those of the batch stage do.
 	Idle                  time.Duration // Idle is what it takes besides when the whole process has slept.
+	Await                 time.Duration // Await has a frame wait until it is due, where links take time.
 	Meter                 time.Duration // Meter is the replica's own count of a piece of work.
 	Garbage               float64       // Garbage is nanoseconds of collecting per byte that is allocated. The others include it.
 }
@@ -95,7 +96,9 @@ func measureCosts(run plan.Run) (Costs, error) {
 	if err := c.measureConnections(); err != nil {
 		return c, err
 	}
-	c.measureThreads()
+	if err := c.measureThreads(); err != nil {
+		return c, err
+	}
 	return c, nil
 }
 

@@ -312,7 +312,7 @@ func (r *replica) post(to bft.ID, f frame, spelled *bool) {
 			}
 		}
 		if r.w.run.Delay > 0 || r.w.run.Bandwidth > 0 { // each frame waits on its own, and is written by itself
-			cost += c.Idle + c.Send + scale(c.SendByte, f.bytes)
+			cost += c.Await + c.Send + scale(c.SendByte, f.bytes)
 			return cost, func() { r.transmit(to, &parcelRun{frames: []frame{f}, bytes: f.bytes}) }
 		}
 		run := r.pending[to]

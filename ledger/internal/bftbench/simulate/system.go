@@ -9,6 +9,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/link"
 	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
+	"github.com/qioi/qioi/ledger/internal/process"
 )
 
 // measureConnections writes frames of two sizes through loopback. The sender's thread pays for its part; the receiver's is
@@ -81,15 +82,26 @@ func transfer(sender, receiver *link.Conn, size, frames int) (send, receive time
 }
 
 // measureThreads has goroutines wake each other, and counts as a stage does.
-func (c *Costs) measureThreads() {
+func (c *Costs) measureThreads() error {
+	alarm, err := process.NewAlarm()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = alarm.Close() }()
 	c.Wake, c.Handoff = wake(func() {}), wake(runtime.LockOSThread)
-	c.Idle = typicalCPU(20, func() { time.Sleep(50 * time.Microsecond) })
+	const pause = time.Millisecond // as long as one waits for others' messages: soon after its last one a wake-up costs half
+	c.Idle = typicalCPU(10, func() { time.Sleep(pause) })
+	c.Await = typicalCPU(10, func() {
+		alarm.Set(pause)
+		<-alarm.C
+	})
 	meter := &stage.Meter{}
 	c.Meter = c.measure(100, func(n int) {
 		for range n {
 			meter.Begin().End(1)
 		}
 	})
+	return nil
 }
 
 // wake is the CPU time until another goroutine has begun, whose first act is begin.
