@@ -71,15 +71,17 @@ class Plan:
     smoke: bool = False
 
     def order(self, repeat: int) -> list[list[Cell]]:
-        """Give one repeat's cells, network by network, in forward and backward order by turns.
+        """Give one repeat's cells, in forward and backward order by turns: grouped by the network that is up for them.
 
-        Drift (a warming machine, a growing ledger) then meets "with" and "without" alike.
+        Drift (a warming machine, a growing ledger) then meets "with" and "without" alike. Where nothing is brought up
+        they are grouped by load: what a simulated cell measures of steps' cost is then of the minute of the real one.
         """
-        networks = [
-            [cell for cell in self.cells if cell.network_name == name]
-            for name in dict.fromkeys(cell.network_name for cell in self.cells)
-        ]
-        return networks if repeat % 2 == 1 else [cells[::-1] for cells in networks[::-1]]
+        groups: dict[tuple[bool, str], list[Cell]] = {}
+        for cell in self.cells:
+            benched = cell.network.system in BENCHED
+            groups.setdefault((benched, cell.load_name if benched else cell.network_name), []).append(cell)
+        cells = list(groups.values())
+        return cells if repeat % 2 == 1 else [group[::-1] for group in cells[::-1]]
 
     def load_seed(self, repeat: int, cell: Cell) -> int:
         """Give the load's seed. All arms of a repeat have the same, so that they get the same transactions."""

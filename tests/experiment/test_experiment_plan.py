@@ -61,6 +61,15 @@ def test_each_network_is_brought_up_once_a_repeat() -> None:
         assert sorted(cell.key for group in groups for cell in group) == sorted(cell.key for cell in plan.cells)
 
 
+def test_a_simulated_cell_stands_beside_the_real_one_of_its_load() -> None:
+    plan = make_plan(catalogue.find("rdb_fig_13"), cores=2)
+    for number, networks in ((1, ["real", "sim4", "n16"]), (2, ["n16", "sim4", "real"])):
+        groups = plan.order(number)
+        assert [[cell.network_name for cell in group] for group in groups] == [networks] * len(plan.spec.loads)
+        assert all(len({cell.load_name for cell in group}) == 1 for group in groups)
+    assert sorted(cell.key for group in plan.order(1) for cell in group) == sorted(cell.key for cell in plan.cells)
+
+
 def test_all_arms_of_a_repeat_are_sent_the_same(plan: Plan) -> None:
     assert len({plan.load_seed(1, cell) for cell in plan.cells}) == 1
     assert plan.load_seed(1, plan.cells[0]) != plan.load_seed(2, plan.cells[0])
