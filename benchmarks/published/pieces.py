@@ -13,10 +13,11 @@ DAEMON = (
     *("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show"),
     ":(exclude)qioi/daemon/lock.py",
 )
-EVERY_WAY = ("ledger",)
+#: The ledger, without the replicas that are measured without one.
+EVERY_WAY = ("ledger", ":(exclude)ledger/internal/bftbench")
 #: The same without the ways to order that a network of Raft orderers does not run.
 LEDGER = (
-    *EVERY_WAY,
+    "ledger",
     *(f":(exclude)ledger/internal/orderer/consensus/{way}" for way in ("bft", "kafka", "sequencer")),
     *(f":(exclude)ledger/internal/{part}" for part in ("sequencer", "bftbench", "framed")),
 )
@@ -119,6 +120,14 @@ PIECES = (
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_reaction.py"),
         12,
         readers.reaction,
+    ),
+    Piece(
+        "discovery",
+        "How soon the daemon knows a container that starts, and has let go of one that ends",
+        ("bench_discovery.py", "--output", "{out}"),
+        (*DAEMON, "qioi/discovery", *LEDGER, *LAB, "benchmarks/bench_discovery.py"),
+        3,
+        readers.discovery,
     ),
     Piece(
         "owed",

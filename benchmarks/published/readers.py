@@ -240,6 +240,18 @@ def reaction(folder: Path, _speed: Sequence[Calibration]) -> Figures:
     return Figures(REACTION, tuple(rows), tuple(apart))
 
 
+DISCOVERY = (Column("known", "known after", Form.SECONDS), Column("gone", "gone after", Form.SECONDS))
+
+
+@OneFolder
+def discovery(folder: Path, _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_discovery.py's visits."""
+    found: Values = {}
+    for one in json.loads((folder / "discovery.json").read_text())["visits"]:
+        add(found, str(one["sysbench"]), {c.key: one[c.key] for c in DISCOVERY})
+    return Figures(DISCOVERY, rows_of(found, lambda key: "alone" if key == "0" else f"{key} sysbench"))
+
+
 BURSTS = (
     Column("p95", "p95", Form.MILLISECONDS),
     Column("slower", "p95 to alone's bursts", Form.TIMES),

@@ -16,7 +16,7 @@ from published.growth import DAEMON, KUBERNETES, LEDGER, LENGTH, Growth, growth
 from published.ledgers import leader, ordering
 from published.neighbours import neighbours
 from published.pictures import digest
-from published.readers import OTHERS, bursts, daemon, disturbed, reaction
+from published.readers import OTHERS, bursts, daemon, discovery, disturbed, reaction
 from published.record import Code, Form, Machine, Record
 from published.shares import enough, owed
 
@@ -161,6 +161,14 @@ def test_an_outage_that_did_not_end_has_no_time(tmp_path: Path) -> None:
     (row,) = leader([tmp_path], [SPEED]).rows
     assert (row.key, row.title) == ("raft-killed", "raft, its leader killed")
     assert row.values == {"back": (1.2, None), "longest": (2.5, 2.5), "failed": (3, 3)}
+
+
+def test_starts_beside_neighbours_stand_below_those_alone(tmp_path: Path) -> None:
+    visits = [{"sysbench": count, "known": 0.5, "gone": 0.25} for count in (0, 0, 16)]
+    (tmp_path / "discovery.json").write_text(json.dumps({"visits": visits}))
+    alone, beside = discovery([tmp_path], [SPEED]).rows
+    assert (alone.title, alone.values) == ("alone", {"known": (0.5, 0.5), "gone": (0.25, 0.25)})
+    assert (beside.key, beside.title) == ("16", "16 sysbench")
 
 
 def test_what_is_owed_is_held_against_t_of_the_same_repeat(tmp_path: Path) -> None:
