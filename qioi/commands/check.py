@@ -166,7 +166,7 @@ def of_socket(config: Config) -> Iterator[str]:
     path, folder = config.socket, config.socket.parent
     if len(os.fsencode(path)) > LONGEST_SOCKET:
         yield f"{config.file}: socket {path}: accepted is a path of at most {LONGEST_SOCKET} bytes"
-    elif folder != config.state_dir and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+    elif folder != config.state_dir and not (os.access(folder, os.W_OK | os.X_OK) and folder.is_dir()):
         yield f"{config.file}: socket {path}: accepted is a path in a folder that is there and can be written"
 
 

@@ -114,7 +114,7 @@ class Asked:
         words += [word for option, names in several.items() for name in names for word in (f"--{option}", name)]
         seed = self.seed if self.seed != SEED else None
         numbers = {"repeats": self.repeats, "warmup": self.warmup, "duration": self.duration, "seed": seed}
-        words += [f"--{key} {value:g}" for key, value in numbers.items() if value is not None]
+        words += [f"--{key} {value:.15g}" for key, value in numbers.items() if value is not None]
         words += [f"--{key} {'DIR' if key == 'binaries' else value}" for key, value in self.networks.items()]
         return " ".join(words)
 

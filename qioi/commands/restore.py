@@ -27,7 +27,8 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
 
     What somebody else has changed since is left alone. Docker's own record is put back too, also after a power cut; the
     folder for that is /var/lib/qioi, or a state folder other than /run/qioi, unless it is named.
-    Exit status 1 if something could not be read or restored.
+    Exit status 1 if something could not be read or restored. A record whose owner (Docker, systemd) does not answer is
+    no failure: it is named, and put back by the next start or `qioi restore`.
     """
     folder, records = folders_of(config, state_dir, record_dir)
     if not folder.is_dir() and not ToldFiles(records).any():

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,28 +80,28 @@ class ContainerdDiscovery:
         except OSError as error:
             tasks = []
             problem = f"{self._state}: {error.strerror}: looked at again; accepted is containerd's folder of tasks"
-        sights = {task: self._sights[task] for task in tasks if task in self._sights}
+        self._sights = {task: self._sights[task] for task in tasks if task in self._sights}
         for task in tasks:
-            if task not in sights:
-                try:
-                    sights[task] = self._meet(task)
-                except NotYetError:
-                    continue
-        self._sights = sights
+            if task not in self._sights:
+                with suppress(NotYetError):
+                    self._sights[task] = self._meet(task)
         complete = problem is None or self._found.complete
-        seen = (one for one in sights.values() if one is not None)
+        seen = (one for one in self._sights.values() if one is not None)
         found = gather(seen, f"containerd {self._state}", problem, complete=complete)
         if found != self._found:
             self._found = found
 
     def _meet(self, task: Path) -> SeenContainer | None:
         """Recognise one task; ``None`` for one that is no part of the ledger."""
-        annotations = annotations_of(task)
+        config = config_of(task)
+        annotations = annotations_of(config)
         if annotations.get(f"{_CRI}container-type") == "sandbox":
             return None
         pod, container = annotations.get(f"{_CRI}sandbox-name"), annotations.get(f"{_CRI}container-name")
         name = f"{pod}/{container}" if pod and container else task.name
         what = recognise(name, annotations.get(f"{_CRI}image-name", ""), annotations, self._rules, self._fabric)
+        namespace = annotations.get(f"{_CRI}sandbox-namespace", "")
+        name = self._tell_apart(name, namespace)
         if what.role is None and not what.best_effort:
             return SeenContainer(None, problems=what.problems, name=name) if what.problems else None
         try:
@@ -122,10 +123,18 @@ class ContainerdDiscovery:
         return SeenContainer(
             Component(
                 name, what.role, group, what.channels, log, "cri" if log else "plain",
-                organisation=organisation(name, annotations, {}),
+                organisation=organisation(name, annotations, environment_of(config)),
             ),
-            what.threshold, problems, name,
+            what.threshold, problems, name, namespace=namespace,
         )  # fmt: skip
+
+    def _tell_apart(self, name: str, namespace: str) -> str:
+        """Name a pod's container after its namespace, too, where another namespace's has the name.
+
+        It keeps its name while it is there, whoever comes or goes: what was found to be enough is known by names.
+        """
+        there = (one for one in self._sights.values() if one is not None and one.name == name)
+        return f"{name}@{namespace}" if any(one.namespace != namespace for one in there) else name
 
 
 def tasks_of(namespace: Path) -> list[Path]:
@@ -136,15 +145,27 @@ def tasks_of(namespace: Path) -> list[Path]:
         return []
 
 
-def annotations_of(task: Path) -> dict[str, str]:
-    """Read the annotations that stand in a task's OCI configuration."""
+def config_of(task: Path) -> dict[str, Any]:
+    """Read a task's OCI configuration. NotYetError: it is not written completely."""
     try:
         with (task / "config.json").open("rb") as file:
             document: Any = json.loads(file.read(MAX_CONFIG))
-    except (OSError, ValueError, RecursionError):  # not written completely yet
+    except (OSError, ValueError, RecursionError):
         raise NotYetError from None
-    found = document.get("annotations") if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
+def annotations_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """Give the annotations of an OCI configuration."""
+    found = config.get("annotations")
     return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def environment_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """Give the environment of a container's first process."""
+    process = config.get("process")
+    found = process.get("env") if isinstance(process, dict) else None
+    return dict(str(one).split("=", 1) for one in found if "=" in str(one)) if isinstance(found, list) else {}
 
 
 def log_of(task: Path, annotations: Mapping[str, str]) -> str | None:
@@ -153,7 +174,7 @@ def log_of(task: Path, annotations: Mapping[str, str]) -> str | None:
     if not sandbox or not container or "/" in sandbox + container:
         return None
     try:
-        folder = annotations_of(task.parent / sandbox).get(f"{_CRI}sandbox-log-directory")
+        folder = annotations_of(config_of(task.parent / sandbox)).get(f"{_CRI}sandbox-log-directory")
     except NotYetError:
         return None
     if not folder:

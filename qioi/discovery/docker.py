@@ -13,11 +13,12 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from qioi.discovery.base import Found
-from qioi.discovery.cgroups import NoGroupError, container_group
+from qioi.discovery.cgroups import PROC, NoGroupError, container_group
 from qioi.discovery.engine import (
     DOCKER,
     EVENTS,
@@ -195,6 +196,7 @@ class DockerDiscovery:
             return self._recognise(engine, container)
         except SlowError as error:
             engine.ping()  # one that answers nothing at all is asked again from the beginning
+            self._publish(None)  # what was seen before does not wait for the others that are as slow
             why = str(error)
         except EngineRefusedError as error:
             why = str(error)
@@ -224,7 +226,7 @@ class DockerDiscovery:
         except NoGroupError as error:
             return SeenContainer(None, problems=(*what.problems, str(error)), name=name)
         if group is None:
-            return None
+            return self._without_process(engine, container, name, what)
         if what.role is None:
             return SeenContainer(None, problems=what.problems, name=name, best_effort=group)
         problems = what.problems
@@ -244,6 +246,17 @@ class DockerDiscovery:
             component, what.threshold, problems, name,
             database=database, network=network_of(name, facts), possible=possible,
         )  # fmt: skip
+
+    def _without_process(self, engine: Engine, container: str, name: str, what: Recognised) -> SeenContainer | None:
+        """Tell a container that has ended meanwhile from one whose process cannot be seen."""
+        try:
+            pid = engine.inspect(container)["State"]["Pid"]
+        except NoContainerError:
+            return None
+        if not pid or (PROC / str(pid)).exists():  # or it was started anew: an event tells of that
+            return None
+        unseen = f"its process {pid} cannot be seen: accepted is a daemon in the host's PID namespace (--pid host)"
+        return SeenContainer(None, problems=(*what.problems, unseen), name=name)
 
     def _log(self, container: str, facts: Mapping[str, Any]) -> tuple[str | None, str]:
         """Say where a container's lines are, and how they are wrapped."""
@@ -283,4 +296,11 @@ def pump(events: Events, waiting: queue.Queue[Mapping[str, Any] | None], missed:
                 missed.set()
     except Exception as error:  # a stream that is cut off ends in whatever error its libraries have for that
         log.debug("the engine's events: %s", error)
-    waiting.put(None)
+    while True:  # who listens may have left with the queue full: nobody is to wait for room then
+        try:
+            waiting.put_nowait(None)
+            return
+        except queue.Full:
+            missed.set()
+            with suppress(queue.Empty):
+                waiting.get_nowait()

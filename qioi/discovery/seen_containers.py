@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import psutil
 
 from qioi.discovery.base import Found
 from qioi.discovery.recognise import NOWHERE, Network
 from qioi.model import Component, Role
+
+#: Names of the host that engines give to containers, and its own.
+HERE = frozenset({"localhost", "127.0.0.1", "[::1]", "host.docker.internal", "host.containers.internal"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +21,8 @@ class SeenContainer:
     """One container that is a component, or would be but for a problem; or a neighbour's that is best-effort.
 
     ``best_effort`` is such a neighbour's group. ``database`` is the address of the state database that a peer names,
-    ``network`` how the container is reached. A ``possible`` component is one only where a peer names it.
+    ``network`` how the container is reached, ``namespace`` its pod's. A ``possible`` component is one only where a peer
+    names it.
     """
 
     component: Component | None
@@ -26,6 +33,7 @@ class SeenContainer:
     database: str | None = None
     network: Network = NOWHERE
     possible: bool = False
+    namespace: str = ""
 
 
 def gather(sights: Iterable[SeenContainer], about: str, problem: str | None, *, complete: bool = True) -> Found:
@@ -58,7 +66,7 @@ def gather(sights: Iterable[SeenContainer], about: str, problem: str | None, *, 
 def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Component]]:
     """Give the peers that keep their state in each container, by the container's control group.
 
-    A database is found by a name of its container or, where its host is no container, by a port of this host.
+    A database is found by a name of its container or, where its host is this one, by a port that leads to it.
     """
     places = [(one.component.cgroup, one.network) for one in sights if one.component is not None]
     found: dict[str, list[Component]] = {}
@@ -67,9 +75,18 @@ def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Comp
             continue
         host, _, port = sight.database.rpartition(":")
         named = [group for group, network in places if host in network.names]
-        for group in named or [group for group, network in places if port in network.ports]:
+        if not named and is_here(host):
+            named = [group for group, network in places if port in network.ports]
+        for group in named:
             found.setdefault(group, []).append(sight.component)
     return found
+
+
+def is_here(host: str) -> bool:
+    """Whether a name or an address is this host's, as far as can be told without asking a name service."""
+    if host in HERE or host == socket.gethostname():
+        return True
+    return any(one.address == host for its in psutil.net_if_addrs().values() for one in its)
 
 
 def supporting(sight: SeenContainer, peers: Mapping[str, list[Component]]) -> Component | None:

@@ -25,8 +25,8 @@ PLAIN = Asked(
         ({"arms": ("adaptive",), "only_networks": ("a", "b")}, " --arm adaptive --network a --network b"),
         ({"loads": ("fixed",), "smoke": True}, " --smoke --load fixed"),
         (
-            {"repeats": 5, "warmup": 0.5, "duration": 12.0, "seed": 7},
-            " --repeats 5 --warmup 0.5 --duration 12 --seed 7",
+            {"repeats": 5, "warmup": 0.5, "duration": 12.0, "seed": 20240101},
+            " --repeats 5 --warmup 0.5 --duration 12 --seed 20240101",
         ),
         ({"networks": {"system": "fabric", "binaries": "/home/me/fabric"}}, " --system fabric --binaries DIR"),
     ],

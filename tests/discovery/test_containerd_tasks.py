@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import uuid
@@ -46,11 +47,14 @@ class Tasks:
         (folder / "config.json").write_text(json.dumps({"ociVersion": "1.0.2", "annotations": annotations}))
         return folder
 
-    def container(self, number: str, name: str, image: str, *logs: str) -> Path:
+    def container(self, number: str, name: str, image: str, *logs: str, **more: str) -> Path:
+        """Make one; ``more`` are further annotations of the CRI."""
         (self.logs / name).mkdir(parents=True, exist_ok=True)
         for log in logs:
             (self.logs / name / log).touch()
-        return self.task(number, "container", {f"{CRI}container-name": name, f"{CRI}image-name": image})
+        annotations = {f"{CRI}container-name": name, f"{CRI}image-name": image}
+        further = {f"{CRI}{key.replace('_', '-')}": value for key, value in more.items()}
+        return self.task(number, "container", annotations | further)
 
     def discovery(self, *rules: Rule) -> ContainerdDiscovery:
         return ContainerdDiscovery(str(self.state), find_hierarchy().version, rules, every=0.0)
@@ -88,6 +92,34 @@ def test_rules_go_by_pod_and_container(tasks: Tasks) -> None:
     rule = Rule(Role.CLIENT, image="*couchdb*", name="peer0/*", channels=("red",))
     (component,) = tasks.discovery(rule).found().components
     assert (component.role, component.channels, component.log) == (Role.CLIENT, ("red",), None)
+
+
+def test_pods_of_one_name_in_two_namespaces_keep_their_names(tasks: Tasks) -> None:
+    """Whoever is called otherwise counts as another component, and loses what was raised."""
+    first = tasks.container("c1c1", "peer", PEER, "0.log", sandbox_namespace="org1")
+    tasks.container("b2b2", "peer", PEER, "0.log", sandbox_namespace="org2")
+    discovery = tasks.discovery()
+
+    def names() -> dict[str, str]:
+        return {one.cgroup.rpartition("/")[2]: one.name for one in discovery.found().components}
+
+    before = names()
+    assert sorted(before) == ["b2b2", "c1c1"]
+    assert len(set(before.values())) == 2
+    assert names() == before
+    shutil.rmtree(first)
+    assert names() == {"b2b2": before["b2b2"]}
+    tasks.container("a3a3", "peer", PEER, "1.log", sandbox_namespace="org1")
+    assert names() == {"b2b2": before["b2b2"], "a3a3": before["c1c1"]}
+
+
+def test_whose_it_is_stands_in_its_environment(tasks: Tasks) -> None:
+    folder = tasks.container("c1c1", "peer", PEER, "0.log")
+    config = json.loads((folder / "config.json").read_text())
+    config["process"] = {"env": ["PATH=/bin", "CORE_PEER_LOCALMSPID=Org1MSP", "EMPTY"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    (component,) = tasks.discovery().found().components
+    assert component.organisation == "Org1MSP"
 
 
 def test_dockers_own_tasks_are_left_out(tasks: Tasks) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from qioi.discovery.docker import network_of
@@ -27,7 +29,13 @@ def supporting(*sights: SeenContainer) -> list[Component]:
     return [one for one in gather(sights, ABOUT, None).components if one.role is Role.SUPPORT]
 
 
-@pytest.mark.parametrize("address", ["couch:5984", "couch.fabric:5984", "127.0.0.1:7984", "host.docker.internal:7984"])
+HERE = socket.gethostname()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["couch:5984", "couch.fabric:5984", "127.0.0.1:7984", "host.docker.internal:7984", f"{HERE}:7984"],
+)
 def test_a_database_that_a_peer_names_serves_the_peers_channels(address: str) -> None:
     (found,) = supporting(peer("p0", address), peer("p1", None), database("couch", "7984"), database("x"))
     assert (found.name, found.channels, found.organisation) == ("couch", ("red",), "Org1MSP")
@@ -38,9 +46,9 @@ def test_a_database_of_a_peer_of_every_channel_serves_every_channel() -> None:
     assert found.channels == ()
 
 
-@pytest.mark.parametrize("address", [None, "elsewhere:5984", "p0:7984"])
+@pytest.mark.parametrize("address", [None, "elsewhere:5984", "elsewhere:7984", "192.0.2.1:7984", "p0:7984"])
 def test_a_database_that_no_peer_names_is_a_neighbour(address: str | None) -> None:
-    """The port of a container that a name belongs to is not the host's."""
+    """The port of a container that a name belongs to is not the host's, nor is one of another host."""
     assert supporting(peer("p0", address), database("couch", "7984")) == []
 
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE
 
 from qioi.discovery.systemd import Unit
 from qioi.discovery.units import UnitDiscovery, UnitRule
@@ -60,6 +61,6 @@ def test_a_unit_belongs_to_the_organisation_that_its_name_says(
     monkeypatch.setattr(ToySystemd, "names", (unit,))
     monkeypatch.setattr("qioi.discovery.units.Systemd", ToySystemd)
     with closing(UnitDiscovery(hierarchy, [UnitRule(Role.PEER, "*")], owned=False)) as units:
-        assert units.wait(5)
+        assert units.wait(PATIENCE)
         (found,) = units.found().components
     assert (found.name, found.organisation) == (name, organisation)
